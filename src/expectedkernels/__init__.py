@@ -1,0 +1,1 @@
+"""Exact expectations of kernels under probabilistic circuits."""

@@ -1,0 +1,96 @@
+"""Arrays of NumPy and of other array-API libraries: which one, how to get there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from expectedkernels.errors import CircuitError
+
+Array = Any
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array-API namespace of the arrays that are not NumPy's, or NumPy's own."""
+    others = [a for a in arrays if a is not None and not isinstance(a, np.ndarray)]
+    if not others:
+        return np
+    return array_api_compat.array_namespace(*others)
+
+
+def is_numpy(xp: Any) -> bool:
+    """Whether the namespace is NumPy's."""
+    return xp is np or array_api_compat.is_numpy_namespace(xp)
+
+
+def device_of(array: Array) -> Any:
+    """The device of an array, None for NumPy."""
+    return None if isinstance(array, np.ndarray) else array_api_compat.device(array)
+
+
+def detach(array: Array) -> Array:
+    """The array without its history of gradients."""
+    return array.detach() if hasattr(array, "detach") else array
+
+
+def to_numpy(array: Array) -> Any:
+    """The array on the host."""
+    if isinstance(array, np.ndarray):
+        return array
+    array = detach(array)
+    return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+
+
+def as_like(array: Any, like: Array) -> Array:
+    """A host array in the namespace and on the device of another array; others pass."""
+    if isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
+        return array
+    return namespace(like).asarray(array, device=device_of(like))
+
+
+class Target:
+    """Where `Circuit.to` moves arrays: a name, a device name of torch, or a namespace.
+
+    Parameters
+    ----------
+    where : str or module
+        ``"numpy"``, ``"torch"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ... (the last ones are
+        devices of torch), or any array-API namespace.
+    """
+
+    def __init__(self, where: Any):
+        self.device: Any = None
+        if isinstance(where, str):
+            if where == "numpy":
+                self.xp: Any = np
+                return
+            import torch  # only here: the core does not need torch
+
+            try:
+                self.device = torch.device("cpu" if where == "torch" else where)
+            except RuntimeError as error:
+                raise CircuitError(
+                    "Arrays can be moved to 'numpy', 'torch', 'cpu', 'cuda' or a torch device. "
+                    f"Got {where!r} instead."
+                ) from error
+            if self.device.type == "cuda" and not torch.cuda.is_available():
+                raise CircuitError(f"There is no device {where!r}: torch sees no CUDA card here.")
+            self.xp = array_api_compat.array_namespace(torch.empty(0))
+        elif hasattr(where, "asarray"):
+            self.xp = where
+        else:
+            raise CircuitError(
+                "Arrays can be moved to 'numpy', 'torch', a torch device or an array-API "
+                f"namespace. Got {where!r} instead."
+            )
+
+    def move(self, array: Array | None) -> Array | None:
+        """The array at the target."""
+        if array is None:
+            return None
+        if array_api_compat.is_torch_array(array) and self.device is not None:
+            return array.to(self.device)
+        array = to_numpy(array)
+        return array if self.xp is np else self.xp.asarray(array, device=self.device)

@@ -1,0 +1,418 @@
+"""Variable trees: how structured circuits split their variables, as immutable arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expectedkernels.errors import VtreeError
+
+IntArray = np.ndarray[Any, np.dtype[np.intp]]
+
+
+class Alignment(NamedTuple):
+    """How the nodes of one vtree lie on another that is equal up to swapping left and right."""
+
+    node: IntArray
+    """For every node of the first vtree, the node of the second with the same variables."""
+    swapped: np.ndarray[Any, np.dtype[np.bool_]]
+    """Whether that node has its children the other way round."""
+
+
+class Vtree:
+    """A full binary tree with one leaf per variable.
+
+    Nodes are numbered in post-order: children come before parents, the root is last, and the
+    nodes below node ``v`` are the consecutive numbers up to ``v``. Nothing here recurses, so
+    a vtree may be as deep as it has variables.
+
+    Parameters
+    ----------
+    left, right : sequences of int
+        Children of every node, -1 at leaves, in any order in which children have smaller numbers
+        than their parents. The last node is the root. (Nodes are renumbered to post-order.)
+    variable : sequence of int
+        The variable of every leaf, -1 at inner nodes.
+
+    Examples
+    --------
+    >>> vtree = Vtree.from_nested(((0, 1), 2))
+    >>> vtree.n_nodes, vtree.n_variables
+    (5, 3)
+    >>> vtree.scope(2).tolist()
+    [0, 1]
+    >>> vtree
+    Vtree(((0, 1), 2))
+    """
+
+    left: IntArray
+    right: IntArray
+    variable: IntArray
+    n_below: IntArray
+    """The number of nodes in the subtree of every node, itself included."""
+
+    def __init__(self, left: Sequence[int], right: Sequence[int], variable: Sequence[int]):
+        order = _postorder(left, right, variable)
+        number = np.empty(len(variable), dtype=np.intp)
+        number[order] = np.arange(len(order))
+        old_left, old_right = np.asarray(left, np.intp)[order], np.asarray(right, np.intp)[order]
+        self.variable = np.asarray(variable, np.intp)[order]
+        inner = self.variable < 0
+        self.left = np.where(inner, number[old_left], -1)
+        self.right = np.where(inner, number[old_right], -1)
+        below = [1] * len(order)
+        for node, (a, b) in enumerate(zip(self.left.tolist(), self.right.tolist(), strict=True)):
+            if a >= 0:
+                below[node] = 1 + below[a] + below[b]
+        self.n_below = np.asarray(below, dtype=np.intp)
+        for array in (self.left, self.right, self.variable, self.n_below):
+            array.flags.writeable = False
+
+    @classmethod
+    def balanced(cls, variables: int | Iterable[int]) -> Vtree:
+        """The vtree that halves its list of variables at every node.
+
+        Examples
+        --------
+        >>> Vtree.balanced(5)
+        Vtree(((0, 1), (2, (3, 4))))
+        """
+        return cls._by_splits(variables, lambda n: n // 2)
+
+    @classmethod
+    def right_linear(cls, variables: int | Iterable[int]) -> Vtree:
+        """The vtree whose left children are all leaves.
+
+        Examples
+        --------
+        >>> Vtree.right_linear(4)
+        Vtree((0, (1, (2, 3))))
+        """
+        return cls._by_splits(variables, lambda n: 1)
+
+    @classmethod
+    def left_linear(cls, variables: int | Iterable[int]) -> Vtree:
+        """The vtree whose right children are all leaves.
+
+        Examples
+        --------
+        >>> Vtree.left_linear(4)
+        Vtree((((0, 1), 2), 3))
+        """
+        return cls._by_splits(variables, lambda n: n - 1)
+
+    @classmethod
+    def random(cls, variables: int | Iterable[int], rng: Any = None) -> Vtree:
+        """A vtree over the variables in the given order, every split drawn uniformly.
+
+        Examples
+        --------
+        >>> Vtree.random(4, rng=0).n_variables
+        4
+        """
+        generator = np.random.default_rng(rng)
+        return cls._by_splits(variables, lambda n: int(generator.integers(1, n)))
+
+    @classmethod
+    def from_nested(cls, nested: Any) -> Vtree:
+        """The vtree written as nested pairs of variables.
+
+        Examples
+        --------
+        >>> Vtree.from_nested((2, (0, 1))).scope().tolist()
+        [2, 0, 1]
+        """
+        left: list[int] = []
+        right: list[int] = []
+        variable: list[int] = []
+        done: list[int] = []
+        stack: list[tuple[Any, bool]] = [(nested, False)]
+        while stack:
+            item, expanded = stack.pop()
+            if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+                left.append(-1), right.append(-1), variable.append(int(item))
+            elif expanded:
+                b, a = done.pop(), done.pop()
+                left.append(a), right.append(b), variable.append(-1)
+            elif isinstance(item, (tuple, list)) and len(item) == 2:
+                stack += [(item, True), (item[1], False), (item[0], False)]
+                continue
+            else:
+                raise VtreeError(
+                    "A nested vtree is a variable (an int) or a pair of nested vtrees. "
+                    f"Got {item!r} instead."
+                )
+            done.append(len(variable) - 1)
+        return cls(left, right, variable)
+
+    @classmethod
+    def _by_splits(cls, variables: int | Iterable[int], split: Any) -> Vtree:
+        """Split lists of variables at `split(length)` until they have length one."""
+        xs = list(range(variables)) if isinstance(variables, (int, np.integer)) else list(variables)
+        if not xs:
+            raise VtreeError("A vtree needs at least one variable. Got none.")
+        left: list[int] = []
+        right: list[int] = []
+        variable: list[int] = []
+        done: list[int] = []
+        stack = [(0, len(xs), False)]
+        while stack:
+            start, stop, expanded = stack.pop()
+            if stop - start == 1:
+                left.append(-1), right.append(-1), variable.append(int(xs[start]))
+            elif expanded:
+                b, a = done.pop(), done.pop()
+                left.append(a), right.append(b), variable.append(-1)
+            else:
+                middle = start + split(stop - start)
+                stack += [(start, stop, True), (middle, stop, False), (start, middle, False)]
+                continue
+            done.append(len(variable) - 1)
+        return cls(left, right, variable)
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes, 2 D - 1 for D variables."""
+        return len(self.variable)
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables D."""
+        return (self.n_nodes + 1) // 2
+
+    @property
+    def root(self) -> int:
+        """The number of the root node."""
+        return self.n_nodes - 1
+
+    def is_leaf(self, node: int) -> bool:
+        """Whether the node is a leaf."""
+        return bool(self.variable[node] >= 0)
+
+    @cached_property
+    def parent(self) -> IntArray:
+        """The parent of every node, -1 at the root."""
+        parent = np.full(self.n_nodes, -1, dtype=np.intp)
+        inner = np.flatnonzero(self.variable < 0)
+        parent[self.left[inner]] = inner
+        parent[self.right[inner]] = inner
+        return parent
+
+    @cached_property
+    def height(self) -> IntArray:
+        """The length of the longest path from every node down to a leaf."""
+        height = [0] * self.n_nodes
+        for node, (a, b) in enumerate(zip(self.left.tolist(), self.right.tolist(), strict=True)):
+            if a >= 0:
+                height[node] = 1 + max(height[a], height[b])
+        return np.asarray(height, dtype=np.intp)
+
+    @cached_property
+    def depth(self) -> IntArray:
+        """The distance of every node from the root."""
+        depth = [0] * self.n_nodes
+        for node, parent in zip(
+            range(self.n_nodes - 2, -1, -1), self.parent[-2::-1].tolist(), strict=True
+        ):
+            depth[node] = depth[parent] + 1
+        return np.asarray(depth, dtype=np.intp)
+
+    @cached_property
+    def inorder(self) -> IntArray:
+        """The in-order position of every node (left subtree, node, right subtree)."""
+        start = np.zeros(self.n_nodes, dtype=np.intp)
+        position = np.zeros(self.n_nodes, dtype=np.intp)
+        for node in range(self.n_nodes - 1, -1, -1):
+            a, b = self.left[node], self.right[node]
+            if a < 0:
+                position[node] = start[node]
+            else:
+                position[node] = start[node] + self.n_below[a]
+                start[a], start[b] = start[node], position[node] + 1
+        return position
+
+    @cached_property
+    def _leaf_of(self) -> dict[int, int]:
+        leaves = np.flatnonzero(self.variable >= 0)
+        return dict(zip(self.variable[leaves].tolist(), leaves.tolist(), strict=True))
+
+    def leaf(self, variable: int) -> int:
+        """The leaf node of a variable."""
+        try:
+            return self._leaf_of[int(variable)]
+        except KeyError:
+            raise VtreeError(f"Variable {variable} is not in this vtree.") from None
+
+    def scope(self, node: int | None = None) -> IntArray:
+        """The variables below a node (default: the root), from left to right."""
+        node = self.root if node is None else node
+        below = self.variable[node - self.n_below[node] + 1 : node + 1]
+        return below[below >= 0]
+
+    def is_descendant(self, a: int, b: int) -> bool:
+        """Whether node a is b or lies below b."""
+        return bool(b - self.n_below[b] < a <= b)
+
+    def contains(self, node: int, variable: int) -> bool:
+        """Whether a variable lies below a node."""
+        return int(variable) in self._leaf_of and self.is_descendant(self.leaf(variable), node)
+
+    def lca(self, a: int, b: int) -> int:
+        """The lowest node above both a and b."""
+        while not self.is_descendant(a, b):
+            b = int(self.parent[b])
+        return b
+
+    def project(self, keep: Iterable[int]) -> Vtree:
+        """The vtree over some of the variables: other leaves go, nodes with one child contract.
+
+        Examples
+        --------
+        >>> Vtree.balanced(4).project([0, 2, 3])
+        Vtree((0, (2, 3)))
+        """
+        wanted = set(int(v) for v in keep)
+        if not wanted or not wanted <= set(self._leaf_of):
+            raise VtreeError(
+                f"A projection keeps a non-empty set of the variables. Got {sorted(wanted)}."
+            )
+        left: list[int] = []
+        right: list[int] = []
+        variable: list[int] = []
+        image = [-1] * self.n_nodes
+        for node in range(self.n_nodes):
+            if self.is_leaf(node):
+                if int(self.variable[node]) not in wanted:
+                    continue
+                left.append(-1), right.append(-1), variable.append(int(self.variable[node]))
+            else:
+                a, b = image[self.left[node]], image[self.right[node]]
+                if a < 0 or b < 0:
+                    image[node] = max(a, b)
+                    continue
+                left.append(a), right.append(b), variable.append(-1)
+            image[node] = len(variable) - 1
+        return Vtree(left, right, variable)
+
+    @cached_property
+    def _canonical(self) -> tuple[IntArray, IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        """Nodes in the post-order that visits the child with the smaller first variable first.
+
+        Returned with the variables in that order (which determine the tree together with the
+        subtree sizes) and a flag at the nodes whose children were swapped.
+        """
+        smallest = self.variable.tolist()
+        lefts, rights = self.left.tolist(), self.right.tolist()
+        swapped = np.zeros(self.n_nodes, dtype=np.bool_)
+        for node, (a, b) in enumerate(zip(lefts, rights, strict=True)):
+            if a >= 0:
+                smallest[node] = min(smallest[a], smallest[b])
+                swapped[node] = smallest[b] < smallest[a]
+        order: list[int] = []
+        stack = [self.root]
+        while stack:  # parents first, second child first: the reverse is the post-order wanted
+            node = stack.pop()
+            order.append(node)
+            if lefts[node] >= 0:
+                pair = (lefts[node], rights[node])
+                stack += reversed(pair) if swapped[node] else pair
+        nodes = np.asarray(order[::-1], dtype=np.intp)
+        return nodes, self.variable[nodes], swapped
+
+    def align(self, other: Vtree) -> Alignment | None:
+        """How `other` lies on this vtree, or None if they differ by more than swapped children.
+
+        Examples
+        --------
+        >>> a, b = Vtree.from_nested(((0, 1), 2)), Vtree.from_nested((2, (0, 1)))
+        >>> a.align(b).node.tolist()
+        [1, 2, 3, 0, 4]
+        >>> a.align(Vtree.from_nested((0, (1, 2)))) is None
+        True
+        """
+        if self == other:
+            return Alignment(np.arange(self.n_nodes), np.zeros(self.n_nodes, dtype=np.bool_))
+        if self.n_nodes != other.n_nodes:
+            return None
+        mine, my_variables, my_swaps = self._canonical
+        theirs, their_variables, their_swaps = other._canonical
+        if not (
+            np.array_equal(my_variables, their_variables)
+            and np.array_equal(self.n_below[mine], other.n_below[theirs])
+        ):
+            return None
+        node = np.empty(self.n_nodes, dtype=np.intp)
+        node[mine] = theirs
+        return Alignment(node, my_swaps ^ their_swaps[node])
+
+    def to_nested(self) -> Any:
+        """The vtree as nested pairs of variables, the inverse of `from_nested`."""
+        nested: list[Any] = []
+        for variable in self.variable.tolist():
+            if variable >= 0:
+                nested.append(variable)
+            else:
+                b, a = nested.pop(), nested.pop()
+                nested.append((a, b))
+        return nested[0]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Vtree)
+            and np.array_equal(self.variable, other.variable)
+            and np.array_equal(self.n_below, other.n_below)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.variable.tobytes(), self.n_below.tobytes()))
+
+    def __repr__(self) -> str:
+        if self.n_variables > 20:
+            return f"<Vtree of {self.n_variables} variables, height {int(self.height[-1])}>"
+        return f"Vtree({self.to_nested()!r})"
+
+
+def _postorder(
+    left: Sequence[int], right: Sequence[int], variable: Sequence[int]
+) -> IntArray:
+    """The nodes in post-order from the last one, after checking that they form a full tree."""
+    n = len(variable)
+    if n == 0 or len(left) != n or len(right) != n:
+        raise VtreeError(
+            "A vtree needs at least one node, and as many left and right children as nodes. "
+            f"Got {len(left)}, {len(right)} and {n}."
+        )
+    lefts, rights, variables = ([int(i) for i in xs] for xs in (left, right, variable))
+    seen = np.zeros(n, dtype=np.bool_)
+    order: list[int] = []
+    stack = [n - 1]
+    while stack:
+        node = stack.pop()
+        if seen[node]:
+            raise VtreeError(f"Node {node} has two parents; a vtree is a tree.")
+        seen[node] = True
+        order.append(node)
+        a, b = lefts[node], rights[node]
+        if variables[node] >= 0:
+            if a >= 0 or b >= 0:
+                raise VtreeError(f"Node {node} has a variable and children; it can have only one.")
+        elif not (0 <= a < node and 0 <= b < node):
+            raise VtreeError(
+                f"Node {node} needs two children with smaller numbers. Got {a} and {b}."
+            )
+        else:
+            stack += [a, b]
+    if len(order) != n:
+        raise VtreeError(
+            f"Only {len(order)} of {n} nodes are reached from the root, which is the last node."
+        )
+    present = [v for v in variables if v >= 0]
+    if len(set(present)) != len(present):
+        repeated = sorted(v for v in set(present) if present.count(v) > 1)
+        raise VtreeError(f"Each variable has one leaf. Variables {repeated} are repeated.")
+    return np.asarray(order[::-1], dtype=np.intp)
