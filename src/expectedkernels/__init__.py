@@ -1,1 +1,37 @@
 """Exact expectations of kernels under probabilistic circuits."""
+
+from expectedkernels.circuits.build import (
+    factorized,
+    gaussian_mixture,
+    hmm,
+    mixture,
+    random_circuit,
+    stack,
+)
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.properties import is_compatible, properties
+from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
+from expectedkernels.discrepancies.mmd import mmd, mmd2
+from expectedkernels.errors import (
+    CircuitError,
+    CompatibilityError,
+    DataError,
+    EvidenceError,
+    KernelError,
+    ParseError,
+    PropertyError,
+    VtreeError,
+)
+from expectedkernels.expectation import (
+    Empirical,
+    expected_kernel,
+    monte_carlo_expected_kernel,
+    witness,
+)
+from expectedkernels.kernels.circuit import KernelCircuit, is_kernel_compatible, kernel_input
+from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.library import RBF, Delta, ExpHamming, Laplacian, TableKernel
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import Vtree
+
+__version__ = "0.1.0"

@@ -1,203 +1,185 @@
-"""Circuit: sums and products of univariate inputs, in blocks on a vtree."""
+"""Circuit: sums and products of univariate inputs on a vtree, and what can be asked of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
-from expectedkernels.arrays import Target, is_numpy, namespace, to_numpy
-from expectedkernels.circuits.inputs import Input, Normal, Table
-from expectedkernels.circuits.minimize import minimize
-from expectedkernels.engine.blocks import Inner, inner
-from expectedkernels.errors import CircuitError
+from expectedkernels.circuits import queries, sampling
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.vtree import Vtree
 
 
-@dataclass(frozen=True, eq=False)
-class Circuit:
+class Circuit(BlockCircuit):
     """A smooth, structured-decomposable circuit: one block of units per vtree node.
 
     Circuits are values: every operation returns a new one. Build them with `from_units`, with
     the builders (`factorized`, `mixture`, `hmm`, ...), from files, or learn them from data.
+    Variables are numbered from 0; the states of a discrete one are 0, 1, ..., and NaN stands for
+    a value that is not observed. All answers are right for thousands of variables: values are
+    kept in range by log-scales.
 
     Attributes
     ----------
     vtree : Vtree
-        How the circuit splits its variables, numbered from 0.
+        How the circuit splits its variables.
     blocks : tuple
-        For every vtree node the block of its units: an input block at leaves, an `Inner` block
-        elsewhere. The units of the last block are the roots.
+        For every vtree node the block of its units. The units of the last block are the roots.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    >>> p
+    <Circuit of 2 variables: 3 units, 2 edges>
     """
-
-    vtree: Vtree
-    blocks: tuple[Input | Inner, ...]
-
-    @classmethod
-    def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Circuit:
-        """Check the blocks, minimise them (merge equal units, drop useless ones), and wrap them."""
-        _check(vtree, blocks)
-        return cls(vtree, tuple(minimize(vtree, blocks)))
 
     @classmethod
     def from_units(cls, root: Any, vtree: Vtree | None = None, smooth: bool = False) -> Circuit:
-        """The block form of a circuit written by hand as a graph of units."""
-        from expectedkernels.circuits.structure import circuit_blocks
+        """The block form of a circuit written by hand as a graph of units.
 
+        Finds the vtree, binarises wide products, merges sums of sums, folds sums of one
+        variable into tables, and minimises.
+
+        Parameters
+        ----------
+        root : Sum, Product, Categorical, Indicator or Gaussian
+        vtree : Vtree, optional
+            The vtree to follow. Default: the one the products imply.
+        smooth : bool
+            Multiply inputs of sums that miss variables with the constant one over these.
+
+        Raises
+        ------
+        PropertyError
+            If the graph is not smooth, decomposable and structured-decomposable.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> a = ek.Product([ek.Categorical(0, [0.2, 0.8]), ek.Indicator(1, 0, 2)])
+        >>> b = ek.Product([ek.Categorical(0, [0.6, 0.4]), ek.Indicator(1, 1, 2)])
+        >>> p = ek.Circuit.from_units(ek.Sum([a, b], [0.3, 0.7]))
+        >>> round(float(p.log_likelihood([[1, 0]])[0]), 6)
+        -1.427116
+        """
         return cls.from_blocks(*circuit_blocks(root, vtree=vtree, smooth=smooth))
 
-    @property
-    def n_variables(self) -> int:
-        """The number of variables."""
-        return self.vtree.n_variables
+    def log_likelihood(self, X: Any) -> Any:
+        """The log of the circuit's value at every row of X, shape (n,).
 
-    @property
-    def n_roots(self) -> int:
-        """The number of functions the circuit computes at once, one per root unit."""
-        return self.blocks[-1].n_units
+        Parameters
+        ----------
+        X : array of shape (n, variables), or list of one (n, cardinality) array per variable
+            NaN entries are marginalised out. The list form gives weights of the states: sets of
+            allowed values, or soft evidence.
 
-    @cached_property
-    def cardinalities(self) -> tuple[int | None, ...]:
-        """The number of states of every variable, None for real variables."""
-        return tuple(self.input(v).cardinality for v in range(self.n_variables))
+        Returns
+        -------
+        array of shape (n,), or (n, roots) if the circuit has several roots
 
-    def input(self, variable: int) -> Input:
-        """The block of input units of a variable."""
-        return self.blocks[self.vtree.leaf(variable)]  # type: ignore[return-value]
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> import numpy as np
+        >>> p = ek.factorized([[0.25, 0.75], [0.5, 0.5]])
+        >>> np.exp(p.log_likelihood([[1, 0], [1, np.nan]])).round(12).tolist()
+        [0.375, 0.75]
+        """
+        return queries.log_likelihood(self, X)
 
-    @cached_property
-    def _counts(self) -> tuple[int, int, int]:
-        units = edges = parameters = 0
-        for block in self.blocks:
-            if isinstance(block, Inner):
-                units += block.n_products
-                edges += 2 * block.n_products
-                if block.weights is not None:
-                    fan_in = np.diff(block.csr.indptr)
-                    passes = (fan_in == 1) & _ones(block.csr)
-                    units += int((~passes).sum())
-                    edges += int(fan_in[~passes].sum())
-                    parameters += int(fan_in[~passes].sum())
-            else:
-                units += block.n_units
-                parameters += block.n_parameters
-        return units, edges, parameters
+    def log_partition(self) -> Any:
+        """The log of the sum (or integral) of the circuit over all states; 0 if normalised.
 
-    @property
-    def n_units(self) -> int:
-        """The number of units: inputs, products and sums (sums of one product not counted)."""
-        return self._counts[0]
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> round(ek.factorized([[1.0, 3.0]]).log_partition(), 6)
+        1.386294
+        """
+        return queries.log_partition(self)
 
-    @property
-    def n_edges(self) -> int:
-        """The number of edges, the size |p| of the circuit."""
-        return self._counts[1]
+    def normalize(self) -> Circuit:
+        """The circuit divided by its sum, with every unit summing to one.
 
-    @property
-    def n_parameters(self) -> int:
-        """The number of sum weights, table entries, means and variances."""
-        return self._counts[2]
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.factorized([[1.0, 3.0]]).normalize().input(0).table.round(12).tolist()
+        [[0.25, 0.75]]
+        """
+        return queries.normalize(self)
 
-    @property
-    def xp(self) -> Any:
-        """The array-API namespace of the circuit's arrays."""
-        block = self.blocks[0]
-        return namespace(block.table if isinstance(block, Table) else block.weights)  # type: ignore[union-attr]
+    def marginals(self, evidence: Any = None) -> list[Any]:
+        """The probabilities of the states of every variable, given evidence.
 
-    def to(self, where: Any) -> Circuit:
-        """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace."""
-        target = Target(where)
-        move = target.move
+        Parameters
+        ----------
+        evidence : mapping, array of one or more rows with NaN, or list of weights, optional
 
-        def moved(block: Input | Inner) -> Input | Inner:
-            if isinstance(block, Table):
-                return Table(move(block.table))
-            if isinstance(block, Normal):
-                return Normal(move(block.weights), move(block.mean), move(block.variance))
-            weights = block.weights
-            if is_numpy(target.xp):
-                if weights is not None and not sparse.issparse(weights):
-                    weights = to_numpy(weights)
-                return Inner(
-                    block.n_products,
-                    block.n_units,
-                    None if block.left is None else block.index("left"),
-                    None if block.right is None else block.index("right"),
-                    weights,
-                )
-            if weights is not None and sparse.issparse(weights):
-                weights = weights.toarray()
-            return Inner(
-                block.n_products, block.n_units, move(block.left), move(block.right), move(weights)
-            )
+        Returns
+        -------
+        list with one array per variable
+            Shape (cardinality,) for one row, (rows, cardinality) for 2-D evidence. For a real
+            variable the two entries are its mean and variance.
 
-        return Circuit(self.vtree, tuple(moved(block) for block in self.blocks))
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.mixture([ek.factorized([[1, 0], [1, 0]]), ek.factorized([[0, 1], [0, 1]])])
+        >>> p.marginals({0: 1})[1].tolist()
+        [0.0, 1.0]
+        """
+        return queries.marginals(self, evidence)
 
-    def aligned_to(self, vtree: Vtree) -> Circuit | None:
-        """The circuit on a vtree equal to its own up to swaps, or None if it is not."""
-        if vtree == self.vtree:
-            return self
-        alignment = vtree.align(self.vtree)
-        if alignment is None:
-            return None
-        blocks = [self.blocks[node] for node in alignment.node]
-        for node in np.flatnonzero(alignment.swapped):
-            b = blocks[node]
-            blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)  # type: ignore[union-attr]
-        return Circuit(vtree, tuple(blocks))
+    def condition(self, evidence: Any) -> Circuit:
+        """The circuit of the conditional distribution given one row of evidence, normalised.
 
-    def __repr__(self) -> str:
-        roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
-        return (
-            f"<Circuit of {self.n_variables} variables: {self.n_units} units, "
-            f"{self.n_edges} edges{roots}>"
-        )
+        Parameters
+        ----------
+        evidence : mapping, or array of shape (variables,) with NaN
+            A mapping goes from variables to a value, to a set of allowed values, or to an array
+            of weights of the states (soft evidence): ``{3: 1, 4: {0, 2}, 5: [0.1, 0.9]}``.
 
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+        >>> p.condition({1: {0, 1}}).marginals()[1].round(12).tolist()
+        [0.25, 0.75, 0.0]
+        """
+        return queries.condition(self, evidence)
 
-def _ones(csr: sparse.csr_array) -> Any:
-    """Which rows start with a weight of exactly one (rows of one entry are pass-throughs then)."""
-    ones = np.zeros(csr.shape[0], dtype=np.bool_)
-    filled = np.diff(csr.indptr) > 0
-    ones[filled] = csr.data[csr.indptr[:-1][filled]] == 1.0
-    return ones
+    def map(self, X: Any) -> Any:
+        """The rows of X with missing entries (NaN) set to their most probable joint values.
 
+        Needs a deterministic circuit; for others the problem is NP-hard, and this raises.
 
-def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
-    """Raise unless the blocks fit the vtree and hold finite numbers."""
-    if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
-        raise CircuitError(
-            f"The variables of a circuit are 0 to {vtree.n_variables - 1}. "
-            f"Got a vtree over {sorted(vtree.scope().tolist())}."
-        )
-    if len(blocks) != vtree.n_nodes:
-        raise CircuitError(
-            f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
-        )
-    for node, block in enumerate(blocks):
-        if isinstance(block, Inner):
-            values = block.weights.data if block.is_sparse else block.weights  # type: ignore[union-attr]
-            for side, child in (("left", vtree.left[node]), ("right", vtree.right[node])):
-                index, n = block.index(side), blocks[child].n_units
-                if len(index) and not (0 <= index.min() and index.max() < n):
-                    raise CircuitError(
-                        f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
-                        f"Got {int(index.min())}..{int(index.max())}."
-                    )
-        elif isinstance(block, Normal):
-            values = block.weights
-            if not (np.isfinite(block.mean).all() and (np.asarray(block.variance) > 0).all()):
-                raise CircuitError(
-                    f"Normal inputs of variable {int(vtree.variable[node])} need finite means and "
-                    "positive variances."
-                )
-        else:
-            values = block.table
-        if values is not None and not np.isfinite(values).all():
-            raise CircuitError(
-                f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
-                "tables must be finite numbers. Got NaN or infinity."
-            )
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> import numpy as np
+        >>> p = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+        >>> p.map([[np.nan, 0.0], [0.0, np.nan]]).tolist()
+        [[1.0, 0.0], [0.0, 2.0]]
+        """
+        return sampling.most_probable(self, X)
+
+    def sample(self, n: int, rng: Any = None, evidence: Any = None) -> Any:
+        """Independent samples, shape (n, variables); (rows, n, variables) for rows of evidence.
+
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+        evidence : mapping, array of one or more rows with NaN, or list of weights, optional
+            Sample from the conditional distribution(s).
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.0, 1.0], [0.1, 0.9]])
+        >>> p.sample(3, rng=0).shape
+        (3, 2)
+        """
+        return sampling.sample(self, n, rng, evidence)

@@ -1,0 +1,52 @@
+# Every target sets up its own environment in .venv; nothing has to be installed or typed before.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo  ## exact against sampled expectations on digits, as a table and demo.png
+	$(BIN)/expectedkernels demo
+
+test: $(VENV)/.test  ## all tests, with the examples in docstrings, README and examples/
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.check  ## format, lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.check  ## format and fix in place
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test  ## timings beside the machine's own limit
+	$(BIN)/python -m benchmarks.run
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+
+# The stamps are older than pyproject.toml exactly when the environment may be out of date.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit("expectedkernels needs Python 3.11 or newer, this is " \
+	    + sys.version.split()[0] + ": try make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[plot]'
+	@touch $@
+
+$(VENV)/.check: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[plot,dev]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[test]'
+	@touch $@

@@ -1,0 +1,205 @@
+"""The data of a circuit: blocks of units on a vtree, checked, minimised, moved, aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import Target, is_numpy, namespace, to_numpy
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.minimize import minimize
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import Operand
+from expectedkernels.errors import CircuitError
+from expectedkernels.vtree import Vtree
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCircuit:
+    """The data of a circuit; `Circuit` adds the questions that can be put to it.
+
+    Attributes
+    ----------
+    vtree : Vtree
+        How the circuit splits its variables, numbered from 0.
+    blocks : tuple
+        For every vtree node the block of its units: an input block at leaves, an `Inner` block
+        elsewhere. The units of the last block are the roots.
+    """
+
+    vtree: Vtree
+    blocks: tuple[Input | Inner, ...]
+
+    @classmethod
+    def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Self:
+        """Check the blocks, minimise them (merge equal units, drop useless ones), and wrap them."""
+        _check(vtree, blocks)
+        return cls(vtree, tuple(minimize(vtree, blocks)))
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return self.vtree.n_variables
+
+    @property
+    def n_roots(self) -> int:
+        """The number of functions the circuit computes at once, one per root unit."""
+        return self.blocks[-1].n_units
+
+    @cached_property
+    def cardinalities(self) -> tuple[int | None, ...]:
+        """The number of states of every variable, None for real variables."""
+        return tuple(self.input(v).cardinality for v in range(self.n_variables))
+
+    def input(self, variable: int) -> Input:
+        """The block of input units of a variable."""
+        return self.blocks[self.vtree.leaf(variable)]  # type: ignore[return-value]
+
+    @cached_property
+    def _counts(self) -> tuple[int, int, int]:
+        units = edges = parameters = 0
+        for block in self.blocks:
+            if isinstance(block, Inner):
+                units += block.n_products
+                edges += 2 * block.n_products
+                if block.weights is not None:
+                    fan_in = np.diff(block.csr.indptr)
+                    passes = (fan_in == 1) & _ones(block.csr)
+                    units += int((~passes).sum())
+                    edges += int(fan_in[~passes].sum())
+                    parameters += int(fan_in[~passes].sum())
+            else:
+                units += block.n_units
+                parameters += block.n_parameters
+        return units, edges, parameters
+
+    @property
+    def n_units(self) -> int:
+        """The number of units: inputs, products and sums (sums of one product not counted)."""
+        return self._counts[0]
+
+    @property
+    def n_edges(self) -> int:
+        """The number of edges, the size |p| of the circuit."""
+        return self._counts[1]
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of sum weights, table entries, means and variances."""
+        return self._counts[2]
+
+    @property
+    def xp(self) -> Any:
+        """The array-API namespace of the circuit's arrays."""
+        block = self.blocks[0]
+        return namespace(block.table if isinstance(block, Table) else block.weights)  # type: ignore[union-attr]
+
+    @cached_property
+    def operand(self) -> Operand:
+        """The circuit as one axis of a sweep."""
+        return Operand(
+            self.vtree,
+            [block.n_units for block in self.blocks],
+            [block if isinstance(block, Inner) else None for block in self.blocks],
+            [block.cardinality if isinstance(block, Table) else None for block in self.blocks],
+            self.xp,
+        )
+
+    def to(self, where: Any) -> Self:
+        """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace."""
+        target = Target(where)
+        move = target.move
+
+        def moved(block: Input | Inner) -> Input | Inner:
+            if isinstance(block, Table):
+                return Table(move(block.table))
+            if isinstance(block, Normal):
+                return Normal(move(block.weights), move(block.mean), move(block.variance))
+            weights = block.weights
+            if is_numpy(target.xp):
+                if weights is not None and not sparse.issparse(weights):
+                    weights = to_numpy(weights)
+                return Inner(
+                    block.n_products,
+                    block.n_units,
+                    None if block.left is None else block.index("left"),
+                    None if block.right is None else block.index("right"),
+                    weights,
+                )
+            if weights is not None and sparse.issparse(weights):
+                weights = weights.toarray()
+            return Inner(
+                block.n_products, block.n_units, move(block.left), move(block.right), move(weights)
+            )
+
+        return type(self)(self.vtree, tuple(moved(block) for block in self.blocks))
+
+    def aligned_to(self, vtree: Vtree) -> Self | None:
+        """The circuit on a vtree equal to its own up to swaps, or None if it is not."""
+        if vtree == self.vtree:
+            return self
+        alignment = vtree.align(self.vtree)
+        if alignment is None:
+            return None
+        blocks = [self.blocks[node] for node in alignment.node]
+        for node in np.flatnonzero(alignment.swapped):
+            b = blocks[node]
+            blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)  # type: ignore[union-attr]
+        return type(self)(vtree, tuple(blocks))
+
+    def __repr__(self) -> str:
+        roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
+        return (
+            f"<Circuit of {self.n_variables} variables: {self.n_units} units, "
+            f"{self.n_edges} edges{roots}>"
+        )
+
+
+def _ones(csr: sparse.csr_array) -> Any:
+    """Which rows start with a weight of exactly one (rows of one entry are pass-throughs then)."""
+    ones = np.zeros(csr.shape[0], dtype=np.bool_)
+    filled = np.diff(csr.indptr) > 0
+    ones[filled] = csr.data[csr.indptr[:-1][filled]] == 1.0
+    return ones
+
+
+def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
+    """Raise unless the blocks fit the vtree and hold finite numbers."""
+    if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
+        raise CircuitError(
+            f"The variables of a circuit are 0 to {vtree.n_variables - 1}. "
+            f"Got a vtree over {sorted(vtree.scope().tolist())}."
+        )
+    if len(blocks) != vtree.n_nodes:
+        raise CircuitError(
+            f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
+        )
+    for node, block in enumerate(blocks):
+        if isinstance(block, Inner):
+            values = block.weights.data if block.is_sparse else block.weights  # type: ignore[union-attr]
+            for side, child in (("left", vtree.left[node]), ("right", vtree.right[node])):
+                index, n = block.index(side), blocks[child].n_units
+                if len(index) and not (0 <= index.min() and index.max() < n):
+                    raise CircuitError(
+                        f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
+                        f"Got {int(index.min())}..{int(index.max())}."
+                    )
+        elif isinstance(block, Normal):
+            values = block.weights
+            if not (np.isfinite(block.mean).all() and (np.asarray(block.variance) > 0).all()):
+                raise CircuitError(
+                    f"Normal inputs of variable {int(vtree.variable[node])} need finite means and "
+                    "positive variances."
+                )
+        else:
+            values = block.table
+        if values is not None and not np.isfinite(values).all():
+            raise CircuitError(
+                f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
+                "tables must be finite numbers. Got NaN or infinity."
+            )

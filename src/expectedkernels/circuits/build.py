@@ -1,0 +1,312 @@
+"""Builders: factorised circuits, mixtures, hidden Markov models, Gaussian mixtures, random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.minimize import minimize
+from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.vtree import Vtree
+
+ONE = Inner(1, 1, None, None, None)
+
+
+def factorized(tables: Sequence[Any], vtree: Vtree | None = None) -> Circuit:
+    """The circuit of independent discrete variables, the product of one table per variable.
+
+    Parameters
+    ----------
+    tables : sequence of 1-D arrays
+        The probabilities (or any values) of the states of each variable.
+    vtree : Vtree, optional
+        Default: balanced.
+
+    Examples
+    --------
+    >>> p = factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    >>> p.cardinalities
+    (2, 3)
+    """
+    rows = [np.atleast_1d(np.asarray(table, dtype=np.float64)) for table in tables]
+    for variable, row in enumerate(rows):
+        if row.ndim != 1:
+            raise CircuitError(
+                f"The table of variable {variable} must have one dimension. Got {row.ndim}."
+            )
+    vtree = Vtree.balanced(len(rows)) if vtree is None else vtree
+    if vtree.n_variables != len(rows):
+        raise CircuitError(
+            f"Got {len(rows)} tables for a vtree over {vtree.n_variables} variables."
+        )
+    blocks: list[Input | Inner] = [
+        ONE if v < 0 else Table(rows[v][None, :]) for v in vtree.variable.tolist()
+    ]
+    return Circuit.from_blocks(vtree, blocks)
+
+
+def mixture(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
+    """The weighted sum of circuits that are compatible with each other.
+
+    The default weights are equal and sum to one. The circuits share equal units; the result is
+    minimised.
+
+    Examples
+    --------
+    >>> p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])], [0.3, 0.7])
+    >>> p.n_roots
+    1
+    """
+    together = stack(circuits)
+    n = together.n_roots
+    weights = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weights.shape != (n,) or not np.isfinite(weights).all():
+        raise CircuitError(
+            f"A mixture of {n} circuits needs as many finite weights. Got shape {weights.shape}."
+        )
+    return with_root_weights(together, weights[None, :])
+
+
+def with_root_weights(circuit: Circuit, weights: Any) -> Circuit:
+    """The circuit whose roots are weighted sums of the roots of another (a matrix of weights)."""
+    root = circuit.blocks[-1]
+    new: Input | Inner
+    if isinstance(root, Inner):
+        old = root.csr
+        new = Inner(
+            root.n_products, len(weights), root.left, root.right, sparse.csr_array(weights) @ old
+        )
+    elif isinstance(root, Table):
+        new = Table(weights @ root.table)
+    else:
+        new = Normal(weights @ root.weights, root.mean, root.variance)
+    return Circuit.from_blocks(circuit.vtree, [*circuit.blocks[:-1], new])
+
+
+def stack(circuits: Sequence[Circuit]) -> Circuit:
+    """One circuit with the roots of all the given ones, in order.
+
+    Examples
+    --------
+    >>> stack([factorized([[0.5, 0.5]]), factorized([[0.1, 0.9]])]).n_roots
+    2
+    """
+    circuits = [circuit.to("numpy") for circuit in circuits]
+    if not circuits:
+        raise CircuitError("There must be at least one circuit. Got none.")
+    vtree = circuits[0].vtree
+    aligned = []
+    for i, circuit in enumerate(circuits):
+        on_first = circuit.aligned_to(vtree)
+        if on_first is None or circuit.cardinalities != circuits[0].cardinalities:
+            raise CompatibilityError(
+                f"Circuits 0 and {i} cannot be put together: they need the same variables, with "
+                "the same cardinalities, split in the same way. "
+                f"Got {vtree} and {circuit.vtree}."
+            )
+        aligned.append(on_first)
+    blocks: list[Input | Inner] = []
+    for node in range(vtree.n_nodes):
+        parts: list[Any] = [circuit.blocks[node] for circuit in aligned]
+        if isinstance(parts[0], Table):
+            blocks.append(Table(np.concatenate([part.table for part in parts])))
+        elif isinstance(parts[0], Normal):
+            blocks.append(
+                Normal(
+                    sparse.block_diag([part.weights for part in parts]).toarray(),
+                    np.concatenate([part.mean for part in parts]),
+                    np.concatenate([part.variance for part in parts]),
+                )
+            )
+        else:
+            blocks.append(_side_by_side(parts, [c.blocks for c in aligned], vtree, node))
+    return Circuit(vtree, tuple(minimize(vtree, blocks)))
+
+
+def _side_by_side(parts: list[Inner], blocks: list[Any], vtree: Vtree, node: int) -> Inner:
+    """The units of several blocks of one node, each seeing only its own circuit below."""
+    index = {}
+    total = {}
+    for side in ("left", "right"):
+        child = getattr(vtree, side)[node]
+        sizes = [b[child].n_units for b in blocks]
+        starts = np.cumsum([0, *sizes[:-1]])
+        index[side] = np.concatenate(
+            [part.index(side) + start for part, start in zip(parts, starts, strict=True)]
+        )
+        total[side] = sum(sizes)
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = sparse.csr_array(sparse.block_diag([part.csr for part in parts], format="csr"))
+    return inner(index["left"], index["right"], weights, total["left"], total["right"])
+
+
+def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None) -> Circuit:
+    """The circuit of a hidden Markov model over its observations, on a right-linear vtree.
+
+    Parameters
+    ----------
+    initial : array of shape (states,)
+        The distribution of the first hidden state.
+    transition : array of shape (states, states), or (length - 1, states, states)
+        ``transition[i, j]`` is the probability of state j after state i.
+    emission : array of shape (states, symbols), or a sequence of one such array per position
+        ``emission[i, a]`` is the probability of symbol a in state i.
+    length : int, optional
+        The number of observations; may be left out if `transition` or `emission` tells.
+
+    Examples
+    --------
+    >>> p = hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], length=5)
+    >>> p.n_variables
+    5
+    """
+    start = np.asarray(initial, dtype=np.float64)
+    steps = np.asarray(transition, dtype=np.float64)
+    varying = not isinstance(emission, np.ndarray) and np.ndim(emission[0]) == 2
+    varying = varying or (isinstance(emission, np.ndarray) and emission.ndim == 3)
+    tables = [np.asarray(e, dtype=np.float64) for e in emission] if varying else None
+    if length is None:
+        length = len(tables) if tables is not None else None
+        length = len(steps) + 1 if length is None and steps.ndim == 3 else length
+    if length is None or length < 1:
+        raise CircuitError(f"The 'length' of an HMM must be a positive int. Got {length!r}.")
+    if tables is None:
+        tables = [np.asarray(emission, dtype=np.float64)] * length
+    states = len(start)
+    if steps.ndim == 2:
+        steps = np.broadcast_to(steps, (length - 1, *steps.shape))
+    if (
+        start.shape != (states,)
+        or steps.shape != (length - 1, states, states)
+        or len(tables) != length
+        or any(t.ndim != 2 or len(t) != states for t in tables)
+    ):
+        raise CircuitError(
+            f"An HMM with {states} states and length {length} needs transitions of shape "
+            f"({states}, {states}) and emissions of shape ({states}, symbols). "
+            f"Got {np.shape(transition)} and {np.shape(emission[0]) if varying else np.shape(emission)}."
+        )
+    vtree = Vtree.right_linear(length)
+    blocks: list[Input | Inner] = [Table(tables[v]) if v >= 0 else ONE for v in vtree.variable]
+    if length == 1:
+        return Circuit.from_blocks(vtree, [Table((start @ tables[0])[None, :])])
+    for node in np.flatnonzero(vtree.variable < 0):
+        # unit i of this node: the observations from here on, given that the hidden state
+        # before them is i (at the root: the whole sequence)
+        position = int(vtree.scope(node)[0])
+        mix = start[None, :] if position == 0 else steps[position - 1]
+        # below the product of the last two observations the last table is mixed in place
+        blocks[node] = Inner(states, len(mix), None, None, mix)
+    last = vtree.leaf(length - 1)
+    blocks[last] = Table(steps[length - 2] @ tables[length - 1])
+    return Circuit.from_blocks(vtree, blocks)
+
+
+def gaussian_mixture(
+    weights: Any, means: Any, variances: Any, vtree: Vtree | None = None
+) -> Circuit:
+    """The circuit of a mixture of normal distributions with independent coordinates.
+
+    Parameters
+    ----------
+    weights : array of shape (components,)
+    means, variances : arrays of shape (components, variables)
+        1-D arrays describe a mixture over one variable.
+    vtree : Vtree, optional
+        Default: balanced.
+
+    Examples
+    --------
+    >>> p = gaussian_mixture([0.4, 0.6], [[0, 0], [3, 1]], [[1, 1], [1, 2]])
+    >>> p.cardinalities
+    (None, None)
+    """
+    share = np.asarray(weights, dtype=np.float64)
+    mean = np.asarray(means, dtype=np.float64)
+    mean = mean[:, None] if mean.ndim == 1 else mean
+    variance = np.asarray(variances, dtype=np.float64)
+    variance = variance[:, None] if variance.ndim == 1 else variance
+    if share.ndim != 1 or mean.shape != variance.shape or len(mean) != len(share):
+        raise CircuitError(
+            "Means and variances must both have shape (components, variables), with one weight "
+            f"per component. Got {mean.shape}, {variance.shape} and {share.shape}."
+        )
+    n, d = mean.shape
+    vtree = Vtree.balanced(d) if vtree is None else vtree
+    blocks: list[Input | Inner] = []
+    for v in vtree.variable.tolist():
+        if v < 0:
+            blocks.append(Inner(n, n, None, None, None))
+        else:
+            blocks.append(Normal(np.eye(n), mean[:, v], variance[:, v]))
+    root = blocks[-1]
+    if isinstance(root, Normal):
+        blocks[-1] = Normal(share[None, :], root.mean, root.variance)
+    else:
+        blocks[-1] = Inner(n, 1, None, None, share[None, :])
+    return Circuit.from_blocks(vtree, blocks)
+
+
+def random_circuit(
+    vtree: Vtree | int,
+    units: int,
+    rng: Any = None,
+    cardinalities: Any = 2,
+    density: float | None = None,
+) -> Circuit:
+    """A normalised circuit with random weights and `units` units per vtree node, one at the root.
+
+    Parameters
+    ----------
+    vtree : Vtree, or int
+        An int means a balanced vtree over that many variables.
+    units : int
+        How many units every node has, up to thousands.
+    rng : int, Generator or None
+    cardinalities : int, or one int per variable
+    density : float in (0, 1], optional
+        The share of products that each sum takes. The default takes them all (a dense circuit).
+
+    Examples
+    --------
+    >>> p = random_circuit(Vtree.balanced(4), 3, rng=0)
+    >>> p.n_variables, p.n_roots
+    (4, 1)
+    """
+    vtree = Vtree.balanced(vtree) if isinstance(vtree, (int, np.integer)) else vtree
+    if not (isinstance(units, (int, np.integer)) and units >= 1):
+        raise CircuitError(
+            f"The 'units' parameter of random_circuit must be an int in [1, inf). Got {units!r}."
+        )
+    if density is not None and not 0 < density <= 1:
+        raise CircuitError(
+            f"The 'density' parameter of random_circuit must be a float in (0, 1]. Got {density!r}."
+        )
+    generator = np.random.default_rng(rng)
+    d = vtree.n_variables
+    cards = np.broadcast_to(np.asarray(cardinalities, dtype=np.intp), (d,)).tolist()
+    blocks: list[Input | Inner] = []
+    for node, v in enumerate(vtree.variable.tolist()):
+        rows = 1 if node == vtree.root else units
+        if v >= 0:
+            blocks.append(Table(generator.dirichlet(np.ones(cards[v]), size=rows)))
+            continue
+        weights: Any = generator.random((rows, units)) + 1e-3
+        if density is not None:
+            keep = generator.random((rows, units)) < density
+            keep[np.arange(rows), generator.integers(units, size=rows)] = True
+            weights = weights * keep
+        weights /= weights.sum(axis=1, keepdims=True)
+        if density is not None:
+            left, right = (generator.permutation(units) for _ in range(2))
+            blocks.append(inner(left, right, sparse.csr_array(weights), units, units))
+        else:
+            blocks.append(Inner(units, rows, None, None, weights))
+    return Circuit(vtree, tuple(blocks) if density is None else tuple(minimize(vtree, blocks)))

@@ -1,0 +1,282 @@
+"""Structural properties of circuits, and whether two circuits are compatible."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.determinism import deterministic
+from expectedkernels.circuits.graph import Graph, Unit, show
+from expectedkernels.circuits.graph_determinism import graph_deterministic
+from expectedkernels.circuits.splits import find_vtree, node_masks, show_split
+from expectedkernels.circuits.structure import circuit_blocks
+from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import Vtree
+
+HARDNESS = (
+    "Exact expectations over circuits that are not compatible are #P-hard in general; "
+    "monte_carlo_expected_kernel gives an estimate with a standard error."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Properties:
+    """What `properties` found: a verdict with its reason for each property.
+
+    Attributes
+    ----------
+    smooth : Verdict
+        The inputs of every sum unit have the same scope.
+    decomposable : Verdict
+        The inputs of every product unit have disjoint scopes.
+    structured_decomposable : Verdict
+        The circuit is smooth and decomposable, and product units over the same scope split it
+        in the same way.
+    deterministic : Verdict
+        At every point at most one input of every sum unit is not zero.
+
+    Examples
+    --------
+    >>> from expectedkernels.circuits.units import Indicator, Sum
+    >>> found = properties(Sum([Indicator(0, 0, 2), Indicator(0, 1, 2)], [0.3, 0.7]))
+    >>> bool(found.deterministic)
+    True
+    """
+
+    smooth: Verdict
+    decomposable: Verdict
+    structured_decomposable: Verdict
+    deterministic: Verdict
+
+    def __repr__(self) -> str:
+        names = ("smooth", "decomposable", "structured_decomposable", "deterministic")
+        width = max(map(len, names)) + 1
+        return "\n".join(f"{name + ':':{width}} {getattr(self, name)}" for name in names)
+
+
+def properties(p: Circuit | Unit) -> Properties:
+    """The structural properties of a circuit, each with a reason and a place.
+
+    Smoothness and decomposability take time linear in the size of the circuit. Determinism is
+    decided for every `Circuit` and for graphs of units that are structured-decomposable or
+    small; for others the verdict may be "undecided".
+
+    Parameters
+    ----------
+    p : Circuit or Unit
+        A circuit, or the root of a graph of units.
+
+    Examples
+    --------
+    >>> from expectedkernels.circuits.units import Categorical, Indicator, Product, Sum
+    >>> a = Product([Indicator(0, 0, 2), Categorical(1, [0.5, 0.5])])
+    >>> properties(Sum([a, Indicator(0, 1, 2)], [0.4, 0.6])).smooth
+    no: sum unit #4 over variables {0, 1} has an input over {0, 1} and one over {0}
+    """
+    if isinstance(p, Circuit):
+        return Properties(
+            Verdict(True, "the units of a block, and so the inputs of a sum, share a vtree node"),
+            Verdict(True, "products multiply units of the two children of a vtree node"),
+            Verdict(True, "every product over a scope splits it as the vtree does"),
+            deterministic(p),
+        )
+    graph = _graph(p)
+    return Properties(
+        _smooth(graph), _decomposable(graph), _structured(graph), graph_deterministic(graph)
+    )
+
+
+def is_compatible(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
+    """Whether two circuits decompose their variables in the same way, and if not, where.
+
+    Two circuits over the same variables are compatible when both are smooth and decomposable
+    and any two product units (one of each) with the same scope split it in the same way. The
+    order of inputs does not matter.
+
+    Parameters
+    ----------
+    p, q : Circuit or Unit
+        Circuits, or roots of graphs of units, in any mix. A graph is compatible with a
+        `Circuit` when it can be written on its vtree.
+
+    Examples
+    --------
+    >>> from expectedkernels.circuits.units import Indicator, Product
+    >>> x, y, z = (Indicator(v, 0, 2) for v in range(3))
+    >>> is_compatible(Product([Product([x, y]), z]), Product([z, Product([y, x])]))
+    yes: both are smooth and decomposable, and split each common scope in the same way
+    >>> is_compatible(Product([Product([x, y]), z]), Product([x, Product([y, z])]))
+    no: over variables {0, 1, 2}, product unit #4 of the first circuit splits into {0, 1} | {2},
+    product unit #4 of the second into {0} | {1, 2}
+    """
+    reason = _other_domain(p, q)
+    return Verdict(False, reason) if reason is not None else _same_splits(p, q)
+
+
+def require_compatible(p: Circuit | Unit, q: Circuit | Unit) -> None:
+    """Raise a `CompatibilityError` unless two circuits are compatible.
+
+    Examples
+    --------
+    >>> from expectedkernels.circuits.units import Indicator, Product
+    >>> x, y = (Indicator(v, 0, 2) for v in range(2))
+    >>> require_compatible(Product([x, y]), Product([y, x]))
+    """
+    reason = _other_domain(p, q)
+    if reason is not None:
+        raise CompatibilityError(f"The circuits must have the same variables, but {reason}.")
+    verdict = _same_splits(p, q)
+    if not verdict:
+        raise CompatibilityError(f"The circuits are not compatible: {verdict.reason}. {HARDNESS}")
+
+
+def _graph(p: Unit) -> Graph:
+    if not isinstance(p, Unit):
+        raise CircuitError(
+            f"Expected a Circuit or a unit (the root of a graph). Got {type(p).__name__} instead."
+        )
+    return Graph(p)
+
+
+def _smooth(graph: Graph) -> Verdict:
+    reason = graph.not_smooth()
+    if reason is not None:
+        return Verdict(False, reason)
+    return Verdict(True, "the inputs of every sum unit have the same scope")
+
+
+def _decomposable(graph: Graph) -> Verdict:
+    reason = graph.not_decomposable()
+    if reason is not None:
+        return Verdict(False, reason)
+    return Verdict(True, "the inputs of every product unit have disjoint scopes")
+
+
+def _structured(graph: Graph) -> Verdict:
+    reason = graph.not_decomposable() or graph.not_smooth()
+    if reason is not None:
+        return Verdict(False, reason)
+    difference = _first_difference(graph, graph, (" ", " "))
+    if difference is None:
+        return Verdict(True, "product units over the same scope split it in the same way")
+    vtree = find_vtree(graph)
+    if isinstance(vtree, Vtree):
+        difference += "; Circuit.from_units can reconcile all product units on one vtree"
+    return Verdict(False, difference)
+
+
+def _domain(p: Circuit | Unit) -> dict[int, int | None]:
+    """The variables and their numbers of states."""
+    if isinstance(p, Circuit):
+        return dict(enumerate(p.cardinalities))
+    return _graph(p).cardinalities
+
+
+def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
+    """How the variables of two circuits differ, in words; None if they do not."""
+    one, other = _domain(p), _domain(q)
+    if set(one) != set(other):
+        first, second = (show(sum(1 << v for v in domain)) for domain in (one, other))
+        return f"the first circuit has the variables {first}, the second {second}"
+    for v in sorted(one):
+        if one[v] != other[v]:
+            first, second = (
+                "is real" if card is None else f"has {card} states" for card in (one[v], other[v])
+            )
+            return f"variable {v} {first} in the first circuit and {second} in the second"
+    return None
+
+
+def _same_splits(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
+    """The verdict on two circuits over the same variables."""
+    if isinstance(p, Circuit) and isinstance(q, Circuit):
+        if p.vtree.align(q.vtree) is None:
+            return Verdict(False, _vtree_difference(p.vtree, q.vtree))
+        return Verdict(True, "their vtrees are equal up to swapping left and right")
+    for name, circuit in (("first", p), ("second", q)):
+        if isinstance(circuit, Unit):
+            graph = Graph(circuit)
+            reason = graph.not_decomposable() or graph.not_smooth()
+            if reason is not None:
+                return Verdict(False, f"in the {name} circuit, {reason}")
+    if isinstance(p, Unit) and isinstance(q, Unit):
+        return _same_splits_of_graphs(Graph(p), Graph(q))
+    if isinstance(p, Unit):
+        return _fits(p, "first", q.vtree)  # type: ignore[union-attr]
+    return _fits(q, "second", p.vtree)  # type: ignore[arg-type]
+
+
+def _fits(root: Unit, name: str, vtree: Vtree) -> Verdict:
+    """Whether a smooth and decomposable graph can be written on the vtree of a circuit."""
+    try:
+        circuit_blocks(root, vtree=vtree)
+    except CompatibilityError as error:
+        return Verdict(False, f"in the {name} circuit, {error}".rstrip("."))
+    other = "second" if name == "first" else "first"
+    return Verdict(True, f"the {name} circuit splits its variables along the {other} one's vtree")
+
+
+def _same_splits_of_graphs(one: Graph, other: Graph) -> Verdict:
+    names = (" of the first circuit ", " of the second ")
+    difference = _first_difference(one, other, names)
+    if difference is None:
+        return Verdict(
+            True, "both are smooth and decomposable, and split each common scope in the same way"
+        )
+    return Verdict(False, difference)
+
+
+def _first_difference(one: Graph, other: Graph, names: tuple[str, str]) -> str | None:
+    """Two products, one of each graph, that split the largest scope differently, in words."""
+    first, second = _splits(one), _splits(other)
+    for scope in sorted(first.keys() & second.keys(), key=lambda s: (-s.bit_count(), s)):
+        for split, i in first[scope].items():
+            for other_split, j in second[scope].items():
+                if split != other_split:
+                    wide = (
+                        " (products of more than two inputs may be reconciled by "
+                        "Circuit.from_units with one vtree for both)"
+                        if one is not other and max(len(split), len(other_split)) > 2
+                        else ""
+                    )
+                    verb = "splits " if one is other else ""
+                    return (
+                        f"over variables {show(scope)}, product unit #{i}{names[0]}splits into "
+                        f"{show_split(split)}, product unit #{j}{names[1]}{verb}into "
+                        f"{show_split(other_split)}{wide}"
+                    )
+    return None
+
+
+def _splits(graph: Graph) -> dict[int, dict[frozenset[int], int]]:
+    """For every scope the ways in which products split it, each with the first such product."""
+    found: dict[int, dict[frozenset[int], int]] = {}
+    for i, unit in enumerate(graph.units):
+        if unit.kind == "product" and len(unit.inputs) > 1:
+            split = frozenset(graph.masks[j] for j in graph.inputs[i])
+            found.setdefault(graph.masks[i], {}).setdefault(split, i)
+    return found
+
+
+def _vtree_difference(one: Vtree, other: Vtree) -> str:
+    """The highest scope that two vtrees over the same variables split differently, in words."""
+    mine, theirs = node_masks(one), node_masks(other)
+    queue = deque([(one.root, other.root)])
+    while queue:
+        a, b = queue.popleft()
+        if one.is_leaf(a):
+            continue
+        left, right = int(one.left[a]), int(one.right[a])
+        other_left, other_right = int(other.left[b]), int(other.right[b])
+        if mine[left] == theirs[other_right]:
+            other_left, other_right = other_right, other_left
+        if mine[left] != theirs[other_left]:
+            return (
+                f"over variables {show(mine[a])}, a product unit of the first circuit splits into "
+                f"{show_split([mine[left], mine[right]])}, one of the second into "
+                f"{show_split([theirs[other_left], theirs[other_right]])}"
+            )
+        queue += [(left, other_left), (right, other_right)]
+    raise CircuitError("The vtrees do not differ.")  # pragma: no cover - asked only when they do

@@ -1,0 +1,287 @@
+"""Questions to one circuit: likelihoods, partition functions, marginals, conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import as_like, is_numpy, namespace
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import Evidence, as_evidence
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.sides import CircuitSide, check_single_root
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import (
+    DEFAULT_MAX_BYTES,
+    peak_bytes,
+    products_at,
+    sweep,
+    upward,
+)
+from expectedkernels.engine.value import Value, plain, to_log, weighted
+from expectedkernels.errors import EvidenceError, PropertyError
+
+
+def leaf_sums(side: CircuitSide) -> Any:
+    """What the leaves of a likelihood sweep are: every unit summed over what evidence allows."""
+    blocks: Any = side.circuit.blocks
+    first = blocks[0]
+    like = first.table if isinstance(first, Table) else first.weights
+
+    def leaf(nodes: Any, parts: Any) -> Value:
+        n = side.atoms(int(side.circuit.vtree.variable[nodes[0]])).n
+        ones = plain(as_like(np.ones((len(nodes), n)), like), (1,))
+        return side.expand(ones, 1, nodes, parts and parts[0])
+
+    return leaf
+
+
+def log_values(
+    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[Any, Any]:
+    """Logs of the absolute values of the roots given rows of evidence, and signs (or None).
+
+    Shape (rows, roots); one row without evidence.
+    """
+    side = CircuitSide(circuit, evidence)
+    n = 1 if evidence is None else evidence.n_rows
+    if n > 1 and peak_bytes([side.operand]) > max_bytes:
+        half = n // 2
+        parts = [
+            log_values(circuit, evidence.rows(rows), max_bytes)  # type: ignore[union-attr]
+            for rows in (slice(0, half), slice(half, n))
+        ]
+        xp = circuit.xp
+        logs = xp.concat([logs for logs, _ in parts])
+        if all(sign is None for _, sign in parts):
+            return logs, None
+        signs = [xp.ones_like(x) if s is None else s for x, s in parts]
+        return logs, xp.concat(signs)
+    root = to_log(sweep([side.operand], leaf_sums(side), max_bytes))
+    xp = namespace(root.data)
+    rows = None if side.operand.patterns is None else side.operand.patterns.rows
+
+    def by_row(array: Any) -> Any:
+        if array is None:
+            return None
+        table = xp.reshape(array, (-1, circuit.n_roots))
+        return table if rows is None else xp.take(table, as_like(rows, table), axis=0)
+
+    return by_row(root.data), by_row(root.sign)
+
+
+def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
+    """See `Circuit.log_likelihood`."""
+    logs, sign = log_values(circuit, as_evidence(X, circuit.cardinalities))
+    _refuse_negative(sign)
+    return logs[:, 0] if circuit.n_roots == 1 else logs
+
+
+def log_partition(circuit: BlockCircuit) -> Any:
+    """See `Circuit.log_partition`."""
+    logs, sign = log_values(circuit, None)
+    _refuse_negative(sign)
+    if circuit.n_roots > 1:
+        return logs[0, :]
+    return float(logs[0, 0]) if is_numpy(circuit.xp) else logs[0, 0]
+
+
+def _refuse_negative(sign: Any) -> None:
+    if sign is not None and bool((sign < 0).any()):
+        raise PropertyError(
+            "The circuit has a negative value here, so it has no logarithm and is no distribution. "
+            "Signed circuits can be used in expected_kernel(..., log=False)."
+        )
+
+
+def condition(circuit: BlockCircuit, evidence: Any) -> BlockCircuit:
+    """See `Circuit.condition`."""
+    check_single_root(circuit, "Conditioning")
+    read = as_evidence(evidence, circuit.cardinalities)
+    if read.n_rows != 1:
+        raise EvidenceError(
+            f"A circuit is conditioned on one row of evidence. Got {read.n_rows} rows; batches of "
+            "conditionals are made by expected_kernel(..., evidence_p=rows)."
+        )
+    return _renormalized(circuit, read)
+
+
+def normalize(circuit: BlockCircuit) -> BlockCircuit:
+    """See `Circuit.normalize`."""
+    return _renormalized(circuit, None)
+
+
+def _renormalized(circuit: BlockCircuit, evidence: Evidence | None) -> BlockCircuit:
+    """The circuit given evidence, with every unit scaled to sum to one.
+
+    Weights become conditional probabilities: w_si value_i / value_s.
+    """
+    circuit = circuit.to("numpy")
+    side = CircuitSide(circuit, evidence)
+    operands = [side.operand]
+    values = upward(operands, leaf_sums(side))
+    logs = to_log(values[-1])
+    _refuse_negative(logs.sign)
+    if not (logs.data > -inf).all():
+        if evidence is None:
+            raise PropertyError(
+                "The circuit sums to zero, so it cannot be normalised: check its weights and tables."
+            )
+        raise EvidenceError(
+            "The evidence has probability zero under the circuit; there is no conditional."
+        )
+    blocks: list[Input | Inner] = []
+    for node, block in enumerate(circuit.blocks):
+        total = to_log(values[node]).data[0]
+        if isinstance(block, Inner):
+            inputs = to_log(products_at(operands, values, node)).data[0]
+            csr = block.csr.copy()
+            rows = np.repeat(np.arange(block.n_units), np.diff(csr.indptr))
+            with np.errstate(invalid="ignore"):
+                shares = np.exp(np.log(np.abs(csr.data)) + inputs[csr.indices] - total[rows])
+            csr.data = np.where(total[rows] > -inf, shares, 0.0) * np.sign(csr.data)
+            blocks.append(Inner(block.n_products, block.n_units, block.left, block.right, csr))
+        else:
+            column = None if evidence is None else evidence.columns[int(circuit.vtree.variable[node])]
+            blocks.append(_conditional_input(block, column, total))
+    return type(circuit).from_blocks(circuit.vtree, blocks)
+
+
+def _conditional_input(block: Input, column: Any, total: Any) -> Input:
+    """Input units given one statement, scaled to sum to one; units that sum to zero become zero."""
+    alive = total > -inf
+    if isinstance(block, Table):
+        table = block.table if column is None else block.table * column.weights[column.codes[0]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = np.sign(table) * np.exp(np.log(np.abs(table)) - total[:, None])
+        return Table(np.where(alive[:, None], scaled, 0.0))
+    if column is not None and not np.isnan(column.values[column.codes[0]]):
+        point = column.values[column.codes[:1]]
+        return Normal(alive[:, None].astype(np.float64), point, np.zeros(1))
+    with np.errstate(invalid="ignore"):
+        weights = block.weights / np.exp(total)[:, None]
+    return Normal(np.where(alive[:, None], weights, 0.0), block.mean, block.variance)
+
+
+def flows(
+    circuit: BlockCircuit, evidence: Evidence | None
+) -> Iterator[tuple[int, Any, Any, CircuitSide, list[Value]]]:
+    """From the root down, how likely every unit is to take part, given each row of evidence.
+
+    Yields (node, flow of shape (rows, units), pattern of every row at the node, side, values):
+    the flow of a unit is the posterior probability that it is used when the circuit is read as
+    a generative process.
+    """
+    side = CircuitSide(circuit, evidence)
+    operands = [side.operand]
+    values = upward(operands, leaf_sums(side))
+    vtree, found = circuit.vtree, side.operand.patterns
+    n_rows = 1 if evidence is None else evidence.n_rows
+    flow: dict[int, Any] = {vtree.root: np.ones((n_rows, 1))}
+    pattern: dict[int, Any] = {vtree.root: np.arange(n_rows)}
+    if found is not None and found.rows is not None:
+        pattern[vtree.root] = found.rows
+    for node in range(vtree.root, -1, -1):
+        F, rows = flow.pop(node), pattern.pop(node)
+        yield node, F, rows, side, values
+        block = circuit.blocks[node]
+        if not isinstance(block, Inner):
+            continue
+        to_products = _product_flow(operands, values, node, F, rows)
+        for side_name in ("left", "right"):
+            child = int(getattr(vtree, side_name)[node])
+            index = getattr(block, side_name)
+            if index is None:
+                flow[child] = to_products
+            else:
+                flow[child] = to_products @ _incidence(index, circuit.blocks[child].n_units)
+            step = None if found is None else getattr(found, side_name)[node]
+            pattern[child] = rows if step is None else step[rows]
+
+
+def _incidence(index: Any, n: int) -> sparse.csr_array:
+    """The 0-1 matrix that adds up what products send to their inputs."""
+    return sparse.csr_array((np.ones(len(index)), (np.arange(len(index)), index)), (len(index), n))
+
+
+def _product_flow(operands: Any, values: Any, node: int, F: Any, rows: Any) -> Any:
+    """The flow of the products of a node, given that of its units."""
+    operand = operands[0]
+    weights = operand.weights(node)
+    if weights is None:
+        return F
+    inputs = products_at(operands, values, node)
+    shape = (operand.copies(node), -1)
+    if not inputs.is_log:
+        sums = weighted(inputs, weights, 1).data.reshape(shape)
+        H = inputs.data.reshape(shape)
+        share = np.divide(F, sums[rows], out=np.zeros_like(F), where=sums[rows] != 0)
+        return (share @ weights.matrix) * H[rows]
+    sums = to_log(weighted(inputs, weights, 1)).data.reshape(shape)[rows]
+    H = inputs.data.reshape(shape)[rows]
+    csr = operand.inner[node].csr
+    unit = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    with np.errstate(invalid="ignore"):
+        share = np.exp(np.log(np.abs(csr.data)) + H[:, csr.indices] - sums[:, unit])
+    share = np.where(sums[:, unit] > -inf, share, 0.0) * F[:, unit]
+    return share @ _incidence(csr.indices, csr.shape[1])
+
+
+def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
+    """See `Circuit.marginals`."""
+    check_single_root(circuit, "Marginals")
+    circuit = circuit.to("numpy")
+    read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
+    one_row = read is None or not (np.ndim(evidence) == 2 or isinstance(evidence, list))
+    require_possible(circuit, read)
+    result: list[Any] = [None] * circuit.n_variables
+    for node, F, rows, side, values in flows(circuit, read):
+        block = circuit.blocks[node]
+        if isinstance(block, Inner):
+            continue
+        variable = int(circuit.vtree.variable[node])
+        column = None if read is None else read.columns[variable]
+        logs = to_log(values[node]).data.reshape(side.operand.copies(node), -1)[rows]
+        posterior = _leaf_posterior(block, column, F, logs)
+        result[variable] = posterior[0] if one_row else posterior
+    return result
+
+
+def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
+    """Probabilities of the states of a variable; mean and variance of a real one."""
+    if isinstance(block, Table):
+        with np.errstate(divide="ignore"):
+            per_unit = np.log(block.table)[None] - np.where(logs > -inf, logs, 0.0)[:, :, None]
+            if column is not None:
+                per_unit = per_unit + np.log(column.weights[column.codes])[:, None, :]
+        states = np.einsum("nu,nuc->nc", F, np.exp(per_unit))
+        return states / states.sum(axis=1, keepdims=True)
+    share = F / np.exp(np.log(block.weights.sum(axis=1)))
+    weights = share @ block.weights
+    weights = weights / np.where(weights.sum(axis=1) > 0, weights.sum(axis=1), 1.0)[:, None]
+    mean = weights @ block.mean
+    variance = weights @ (block.variance + block.mean**2) - mean**2
+    if column is not None:
+        seen = column.values[column.codes]
+        mean = np.where(np.isnan(seen), mean, seen)
+        variance = np.where(np.isnan(seen), variance, 0.0)
+    return np.stack([mean, variance], axis=1)
+
+
+def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+    """The log probabilities of rows of evidence; raises if one is zero."""
+    logs, sign = log_values(circuit, evidence)
+    _refuse_negative(sign)
+    if prod(logs.shape) and not bool((logs > -inf).all()):
+        if evidence is None:
+            raise PropertyError("The circuit sums to zero; it is no distribution.")
+        row = int(np.flatnonzero(~(np.asarray(logs[:, 0]) > -inf))[0])
+        raise EvidenceError(
+            f"The evidence in row {row} has probability zero under the circuit, so there is no "
+            "conditional distribution. Check the row, or smooth the circuit's parameters."
+        )
+    return logs[:, 0]

@@ -1,0 +1,242 @@
+"""From the root down: samples, and most probable completions."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.determinism import deterministic
+from expectedkernels.circuits.evidence import Evidence, as_evidence
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.queries import leaf_sums, require_possible
+from expectedkernels.circuits.sides import CircuitSide, check_single_root
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import products_at, upward
+from expectedkernels.engine.value import to_log
+from expectedkernels.errors import PropertyError
+
+
+def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
+    """See `Circuit.sample`."""
+    check_single_root(circuit, "Sampling")
+    circuit = circuit.to("numpy")
+    _refuse_signed(circuit, "Sampling")
+    generator = np.random.default_rng(rng)
+    read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
+    require_possible(circuit, read)
+    side = CircuitSide(circuit, read)
+    values = upward([side.operand], leaf_sums(side))
+    n_rows = 1 if read is None else read.n_rows
+    drawn = np.empty((n_rows * n, circuit.n_variables))
+    rows = np.repeat(np.arange(n_rows), n)
+    for node, units, pattern in _descend(
+        circuit, side, rows, lambda *state: _draw_products(generator, values, *state)
+    ):
+        block: Any = circuit.blocks[node]
+        variable = int(circuit.vtree.variable[node])
+        column = None if read is None else read.columns[variable]
+        drawn[:, variable] = _draw_leaf(generator, block, column, units, rows)
+    batch = read is not None and (np.ndim(evidence) == 2 or isinstance(evidence, list))
+    return drawn.reshape(n_rows, n, -1) if batch else drawn
+
+
+def _descend(circuit: BlockCircuit, side: CircuitSide, rows: Any, choose: Any) -> Any:
+    """Walk from the root to the leaves with one unit per row; yields (leaf, units, patterns)."""
+    vtree, found = circuit.vtree, side.operand.patterns
+    top = rows if found is None or found.rows is None else found.rows[rows]
+    top = np.zeros_like(rows) if found is None else top
+    at: dict[int, tuple[Any, Any]] = {vtree.root: (np.zeros(len(rows), dtype=np.intp), top)}
+    for node in range(vtree.root, -1, -1):
+        units, pattern = at.pop(node)
+        block = circuit.blocks[node]
+        if not isinstance(block, Inner):
+            yield node, units, pattern
+            continue
+        products = units if block.weights is None else choose(side, node, block, units, pattern)
+        for name in ("left", "right"):
+            child = int(getattr(vtree, name)[node])
+            index = getattr(block, name)
+            step = None if found is None else getattr(found, name)[node]
+            at[child] = (
+                products if index is None else index[products],
+                pattern if step is None else step[pattern],
+            )
+
+
+def _draw_products(
+    generator: Any, values: Any, side: CircuitSide, node: int, block: Inner, units: Any, pattern: Any
+) -> Any:
+    """One input of its sum unit for every row, with probability in proportion to w_i value_i.
+
+    The shares of all (pattern, unit) pairs are laid end to end, one unit interval each, so that
+    one search finds the input of every row.
+    """
+    copies = side.operand.copies(node)
+    inputs = to_log(products_at([side.operand], values, node)).data.reshape(copies, -1)
+    csr = block.csr
+    logs = inputs[:, csr.indices] + np.log(csr.data)
+    starts = csr.indptr[:-1]
+    fan_in = np.diff(csr.indptr)
+    top = np.maximum.reduceat(logs, np.minimum(starts, logs.shape[1] - 1), axis=1)
+    top = np.where(top > -inf, top, 0.0)
+    shares = np.exp(logs - np.repeat(top, fan_in, axis=1))
+    totals = np.add.reduceat(shares, np.minimum(starts, logs.shape[1] - 1), axis=1)
+    totals = np.where(totals > 0, totals, 1.0)
+    shares /= np.repeat(totals, fan_in, axis=1)
+    used, place = np.unique(pattern * block.n_units + units, return_inverse=True)
+    return _search(generator, shares, csr, used, place, block.n_units)
+
+
+def _search(generator: Any, shares: Any, csr: Any, used: Any, place: Any, n_units: int) -> Any:
+    """Draw from the shares of the (pattern, unit) pairs that occur."""
+    pattern, unit = np.divmod(used, n_units)
+    fan_in = np.diff(csr.indptr)[unit]
+    stops = np.cumsum(fan_in)
+    entry = np.arange(stops[-1]) - np.repeat(stops - fan_in, fan_in) + np.repeat(
+        csr.indptr[unit], fan_in
+    )
+    weight = shares[np.repeat(pattern, fan_in), entry]
+    edge = np.cumsum(weight)
+    before = np.concatenate([[0.0], edge])[stops - fan_in]
+    total = edge[stops - 1] - before
+    target = before[place] + generator.random(len(place)) * total[place]
+    found = np.searchsorted(edge, target, side="right")
+    # rounding may step over the last input with a positive share
+    positive = np.flatnonzero(weight > 0)
+    last = positive[np.searchsorted(positive, stops[place] - 1, side="right") - 1]
+    return csr.indices[entry[np.minimum(found, last)]]
+
+
+def _draw_leaf(generator: Any, block: Input, column: Any, units: Any, rows: Any) -> Any:
+    """A value of the variable for every row, given its input unit."""
+    if isinstance(block, Table):
+        table = block.table[units]
+        if column is not None:
+            table = table * column.weights[column.codes[rows]]
+        edge = np.cumsum(table, axis=1)
+        target = generator.random(len(units)) * edge[:, -1]
+        state = (edge <= target[:, None]).sum(axis=1)
+        last = table.shape[1] - 1 - np.argmax((table > 0)[:, ::-1], axis=1)
+        return np.minimum(state, last)
+    edge = np.cumsum(block.weights, axis=1)[units]
+    target = generator.random(len(units)) * edge[:, -1]
+    component = np.minimum((edge <= target[:, None]).sum(axis=1), len(block.mean) - 1)
+    drawn = generator.normal(block.mean[component], np.sqrt(block.variance[component]))
+    if column is None:
+        return drawn
+    seen = column.values[column.codes[rows]]
+    return np.where(np.isnan(seen), drawn, seen)
+
+
+def most_probable(circuit: BlockCircuit, X: Any) -> Any:
+    """See `Circuit.map`."""
+    check_single_root(circuit, "MAP")
+    circuit = circuit.to("numpy")
+    _refuse_signed(circuit, "MAP")
+    verdict = deterministic(circuit)
+    if not verdict:
+        raise PropertyError(
+            "Most probable completions need a deterministic circuit (for others the problem is "
+            f"NP-hard). This one is not: {verdict.reason}."
+        )
+    read = as_evidence(X, circuit.cardinalities)
+    require_possible(circuit, read)
+    side = CircuitSide(circuit, read)
+    best = _max_sweep(circuit, side, read)
+    rows = np.arange(read.n_rows)
+    completed = np.empty((read.n_rows, circuit.n_variables))
+
+    def choose(side: CircuitSide, node: int, block: Inner, units: Any, pattern: Any) -> Any:
+        inputs = _max_products(circuit, side, best, node, block)
+        csr = block.csr
+        chosen = np.empty(len(units), dtype=np.intp)
+        for unit in np.unique(units):
+            members = csr.indices[csr.indptr[unit] : csr.indptr[unit + 1]]
+            weights = np.log(csr.data[csr.indptr[unit] : csr.indptr[unit + 1]])
+            at = np.flatnonzero(units == unit)
+            scores = inputs[pattern[at]][:, members] + weights
+            chosen[at] = members[np.argmax(scores, axis=1)]
+        return chosen
+
+    for node, units, _ in _descend(circuit, side, rows, choose):
+        variable = int(circuit.vtree.variable[node])
+        column = read.columns[variable]
+        completed[:, variable] = _best_states(circuit.blocks[node], column, units)
+    return completed[0] if np.ndim(X) == 1 else completed
+
+
+def _max_sweep(circuit: BlockCircuit, side: CircuitSide, read: Evidence) -> list[Any]:
+    """The log of the largest value every unit reaches, per pattern, bottom-up."""
+    best: list[Any] = []
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Inner):
+            inputs = _max_products(circuit, side, best, node, block)
+            if block.weights is not None:
+                csr = block.csr
+                scores = inputs[:, csr.indices] + np.log(csr.data)
+                top = np.full((len(scores), csr.shape[0]), -inf)
+                filled = np.diff(csr.indptr) > 0
+                if filled.any():
+                    starts = csr.indptr[:-1][filled]
+                    top[:, filled] = np.maximum.reduceat(scores, starts, axis=1)
+                inputs = top
+            best.append(inputs)
+            continue
+        column = read.columns[int(circuit.vtree.variable[node])]
+        scores = _leaf_scores(block, column).max(axis=2)
+        best.append(scores[column.codes] if side.operand.patterns.is_uniform else scores)  # type: ignore[union-attr]
+    return best
+
+
+def _max_products(
+    circuit: BlockCircuit, side: CircuitSide, best: Any, node: int, block: Inner
+) -> Any:
+    """The scores of the products of a node, (patterns, products)."""
+    total: Any = 0.0
+    for name in ("left", "right"):
+        scores = best[int(getattr(circuit.vtree, name)[node])]
+        step = getattr(side.operand.patterns, name)[node]
+        scores = scores if step is None else scores[step]
+        index = getattr(block, name)
+        total = total + (scores if index is None else scores[:, index])
+    return total
+
+
+def _leaf_scores(block: Any, column: Any) -> Any:
+    """Log values of (statement, unit, state); a real variable has its mean for a state."""
+    with np.errstate(divide="ignore"):
+        if isinstance(block, Table):
+            return np.log(block.table)[None] + np.log(column.weights)[:, None, :]
+        part = np.argmax(block.weights != 0, axis=1)
+        mean, variance = block.mean[part], block.variance[part]
+        weight = np.log(block.weights[np.arange(len(part)), part])
+        away = np.where(np.isnan(column.values)[:, None], 0.0, column.values[:, None] - mean) ** 2
+        point = variance == 0
+        spread = np.where(point, 1.0, variance)
+        density = -0.5 * (away / spread + np.log(2 * np.pi * spread))
+        density = np.where(point, np.where(away > 0, -inf, 0.0), density)
+        return (weight + density)[:, :, None]
+
+
+def _best_states(block: Any, column: Any, units: Any) -> Any:
+    """The state every row takes in its unit."""
+    if isinstance(block, Table):
+        return np.argmax(_leaf_scores(block, column)[column.codes, units], axis=1)
+    part = np.argmax(block.weights != 0, axis=1)
+    seen = column.values[column.codes]
+    return np.where(np.isnan(seen), block.mean[part][units], seen)
+
+
+def _refuse_signed(circuit: BlockCircuit, what: str) -> None:
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Inner):
+            negative = block.weights is not None and (block.csr.data < 0).any()
+        else:
+            negative = (block.table if isinstance(block, Table) else block.weights).min() < 0
+        if negative:
+            raise PropertyError(
+                f"{what} needs a circuit without negative weights. There is one at vtree node {node}."
+            )

@@ -1,0 +1,230 @@
+"""Sides of an expectation: a circuit, a circuit given rows of evidence, or a set of points.
+
+A side is one operand of a sweep plus what happens at its leaves: it names the *atoms* of every
+variable (its states, or normal components and observed values), and turns values over atoms
+into values over its (batched) input units. Kernels only ever see atoms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log, pi
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import as_like, to_numpy
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.patterns import patterns
+from expectedkernels.engine.sweep import Operand, Part, pad
+from expectedkernels.engine.value import (
+    Value,
+    Weights,
+    applied,
+    from_log,
+    joined,
+    plain,
+    repeated,
+    taken,
+    times,
+    weights_of,
+)
+from expectedkernels.errors import CircuitError
+from expectedkernels.vtree import Vtree
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """What a kernel is evaluated on, for one variable.
+
+    Attributes
+    ----------
+    cardinality : int or None
+        Of a discrete variable: the atoms are its states 0, 1, ...
+    mean, variance : arrays, or None
+        Of a real variable: the atoms are normal distributions; variance zero is a point.
+    """
+
+    cardinality: int | None
+    mean: Any = None
+    variance: Any = None
+
+    @property
+    def n(self) -> int:
+        """The number of atoms."""
+        return len(self.mean) if self.cardinality is None else self.cardinality
+
+
+class CircuitSide:
+    """A circuit, optionally given a batch of rows of evidence."""
+
+    def __init__(self, circuit: BlockCircuit, evidence: Evidence | None = None):
+        self.circuit, self.evidence = circuit, evidence
+        self.operand: Operand = circuit.operand
+        if evidence is not None:
+            self.operand = self.operand.batched(evidence.patterns(circuit.vtree))
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows of evidence, None without evidence."""
+        return None if self.evidence is None else self.evidence.n_rows
+
+    def rows(self, chosen: slice) -> CircuitSide:
+        """The side with some of its rows."""
+        return CircuitSide(self.circuit, self.evidence.rows(chosen))  # type: ignore[union-attr]
+
+    def atoms(self, variable: int) -> Atoms:
+        """The atoms of a variable."""
+        block = self.circuit.input(variable)
+        if isinstance(block, Table):
+            return Atoms(block.cardinality)
+        mean, variance = block.mean, block.variance
+        if self.evidence is not None:
+            seen = self._seen(variable)
+            points = as_like(seen, mean)
+            xp = self.circuit.xp
+            mean = xp.concat([mean, points])
+            variance = xp.concat([variance, xp.zeros_like(points)])
+        return Atoms(None, mean, variance)
+
+    def _seen(self, variable: int) -> Any:
+        """The observed values of a real variable."""
+        values = self.evidence.columns[variable].values  # type: ignore[union-attr]
+        return values[~np.isnan(values)]
+
+    def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
+        """From a value over atoms along an axis to one over patterns and units."""
+        variables = self.circuit.vtree.variable[nodes]
+        if isinstance(self.circuit.blocks[int(nodes[0])], Normal):
+            return self._expand_normal(value, axis, int(variables[0]))
+        weights = self._tables(nodes, part)
+        if self.evidence is None:
+            return applied(value, weights, axis)
+        states = self._state_weights(variables, value, axis)
+        copies = self.operand.copies(int(nodes[0]))
+        value = times(repeated(value, axis, copies), states, weights.lo, weights.hi)
+        return applied(value, weights, axis)
+
+    def _tables(self, nodes: Any, part: Part | None) -> Weights:
+        """The tables of one leaf, or the padded and stacked tables of a group of leaves."""
+        blocks: Any = self.circuit.blocks
+        operand = self.operand
+        if part is None or operand.fold.single[part[0]]:
+            node = int(nodes[0])
+            return operand.cached(("leaf", node), lambda: weights_of(blocks[node].table))
+        group, slots = part
+
+        def stack() -> Weights:
+            members = operand.fold.members[group]
+            shape = (operand.fold.units[group], blocks[int(members[0])].cardinality)
+            return weights_of(self.circuit.xp.stack([pad(blocks[v].table, shape) for v in members]))
+
+        weights = operand.cached(("leaves", group), stack)
+        if slots is None:
+            return weights
+        return Weights(weights.matrix[slots], weights.lo, weights.hi)
+
+    def _state_weights(self, variables: Any, value: Value, axis: int) -> Value:
+        """The evidence on discrete variables as weights of their states, along an axis."""
+        columns = [self.evidence.columns[int(v)] for v in variables]  # type: ignore[union-attr]
+        if self.operand.patterns.is_uniform:  # type: ignore[union-attr]
+            rows = np.stack([column.weights[column.codes] for column in columns])
+        else:
+            rows = columns[0].weights[None]
+        shape = [1] * value.data.ndim
+        shape[0], shape[axis] = len(rows), -1
+        batch = tuple(rows.shape[1] if i == axis - 1 else 1 for i in range(len(value.batch)))
+        return plain(as_like(rows.reshape(shape), value.data), batch)
+
+    def _expand_normal(self, value: Value, axis: int, variable: int) -> Value:
+        """Components mix into units; an observed value takes the unit's density there."""
+        block: Any = self.circuit.input(variable)
+        mixing = weights_of(block.weights)
+        if self.evidence is None:
+            return applied(value, mixing, axis)
+        column = self.evidence.columns[variable]
+        n_components, seen = len(block.mean), self._seen(variable)
+        every = np.arange(n_components + len(seen))
+        parts = []
+        if len(seen):
+            log_density = _log_normal(seen, block)
+            shape = [1] * value.data.ndim
+            shape[axis] = -1
+            batch = tuple(len(seen) if i == axis - 1 else 1 for i in range(len(value.batch)))
+            density = applied(
+                from_log(as_like(log_density.reshape(shape), value.data), batch), mixing, axis
+            )
+            at_points = np.repeat(every[n_components:], block.n_units)
+            points = taken(value, axis, at_points, np.zeros(len(seen)))
+            parts.append(times(points, density))
+        if len(seen) < len(column.values):
+            components = taken(value, axis, every[:n_components], [0])
+            parts.append(applied(components, mixing, axis))
+        result = parts[0] if len(parts) == 1 else joined(parts[0], parts[1], axis)
+        if self.operand.patterns.is_uniform:  # type: ignore[union-attr]
+            rows = (column.codes[:, None] * block.n_units + np.arange(block.n_units)).ravel()
+            result = taken(result, axis, rows, column.codes)
+        return result
+
+
+def _log_normal(x: Any, block: Any) -> Any:
+    """The log densities of the components of a block at some values, (values, components)."""
+    mean, variance = to_numpy(block.mean), to_numpy(block.variance)
+    return -0.5 * ((x[:, None] - mean) ** 2 / variance + np.log(variance) + log(2 * pi))
+
+
+class PointSide:
+    """A set of complete points: one unit per node, one pattern per distinct restricted point."""
+
+    def __init__(self, points: Any, vtree: Vtree, domains: Any):
+        self.points, self.vtree, self.domains = points, vtree, domains
+        self.columns = [np.unique(x, return_inverse=True) for x in points.T]
+        codes = [codes.reshape(-1) for _, codes in self.columns]
+        found = patterns(vtree, codes, [len(values) for values, _ in self.columns])
+        self.operand = point_operand(vtree).batched(found)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of points."""
+        return len(self.points)
+
+    def rows(self, chosen: slice) -> PointSide:
+        """The side with some of its points."""
+        return PointSide(self.points[chosen], self.vtree, self.domains)
+
+    def atoms(self, variable: int) -> Atoms:
+        """The atoms of a variable."""
+        if self.domains[variable] is not None:
+            return Atoms(self.domains[variable])
+        values = self.columns[variable][0]
+        return Atoms(None, values, np.zeros_like(values))
+
+    def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
+        """From a value over atoms along an axis to one over the distinct values of the points."""
+        variable = int(self.vtree.variable[nodes[0]])
+        values = self.columns[variable][0]
+        index = np.arange(len(values)) if self.domains[variable] is None else values
+        return taken(value, axis, index, np.zeros(len(values)))
+
+
+@lru_cache(maxsize=8)
+def point_operand(vtree: Vtree) -> Operand:
+    """The operand of one unit per node."""
+    one = Inner(1, 1, None, None, None)
+    inner = [None if v >= 0 else one for v in vtree.variable]
+    return Operand(vtree, [1] * vtree.n_nodes, inner, [None] * vtree.n_nodes)
+
+
+Side = CircuitSide | PointSide
+
+
+def check_single_root(circuit: BlockCircuit, why: str) -> None:
+    """Raise unless the circuit has one root."""
+    if circuit.n_roots != 1:
+        raise CircuitError(f"{why} needs a circuit with one root. Got {circuit.n_roots} roots.")
+
+

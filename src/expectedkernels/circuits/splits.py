@@ -1,0 +1,210 @@
+"""How the product units of a unit graph split their variables, and the vtree they agree on."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from expectedkernels.circuits.graph import Graph, bits, show
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import Vtree
+
+
+class Family(NamedTuple):
+    """The inputs of a product unit that lie in some scope, and must not be split there.
+
+    Univariate inputs never stand in the way of a split, so they only count in `cover`.
+    """
+
+    factors: tuple[int, ...]
+    """The inputs over at least two variables, in order of their numbers."""
+    cover: int
+    """The variables of all the inputs in the scope."""
+    origin: int
+    """The unit they come from."""
+
+
+def find_vtree(graph: Graph) -> Vtree | Verdict:
+    """A vtree that the products of a decomposable graph split along, or why there is none.
+
+    From the top: products over a scope keep together what their inputs keep together, so the
+    scope can only be split between the blocks of the finest partition that is coarser than
+    all of theirs. Any such split will do, since a vtree that fits a circuit also fits it
+    between the variables on one side only. Blocks are halved in order of their smallest
+    variables. In a graph that is not smooth, units count as constant in the variables they lack.
+    """
+    left: list[int] = []
+    right: list[int] = []
+    variable: list[int] = []
+    todo = [(graph.masks[-1], [_alone(graph, len(graph.units) - 1)], -1)]
+    while todo:
+        scope, families, slot = todo.pop()
+        node = len(variable)
+        if slot >= 0:
+            (right if slot % 2 else left)[slot // 2] = node
+        left.append(-1)
+        right.append(-1)
+        if scope.bit_count() == 1:
+            variable.append(scope.bit_length() - 1)
+            continue
+        variable.append(-1)
+        families = _opened(graph, families, scope, fully=False)
+        blocks = _blocks(graph, families, scope)
+        if len(blocks) == 1:
+            families = _opened(graph, families, scope, fully=True)
+            blocks = _blocks(graph, families, scope)
+        if len(blocks) == 1:
+            return Verdict(False, _conflict(graph, families, scope))
+        first, second = (_union(half) for half in _halves(blocks))
+        todo.append((second, _restricted(graph, families, second), 2 * node + 1))
+        todo.append((first, _restricted(graph, families, first), 2 * node))
+    n = len(variable)  # parents come first; a vtree wants them last
+    left, right = ([n - 1 - i if i >= 0 else -1 for i in reversed(xs)] for xs in (left, right))
+    return Vtree(left, right, variable[::-1])
+
+
+def node_masks(vtree: Vtree) -> list[int]:
+    """The variables below every vtree node, as bits."""
+    masks: list[int] = []
+    for v, a, b in zip(
+        vtree.variable.tolist(), vtree.left.tolist(), vtree.right.tolist(), strict=True
+    ):
+        masks.append(1 << v if v >= 0 else masks[a] | masks[b])
+    return masks
+
+
+def show_split(parts: Iterable[int], limit: int = 4) -> str:
+    """A partition of a scope in words, cut short when it is long."""
+    ordered = sorted(parts, key=_smallest)
+    words = [show(part) for part in ordered[:limit]]
+    if len(ordered) > limit:
+        words.append(f"... {len(ordered)} parts in all")
+    return " | ".join(words)
+
+
+def can_be_flattened(graph: Graph, i: int) -> bool:
+    """Whether a unit is, up to a factor, the product of its inputs."""
+    kind = graph.units[i].kind
+    return kind == "product" or (kind == "sum" and len(graph.inputs[i]) == 1)
+
+
+def _alone(graph: Graph, i: int) -> Family:
+    return Family((i,), graph.masks[i], i)
+
+
+def _family(graph: Graph, inputs: Iterable[int], cover: int, origin: int) -> Family:
+    several = {i for i in inputs if graph.masks[i].bit_count() > 1}
+    return Family(tuple(sorted(several)), cover, origin)
+
+
+def _opened(graph: Graph, families: list[Family], scope: int, fully: bool) -> list[Family]:
+    """Replace units that fill the scope by their inputs, and with `fully` all that can be.
+
+    A sum can be opened when it stands alone. Products within products are only opened fully,
+    when there is need: it costs time, and may make the vtree less like the graph.
+    """
+    masks = graph.masks
+    result: list[Family] = []
+    seen: set[tuple[tuple[int, ...], int]] = set()
+    work = families[::-1]
+    while work:
+        family = work.pop()
+        factors, cover, _ = family
+        if not factors or (factors, cover) in seen:
+            continue
+        seen.add((factors, cover))
+        if len(factors) == 1 and masks[factors[0]] == cover and (fully or cover == scope):
+            i = factors[0]
+            if graph.units[i].kind == "sum":
+                inputs = [j for j in graph.inputs[i] if masks[j].bit_count() > 1]
+                work += [_alone(graph, j) for j in reversed(inputs)]
+            else:
+                work.append(_family(graph, graph.inputs[i], cover, i))
+        elif fully and any(can_be_flattened(graph, i) for i in factors):
+            work.append(_flattened(graph, family))
+        else:
+            result.append(family)
+    return result
+
+
+def _flattened(graph: Graph, family: Family) -> Family:
+    """Products within the product opened all the way down."""
+    flat: list[int] = []
+    stack = list(family.factors)
+    while stack:
+        i = stack.pop()
+        if can_be_flattened(graph, i):
+            stack += graph.inputs[i]
+        else:
+            flat.append(i)
+    return _family(graph, flat, family.cover, family.origin)
+
+
+def _restricted(graph: Graph, families: list[Family], half: int) -> list[Family]:
+    """The families within one half of a split."""
+    masks = graph.masks
+    result: dict[tuple[tuple[int, ...], int], Family] = {}
+    for factors, cover, origin in families:
+        inside = tuple(i for i in factors if masks[i] & half)
+        if inside:
+            result.setdefault((inside, cover & half), Family(inside, cover & half, origin))
+    return list(result.values())
+
+
+def _blocks(graph: Graph, families: Iterable[Family], scope: int) -> list[int]:
+    """The finest partition of the scope that splits no factor, by smallest variable."""
+    blocks: set[int] = set()
+    covered = 0
+    for family in families:
+        for i in family.factors:
+            mask = graph.masks[i]
+            if mask in blocks:
+                continue
+            if mask & covered:
+                touching = [block for block in blocks if block & mask]
+                blocks.difference_update(touching)
+                mask |= _union(touching)
+            blocks.add(mask)
+            covered |= mask
+    rest = scope & ~covered
+    return sorted([*blocks, *(1 << v for v in bits(rest))], key=_smallest)
+
+
+def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
+    """Two products over a scope that do not agree on a split, in words."""
+    last = bisect_left(
+        range(len(families)), True, key=lambda i: len(_blocks(graph, families[: i + 1], scope)) == 1
+    )
+    agreement = [len(_blocks(graph, [family, families[last]], scope)) for family in families[:last]]
+    first = agreement.index(min(agreement))
+    words = [
+        f"{graph.units[f.origin].kind} unit #{f.origin} splits into {_show_family(graph, f)}"
+        for f in (families[first], families[last])
+    ]
+    others = " (nor do they with the other product units)" if min(agreement) > 1 else ""
+    return (
+        f"over variables {show(scope)}, {words[0]} but {words[1]}, "
+        f"which have no split in common{others}"
+    )
+
+
+def _show_family(graph: Graph, family: Family) -> str:
+    parts = [graph.masks[i] for i in family.factors]
+    rest = family.cover & ~_union(parts)
+    return show_split([*parts, *(1 << v for v in bits(rest))])
+
+
+def _halves(blocks: list[int]) -> tuple[list[int], list[int]]:
+    return blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]
+
+
+def _union(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+def _smallest(mask: int) -> int:
+    return (mask & -mask).bit_length()

@@ -1,0 +1,357 @@
+"""From unit graphs to blocks on a vtree."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.graph import Graph, Unit, bits, show
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.splits import can_be_flattened, find_vtree, node_masks, show_split
+from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
+from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import IntArray, Vtree
+
+Block = Input | Inner
+
+Key = int | tuple[int, int, int]
+"""A unit wanted at a vtree node: its number in the graph, or (product, start, stop) for the
+product of some consecutive factors of a product unit, or ONES."""
+ONES = -1
+"""The unit that is one everywhere, which fills up scopes."""
+
+
+def circuit_blocks(
+    root: Unit, vtree: Vtree | None = None, smooth: bool = False
+) -> tuple[Vtree, list[Block]]:
+    """The vtree and the blocks of a circuit written as a graph of units.
+
+    Products within products are flattened where the vtree asks for it, wide products are split
+    in two along the vtree, sums within sums are multiplied out, and univariate sums become
+    one table (or one mixture of normals).
+
+    Parameters
+    ----------
+    root : Unit
+        The root of a decomposable graph over the variables 0 to D - 1.
+    vtree : Vtree, optional
+        How to split the variables. By default a vtree that fits the products is found.
+    smooth : bool
+        Whether to fill up sums over different scopes with units that are one everywhere.
+
+    Returns
+    -------
+    vtree : Vtree
+        The given one, or the one found.
+    blocks : list
+        A block for each of its nodes; the last one has one unit.
+
+    Raises
+    ------
+    PropertyError
+        If the graph is not decomposable, not smooth, or fits no vtree.
+    CompatibilityError
+        If it does not fit the given vtree.
+
+    Examples
+    --------
+    >>> from expectedkernels.circuits.units import Indicator, Product, Sum
+    >>> def point(*values):
+    ...     return Product([Indicator(v, value, 2) for v, value in enumerate(values)])
+    >>> vtree, blocks = circuit_blocks(Sum([point(0, 0, 0), point(1, 1, 1)], [0.4, 0.6]))
+    >>> vtree
+    Vtree((0, (1, 2)))
+    >>> blocks[0].table.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    graph = Graph(root)
+    _check(graph, smooth)
+    if vtree is None:
+        found = find_vtree(graph)
+        if isinstance(found, Verdict):
+            raise PropertyError(
+                f"The circuit is not structured-decomposable: {found.reason}. Exact expectations "
+                "need structured circuits; for others, monte_carlo_expected_kernel gives an "
+                "estimate with a standard error."
+            )
+        vtree = found
+    elif sorted(vtree.scope().tolist()) != bits(graph.masks[-1]):
+        raise CompatibilityError(
+            f"The vtree must have the variables of the circuit, {show(graph.masks[-1])}. Got one "
+            f"over {show(sum(1 << v for v in vtree.scope().tolist()))}."
+        )
+    return vtree, _Builder(graph, vtree).blocks()
+
+
+def _check(graph: Graph, smooth: bool) -> None:
+    """Raise unless the graph is decomposable, smooth, and over the variables 0 to D - 1."""
+    scope = graph.masks[-1]
+    missing = ((1 << scope.bit_length()) - 1) & ~scope
+    if missing:
+        raise CircuitError(
+            f"The variables of a circuit must be 0 to D - 1. The largest here is "
+            f"{scope.bit_length() - 1}, but there are no input units for {show(missing)}."
+        )
+    _ = graph.cardinalities  # raises if they disagree
+    if (reason := graph.not_decomposable()) is not None:
+        raise PropertyError(f"The circuit is not decomposable: {reason}.")
+    if not smooth and (reason := graph.not_smooth()) is not None:
+        raise PropertyError(
+            f"The circuit is not smooth: {reason}. Pass smooth=True to fill up the missing "
+            "variables with units that are one everywhere."
+        )
+
+
+class _Builder:
+    """The blocks of a graph along a vtree, made from the root down.
+
+    A unit has its *home* at the lowest vtree node above all its variables. Wanted at its home,
+    a sum stands for a weighted sum of products, and a product is split between the children of
+    the node. Wanted above its home (to fill up a scope), a unit goes down on its side,
+    with ones on the other.
+    """
+
+    def __init__(self, graph: Graph, vtree: Vtree):
+        self.graph, self.vtree = graph, vtree
+        self.node_masks = node_masks(vtree)
+        first_leaf = np.cumsum(vtree.variable >= 0) - (vtree.n_below + 1) // 2
+        self.start: list[int] = first_leaf.tolist()
+        self.low, self.home = _homes(graph, vtree, self.start)
+        self.factors: dict[int, tuple[list[int], list[int], float]] = {}
+
+    def blocks(self) -> list[Block]:
+        """The blocks, children first."""
+        vtree = self.vtree
+        wanted: list[dict[Key, int]] = [{} for _ in range(vtree.n_nodes)]
+        wanted[-1][len(self.graph.units) - 1] = 0
+        result: list[Any] = [None] * vtree.n_nodes
+        lefts, rights = vtree.left.tolist(), vtree.right.tolist()
+        for node in range(vtree.root, -1, -1):
+            keys, a, b = wanted[node], lefts[node], rights[node]
+            if a < 0:
+                result[node] = self._leaf_block(node, keys)
+            else:
+                result[node] = self._inner_block(node, keys, wanted[a], wanted[b], self.start[b])
+            wanted[node] = {}
+        return result
+
+    def _inner_block(
+        self,
+        node: int,
+        keys: dict[Key, int],
+        left_keys: dict[Key, int],
+        right_keys: dict[Key, int],
+        boundary: int,
+    ) -> Inner:
+        """The block of an inner node; notes what is wanted from the children."""
+        left: list[int] = []
+        right: list[int] = []
+        columns: dict[Key, int] = {}
+        entries: list[tuple[int, int, float]] = []
+        for row, key in enumerate(keys):
+            for term, weight in self._terms(key, node).items():
+                column = columns.get(term)
+                if column is None:
+                    column = columns[term] = len(left)
+                    one, other = self._halves(term, node, boundary)
+                    left.append(left_keys.setdefault(one, len(left_keys)))
+                    right.append(right_keys.setdefault(other, len(right_keys)))
+                entries.append((row, column, weight * self._scale(term, node)))
+        return _inner(left, right, entries, len(keys), len(left_keys), len(right_keys))
+
+    def _terms(self, key: Key, node: int) -> dict[Key, float]:
+        """A wanted unit as a weighted sum of what a node can split (or of input units)."""
+        if isinstance(key, tuple) or self._is_term(key, node):
+            return {key: 1.0}
+        terms: dict[Key, float] = {}
+        pending = {key: 1.0}  # sums still to be multiplied out, users before their inputs
+        heap = [-key]
+        while heap:
+            i = -heappop(heap)
+            scale = pending.pop(i)
+            unit: Any = self.graph.units[i]
+            weights = unit.weights.tolist() if unit.kind == "sum" else [1.0]
+            for j, weight in zip(self.graph.inputs[i], weights, strict=True):
+                if self._is_term(j, node):
+                    terms[j] = terms.get(j, 0.0) + scale * weight
+                elif j in pending:
+                    pending[j] += scale * weight
+                else:
+                    pending[j] = scale * weight
+                    heappush(heap, -j)
+        return terms
+
+    def _is_term(self, i: int, node: int) -> bool:
+        """Whether a unit is not to be multiplied out at a node (sums at home are)."""
+        if i == ONES or self.home[i] != node:
+            return True
+        unit = self.graph.units[i]
+        return unit.kind == "input" or (unit.kind == "product" and len(unit.inputs) > 1)
+
+    def _halves(self, term: Key, node: int, boundary: int) -> tuple[Key, Key]:
+        """What a term asks of the left and of the right child of a node."""
+        if term == ONES:
+            return ONES, ONES
+        if isinstance(term, tuple):
+            product, start, stop = term
+        elif self.home[term] != node:
+            return (term, ONES) if self.low[term] < boundary else (ONES, term)
+        else:
+            product, start = term, 0
+            stop = len(self._factors_of(product)[0])
+        middle = bisect_left(self.factors[product][1], boundary, start, stop)
+        return self._part(product, start, middle), self._part(product, middle, stop)
+
+    def _part(self, product: int, start: int, stop: int) -> Key:
+        if stop - start > 1:
+            return product, start, stop
+        return self.factors[product][0][start] if stop > start else ONES
+
+    def _scale(self, term: Key, node: int) -> float:
+        """The weights of one-input sums that were passed through inside a product unit."""
+        if isinstance(term, tuple) or term == ONES or self.home[term] != node:
+            return 1.0
+        return self.factors[term][2]
+
+    def _factors_of(self, product: int) -> tuple[list[int], list[int], float]:
+        """The factors of a product unit from left to right, their places, and their scale.
+
+        A factor must be alone below its home among the factors; one that is not is flattened.
+        """
+        if product in self.factors:
+            return self.factors[product]
+        graph, whole = self.graph, self.graph.masks[product]
+        found: list[int] = []
+        scale = 1.0
+        stack = list(graph.inputs[product])
+        while stack:
+            i = stack.pop()
+            if self.node_masks[self.home[i]] & whole == graph.masks[i]:
+                found.append(i)
+            elif can_be_flattened(graph, i):
+                stack += graph.inputs[i]
+                unit: Any = graph.units[i]
+                scale *= float(unit.weights[0]) if unit.kind == "sum" else 1.0
+            else:
+                raise self._misfit(product, i)
+        found.sort(key=self.low.__getitem__)
+        self.factors[product] = found, [self.low[i] for i in found], scale
+        return self.factors[product]
+
+    def _misfit(self, product: int, factor: int) -> CompatibilityError:
+        graph, vtree, node = self.graph, self.vtree, self.home[factor]
+        parts = show_split(graph.masks[i] for i in graph.inputs[product])
+        sides = show_split([self.node_masks[vtree.left[node]], self.node_masks[vtree.right[node]]])
+        return CompatibilityError(
+            f"The circuit does not fit the vtree: {graph.describe(product)} splits into {parts}, "
+            f"but the vtree splits {show(self.node_masks[node])} into {sides}, and so would cut "
+            f"{graph.describe(factor)}."
+        )
+
+    def _leaf_block(self, node: int, keys: dict[Key, int]) -> Input:
+        """The block of a leaf: every unit wanted there as a table or as a mixture of normals."""
+        variable = int(self.vtree.variable[node])
+        card = self.graph.cardinalities[variable]
+        if card is None and ONES in keys:
+            raise PropertyError(
+                f"Only discrete variables can be filled up: variable {variable} is real, where a "
+                f"unit that is one everywhere has no finite integral. {self._lacking(variable)}"
+            )
+        rows = [self._terms(key, node) for key in keys]
+        units: Any = self.graph.units
+        if card is not None:
+            table = np.zeros((len(rows), card))
+            for out, terms in zip(table, rows, strict=True):
+                for i, weight in terms.items():
+                    out += 1.0 if i == ONES else weight * units[i].probs
+            return Table(table)
+        components: dict[tuple[float, float], int] = {}
+        entries: list[tuple[int, int, float]] = []
+        for row, terms in enumerate(rows):
+            for i, weight in terms.items():
+                key = units[i].mean, units[i].variance
+                entries.append((row, components.setdefault(key, len(components)), weight))
+        weights = _matrix(entries, (len(rows), len(components))).toarray()
+        means, variances = zip(*components, strict=True)
+        return Normal(weights, np.array(means), np.array(variances))
+
+    def _lacking(self, variable: int) -> str:
+        """Which sum unit makes it necessary to fill up a variable."""
+        graph, bit = self.graph, 1 << variable
+        for i, unit in enumerate(graph.units):
+            if unit.kind == "sum" and graph.masks[i] & bit:
+                for j in graph.inputs[i]:
+                    if not graph.masks[j] & bit:
+                        return f"It is missing in {graph.describe(j)}, an input of sum unit #{i}."
+        return ""
+
+
+def _homes(graph: Graph, vtree: Vtree, start: list[int]) -> tuple[list[int], list[int]]:
+    """For every unit, the place of its leftmost variable, and the lowest node above them all."""
+    leaves = np.flatnonzero(vtree.variable >= 0)
+    place = np.empty(vtree.n_variables, dtype=np.intp)
+    place[vtree.variable[leaves]] = np.arange(len(leaves))
+    low: list[int] = []
+    high: list[int] = []
+    for unit, inputs in zip(graph.units, graph.inputs, strict=True):
+        if unit.kind == "input":
+            low.append(int(place[unit.variable]))  # type: ignore[attr-defined]
+            high.append(low[-1])
+        else:
+            low.append(min(low[j] for j in inputs))
+            high.append(max(high[j] for j in inputs))
+    return low, _lowest_above(vtree, leaves, start, np.array(low), np.array(high)).tolist()
+
+
+def _lowest_above(
+    vtree: Vtree, leaves: IntArray, start: list[int], low: IntArray, high: IntArray
+) -> IntArray:
+    """The lowest common ancestors of pairs of leaves, given by their places.
+
+    Between two neighbouring leaves lies one inner node, and of those between two leaves the
+    lowest common ancestor has the largest number: a range maximum, from a table of the
+    maxima over ranges of lengths 1, 2, 4, ...
+    """
+    home = leaves[low]
+    inner_nodes = np.flatnonzero(vtree.variable < 0)
+    between = np.empty(len(inner_nodes), dtype=np.intp)
+    between[np.asarray(start)[vtree.right[inner_nodes]] - 1] = inner_nodes
+    level = 0
+    while len(between):  # between[i] is the maximum over 2**level entries from i on
+        length = high - low
+        now = (length >= 1 << level) & (length < 2 << level)
+        home[now] = np.maximum(between[low[now]], between[high[now] - (1 << level)])
+        between = np.maximum(between[: -(1 << level)], between[1 << level :])
+        level += 1
+    return home
+
+
+def _inner(
+    left: list[int],
+    right: list[int],
+    entries: list[tuple[int, int, float]],
+    n_units: int,
+    n_left: int,
+    n_right: int,
+) -> Inner:
+    """The inner block with the given products and entries (unit, product, weight)."""
+    if len(entries) == n_units and all(weight == 1.0 for _, _, weight in entries):
+        picked = [column for _, column, _ in entries]  # one product each, as no unit has none
+        return inner([left[i] for i in picked], [right[i] for i in picked], None, n_left, n_right)
+    shape = n_units, len(left)
+    if n_units * len(left) > DENSE_BELOW:
+        return inner(left, right, _matrix(entries, shape), n_left, n_right)
+    weights = np.zeros(shape)
+    for row, column, weight in entries:
+        weights[row, column] = weight
+    return inner(left, right, weights, n_left, n_right)
+
+
+def _matrix(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> Any:
+    rows, columns, weights = zip(*entries, strict=True)
+    return sparse.coo_array((weights, (rows, columns)), shape=shape).tocsr()

@@ -1,0 +1,325 @@
+"""Plans: in which order, and in which groups, the nodes of a vtree are swept."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.patterns import Patterns
+from expectedkernels.vtree import Vtree
+
+IntArray = np.ndarray[Any, np.dtype[np.intp]]
+
+PAD_UP_TO = 32
+"""Blocks of up to this many units are padded to a power of two, so that more of them fold."""
+FOLD_HOST = 64 * 64
+"""On the host only weight matrices of at most this many entries are stacked: larger ones gain
+nothing from it."""
+FOLD_DEVICE = 2**40
+"""On other devices all equal shapes are stacked: launching a kernel costs more than padding."""
+
+
+def padded(n: int) -> int:
+    """The size a dimension is padded to when blocks are folded."""
+    return n if n > PAD_UP_TO else 1 << max(n - 1, 0).bit_length()
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Which nodes of one operand have blocks of one shape at one height, and can be stacked.
+
+    Attributes
+    ----------
+    group : int array
+        The group of every node.
+    slot : int array
+        Its place in the group.
+    members : list of int arrays
+        The nodes of every group.
+    units, products : lists of int
+        The padded number of units and products of every group.
+    single : list of bool
+        Whether a group is one node as it is: not padded, not stacked.
+    """
+
+    vtree: Vtree
+    inner: Sequence[Inner | None]
+    group: IntArray
+    slot: IntArray
+    members: list[IntArray]
+    units: list[int]
+    products: list[int]
+    single: list[bool]
+
+    def index(self, group: int, slots: IntArray, side: str) -> IntArray | None:
+        """The left or right inputs of the (padded) products of some nodes of a group."""
+        nodes = self.members[group][slots]
+        blocks = [self.inner[node] for node in nodes]
+        if all(getattr(block, side) is None for block in blocks):
+            return None
+        stacked = np.zeros((len(nodes), self.products[group]), dtype=np.intp)
+        for row, block in zip(stacked, blocks, strict=True):
+            row[: block.n_products] = block.index(side)  # type: ignore[union-attr]
+        return stacked
+
+
+def fold(
+    vtree: Vtree,
+    units: Sequence[int],
+    inner: Sequence[Inner | None],
+    leaf_keys: Sequence[Hashable],
+    largest: int = FOLD_HOST,
+) -> Fold:
+    """The fold of one operand.
+
+    `leaf_keys` says which leaves may be stacked: those with equal keys that are not None.
+    """
+    heights = vtree.height.tolist()
+    groups: dict[Hashable, int] = {}
+    members: list[list[int]] = []
+    sizes: list[tuple[int, int, bool]] = []
+    group = np.empty(vtree.n_nodes, dtype=np.intp)
+    slot = np.empty(vtree.n_nodes, dtype=np.intp)
+    for node, block in enumerate(inner):
+        key: Hashable
+        if block is None:
+            n, m = padded(units[node]), 0
+            key = None if leaf_keys[node] is None else (n, leaf_keys[node])
+        else:
+            n, m = padded(units[node]), padded(block.n_products)
+            key = (heights[node], n, m, block.weights is None)
+            if block.is_sparse or n * m > largest:
+                key = None
+        single = key is None
+        if single:
+            key, n, m = ("node", node), units[node], 0 if block is None else block.n_products
+        g = groups.setdefault(key, len(members))
+        if g == len(members):
+            members.append([])
+            sizes.append((n, m, single))
+        group[node], slot[node] = g, len(members[g])
+        members[g].append(node)
+    return Fold(
+        vtree,
+        inner,
+        group,
+        slot,
+        [np.asarray(nodes, dtype=np.intp) for nodes in members],
+        [n for n, _, _ in sizes],
+        [m for _, m, _ in sizes],
+        [single for _, _, single in sizes],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """Where the inputs of a step's products lie among the values computed before.
+
+    Attributes
+    ----------
+    sources : tuple of int
+        The steps that computed them.
+    slots : int array, slice, or None
+        With one source whose units are taken as they are: which of its nodes.
+    index : list of int arrays (or None), one per operand
+        With one source of one node: which entries along every axis.
+    flat : int array
+        Otherwise: which entries of the flattened sources, one after the other.
+    scale : int array
+        Which node of the sources (counted one after the other) each node of the step reads.
+    """
+
+    sources: tuple[int, ...]
+    slots: Any = None
+    index: tuple[IntArray | None, ...] | None = None
+    flat: IntArray | None = None
+    scale: IntArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One group of nodes, computed together.
+
+    Attributes
+    ----------
+    nodes : int array
+        The vtree nodes.
+    parts : tuple of (group, slots)
+        For every operand the group of its fold these nodes are in, and their places there
+        (None: all of the group, in order).
+    left, right : Gather, or None at leaves
+    last_use : list of int
+        Earlier steps whose values no later step needs.
+    """
+
+    nodes: IntArray
+    parts: tuple[tuple[int, IntArray | None], ...]
+    left: Gather | None
+    right: Gather | None
+    last_use: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The steps of a sweep, inputs first.
+
+    Examples
+    --------
+    >>> from expectedkernels.vtree import Vtree
+    >>> vtree = Vtree.balanced(4)
+    >>> blocks = [None if vtree.is_leaf(v) else Inner(2, 2, None, None, None) for v in range(7)]
+    >>> print(folded_plan((fold(vtree, [2] * 7, blocks, [2] * 7),), (1,)))
+    3 steps for 7 nodes
+      4 leaves: (4, 2)
+      2 inner nodes: (2, 2)
+      1 inner nodes: (1, 2)
+    """
+
+    steps: list[Step]
+    shapes: list[tuple[int, ...]]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.steps)} steps for {sum(len(s.nodes) for s in self.steps)} nodes"]
+        for step, shape in zip(self.steps, self.shapes, strict=True):
+            kind = "leaves" if step.left is None else "inner nodes"
+            lines.append(f"  {len(step.nodes)} {kind}: {shape}")
+        return "\n".join(lines)
+
+    @property
+    def n_values(self) -> int:
+        """How many numbers the steps compute in all, a measure of time and (at worst) memory."""
+        return sum(int(np.prod(shape)) for shape in self.shapes)
+
+
+@lru_cache(maxsize=16)
+def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
+    """The plan that computes nodes of equal shape and height together, level by level.
+
+    Every operand is unbatched, or batched with one pattern per row (`batch` copies) everywhere.
+    """
+    vtree = folds[0].vtree
+    keyed: dict[tuple[int, ...], list[int]] = {}
+    heights = vtree.height.tolist()
+    ids = list(zip(heights, *(f.group.tolist() for f in folds), strict=True))
+    for node, key in enumerate(ids):
+        keyed.setdefault(key, []).append(node)
+    order = sorted(keyed, key=lambda key: key[0])
+    step_of = np.empty(vtree.n_nodes, dtype=np.intp)
+    slot_of = np.empty(vtree.n_nodes, dtype=np.intp)
+    steps: list[Step] = []
+    shapes: list[tuple[int, ...]] = []
+    user: dict[int, int] = {}
+    for number, key in enumerate(order):
+        nodes = np.asarray(keyed[key], dtype=np.intp)
+        step_of[nodes], slot_of[nodes] = number, np.arange(len(nodes))
+        parts = []
+        for f, group in zip(folds, key[1:], strict=True):
+            whole = len(f.members[group]) == len(nodes)
+            parts.append((group, None if whole else f.slot[nodes]))
+        shapes.append(
+            (len(nodes), *(a * f.units[g] for f, a, g in zip(folds, batch, key[1:], strict=True)))
+        )
+        gathers: list[Gather | None] = [None, None]
+        if key[0] > 0:
+            for i, side in enumerate(("left", "right")):
+                children = getattr(vtree, side)[nodes]
+                gathers[i] = _gather(
+                    folds, batch, parts, nodes, side, step_of[children], slot_of[children], shapes
+                )
+                for source in gathers[i].sources:  # type: ignore[union-attr]
+                    user[source] = number
+        steps.append(Step(nodes, tuple(parts), gathers[0], gathers[1], []))
+    for source, number in user.items():
+        steps[number].last_use.append(source)
+    return Plan(steps, shapes)
+
+
+def _gather(
+    folds: tuple[Fold, ...],
+    batch: tuple[int, ...],
+    parts: list[tuple[int, IntArray | None]],
+    nodes: IntArray,
+    side: str,
+    steps: IntArray,
+    slots: IntArray,
+    shapes: list[tuple[int, ...]],
+) -> Gather:
+    """How the children of a step's nodes are read."""
+    indices = []
+    as_is = True
+    for axis, (f, (group, _)) in enumerate(zip(folds, parts, strict=True)):
+        index = f.index(group, f.slot[nodes], side)
+        fits = all(shapes[s][axis + 1] == batch[axis] * f.products[group] for s in set(steps))
+        as_is &= index is None and fits
+        if index is None and not fits:  # the child is not padded as its parent is
+            real = np.asarray([f.inner[node].n_products for node in nodes])  # type: ignore[union-attr]
+            every = np.arange(f.products[group])[None, :]
+            index = np.where(every < real[:, None], every, 0)
+        indices.append(index)
+    sources = tuple(sorted({int(s) for s in steps}))
+    if len(sources) == 1 and as_is:
+        return Gather(sources, slots=_as_slice(slots, shapes[sources[0]][0]))
+    if len(nodes) == 1 and shapes[sources[0]][0] == 1:
+        single = tuple(
+            None if index is None else _with_copies(index, a, shapes[sources[0]][axis + 1] // a)[0]
+            for axis, (index, a) in enumerate(zip(indices, batch, strict=True))
+        )
+        return Gather(sources, index=single)
+    offset_of = dict(
+        zip(sources, np.cumsum([0] + [int(np.prod(shapes[s])) for s in sources]), strict=False)
+    )
+    first_of = dict(zip(sources, np.cumsum([0] + [shapes[s][0] for s in sources]), strict=False))
+    inner_shape = np.asarray([shapes[s][1:] for s in steps])  # (nodes, axes)
+    flat = np.asarray([offset_of[int(s)] for s in steps]) + slots * inner_shape.prod(axis=1)
+    for axis, (index, a) in enumerate(zip(indices, batch, strict=True)):
+        stride = inner_shape[:, axis + 1 :].prod(axis=1)
+        if index is None:
+            index = np.broadcast_to(
+                np.arange(folds[axis].products[parts[axis][0]]),
+                (len(nodes), folds[axis].products[parts[axis][0]]),
+            )
+        full = _with_copies(index, a, inner_shape[:, axis, None] // a)
+        flat = flat[..., None] + (full * stride[:, None]).reshape(
+            len(nodes), *([1] * axis), full.shape[1]
+        )
+    scale = np.asarray([first_of[int(s)] for s in steps]) + slots
+    return Gather(sources, flat=flat, scale=scale)
+
+
+def _with_copies(index: IntArray, copies: int, units: Any) -> IntArray:
+    """The index into `copies` runs of `units` units each, one row per node."""
+    if copies == 1:
+        return index
+    start = np.arange(copies)[None, :, None] * np.reshape(units, (-1, 1, 1))
+    return (start + index[:, None, :]).reshape(len(index), -1)
+
+
+def _as_slice(slots: IntArray, n: int) -> Any:
+    """The slots as None (all), a slice, or themselves."""
+    if len(slots) == n and np.array_equal(slots, np.arange(n)):
+        return None
+    step = int(slots[1] - slots[0]) if len(slots) > 1 else 1
+    if step > 0 and np.array_equal(slots, slots[0] + step * np.arange(len(slots))):
+        return slice(int(slots[0]), int(slots[-1]) + 1, step)
+    return slots
+
+
+def child_index(
+    block: Inner, patterns: Patterns | None, node: int, side: str, n_units: int
+) -> IntArray | None:
+    """The entries of a child's axis that the (batched) products of a node take; None: all."""
+    index = getattr(block, side)
+    copies = None if patterns is None else getattr(patterns, side)[node]
+    if index is None and copies is None:
+        return None
+    index = block.index(side)
+    if patterns is None:
+        return index
+    if copies is None:
+        copies = np.arange(patterns.count[node])
+    return (copies[:, None] * n_units + index[None, :]).ravel()

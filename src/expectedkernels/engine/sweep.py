@@ -1,0 +1,341 @@
+"""The sweep: gather, multiply, sum, for every vtree node from the leaves to the root.
+
+    leaf:   M_v comes from the caller
+    inner:  M_v = W_1 W_2 ... ( M_left[left_1, left_2, ...] * M_right[right_1, right_2, ...] )
+
+with one axis per operand: one circuit gives likelihoods, two give inner products, two and
+a kernel give expected kernels. The weights of every operand act along its own axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import Array, as_like, is_numpy, namespace
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.patterns import Patterns
+from expectedkernels.engine.plan import (
+    FOLD_DEVICE,
+    FOLD_HOST,
+    Fold,
+    Gather,
+    IntArray,
+    Plan,
+    Step,
+    child_index,
+    fold,
+    folded_plan,
+)
+from expectedkernels.engine.value import (
+    Value,
+    Weights,
+    fitted,
+    product,
+    settled,
+    to_log,
+    weighted,
+    weights_of,
+)
+from expectedkernels.vtree import Vtree
+
+Part = tuple[int, IntArray | None]
+Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
+"""From the leaves (and, if they are folded, their place in every operand's fold) to their value."""
+
+DEFAULT_MAX_BYTES = 2**30
+"""How much memory a call may use for intermediate values, unless told otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """One axis of a sweep: blocks on a vtree, and the batch of patterns they are evaluated for.
+
+    Attributes
+    ----------
+    vtree : Vtree
+    units : sequence of int
+        The number of units of every node.
+    inner : sequence of Inner or None
+        The blocks, None at leaves.
+    leaf_keys : sequence of hashables
+        Leaves with equal keys may be computed together; None means never.
+    xp : namespace
+        Where the weights live.
+    patterns : Patterns, optional
+    """
+
+    vtree: Vtree
+    units: Sequence[int]
+    inner: Sequence[Inner | None]
+    leaf_keys: Sequence[Hashable]
+    xp: Any = np
+    patterns: Patterns | None = None
+    _stacks: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def fold(self) -> Fold:
+        """The nodes that can be computed together."""
+        if "fold" not in self._stacks:
+            largest = FOLD_HOST if is_numpy(self.xp) else FOLD_DEVICE
+            self._stacks["fold"] = fold(
+                self.vtree, self.units, self.inner, self.leaf_keys, largest
+            )
+        return self._stacks["fold"]
+
+    def batched(self, patterns: Patterns) -> Operand:
+        """The operand for a batch of patterns; what is cached is shared."""
+        return replace(self, patterns=patterns)
+
+    def copies(self, node: int) -> int:
+        """The number of patterns at a node."""
+        return 1 if self.patterns is None else self.patterns.count[node]
+
+    def weights(self, node: int) -> Weights | None:
+        """The weights of one node."""
+        block = self.inner[node]
+        if block is None or block.weights is None:
+            return None
+        return self.cached(("node", node), lambda: weights_of(block.weights))
+
+    def folded_weights(self, part: Part) -> Weights | None:
+        """The stacked weights of some nodes of a group of the fold."""
+        group, slots = part
+        if self.fold.single[group]:
+            return self.weights(int(self.fold.members[group][0]))
+        stack = self.cached(("group", group), lambda: self._stack(group))
+        if stack is None or slots is None:
+            return stack
+        return replace(stack, matrix=stack.matrix[slots])
+
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` makes, kept for the next call."""
+        if not is_numpy(self.xp):  # gradients may flow through: nothing is kept
+            return make()
+        if key not in self._stacks:
+            self._stacks[key] = make()
+        return self._stacks[key]
+
+    def _stack(self, group: int) -> Weights | None:
+        blocks = [self.inner[node] for node in self.fold.members[group]]
+        if any(block is None or block.weights is None for block in blocks):
+            return None
+        rows, columns = self.fold.units[group], self.fold.products[group]
+        matrices = [pad(block.weights, (rows, columns)) for block in blocks]  # type: ignore[union-attr]
+        return weights_of(namespace(*matrices).stack(matrices))
+
+
+def pad(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array with zeros behind its rows and columns up to a shape."""
+    xp = namespace(array)
+    for axis, n in enumerate(shape):
+        missing = n - array.shape[axis]
+        if missing:
+            zeros = list(array.shape)
+            zeros[axis] = missing
+            array = xp.concat([array, as_like(np.zeros(zeros), array)], axis=axis)
+    return array
+
+
+def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_BYTES) -> Value:
+    """The value at the root, by one pass from the leaves to the root.
+
+    Small nodes of equal shape and height are computed together, unless the operands come in
+    batches whose patterns differ from node to node, or that would need too much memory.
+    """
+    batches = [op.patterns for op in operands]
+    if all(b is None or b.is_uniform for b in batches):
+        batch = tuple(1 if b is None else b.count[0] for b in batches)
+        plan = folded_plan(tuple(op.fold for op in operands), batch)
+        if 8 * plan.n_values <= max_bytes:
+            return _run(plan, operands, batch, leaf)
+    for _, _, value in visit(operands, leaf):
+        pass
+    return value
+
+
+def visit(
+    operands: Sequence[Operand], leaf: Leaf
+) -> Iterator[tuple[int, Value | None, Value]]:
+    """Node by node, children first: the node, the value of its products, and that of its units."""
+    vtree = operands[0].vtree
+    values: dict[int, Value] = {}
+    for node in range(vtree.n_nodes):
+        if vtree.left[node] < 0:
+            products = None
+            values[node] = leaf(np.asarray([node]), None)
+        else:
+            products = products_at(operands, values, node)
+            values[node] = _summed(products, [op.weights(node) for op in operands])
+        yield node, products, values[node]
+        for child in (int(vtree.left[node]), int(vtree.right[node])):
+            values.pop(child, None)
+
+
+def upward(operands: Sequence[Operand], leaf: Leaf) -> list[Value]:
+    """The values at all nodes."""
+    return [value for _, _, value in visit(operands, leaf)]
+
+
+def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
+    """The values of the product units of an inner node, given those of its children.
+
+    They are left in a form whose weighted sums stay in range.
+    """
+    lo, hi = 0.0, 0.0
+    for op in operands:
+        weights = op.weights(node)
+        if weights is not None:
+            lo, hi = lo + weights.lo, hi + weights.hi
+    vtree = operands[0].vtree
+    left = _take(operands, values[int(vtree.left[node])], node, "left")
+    right = _take(operands, values[int(vtree.right[node])], node, "right")
+    return product(*fitted(left, right, lo, hi))
+
+
+def _summed(value: Value, weights: Sequence[Weights | None]) -> Value:
+    """Apply every operand's weights along its axis, those that shrink the value most first."""
+    present = [
+        (w.n_units / max(1, w.matrix.shape[-1]), axis)
+        for axis, w in enumerate(weights, start=1)
+        if w is not None
+    ]
+    for _, axis in sorted(present):
+        value = weighted(value, weights[axis - 1], axis)  # type: ignore[arg-type]
+    return settled(value)
+
+
+def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Value:
+    """A child's value, gathered along every axis for the products of a node."""
+    vtree = operands[0].vtree
+    child = int(getattr(vtree, side)[node])
+    data, scale, sign = value.data, value.scale, value.sign
+    xp = namespace(data)
+    batch = tuple(op.copies(node) for op in operands)
+    for axis, op in enumerate(operands, start=1):
+        block = op.inner[node]
+        index = child_index(block, op.patterns, node, side, op.units[child])  # type: ignore[arg-type]
+        if index is not None:
+            index = as_like(index, data)
+            data = xp.take(data, index, axis=axis)
+            sign = None if sign is None else xp.take(sign, index, axis=axis)
+        rows = None if op.patterns is None else getattr(op.patterns, side)[node]
+        if scale is not None and rows is not None:
+            scale = xp.take(scale, as_like(rows, data), axis=axis)
+    return replace(value, data=data, batch=batch, scale=scale, sign=sign, tight=False)
+
+
+def _run(plan: Plan, operands: Sequence[Operand], batch: tuple[int, ...], leaf: Leaf) -> Value:
+    """Execute a folded plan."""
+    values: dict[int, Value] = {}
+    for number, step in enumerate(plan.steps):
+        values[number] = _step(step, plan, operands, batch, leaf, values)
+        for source in step.last_use:
+            del values[source]
+    return values[len(plan.steps) - 1]
+
+
+def _step(
+    step: Step,
+    plan: Plan,
+    operands: Sequence[Operand],
+    batch: tuple[int, ...],
+    leaf: Leaf,
+    values: dict[int, Value],
+) -> Value:
+    if step.left is None or step.right is None:
+        return leaf(step.nodes, step.parts)
+    weights = [
+        op.folded_weights(part) for op, part in zip(operands, step.parts, strict=True)
+    ]
+    lo = sum(w.lo for w in weights if w is not None)
+    hi = sum(w.hi for w in weights if w is not None)
+    left, right = (_fetch(values, gather) for gather in (step.left, step.right))
+    return _summed(product(*fitted(left, right, lo, hi)), weights)
+
+
+def _fetch(values: dict[int, Value], gather: Gather) -> Value:
+    """The values of children, as the products of a step take them."""
+    sources = [values[s] for s in gather.sources]
+    if any(source.is_log for source in sources):
+        sources = [to_log(source) for source in sources]
+    if gather.flat is None:
+        return _fetch_one(sources[0], gather)
+    first = sources[0]
+    xp = namespace(first.data)
+    flat = as_like(gather.flat, first.data)
+    shape = tuple(gather.flat.shape)
+
+    def collect(arrays: list[Array]) -> Array:
+        joined = [xp.reshape(a, (-1,)) for a in arrays]
+        return xp.reshape(xp.take(xp.concat(joined) if len(joined) > 1 else joined[0],
+                                  xp.reshape(flat, (-1,)), axis=0), shape)
+
+    scale = sign = None
+    if any(s.scale is not None for s in sources):
+        parts = [
+            xp.zeros((s.data.shape[0], *first.batch), dtype=first.data.dtype)
+            if s.scale is None else s.scale
+            for s in sources
+        ]
+        scale = xp.take(xp.concat(parts), as_like(gather.scale, first.data), axis=0)
+    if any(s.sign is not None for s in sources):
+        sign = collect([xp.ones_like(s.data) if s.sign is None else s.sign for s in sources])
+    return Value(
+        collect([s.data for s in sources]),
+        first.batch,
+        min(s.lo for s in sources),
+        max(s.hi for s in sources),
+        scale,
+        first.is_log,
+        sign,
+    )
+
+
+def _fetch_one(value: Value, gather: Gather) -> Value:
+    """The values of children that all come from one step."""
+    xp = namespace(value.data)
+
+    def pick(array: Array | None) -> Array | None:
+        if array is None or gather.slots is None:
+            return array
+        if isinstance(gather.slots, slice):
+            return array[gather.slots, ...]
+        return xp.take(array, as_like(gather.slots, array), axis=0)
+
+    if gather.index is None:
+        return replace(
+            value, data=pick(value.data), scale=pick(value.scale), sign=pick(value.sign),
+            tight=False,
+        )
+    data, sign = value.data, value.sign
+    for axis, index in enumerate(gather.index, start=1):
+        if index is not None:
+            index = as_like(index, data)
+            data = xp.take(data, index, axis=axis)
+            sign = None if sign is None else xp.take(sign, index, axis=axis)
+    return replace(value, data=data, sign=sign, tight=False)
+
+
+def peak_bytes(operands: Sequence[Operand]) -> int:
+    """The most bytes of values that are alive at once in a sweep node by node."""
+    vtree = operands[0].vtree
+    alive = peak = 0
+    size = [0] * vtree.n_nodes
+    for node in range(vtree.n_nodes):
+        size[node] = 8 * prod(op.copies(node) * op.units[node] for op in operands)
+        a, b = int(vtree.left[node]), int(vtree.right[node])
+        if a < 0:
+            alive += size[node]
+            peak = max(peak, alive)
+            continue
+        # two gathered children and their product, one weighted sum at a time
+        products = 8 * prod(op.copies(node) * op.inner[node].n_products for op in operands)  # type: ignore[union-attr]
+        peak = max(peak, alive + 3 * products + size[node])
+        alive += size[node] - size[a] - size[b]
+    return peak

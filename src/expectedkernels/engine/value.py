@@ -1,0 +1,420 @@
+"""Values of units and of pairs of units, kept in range: mantissas beside log-scales.
+
+A `Value` holds one array for a group of vtree nodes: axis 0 runs over the nodes of the group,
+every further axis over the units of one operand, `batch` copies of them if the operand is
+batched. Values are plain numbers times a log-scale for as long as all non-zero entries
+that share a scale fit into the range of the number type; where they do not, the entries
+are kept as sign and logarithm. Either way no entry is lost to under- or overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, log, prod
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import Array, as_like, detach, namespace, to_numpy
+
+Batch = tuple[int, ...]
+
+
+@lru_cache(maxsize=8)
+def _limit_of(dtype: Any, xp: Any) -> float:
+    return 0.97 * log(float(xp.finfo(dtype).max))
+
+
+def limit(array: Array) -> float:
+    """The largest |log| that entries may reach before they are rescaled."""
+    return 688.0 if array.dtype == np.float64 else _limit_of(array.dtype, namespace(array))
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """Numbers in range.
+
+    Attributes
+    ----------
+    data : array of shape (nodes, batch_1 * units_1, batch_2 * units_2, ...)
+        Mantissas, or logarithms of absolute values if `is_log`.
+    batch : tuple of int
+        How many copies of its units every axis holds.
+    lo, hi : float
+        Bounds of the log of the non-zero mantissas.
+    scale : array of shape (nodes, batch_1, batch_2, ...), or None
+        What to add to the log of every mantissa.
+    sign : array, or None
+        The signs, if `is_log` and not all entries are non-negative.
+    """
+
+    data: Array
+    batch: Batch
+    lo: float
+    hi: float
+    scale: Array | None = None
+    is_log: bool = False
+    sign: Array | None = None
+    tight: bool = False
+
+
+def plain(data: Array, batch: Batch) -> Value:
+    """The value of an array of plain numbers."""
+    lo, hi = bounds(data)
+    return Value(data, batch, lo, hi)
+
+
+def from_log(logs: Array, batch: Batch, sign: Array | None = None) -> Value:
+    """The value with these logarithms of absolute values (and signs, if not all positive)."""
+    return _settled(Value(logs, batch, -inf, inf, is_log=True, sign=sign))
+
+
+def bounds(data: Array) -> tuple[float, float]:
+    """The logs of the smallest and largest absolute value that is not zero; (0, 0) if none."""
+    xp = namespace(data)
+    size = xp.abs(detach(data))
+    if prod(size.shape) == 0:
+        return 0.0, 0.0
+    high = float(xp.max(size))
+    if high == 0.0:
+        return 0.0, 0.0
+    low = float(xp.min(size))
+    if low == 0.0:
+        low = float(xp.min(xp.where(size > 0, size, xp.full_like(size, high))))
+    return log(low), log(high)
+
+
+def safe_log(x: Array) -> Array:
+    """The log, -inf at zero without a warning."""
+    xp = namespace(x)
+    positive = x > 0
+    return xp.where(
+        positive, xp.log(xp.where(positive, x, xp.ones_like(x))), xp.full_like(x, -inf)
+    )
+
+
+def grid(batch: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape with every axis split into its batch and its units."""
+    split: list[int] = [shape[0]]
+    for copies, n in zip(batch, shape[1:], strict=True):
+        split += [copies, n // copies if copies else 0]
+    return tuple(split)
+
+
+def _per_batch(x: Array, batch: Batch, reduce: Any) -> tuple[Array, tuple[int, ...]]:
+    """Reduce over the units; also the shape in which the result meets the split array."""
+    xp = namespace(x)
+    split = grid(batch, x.shape)
+    axes = tuple(range(2, 2 * len(batch) + 1, 2))
+    reduced = reduce(xp.reshape(x, split), axis=axes)
+    meet = tuple(1 if i in axes else n for i, n in enumerate(split))
+    return reduced, meet
+
+
+def tightened(value: Value) -> Value:
+    """The same value with its largest mantissas (per scale) equal to one, and exact bounds."""
+    if value.is_log or value.tight or prod(value.data.shape) == 0:
+        return value
+    xp = namespace(value.data)
+    top, meet = _per_batch(xp.abs(detach(value.data)), value.batch, xp.max)
+    top = xp.where(top > 0, top, xp.ones_like(top))
+    split = grid(value.batch, value.data.shape)
+    data = xp.reshape(xp.reshape(value.data, split) / xp.reshape(top, meet), value.data.shape)
+    scale = xp.log(top) if value.scale is None else value.scale + xp.log(top)
+    lo, hi = bounds(data)
+    return Value(data, value.batch, lo, hi, scale, tight=True)
+
+
+def to_log(value: Value) -> Value:
+    """The same value as signs and logarithms."""
+    if value.is_log:
+        return value
+    xp = namespace(value.data)
+    logs = safe_log(xp.abs(value.data))
+    if value.scale is not None:
+        split = grid(value.batch, logs.shape)
+        meet = tuple(n if i == 0 or i % 2 else 1 for i, n in enumerate(split))
+        logs = xp.reshape(xp.reshape(logs, split) + xp.reshape(value.scale, meet), logs.shape)
+    sign = xp.sign(value.data) if bool(xp.any(value.data < 0)) else None
+    return Value(logs, value.batch, -inf, inf, is_log=True, sign=sign)
+
+
+def _settled(value: Value) -> Value:
+    """A value of logarithms as scaled mantissas, if these have the range for it."""
+    xp = namespace(value.data)
+    if prod(value.data.shape) == 0:
+        return Value(value.data, value.batch, 0.0, 0.0)
+    logs = detach(value.data)
+    top, meet = _per_batch(logs, value.batch, xp.max)
+    top = xp.where(top > -inf, top, xp.zeros_like(top))
+    split = grid(value.batch, logs.shape)
+    shifted = xp.reshape(logs, split) - xp.reshape(top, meet)
+    low = float(xp.min(xp.where(shifted > -inf, shifted, xp.zeros_like(shifted))))
+    room = 0.5 * limit(value.data)
+    if low < -room:
+        return value
+    if float(xp.max(xp.abs(top))) - low < room:  # no scale needed
+        data = xp.exp(value.data) if value.sign is None else xp.exp(value.data) * value.sign
+        return Value(data, value.batch, float(xp.min(top)) + low, float(xp.max(top)))
+    data = xp.reshape(
+        xp.exp(xp.reshape(value.data, split) - xp.reshape(top, meet)), value.data.shape
+    )
+    if value.sign is not None:
+        data = data * value.sign
+    return Value(data, value.batch, low, 0.0, top, tight=True)
+
+
+def fitted(left: Value, right: Value, lo: float, hi: float) -> tuple[Value, Value]:
+    """The two values in a form in which they can be multiplied, and then weighted, in range.
+
+    `lo` and `hi` bound the log of what the weights do to the product. Both results are plain
+    or both are logarithms.
+    """
+    if not (left.is_log or right.is_log):
+        bound = limit(left.data)
+        for tighten in (False, True):
+            if tighten:
+                left, right = tightened(left), tightened(right)
+            if left.lo + right.lo + lo >= -bound and left.hi + right.hi + hi <= bound:
+                return left, right
+    return to_log(left), to_log(right)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of sum units: one matrix (units x products), or a stack of one per node.
+
+    Attributes
+    ----------
+    matrix : dense array of shape (units, products) or (nodes, units, products), or CSR
+    lo, hi : float
+        Logs of the smallest non-zero weight, and of the largest sum of absolute weights of a unit.
+    """
+
+    matrix: Array
+    lo: float
+    hi: float
+
+    @property
+    def n_units(self) -> int:
+        """The number of sum units (per node)."""
+        return int(self.matrix.shape[-2])
+
+
+def weights_of(matrix: Array) -> Weights:
+    """The weights with their bounds."""
+    if sparse.issparse(matrix):
+        data = np.abs(matrix.data)
+        data = data[data > 0]
+        if not len(data):
+            return Weights(matrix, 0.0, 0.0)
+        total = float(abs(matrix).sum(axis=1).max())
+        return Weights(matrix, min(0.0, log(float(data.min()))), max(0.0, log(total)))
+    xp = namespace(matrix)
+    lo, _ = bounds(matrix)
+    total = float(xp.max(xp.sum(xp.abs(detach(matrix)), axis=-1))) if matrix.shape[-1] else 0.0
+    return Weights(matrix, min(0.0, lo), max(0.0, log(total)) if total > 0 else 0.0)
+
+
+def weighted(value: Value, weights: Weights, axis: int) -> Value:
+    """Sums along one operand's axis: every unit is a weighted sum of the products there."""
+    apply = _apply_log if value.is_log else _apply_plain
+    return apply(value, weights, axis)
+
+
+def _apply_plain(value: Value, weights: Weights, axis: int) -> Value:
+    x, matrix = value.data, weights.matrix
+    if not isinstance(x, np.ndarray):
+        matrix = as_like(matrix.toarray() if sparse.issparse(matrix) else matrix, x)
+    copies = value.batch[axis - 1]
+    before, after = prod(x.shape[1:axis]), prod(x.shape[axis + 1 :])
+    n_nodes, n_products = x.shape[0], x.shape[axis] // copies
+    shape = (*x.shape[:axis], copies * weights.n_units, *x.shape[axis + 1 :])
+    xp = namespace(x)
+    if sparse.issparse(matrix):
+        data = _apply_sparse(x, matrix, n_nodes * before * copies, n_products, after)
+    elif after == 1:
+        rows = xp.reshape(x, (n_nodes, before * copies, n_products))
+        data = xp.matmul(rows, xp.matrix_transpose(matrix))
+    else:
+        blocks = xp.reshape(x, (n_nodes, before * copies, n_products, after))
+        data = xp.matmul(matrix if matrix.ndim == 2 else matrix[:, None, :, :], blocks)
+    return Value(
+        xp.reshape(data, shape),
+        value.batch,
+        value.lo + weights.lo,
+        value.hi + weights.hi,
+        value.scale,
+    )
+
+
+def _apply_sparse(x: Any, matrix: Any, before: int, n_products: int, after: int) -> Any:
+    """The sparse matrix times the middle axis of (before, products, after)."""
+    if before == 1:
+        return matrix @ x.reshape(n_products, after)
+    if after == 1:
+        return (matrix @ x.reshape(before, n_products).T).T
+    if after >= 16:
+        blocks = x.reshape(before, n_products, after)
+        return np.stack([matrix @ block for block in blocks])
+    moved = np.moveaxis(x.reshape(before, n_products, after), 1, 0).reshape(n_products, -1)
+    return np.moveaxis((matrix @ moved).reshape(-1, before, after), 0, 1)
+
+
+def _apply_log(value: Value, weights: Weights, axis: int) -> Value:
+    """Signed log-sum-exp of every unit over its own inputs only, so nothing underflows."""
+    x = value.data
+    copies = value.batch[axis - 1]
+    before, after = prod(x.shape[1:axis]) * copies, prod(x.shape[axis + 1 :])
+    xp = namespace(x)
+    matrix = weights.matrix.toarray() if sparse.issparse(weights.matrix) else weights.matrix
+    matrix = as_like(matrix, x)
+    if matrix.ndim == 2:
+        matrix = xp.broadcast_to(matrix[None, ...], (x.shape[0], *matrix.shape))
+    host = to_numpy(matrix)
+    split = (x.shape[0], before, x.shape[axis] // copies, after)
+    logs = xp.reshape(x, split)
+    sign = None if value.sign is None else xp.reshape(value.sign, split)
+    signed = sign is not None or bool((host < 0).any())
+    columns, signs = [], []
+    for node in range(x.shape[0]):
+        for unit in range(host.shape[1]):
+            inputs = as_like(np.flatnonzero(host[node, unit]), x)
+            w = xp.reshape(xp.take(matrix[node, unit, :], inputs), (1, -1, 1))
+            terms = xp.take(logs[node, ...], inputs, axis=1) + xp.log(xp.abs(w))
+            factor = xp.sign(w) if signed else None
+            if sign is not None:
+                factor = factor * xp.take(sign[node, ...], inputs, axis=1)
+            total, s = _logsumexp(terms, factor)
+            columns.append(total)
+            signs.append(s)
+    shape = (*x.shape[:axis], copies * host.shape[1], *x.shape[axis + 1 :])
+
+    def assembled(parts: list[Array]) -> Array:
+        stacked = xp.reshape(xp.stack(parts), (x.shape[0], host.shape[1], before, after))
+        return xp.reshape(xp.permute_dims(stacked, (0, 2, 1, 3)), shape)
+
+    return Value(
+        assembled(columns),
+        value.batch,
+        -inf,
+        inf,
+        is_log=True,
+        sign=assembled(signs) if signed else None,
+    )
+
+
+def _logsumexp(terms: Array, factor: Array | None) -> tuple[Array, Array]:
+    """Log and sign of the sum over axis 1 of factor * exp(terms)."""
+    xp = namespace(terms)
+    if terms.shape[1] == 0:
+        empty = xp.full((terms.shape[0], terms.shape[2]), -inf, dtype=terms.dtype)
+        return empty, xp.zeros_like(empty)
+    top = xp.max(detach(terms), axis=1, keepdims=True)
+    top = xp.where(top > -inf, top, xp.zeros_like(top))
+    parts = xp.exp(terms - top)
+    if factor is not None:
+        parts = parts * factor
+    total = xp.sum(parts, axis=1)
+    return safe_log(xp.abs(total)) + top[:, 0, :], xp.sign(total)
+
+
+def product(left: Value, right: Value) -> Value:
+    """The entrywise product of two fitted values."""
+    if left.is_log:
+        sign = left.sign
+        if right.sign is not None:
+            sign = right.sign if sign is None else sign * right.sign
+        return Value(left.data + right.data, left.batch, -inf, inf, is_log=True, sign=sign)
+    scale = left.scale
+    if right.scale is not None:
+        scale = right.scale if scale is None else scale + right.scale
+    return Value(left.data * right.data, left.batch, left.lo + right.lo, left.hi + right.hi, scale)
+
+
+def settled(value: Value) -> Value:
+    """A value of logarithms back as plain numbers where these have the range; others pass."""
+    return _settled(value) if value.is_log else value
+
+
+def applied(value: Value, weights: Weights, axis: int) -> Value:
+    """Weighted sums along one axis, after bringing the value into range for them."""
+    if not value.is_log:
+        bound = limit(value.data)
+        if value.lo + weights.lo < -bound or value.hi + weights.hi > bound:
+            value = tightened(value)
+            if value.lo + weights.lo < -bound or value.hi + weights.hi > bound:
+                value = to_log(value)
+    return settled(weighted(value, weights, axis))
+
+
+def times(left: Value, right: Value, lo: float = 0.0, hi: float = 0.0) -> Value:
+    """The entrywise product, in a form that stays in range under weights bounded by lo and hi."""
+    return product(*fitted(left, right, lo, hi))
+
+
+def repeated(value: Value, axis: int, copies: int) -> Value:
+    """`copies` of all entries of an axis that has one so far, one after the other."""
+    xp = namespace(value.data)
+    reps = tuple(copies if i == axis else 1 for i in range(value.data.ndim))
+    batch = tuple(copies if i == axis - 1 else b for i, b in enumerate(value.batch))
+
+    def tiled(array: Array | None) -> Array | None:
+        return None if array is None else xp.tile(array, reps)
+
+    return Value(
+        tiled(value.data), batch, value.lo, value.hi, tiled(value.scale), value.is_log,
+        tiled(value.sign),
+    )
+
+
+def taken(value: Value, axis: int, entries: Any, batches: Any) -> Value:
+    """Entries of an axis, grouped into batches that take over the scales of the given ones."""
+    xp = namespace(value.data)
+
+    def take(array: Array | None, index: Any) -> Array | None:
+        if array is None:
+            return None
+        return xp.take(array, as_like(np.asarray(index, dtype=np.intp), array), axis=axis)
+
+    return Value(
+        take(value.data, entries),
+        tuple(len(batches) if i == axis - 1 else b for i, b in enumerate(value.batch)),
+        value.lo,
+        value.hi,
+        take(value.scale, batches),
+        value.is_log,
+        take(value.sign, entries),
+    )
+
+
+def joined(first: Value, second: Value, axis: int) -> Value:
+    """Two values one after the other along an axis, as batches of equal units."""
+    if first.is_log or second.is_log:
+        first, second = to_log(first), to_log(second)
+    xp = namespace(first.data)
+    batch = tuple(
+        a + b if i == axis - 1 else max(a, b)
+        for i, (a, b) in enumerate(zip(first.batch, second.batch, strict=True))
+    )
+
+    def glue(a: Array | None, b: Array | None, fill: Any) -> Array | None:
+        if a is None and b is None:
+            return None
+        return xp.concat([fill(first) if a is None else a, fill(second) if b is None else b], axis)
+
+    def zeros(value: Value) -> Array:
+        return xp.zeros((value.data.shape[0], *value.batch), dtype=value.data.dtype)
+
+    return Value(
+        xp.concat([first.data, second.data], axis=axis),
+        batch,
+        min(first.lo, second.lo),
+        max(first.hi, second.hi),
+        glue(first.scale, second.scale, zeros),
+        first.is_log,
+        glue(first.sign, second.sign, lambda v: xp.ones_like(v.data)),
+    )

@@ -1,0 +1,400 @@
+"""Expected kernels: E[k(x, x')] for x and x' from circuits, points or both, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from expectedkernels.arrays import as_like, is_numpy, namespace
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import as_evidence, as_points
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.queries import require_possible
+from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
+from expectedkernels.circuits.units import Unit
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
+from expectedkernels.engine.value import Value, applied
+from expectedkernels.errors import DataError, KernelError
+from expectedkernels.kernels.blocks import KernelBlocks
+from expectedkernels.kernels.kernel import Kernel
+
+
+class Empirical:
+    """Weighted points as a distribution.
+
+    Parameters
+    ----------
+    X : array of shape (points, variables)
+    weights : array of shape (points,), optional
+        Used as they are. Default: equal and summing to one.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> q = ek.Empirical([[0, 0], [1, 1]], [0.25, 0.75])
+    >>> float(ek.expected_kernel(q, q, ek.Delta()))
+    0.625
+    """
+
+    def __init__(self, X: Any, weights: Any = None):
+        points = np.asarray(X, dtype=np.float64)
+        points = points[None, :] if points.ndim == 1 else points
+        if points.ndim != 2 or not len(points):
+            raise DataError(
+                f"Points must have shape (points, variables) with at least one point. "
+                f"Got shape {points.shape}."
+            )
+        n = len(points)
+        share = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+        if share.shape != (n,) or not np.isfinite(share).all():
+            raise DataError(
+                f"An empirical distribution of {n} points needs as many finite weights. "
+                f"Got shape {share.shape}."
+            )
+        self.X, self.weights = points, share
+
+    def merged(self) -> Empirical:
+        """The same distribution with equal points put together."""
+        points, place = np.unique(self.X, axis=0, return_inverse=True)
+        weights = np.zeros(len(points))
+        np.add.at(weights, place.reshape(-1), self.weights)
+        return Empirical(points, weights)
+
+    def __repr__(self) -> str:
+        return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Results as mantissas and log-scales (None: zero)."""
+
+    data: Any
+    scale: Any
+
+    def linear(self) -> Any:
+        """The plain numbers."""
+        if self.scale is None:
+            return self.data
+        return self.data * namespace(self.data).exp(self.scale)
+
+    def log(self) -> Any:
+        """The logarithms."""
+        xp = namespace(self.data)
+        if bool(xp.any(self.data < 0)):
+            raise KernelError(
+                "The expected kernel is negative here, so it has no logarithm. Ask for log=False."
+            )
+        positive = self.data > 0
+        logs = xp.where(
+            positive,
+            xp.log(xp.where(positive, self.data, xp.ones_like(self.data))),
+            xp.full_like(self.data, -inf),
+        )
+        return logs if self.scale is None else logs + self.scale
+
+
+def expected_kernel(
+    p: Any,
+    q: Any,
+    k: Kernel,
+    *,
+    evidence_p: Any = None,
+    evidence_q: Any = None,
+    log: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Any:
+    r"""The expectation of a kernel, E[k(x, x')] for x ~ p and x' ~ q, exactly.
+
+    .. math:: M_k(p, q) = \sum_{x, x'} p(x)\, q(x')\, k(x, x')
+
+    Parameters
+    ----------
+    p, q : Circuit, unit graph, array of complete points, or Empirical
+        Circuits are used as they are, normalised or not. An array asks for one value per row.
+    k : Kernel
+    evidence_p, evidence_q : array with NaN for "not observed", or list of weights, optional
+        Rows of evidence on a circuit: one value per row, for the conditional distribution (which
+        is normalised). A list holds one (rows, cardinality) array of weights per variable:
+        sets of allowed values, or soft evidence. Real variables take one value per row.
+    log : bool
+        Return logarithms, right also where the numbers themselves underflow.
+    max_bytes : int
+        Rows are worked on in chunks so that intermediate values stay below this.
+
+    Returns
+    -------
+    float, or array
+        With rows (points, evidence) on one side an array of one value per row, with rows on both
+        sides a matrix. Circuits with several roots count as one row per root. If the circuits are
+        on torch, a tensor.
+
+    Notes
+    -----
+    Needs circuits that are compatible, and a kernel that is compatible with them (see
+    `is_compatible`, `is_kernel_compatible`); for others the problem is #P-hard in general, and
+    `monte_carlo_expected_kernel` estimates. Cost: at most O(|p| |q| |k|) per pair of distinct
+    rows, in practice much less. W. Li, Z. Zeng, A. Vergari and G. Van den Broeck,
+    "Tractable Computation of Expected Kernels", UAI 2021.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+    >>> q = ek.factorized([[0.9, 0.1], [0.6, 0.4]])
+    >>> round(ek.expected_kernel(p, q, ek.Delta()), 12)
+    0.22
+    >>> ek.expected_kernel(p, [[0, 1], [1, 0]], ek.Delta()).round(12).tolist()
+    [0.4, 0.1]
+    """
+    if not isinstance(k, Kernel):
+        raise KernelError(
+            "The kernel must be an expectedkernels kernel, such as RBF(gamma=0.1). "
+            f"Got {type(k).__name__} instead."
+        )
+    p, q = _as_distribution(p, q), _as_distribution(q, p)
+    if not isinstance(p, Circuit) and not isinstance(q, Circuit):
+        _refuse_evidence(p, evidence_p, "evidence_p")
+        _refuse_evidence(q, evidence_q, "evidence_q")
+        return _between_points(p, q, k, log)
+    if isinstance(p, Circuit) and isinstance(q, Circuit):
+        require_compatible(p, q)
+        q = q.aligned_to(p.vtree)
+    circuit = p if isinstance(p, Circuit) else q
+    blocks = k.blocks(circuit.vtree, circuit.cardinalities)
+    sides = []
+    logs: list[Any] = []
+    weights = []
+    for x, evidence, name in ((p, evidence_p, "evidence_p"), (q, evidence_q, "evidence_q")):
+        side, log_evidence, share = _side(x, evidence, name, circuit)
+        sides.append(side)
+        logs.append(log_evidence)
+        weights.append(share)
+    with tqdm(
+        total=(sides[0].n_rows or 1) * (sides[1].n_rows or 1),
+        desc="expected kernels",
+        delay=1.0,
+        disable=None,
+        leave=False,
+    ) as bar:
+        result = _gram(sides[0], sides[1], blocks, max_bytes, bar)
+    return _finished(result, sides, logs, weights, log)
+
+
+def _as_distribution(x: Any, other: Any) -> Any:
+    if isinstance(x, (Circuit, Empirical)):
+        return x
+    if isinstance(x, Unit):
+        return Circuit.from_units(x, vtree=other.vtree if isinstance(other, Circuit) else None)
+    return np.asarray(x, dtype=np.float64)
+
+
+def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
+    if evidence is not None and not isinstance(x, Circuit):
+        raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
+
+
+def _side(x: Any, evidence: Any, name: str, circuit: Circuit) -> tuple[Side, Any, Any]:
+    """The side of the sweep, logs to divide by (per row), and weights to sum rows with."""
+    if isinstance(x, Circuit):
+        if evidence is None:
+            return CircuitSide(x), None, None
+        check_single_root(x, f"Conditioning ({name})")
+        read = as_evidence(evidence, x.cardinalities)
+        return CircuitSide(x, read), require_possible(x, read), None
+    _refuse_evidence(x, evidence, name)
+    if isinstance(x, Empirical):
+        merged = x.merged()
+        points = as_points(merged.X, circuit.cardinalities)
+        return PointSide(points, circuit.vtree, circuit.cardinalities), None, merged.weights
+    points = as_points(x, circuit.cardinalities)
+    return PointSide(points, circuit.vtree, circuit.cardinalities), None, None
+
+
+def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> Scaled:
+    """Values for all rows of both sides, in chunks that fit into memory."""
+    operands = [kernel.operand, p.operand, q.operand]
+    rows = (p.n_rows or 1, q.n_rows or 1)
+    if max(rows) > 1 and peak_bytes(operands) > max_bytes:
+        axis = 0 if rows[0] >= rows[1] else 1
+        half = rows[axis] // 2
+        parts = []
+        for chosen in (slice(0, half), slice(half, rows[axis])):
+            pair = (p.rows(chosen), q) if axis == 0 else (p, q.rows(chosen))
+            parts.append(_gram(*pair, kernel, max_bytes, bar))
+        return _concatenated(parts, axis)
+    root = sweep(operands, _pair_leaf(p, q, kernel), max_bytes)
+    if kernel.root_weights is not None:
+        root = applied(root, kernel.root_weights, 1)
+    result = _by_rows(root, p, q)
+    bar.update(rows[0] * rows[1])
+    return result
+
+
+def _pair_leaf(p: Side, q: Side, kernel: KernelBlocks) -> Any:
+    """Leaves of the sweep: the kernel on atoms, expanded to the units of both sides."""
+    circuit = next(s.circuit for s in (p, q) if isinstance(s, CircuitSide))
+    block: Any = circuit.blocks[0]
+    like = block.table if isinstance(block, Table) else block.weights
+
+    def leaf(nodes: Any, parts: Any) -> Value:
+        value = kernel.leaf(nodes, lambda v: (p.atoms(v), q.atoms(v)), like)
+        value = p.expand(value, 2, nodes, parts and parts[1])
+        return q.expand(value, 3, nodes, parts and parts[2])
+
+    return leaf
+
+
+def _by_rows(root: Value, p: Side, q: Side) -> Scaled:
+    """The root's value with one row (column) per row of p (of q)."""
+    xp = namespace(root.data)
+    if root.is_log:
+        finite = root.data > -inf
+        data = xp.astype(finite, root.data.dtype)
+        data = (data if root.sign is None else root.sign)[0, 0, ...]
+        scale = xp.where(finite, root.data, xp.zeros_like(root.data))[0, 0, ...]
+    else:
+        data = root.data[0, 0, ...]
+        scale = None
+        if root.scale is not None:
+            scale = xp.broadcast_to(root.scale[0, 0, ...], data.shape)
+    for axis, side in enumerate((p, q)):
+        rows = None if side.operand.patterns is None else side.operand.patterns.rows
+        if rows is not None:
+            index = as_like(rows, data)
+            data = xp.take(data, index, axis=axis)
+            scale = None if scale is None else xp.take(scale, index, axis=axis)
+    return Scaled(data, scale)
+
+
+def _concatenated(parts: list[Scaled], axis: int) -> Scaled:
+    xp = namespace(parts[0].data)
+    scale = None
+    if any(part.scale is not None for part in parts):
+        scales = [xp.zeros_like(x.data) if x.scale is None else x.scale for x in parts]
+        scale = xp.concat(scales, axis=axis)
+    return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
+
+
+def _finished(
+    result: Scaled, sides: list[Side], logs: list[Any], weights: list[Any], log: bool
+) -> Any:
+    """Divide by the probabilities of evidence, sum over weighted points, drop single axes."""
+    xp = namespace(result.data)
+    data, scale = result.data, result.scale
+    for axis, shift in enumerate(logs):
+        if shift is not None:
+            shape = (-1, 1) if axis == 0 else (1, -1)
+            shift = xp.reshape(as_like(shift, data), shape)
+            scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
+    for axis, share in enumerate(weights):
+        if share is not None:
+            data, scale = _contracted(data, scale, as_like(share, data), axis)
+    for axis in (1, 0):
+        side = sides[axis]
+        several = side.n_rows is not None or side.circuit.n_roots > 1  # type: ignore[union-attr]
+        if weights[axis] is not None or not several:
+            data = data[:, 0] if axis == 1 else data[0, ...]
+            if scale is not None:
+                scale = scale[:, 0] if axis == 1 else scale[0, ...]
+    answer = Scaled(data, scale)
+    numbers = answer.log() if log else answer.linear()
+    return float(numbers) if numbers.ndim == 0 and is_numpy(xp) else numbers
+
+
+def _contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]:
+    """The weighted sum along an axis."""
+    xp = namespace(data)
+    share = xp.reshape(share, (-1, 1) if axis == 0 else (1, -1))
+    if scale is not None:
+        top = xp.max(scale, axis=axis, keepdims=True)
+        data, scale = data * xp.exp(scale - top), top
+    return xp.sum(data * share, axis=axis, keepdims=True), scale
+
+
+def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
+    """Points against points: values of the kernel itself."""
+    sides = [(x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None)
+             for x in (p, q)]
+    values = k(sides[0][0], sides[1][0])
+    if sides[1][1] is not None:
+        values = values @ sides[1][1]
+    if sides[0][1] is not None:
+        values = sides[0][1] @ values
+    if log:
+        with np.errstate(divide="ignore"):
+            values = np.log(values)
+    return float(values) if np.ndim(values) == 0 else values
+
+
+def witness(p: Any, q: Any, k: Kernel, X: Any, **options: Any) -> Any:
+    """The witness function of the MMD at the rows of X: E_p[k(x, X_i)] - E_q[k(x', X_i)].
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.9, 0.1]]), ek.factorized([[0.5, 0.5]])
+    >>> ek.witness(p, q, ek.Delta(), [[0], [1]]).round(12).tolist()
+    [0.4, -0.4]
+    """
+    first = expected_kernel(p, X, k, **options)
+    second = expected_kernel(q, X, k, **options)
+    return _mean_over_points(p, first) - _mean_over_points(q, second)
+
+
+def _mean_over_points(x: Any, values: Any) -> Any:
+    """A set of points as a distribution has equal weights."""
+    return values.mean(axis=0) if np.ndim(values) == 2 else values
+
+
+def monte_carlo_expected_kernel(
+    p: Any, q: Any, k: Kernel, n: int, rng: Any = None, chunk: int = 100_000
+) -> tuple[float, float]:
+    """A Monte Carlo estimate of E[k(x, x')] and its standard error, from n pairs of samples.
+
+    It needs no compatibility: p and q may be any circuits that can be sampled, also unit graphs
+    that are not structured, or `Empirical` distributions. Unnormalised circuits are
+    accounted for.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+    >>> estimate, error = ek.monte_carlo_expected_kernel(p, p, ek.RBF(0.5), n=1000, rng=0)
+    >>> abs(estimate - ek.expected_kernel(p, p, ek.RBF(0.5))) < 5 * error
+    True
+    """
+    if not (isinstance(n, (int, np.integer)) and n >= 2):
+        raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
+    generator = np.random.default_rng(rng)
+    (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
+    count, mean, squares = 0, 0.0, 0.0
+    with tqdm(total=n, desc="sampling", delay=1.0, disable=None, leave=False) as bar:
+        while count < n:
+            size = min(chunk, n - count)
+            values = k.pairs(draw_p(size), draw_q(size))
+            # merge the moments of this chunk into those so far
+            shift = float(values.mean()) - mean
+            squares += float(((values - values.mean()) ** 2).sum())
+            squares += shift**2 * count * size / (count + size)
+            mean += shift * size / (count + size)
+            count += size
+            bar.update(size)
+    mass = mass_p * mass_q
+    return mass * mean, abs(mass) * sqrt(squares / (n - 1) / n)
+
+
+def _sampler(x: Any, generator: Any) -> tuple[Any, float]:
+    """A function that draws n points, and the total mass of the distribution."""
+    if isinstance(x, (Circuit, Unit)):
+        return lambda n: x.sample(n, rng=generator), float(np.exp(x.log_partition()))
+    if not isinstance(x, Empirical):
+        x = Empirical(x)
+    total = float(x.weights.sum())
+    if (x.weights < 0).any() or total <= 0:
+        raise DataError("Points with negative weights cannot be sampled.")
+    return lambda n: x.X[generator.choice(len(x.X), size=n, p=x.weights / total)], total

@@ -1,0 +1,315 @@
+"""Circuits in `.jpc` files: lists of sums, products and inputs of several kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.units import Categorical, Indicator
+from expectedkernels.io.text import PathLike, Source, logs, plain, shown, write_text
+from expectedkernels.io.unit_lists import MOST_STATES, UnitWriter, known, product, weighted_sum
+from expectedkernels.io.vtree import check_ids, resolve, write_vtree
+from expectedkernels.vtree import Vtree
+
+ROUNDING = 1e-6
+"""The log-probability of a binomial unit may be this far above zero."""
+LENGTHS = {"L": 4, "I": 5, "B": 6}
+
+
+def read_jpc(
+    path: PathLike,
+    vtree: Vtree | PathLike | None = None,
+    *,
+    smooth: bool = False,
+    as_units: bool = False,
+) -> Any:
+    """The circuit in a `.jpc` file, plain or compressed with gzip.
+
+    The file lists literals (``L``), indicators (``I``), categorical (``C``) and binomial (``B``)
+    inputs, products (``P``) and sums (``S``), inputs before the units that use them and the root
+    last. Variables are numbered from 1 in the file and from 0 in the circuit, values from 0
+    in both. The number of states of a variable follows from its categorical and binomial units;
+    if it has none, from its largest indicator. A binomial unit with n trials has the values 0 to n.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    vtree : Vtree or path, optional
+        The vtree, or its file. By default it is found from the products. If given, the vtree ids in
+        the file must fit it, unless all are 0, which marks files without a vtree.
+    smooth : bool
+        Whether to add the variables that some inputs of a sum leave out.
+    as_units : bool
+        Whether to return the root of a graph of units, which need not be structured, and not a
+        `Circuit`.
+
+    Returns
+    -------
+    Circuit or unit
+
+    Raises
+    ------
+    ParseError
+        If the file does not follow the format or does not fit the vtree, with the line. Also if a
+        weight is positive but too small for a double.
+    PropertyError
+        If the circuit in the file has no vtree; ask for its units then.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expectedkernels.io.text import write_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "small.jpc")
+    ...     write_text(path, ["jpc 3", "C 0 0 1 -1.5 -0.3 -3.2", "L 1 0 -2", "P 2 0 2 0 1"])
+    ...     read_jpc(path)
+    <Circuit of 2 variables: 3 units, 2 edges>
+    """
+    records = _Records(Source(path))
+    found, ids = resolve(vtree)
+    if found is not None:
+        records.check_vtree(found, ids)
+    root = records.root()
+    return root if as_units else Circuit.from_units(root, vtree=found, smooth=smooth)
+
+
+class _Records:
+    """The records of a file in order; units are made of them once all variables are known."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.records: dict[int, tuple[int, list[str]]] = {}  # by id: line and tokens
+        self.states: dict[int, int] = {}  # of variables whose units say how many there are
+        self.fewest: dict[int, int] = {}  # of variables with indicators
+        records = source.records()
+        header_line, header = source.header(records, "jpc")
+        if len(header) != 2:
+            raise source.error("expected 'jpc' and the number of units", header_line)
+        count = source.integer(header[1], "the number of units", header_line)
+        for line, tokens in records:
+            self._add(tokens, line)
+        if len(self.records) != count or not count:
+            raise source.error(
+                f"the header announces {count} units, found {len(self.records)}; "
+                "is the file complete?",
+                header_line,
+            )
+        self._check_states()
+
+    def _add(self, tokens: list[str], line: int) -> None:
+        """Check the shape of a record and keep it."""
+        kind = tokens[0]
+        if (kind not in "LIBCPS" or len(tokens) < 4) or len(tokens) != LENGTHS.get(
+            kind, len(tokens)
+        ):
+            raise self.source.error(
+                "expected 'L id vtree literal', 'I id vtree variable value', 'C id vtree variable "
+                "log...', 'B id vtree variable n log', 'P id vtree count input...' or 'S id vtree "
+                f"count (input log)...', found {shown(' '.join(tokens))}",
+                line,
+            )
+        name = self.source.integer(tokens[1], "the id of a unit", line)
+        self.source.integer(tokens[2], "the id of a vtree node", line)
+        if name in self.records:
+            raise self.source.error(f"the id {name} is used a second time", line)
+        if kind in "PS":
+            self._check_count(tokens, line)
+        else:
+            self._count_states(tokens, line)
+        self.records[name] = line, tokens
+
+    def _check_count(self, tokens: list[str], line: int) -> None:
+        """Raise unless a product or sum has as many inputs as it says."""
+        count = self.source.integer(tokens[3], "the number of inputs", line)
+        wanted = 4 + (count if tokens[0] == "P" else 2 * count)
+        if count < 1 or len(tokens) != wanted:
+            raise self.source.error(
+                f"a unit with {count} inputs needs at least one, and {max(wanted, 5)} entries in "
+                f"its line, found {len(tokens)}",
+                line,
+            )
+
+    def _count_states(self, tokens: list[str], line: int) -> None:
+        """Note what an input says about the number of states of its variable."""
+        variable = self.variable(tokens, line)
+        if tokens[0] == "I":
+            states = self.source.integer(tokens[4], "a value", line) + 1
+        elif tokens[0] == "B":
+            states = self.source.integer(tokens[4], "the number of trials", line) + 1
+        else:
+            states = 2 if tokens[0] == "L" else len(tokens) - 4
+        if not 1 <= states <= MOST_STATES:
+            raise self.source.error(
+                f"values are numbered from 0 and at most {MOST_STATES - 1}, and tables have at "
+                f"least one, found {shown(' '.join(tokens))}",
+                line,
+            )
+        if tokens[0] == "I":
+            self.fewest[variable] = max(states, self.fewest.get(variable, 2))
+        elif self.states.setdefault(variable, states) != states:
+            raise self.source.error(
+                f"variable {variable + 1} has {states} states here and "
+                f"{self.states[variable]} before",
+                line,
+            )
+
+    def _check_states(self) -> None:
+        """Raise if an indicator is at a value that its variable does not have."""
+        for line, tokens in self.records.values():
+            if tokens[0] == "I":
+                variable, value = self.variable(tokens, line), int(tokens[4])
+                states = self.states.setdefault(variable, self.fewest[variable])
+                if value >= states:
+                    raise self.source.error(
+                        f"variable {variable + 1} has {states} states in other units, found "
+                        f"the value {value}",
+                        line,
+                    )
+
+    def variable(self, tokens: list[str], line: int) -> int:
+        """The variable of an input, from 0."""
+        if tokens[0] == "L":
+            literal = self.source.integer(tokens[3], "a literal", line)
+            return self.source.variable(str(abs(literal)), line)
+        return self.source.variable(tokens[3], line)
+
+    def root(self) -> Any:
+        """The unit of the last record, with all units below it."""
+        units: dict[int, Any] = {}
+        for name, (line, tokens) in self.records.items():
+            if tokens[0] == "P":
+                units[name] = product(known(self.source, units, tokens[4:], line))
+            elif tokens[0] == "S":
+                inputs = known(self.source, units, tokens[4::2], line)
+                units[name] = weighted_sum(self.source, inputs, tokens[5::2], line)
+            else:
+                units[name] = self._input(tokens, line)
+        return units[name]
+
+    def _input(self, tokens: list[str], line: int) -> Any:
+        """The unit of an input record."""
+        variable, kind = self.variable(tokens, line), tokens[0]
+        if kind == "L":
+            return Indicator(variable, int(int(tokens[3]) > 0), 2)
+        if kind == "I":
+            return Indicator(variable, int(tokens[4]), self.states[variable])
+        if kind == "C":
+            log_values = np.asarray(self.source.numbers(tokens[4:], line))
+        else:
+            log_values = self._binomial(int(tokens[4]), tokens[5], line)
+        return Categorical(variable, self.source.weights(log_values, [line] * len(log_values)))
+
+    def _binomial(self, n: int, token: str, line: int) -> Any:
+        """The log-probabilities of 0 to n successes in n trials."""
+        (log_p,) = self.source.numbers([token], line)
+        if log_p > ROUNDING:
+            raise self.source.error(
+                f"the log-probability of a binomial unit must not be above 0, found {token}", line
+            )
+        (p,) = self.source.weights([log_p], [line])
+        k = np.arange(n + 1)
+        choices = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+        return choices + special.xlogy(k, p) + special.xlog1py(n - k, -min(p, 1.0))
+
+    def check_vtree(self, vtree: Vtree, ids: dict[int, int] | None) -> None:
+        """Raise unless the vtree ids of the records fit a vtree (all 0: there are none)."""
+        parent, scope = vtree.parent.tolist(), set(vtree.scope().tolist())
+        node: dict[int, int] = {}
+        for name, (line, tokens) in self.records.items():
+            if tokens[0] in "PS":
+                step = 1 if tokens[0] == "P" else 2
+                inputs = known(self.source, node, tokens[4::step], line)
+                node[name] = _above(inputs, parent) if tokens[0] == "P" else inputs[0]
+                continue
+            variable = self.variable(tokens, line)
+            if variable not in scope:
+                raise self.source.error(f"variable {variable + 1} is not in the vtree", line)
+            node[name] = vtree.leaf(variable)
+        placed = [
+            (int(tokens[2]), node[name], line)
+            for name, (line, tokens) in self.records.items()
+            if node[name] >= 0
+        ]
+        if any(name != 0 for name, _, _ in placed):
+            found, nodes, lines = zip(*placed, strict=True)
+            check_ids(self.source, vtree, ids, found, nodes, lines)
+
+
+def _above(inputs: list[int], parent: list[int]) -> int:
+    """The vtree node of a product of units at these nodes, -1 if there is no saying."""
+    if len(inputs) == 1:
+        return inputs[0]
+    nodes = {parent[node] if node >= 0 else -1 for node in inputs}
+    return nodes.pop() if len(nodes) == 1 and len(set(inputs)) == 2 else -1
+
+
+def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = None) -> None:
+    """Write a circuit of discrete variables to a `.jpc` file (compressed if it ends in .gz).
+
+    Indicators of binary variables are written as literals, other inputs as categorical units.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        One root, discrete variables, no negative weights; normalised or not.
+    path : path
+        Where to write.
+    vtree_path : path, optional
+        Where to write the vtree, whose ids the file refers to.
+
+    Raises
+    ------
+    CircuitError
+        If the circuit cannot be written in this format.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expectedkernels.circuits.inputs import Table
+    >>> fair = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.5, 0.5]]))])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "fair.jpc")
+    ...     write_jpc(fair, path)
+    ...     print(open(path).read())
+    c L id vtree literal, C id vtree variable log*, P id vtree count input*,
+    c S id vtree count (input log)*; inputs first, root last, variables from 1
+    jpc 1
+    C 0 0 1 -0.6931471805599453 -0.6931471805599453
+    """
+    circuit = plain(circuit, ".jpc")
+    records = _Writer(circuit).records()
+    comment = [
+        "c L id vtree literal, C id vtree variable log*, P id vtree count input*,",
+        "c S id vtree count (input log)*; inputs first, root last, variables from 1",
+    ]
+    write_text(path, [*comment, f"jpc {len(records)}", *records])
+    if vtree_path is not None:
+        write_vtree(circuit.vtree, vtree_path)
+
+
+class _Writer(UnitWriter):
+    """The records of a `.jpc` file."""
+
+    def start(self, kind: str, node: int) -> str:
+        """The part that all records share."""
+        return f"{kind} {len(self.lines)} {self.vtree_id[node]}"
+
+    def input(self, node: int, values: list[float]) -> int:
+        """Write a literal or a categorical unit, and return its number."""
+        variable = int(self.vtree.variable[node]) + 1
+        if values in ([0.0, 1.0], [1.0, 0.0]):
+            return self.add(f"{self.start('L', node)} {variable if values[1] else -variable}")
+        return self.add(f"{self.start('C', node)} {variable} {' '.join(logs(values))}")
+
+    def product(self, node: int, left: int, right: int) -> str:
+        """The record of a product of two units."""
+        return f"{self.start('P', node)} 2 {left} {right}"
+
+    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> str:
+        """The record of a sum of units."""
+        terms = " ".join(f"{i} {w}" for i, w in zip(inputs, log_weights, strict=True))
+        return f"{self.start('S', node)} {len(inputs)} {terms}"

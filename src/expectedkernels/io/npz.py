@@ -1,0 +1,337 @@
+"""The library's own file format: the arrays of a circuit in a `.npz` file, without loss."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import ParseError, VtreeError
+from expectedkernels.io.text import PathLike
+from expectedkernels.vtree import Vtree
+
+VERSION = 1
+TABLE, NORMAL, INNER = 0, 1, 2
+PASS, DENSE, SPARSE = 0, 1, 2
+MOST_EMPTY_UNITS = 2**20
+"""Units that store no number are limited, so that a small file cannot ask for much memory."""
+
+INTEGERS = (
+    "version",
+    "vtree_left",
+    "vtree_right",
+    "vtree_variable",
+    "kind",  # per node: TABLE, NORMAL or INNER
+    "n_units",  # per node
+    "width",  # per node: cardinality, number of components, or number of products
+    "weight_form",  # per node: PASS, DENSE or SPARSE; PASS at leaves
+    "has_left",  # per node: whether products name their left inputs, 0 at leaves
+    "has_right",
+    "left",  # all left inputs, node by node
+    "right",
+    "csr_indptr",
+    "csr_indices",
+)
+FLOATS = ("tables", "normal_weights", "normal_mean", "normal_variance", "dense", "csr_data")
+
+
+def save(circuit: Circuit, path: PathLike) -> None:
+    """Write a circuit to a file in the library's own format, without loss.
+
+    The file is a NumPy archive of a few flat arrays, whatever the number of variables. Equal
+    circuits give equal files. Arrays on other devices are moved to the host.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        Any circuit: several roots, real variables and negative weights are fine.
+    path : path
+        Where to write; nothing is appended to the name.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> circuit = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.3, 0.7]]))])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "coin.npz")
+    ...     save(circuit, path)
+    ...     load(path).input(0).table
+    array([[0.3, 0.7]])
+    """
+    circuit = circuit.to("numpy")
+    vtree, blocks = circuit.vtree, circuit.blocks
+    lists: dict[str, list[Any]] = {name: [] for name in INTEGERS + FLOATS}
+    lists["version"] = [[VERSION]]
+    lists["vtree_left"], lists["vtree_right"] = [vtree.left], [vtree.right]
+    lists["vtree_variable"] = [vtree.variable]
+    for block in blocks:
+        for name, value in _flat(block).items():
+            lists[name].append(np.ravel(value))
+    arrays = {name: _joined(lists[name], "i") for name in INTEGERS}
+    arrays |= {name: _joined(lists[name], "f") for name in FLOATS}
+    with open(path, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def _joined(arrays: list[Any], kind: str) -> Any:
+    """One array of all, of integers ("i") or floats ("f")."""
+    default = np.int64 if kind == "i" else np.float64
+    joined = np.concatenate(arrays) if arrays else np.empty(0, dtype=default)
+    return joined if joined.dtype.kind == kind else joined.astype(default)
+
+
+def _flat(block: Input | Inner) -> dict[str, Any]:
+    """The numbers of a block by the name of the array they go to."""
+    flat: dict[str, Any] = {
+        "n_units": block.n_units,
+        "weight_form": PASS,
+        "has_left": 0,
+        "has_right": 0,
+    }
+    if isinstance(block, Table):
+        return flat | {"kind": TABLE, "width": block.cardinality, "tables": block.table}
+    if isinstance(block, Normal):
+        return flat | {
+            "kind": NORMAL,
+            "width": len(block.mean),
+            "normal_weights": block.weights,
+            "normal_mean": block.mean,
+            "normal_variance": block.variance,
+        }
+    flat |= {"kind": INNER, "width": block.n_products}
+    for side in ("left", "right"):
+        index = getattr(block, side)
+        if index is not None:
+            flat |= {f"has_{side}": 1, side: index}
+    if block.is_sparse:
+        csr: Any = block.weights
+        flat |= {"csr_indptr": csr.indptr, "csr_indices": csr.indices, "csr_data": csr.data}
+        return flat | {"weight_form": SPARSE}
+    if block.weights is not None:
+        return flat | {"weight_form": DENSE, "dense": block.weights}
+    return flat
+
+
+def load(path: PathLike) -> Circuit:
+    """The circuit in a file written by `save`, with the same arrays to the last bit.
+
+    Files from strangers are safe to load: no code is run, and every array is checked.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Raises
+    ------
+    ParseError
+        If the file was not written by `save`, is damaged, or comes from a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> circuit = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.3, 0.7]]))])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "coin.npz")
+    ...     save(circuit, path)
+    ...     load(path)
+    <Circuit of 1 variables: 1 units, 0 edges>
+    """
+    arrays = _read(os.fspath(path))
+    return _Loader(os.fspath(path), arrays).circuit()
+
+
+def _read(path: str) -> dict[str, Any]:
+    """The arrays of an archive: one-dimensional, of the right kind of numbers, none missing."""
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = archive.infolist()
+            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+                raise ValueError("its arrays are compressed")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+        except Exception as error:  # damage shows up in many ways inside zipfile and NumPy
+            raise ParseError(
+                f"expected a circuit written by save(), but the file is damaged, cut off or "
+                f"something else ({error})",
+                path=path,
+            ) from error
+    version = arrays.get("version", np.empty(0)).tolist()
+    if version != [VERSION]:
+        raise ParseError(
+            f"expected a circuit in version {VERSION} of the format, found version "
+            f"{version[0] if version else 'unknown'}",
+            path=path,
+        )
+    for names, kind in ((INTEGERS, "i"), (FLOATS, "f")):
+        for name in names:
+            array = arrays.get(name)
+            if array is None or array.ndim != 1 or array.dtype.kind != kind:
+                what = "integers" if kind == "i" else "floats"
+                raise ParseError(f"expected an array {name!r} of {what}", path=path)
+    return arrays
+
+
+class _Loader:
+    """The arrays of a file, checked against each other and cut into blocks."""
+
+    def __init__(self, path: str, arrays: dict[str, Any]):
+        self.path, self.arrays = path, arrays
+        self.kind, self.n_units = arrays["kind"], arrays["n_units"]
+        self.width, self.form = arrays["width"], arrays["weight_form"]
+
+    def require(self, condition: Any, message: str) -> None:
+        """Raise with the message if the condition does not hold."""
+        if not condition:
+            raise ParseError(f"the arrays of the circuit are inconsistent: {message}", self.path)
+
+    def circuit(self) -> Circuit:
+        """The circuit of the arrays."""
+        vtree = self.vtree()
+        self.check_nodes(vtree)
+        self.check_numbers()
+        return Circuit(vtree, tuple(self.blocks(vtree)))
+
+    def vtree(self) -> Vtree:
+        """The vtree, whose nodes must be numbered as they are in memory."""
+        left, right = self.arrays["vtree_left"], self.arrays["vtree_right"]
+        variable = self.arrays["vtree_variable"]
+        try:
+            vtree = Vtree(left, right, variable)
+        except VtreeError as error:
+            raise ParseError(f"the vtree is malformed: {error}", self.path) from error
+        self.require(
+            np.array_equal(vtree.left, left)
+            and np.array_equal(vtree.right, right)
+            and np.array_equal(vtree.variable, variable),
+            "vtree nodes must be in post-order",
+        )
+        leaves = np.sort(variable[variable >= 0])
+        self.require(
+            np.array_equal(leaves, np.arange(vtree.n_variables)),
+            "variables must be numbered from 0 without gaps",
+        )
+        return vtree
+
+    def check_nodes(self, vtree: Vtree) -> None:
+        """Raise unless the arrays that describe the blocks fit the vtree."""
+        names = ("kind", "n_units", "width", "weight_form", "has_left", "has_right")
+        for name in names:
+            array = self.arrays[name]
+            self.require(
+                len(array) == vtree.n_nodes and array.min() >= 0 and array.max() < 2**31,
+                f"{name!r} must hold one natural number per vtree node",
+            )
+        leaf = vtree.variable >= 0
+        named = self.arrays["has_left"], self.arrays["has_right"]
+        self.require(
+            ((self.kind == INNER) == ~leaf).all() and (self.kind <= INNER).all(),
+            "input blocks belong to leaves of the vtree, others to inner nodes",
+        )
+        self.require(
+            (self.form <= SPARSE).all()
+            and all((flag <= 1).all() for flag in named)
+            and not (leaf & ((self.form > 0) | (named[0] > 0) | (named[1] > 0))).any(),
+            "unknown forms of weights or inputs",
+        )
+        empty = (self.width == 0) & (self.kind == NORMAL)
+        self.require(
+            (self.n_units > 0).all()
+            and ((self.width > 0) | empty).all()
+            and (self.n_units[empty] <= MOST_EMPTY_UNITS).all(),
+            "every block has units, and every unit numbers",
+        )
+        passes = ~leaf & (self.form == PASS)
+        self.require(
+            (self.n_units[passes] == self.width[passes]).all(),
+            "units without weights are as many as products",
+        )
+
+    def check_numbers(self) -> None:
+        """Raise unless all weights, tables and parameters are finite, and variances positive."""
+        for name in FLOATS:
+            self.require(np.isfinite(self.arrays[name]).all(), f"{name!r} must be finite")
+        self.require((self.arrays["normal_variance"] > 0).all(), "variances must be positive")
+
+    def pieces(self, name: str, sizes: Any) -> list[Any]:
+        """The flat array cut into pieces of these sizes, which must use it up."""
+        array = self.arrays[name]
+        fits = (sizes <= len(array)).all() and sizes.sum() == len(array)
+        self.require(fits, f"{name!r} has {len(array)} entries, which is not what blocks need")
+        bounds = [0, *np.cumsum(sizes).tolist()]
+        return [array[start:stop] for start, stop in pairwise(bounds)]
+
+    def inputs(self, vtree: Vtree, side: str) -> list[Any]:
+        """The left (or right) inputs of all blocks, within the units of the child."""
+        child = vtree.left if side == "left" else vtree.right
+        named = self.arrays[f"has_{side}"] == 1
+        unnamed = (self.kind == INNER) & ~named
+        self.require(
+            (self.width[unnamed] == self.n_units[child[unnamed]]).all(),
+            f"products that take all units of the {side} child are as many as these",
+        )
+        pieces = self.pieces(side, np.where(named, self.width, 0))
+        index = self.arrays[side]
+        limit = np.repeat(self.n_units[child[named]], self.width[named])
+        self.require(
+            ((index >= 0) & (index < limit)).all(), f"{side} inputs must be units of the child"
+        )
+        return pieces
+
+    def sparse_weights(self) -> list[Any]:
+        """The sparse weights of all blocks, None where weights have another form."""
+        sparse_nodes = self.form == SPARSE
+        shapes = list(zip(self.n_units.tolist(), self.width.tolist(), strict=True))
+        indptr = self.pieces("csr_indptr", np.where(sparse_nodes, self.n_units + 1, 0))
+        for rows in indptr:
+            ordered = not len(rows) or (rows[0] == 0 and (np.diff(rows) >= 0).all())
+            self.require(ordered, "row pointers of sparse weights must increase from 0")
+        sizes = np.asarray([rows[-1] if len(rows) else 0 for rows in indptr], dtype=np.int64)
+        data, indices = self.pieces("csr_data", sizes), self.pieces("csr_indices", sizes)
+        column = self.arrays["csr_indices"]
+        self.require(
+            ((column >= 0) & (column < np.repeat(self.width, sizes))).all(),
+            "columns of sparse weights must be products of the block",
+        )
+        return [
+            sparse.csr_array(tuple(parts), shape=shapes[node]) if used else None
+            for node, (used, *parts) in enumerate(
+                zip(sparse_nodes.tolist(), data, indices, indptr, strict=True)
+            )
+        ]
+
+    def blocks(self, vtree: Vtree) -> list[Input | Inner]:
+        """One block per vtree node."""
+        shapes = list(zip(self.n_units.tolist(), self.width.tolist(), strict=True))
+        area = self.n_units * self.width
+        table = self.pieces("tables", np.where(self.kind == TABLE, area, 0))
+        normal = self.pieces("normal_weights", np.where(self.kind == NORMAL, area, 0))
+        mean = self.pieces("normal_mean", np.where(self.kind == NORMAL, self.width, 0))
+        variance = self.pieces("normal_variance", np.where(self.kind == NORMAL, self.width, 0))
+        dense = self.pieces("dense", np.where(self.form == DENSE, area, 0))
+        csr = self.sparse_weights()
+        left, right = self.inputs(vtree, "left"), self.inputs(vtree, "right")
+        has_left, has_right = self.arrays["has_left"], self.arrays["has_right"]
+        blocks: list[Input | Inner] = []
+        for node, (n_units, width) in enumerate(shapes):
+            if self.kind[node] == TABLE:
+                blocks.append(Table(table[node].reshape(n_units, width)))
+            elif self.kind[node] == NORMAL:
+                weights = normal[node].reshape(n_units, width)
+                blocks.append(Normal(weights, mean[node], variance[node]))
+            else:
+                form = self.form[node]
+                weights = dense[node].reshape(n_units, width) if form == DENSE else csr[node]
+                a = left[node] if has_left[node] else None
+                b = right[node] if has_right[node] else None
+                blocks.append(Inner(width, n_units, a, b, weights))
+        return blocks

@@ -1,0 +1,332 @@
+"""Probabilistic sentential decision diagrams in `.psdd` files: reading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import ParseError
+from expectedkernels.io.text import PathLike, Source, shown
+from expectedkernels.io.vtree import check_ids, companion, resolve
+from expectedkernels.vtree import Vtree
+
+ROUNDING = 1e-6
+"""Log-probabilities may be this far above zero: some programs print six decimals."""
+DENSE_BELOW = 256
+"""Weight matrices with at most this many entries are cheaper to make dense than sparse."""
+
+
+def read_psdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Circuit:
+    """The circuit in a `.psdd` file, plain or compressed with gzip.
+
+    A decision is read as a sum of products (prime times sub), a literal as an indicator, and a
+    true unit as a two-valued input. Both dialects of true units are understood: one number (the
+    log-probability of the value 1) or two (the log weights of 0 and of 1). Variables are numbered
+    from 1 in the file and from 0 in the circuit. The number in the header is ignored, since
+    programs disagree on what it counts.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    vtree : Vtree or path, optional
+        The vtree, or its file. By default the file with the same stem and the suffix ``.vtree``
+        beside the file is used; if there is none, primes and subs tell how variables are split.
+
+    Raises
+    ------
+    ParseError
+        If the file does not follow the format or does not fit the vtree, with the line. Also if a
+        weight is positive but too small for a double, and if primes and subs are not over all the
+        variables of the two children of a vtree node.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expectedkernels.io.text import write_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "equal.psdd")
+    ...     lines = ["psdd 5", "L 0 0 1", "L 1 0 -1", "L 2 2 2", "L 3 2 -2"]
+    ...     write_text(path, [*lines, "D 4 1 2 0 2 -0.6931471805599453 1 3 -0.6931471805599453"])
+    ...     read_psdd(path)
+    <Circuit of 2 variables: 7 units, 6 edges>
+    """
+    records = _Records(Source(path))
+    beside = companion(path) if vtree is None else None
+    found, ids = resolve(beside if vtree is None else vtree)
+    if found is None:
+        found = _split_by_primes(records)
+    try:
+        nodes = _nodes(records, found)
+        check_ids(records.source, found, ids, records.vtree_id, nodes.tolist(), records.line)
+    except ParseError as error:
+        if beside is not None:
+            error.add_note(f"The vtree is that of {beside}, which lies beside the file.")
+        raise
+    return Circuit.from_blocks(found, _blocks(records, found, nodes))
+
+
+class _Records:
+    """The records of a file in order, and the elements of all its decisions in one list."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.number: dict[int, int] = {}
+        self.vtree_id: list[int] = []
+        self.line: list[int] = []
+        self.variable: list[int] = []  # -1 at decisions
+        self.logs: list[tuple[float, float]] = []  # of the values 0 and 1 of inputs
+        self.complement: list[int] = []  # inputs that leave out the log of 0
+        self.n_elements: list[int] = []
+        self.prime: list[int] = []
+        self.sub: list[int] = []
+        self.log_weight: list[float] = []
+        readers = {"L": self._literal, "T": self._true, "D": self._decision}
+        records = source.records()
+        source.header(records, "psdd")
+        for line, tokens in records:
+            reader = readers.get(tokens[0])
+            if reader is None or len(tokens) < 4:
+                raise source.error(
+                    "expected a literal 'L id vtree literal', a true unit 'T id vtree variable "
+                    "log' or a decision 'D id vtree count (prime sub log)...', found "
+                    f"{shown(' '.join(tokens))}",
+                    line,
+                )
+            name = source.integer(tokens[1], "the id of a unit", line)
+            if name in self.number:
+                raise source.error(f"the id {name} is used a second time", line)
+            self.vtree_id.append(source.integer(tokens[2], "the id of a vtree node", line))
+            self.line.append(line)
+            reader(tokens, line)
+            self.number[name] = len(self.number)
+        if not self.number:
+            raise source.error("expected at least one unit after the header")
+
+    def _literal(self, tokens: list[str], line: int) -> None:
+        if len(tokens) != 4:
+            raise self.source.error(
+                f"expected 'L id vtree literal', found {shown(' '.join(tokens))}", line
+            )
+        literal = self.source.integer(tokens[3], "a literal", line)
+        self.variable.append(self.source.variable(str(abs(literal)), line))
+        self.logs.append((-np.inf, 0.0) if literal > 0 else (0.0, -np.inf))
+        self.n_elements.append(0)
+
+    def _true(self, tokens: list[str], line: int) -> None:
+        if len(tokens) not in (5, 6):
+            raise self.source.error(
+                "expected a true unit with one or two log weights, 'T id vtree variable log1' or "
+                f"'T id vtree variable log0 log1', found {shown(' '.join(tokens))}",
+                line,
+            )
+        self.variable.append(self.source.variable(tokens[3], line))
+        logs = self.source.numbers(tokens[4:], line)
+        if len(logs) == 1:
+            if logs[0] > ROUNDING:
+                raise self.source.error(
+                    f"the log-probability of a true unit must not be above 0, found {tokens[4]}",
+                    line,
+                )
+            self.complement.append(len(self.variable) - 1)
+            logs = [0.0, min(logs[0], 0.0)]
+        self.logs.append((logs[0], logs[1]))
+        self.n_elements.append(0)
+
+    def _decision(self, tokens: list[str], line: int) -> None:
+        count = self.source.integer(tokens[3], "the number of elements", line)
+        if count < 1 or len(tokens) != 4 + 3 * count:
+            raise self.source.error(
+                f"a decision of {count} elements needs at least one, and {4 + 3 * max(count, 1)} "
+                f"entries in its line, found {len(tokens)}",
+                line,
+            )
+        self._inputs(self.prime, tokens[4::3], line)
+        self._inputs(self.sub, tokens[5::3], line)
+        self.log_weight += self.source.numbers(tokens[6::3], line)
+        self.variable.append(-1)
+        self.logs.append((-np.inf, -np.inf))
+        self.n_elements.append(count)
+
+    def _inputs(self, into: list[int], tokens: list[str], line: int) -> None:
+        number = self.number
+        try:
+            into += [number[int(token)] for token in tokens]
+        except KeyError as error:
+            raise self.source.error(
+                f"unit {error.args[0]} has not appeared yet; children come first", line
+            ) from None
+        except ValueError:
+            for token in tokens:
+                self.source.integer(token, "the id of a prime or sub", line)
+            raise
+
+    def first_elements(self) -> list[int]:
+        """The place of the first element of every decision in the list of all elements."""
+        return (np.cumsum(self.n_elements) - self.n_elements).tolist()  # type: ignore[no-any-return]
+
+    def scope_text(self, vtree: Vtree, node: int) -> str:
+        """The variables below a node, as the file numbers them."""
+        scope = (vtree.scope(node) + 1).tolist()
+        return f"{scope[:8]}{' and more' if len(scope) > 8 else ''}"
+
+
+def _split_by_primes(records: _Records) -> Vtree:
+    """The vtree that splits the variables of every decision as its first prime and sub do."""
+    left: list[int] = []
+    right: list[int] = []
+    variable: list[int] = []
+    known: dict[Any, int] = {}
+    part: list[int] = []  # for every record the node of the vtree in the making
+    for first, v in zip(records.first_elements(), records.variable, strict=True):
+        a = b = -1
+        key: Any = v
+        if v < 0:
+            a, b = part[records.prime[first]], part[records.sub[first]]
+            key = (min(a, b), max(a, b))
+        if key not in known:
+            known[key] = len(variable)
+            left.append(a)
+            right.append(b)
+            variable.append(v)
+        part.append(known[key])
+    used = _below(records, part[-1], left, right)
+    number = {old: new for new, old in enumerate(used)}
+    return Vtree(
+        [number.get(left[i], -1) for i in used],
+        [number.get(right[i], -1) for i in used],
+        [variable[i] for i in used],
+    )
+
+
+def _below(records: _Records, root: int, left: list[int], right: list[int]) -> list[int]:
+    """The nodes below a node in increasing order, each of which must be met once."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            raise records.source.error(
+                "the last record is the root, but it is not decomposable: some prime and sub "
+                "share variables",
+                records.line[-1],
+            )
+        seen.add(node)
+        if left[node] >= 0:
+            stack += [left[node], right[node]]
+    return sorted(seen)
+
+
+def _nodes(records: _Records, vtree: Vtree) -> Any:
+    """The vtree node of every record, found from its variables and checked for every element."""
+    _check_variables(records, vtree)
+    parent = [*vtree.parent.tolist(), -1]
+    nodes: list[int] = []
+    for first, variable in zip(records.first_elements(), records.variable, strict=True):
+        nodes.append(vtree.leaf(variable) if variable >= 0 else parent[nodes[records.prime[first]]])
+    node = np.asarray(nodes, dtype=np.intp)
+    owner = np.repeat(np.arange(len(node)), records.n_elements)
+    at, a, b = node[owner], node[records.prime], node[records.sub]
+    straight = (vtree.left[at] == a) & (vtree.right[at] == b)
+    swapped = (vtree.left[at] == b) & (vtree.right[at] == a)
+    wrong = (at < 0) | ~(straight | swapped)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise records.source.error(
+            f"a prime over variable(s) {records.scope_text(vtree, a[first])} and a sub over "
+            f"{records.scope_text(vtree, b[first])} (from 1) are not over all the variables of the "
+            "two children of one vtree node. Units that skip variables, or split them in "
+            "different ways, are not supported",
+            records.line[owner[first]],
+        )
+    if node[-1] != vtree.root:
+        raise records.source.error(
+            "the last record is the root, but its variable(s) "
+            f"{records.scope_text(vtree, int(node[-1]))} (from 1) are not all "
+            f"{vtree.n_variables} variables of the vtree; is the file complete?",
+            records.line[-1],
+        )
+    return node
+
+
+def _check_variables(records: _Records, vtree: Vtree) -> None:
+    """Raise unless the vtree has all variables of the records, numbered without gaps."""
+    known = set(vtree.scope().tolist())
+    for variable, line in zip(records.variable, records.line, strict=True):
+        if variable >= 0 and variable not in known:
+            raise records.source.error(
+                f"variable {variable + 1} is not below the root of the vtree; "
+                "is the file complete, and the vtree the right one?",
+                line,
+            )
+    if max(known) != len(known) - 1:
+        raise records.source.error(
+            f"the {len(known)} variables must be numbered from 1 to {len(known)}, "
+            f"found variable {max(known) + 1}"
+        )
+
+
+def _blocks(records: _Records, vtree: Vtree, node: Any) -> list[Input | Inner]:
+    """One block per vtree node, the units of a node in the order of their records."""
+    source, lines = records.source, np.asarray(records.line)
+    logs = np.asarray(records.logs)
+    tables = source.weights(logs.ravel(), np.repeat(lines, 2)).reshape(-1, 2)
+    tables[records.complement, 0] = -np.expm1(logs[records.complement, 1])
+
+    order = np.argsort(node, kind="stable")
+    start = np.searchsorted(node[order], np.arange(vtree.n_nodes + 1))
+    start[-2] = len(node) - 1  # of the units over all variables, only the last one is the root
+    unit = np.empty(len(node), dtype=np.intp)
+    unit[order] = np.arange(len(node)) - start[node[order]]
+    elements = _Elements(records, vtree, node, unit)
+
+    blocks: list[Input | Inner] = []
+    for v in range(vtree.n_nodes):
+        if vtree.is_leaf(v):
+            blocks.append(Table(tables[order[start[v] : start[v + 1]]]))
+        else:
+            blocks.append(elements.block(v, int(start[v + 1] - start[v])))
+    return blocks
+
+
+class _Elements:
+    """The elements of all decisions, sorted by vtree node, with equal products made one."""
+
+    def __init__(self, records: _Records, vtree: Vtree, node: Any, unit: Any):
+        owner = np.repeat(np.arange(len(node)), records.n_elements)
+        weights = records.source.weights(records.log_weight, np.asarray(records.line)[owner])
+        prime, sub = np.asarray(records.prime, np.intp), np.asarray(records.sub, np.intp)
+        swapped = node[prime] != vtree.left[node[owner]]
+        at = node[owner]
+        left, right = unit[np.where(swapped, sub, prime)], unit[np.where(swapped, prime, sub)]
+        used = (at != vtree.root) | (owner == len(node) - 1)
+        at, left, right, owner, weights = (x[used] for x in (at, left, right, owner, weights))
+
+        order = np.lexsort((right, left, at))
+        at, left, right = at[order], left[order], right[order]
+        new = np.ones(len(at), dtype=np.bool_)
+        new[1:] = (np.diff(at) != 0) | (np.diff(left) != 0) | (np.diff(right) != 0)
+        self.weight, self.row = weights[order], unit[owner[order]]
+        self.product = np.cumsum(new) - 1
+        self.left, self.right = left[new], right[new]
+        nodes = np.arange(vtree.n_nodes + 1)
+        self.start = np.searchsorted(at, nodes).tolist()
+        self.product_start = np.searchsorted(at[new], nodes).tolist()
+
+    def block(self, v: int, n_units: int) -> Inner:
+        """The block of an inner vtree node with so many decisions."""
+        first, last = self.product_start[v], self.product_start[v + 1]
+        here = slice(self.start[v], self.start[v + 1])
+        row, column, weight = self.row[here], self.product[here] - first, self.weight[here]
+        shape = (n_units, last - first)
+        if shape[0] * shape[1] <= DENSE_BELOW:
+            weights = np.zeros(shape)
+            np.add.at(weights, (row, column), weight)
+        else:
+            weights = sparse.csr_array((weight, (row, column)), shape=shape)
+        return Inner(shape[1], n_units, self.left[first:last], self.right[first:last], weights)

@@ -1,0 +1,179 @@
+"""What the text formats share: opening files, records with line numbers, logs of weights."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import CircuitError, ParseError
+
+PathLike = str | os.PathLike[str]
+Record = tuple[int, list[str]]
+"""The number of a line, from 1, and its tokens."""
+
+SMALLEST = float(np.finfo(np.float64).tiny)
+LOWEST_LOG, HIGHEST_LOG = float(np.log(SMALLEST)), float(np.log(np.finfo(np.float64).max))
+LARGEST_VARIABLE = 2**20
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Source:
+    """A text file, plain or compressed with gzip, whose records know where they stand.
+
+    Parameters
+    ----------
+    path : path
+        The file. Whether it is compressed is seen from its first bytes, not from its name.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "tiny.vtree")
+    ...     write_text(path, ["c a comment", "", "vtree 1", "L 0 1"])
+    ...     list(Source(path).records())
+    [(3, ['vtree', '1']), (4, ['L', '0', '1'])]
+    """
+
+    def __init__(self, path: PathLike):
+        self.path = os.fspath(path)
+        with open(self.path, "rb") as file:
+            data = file.read()
+        if data.startswith(GZIP_MAGIC):
+            try:
+                data = gzip.decompress(data)
+            except (OSError, EOFError, zlib.error) as error:
+                raise self.error(f"the gzip data is damaged or cut off ({error})") from error
+        try:
+            self.text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise self.error(
+                f"expected a text file (or one compressed with gzip), found byte "
+                f"{data[error.start]:#04x} at offset {error.start}"
+            ) from error
+
+    def error(self, message: str, line: int | None = None) -> ParseError:
+        """The error that says where in this file something is wrong."""
+        return ParseError(message, path=self.path, line=line)
+
+    def records(self, comment: str | None = "c") -> Iterator[Record]:
+        """The lines that are neither blank nor comments."""
+        for number, line in enumerate(self.text.split("\n"), 1):
+            tokens = line.split()
+            if tokens and tokens[0] != comment:
+                yield number, tokens
+
+    def header(self, records: Iterator[Record], word: str) -> Record:
+        """The first record, which must start with the name of the format."""
+        number, tokens = next(records, (0, []))
+        if not tokens:
+            raise self.error(f"expected a header line '{word} ...', found an empty file")
+        if tokens[0] != word:
+            raise self.error(
+                f"expected the header line '{word} ...', found {shown(' '.join(tokens))}", number
+            )
+        return number, tokens
+
+    def integer(self, token: str, what: str, line: int) -> int:
+        """A token as an int."""
+        try:
+            return int(token)
+        except ValueError:
+            raise self.error(f"{what} must be an integer, found {shown(token)}", line) from None
+
+    def variable(self, token: str, line: int) -> int:
+        """A variable, numbered from 1 in the file, as a number from 0."""
+        number = self.integer(token, "a variable", line)
+        if not 1 <= number <= LARGEST_VARIABLE:
+            raise self.error(
+                f"variables are numbered from 1 to {LARGEST_VARIABLE}, found {token}", line
+            )
+        return number - 1
+
+    def numbers(self, tokens: Iterable[str], line: int) -> list[float]:
+        """Tokens as floats."""
+        values = []
+        for token in tokens:
+            try:
+                values.append(float(token))
+            except ValueError:
+                raise self.error(f"expected a number, found {shown(token)}", line) from None
+        return values
+
+    def weights(self, logs: Any, lines: Any) -> Any:
+        """The numbers with these logarithms (lines: where each stands), if doubles hold them."""
+        logs = np.asarray(logs, dtype=np.float64)
+        too_small = (logs < LOWEST_LOG) & (logs != -np.inf)
+        bad = np.isnan(logs) | (logs > HIGHEST_LOG) | too_small
+        if bad.any():
+            first = int(np.argmax(bad))
+            line, log = int(np.asarray(lines)[first]), float(logs[first])
+            if np.isnan(log) or log == np.inf:
+                raise self.error(f"a log weight must be a number or -inf, found {log}", line)
+            raise self.error(
+                f"the log weight {log} is outside [{LOWEST_LOG:.1f}, {HIGHEST_LOG:.1f}]: weights "
+                "are held as doubles, which cannot represent it. Rescale the circuit, or write "
+                "-inf where zero is meant",
+                line,
+            )
+        return np.exp(logs)
+
+
+def shown(text: str) -> str:
+    """The text in quotes, cut to a length fit for a message."""
+    return repr(text if len(text) <= 40 else text[:40] + "...")
+
+
+def write_text(path: PathLike, lines: Iterable[str]) -> None:
+    """Write lines to a file, compressed if its name ends in .gz."""
+    data = ("\n".join(lines) + "\n").encode("ascii")
+    if os.fspath(path).endswith(".gz"):
+        data = gzip.compress(data, mtime=0)  # no time stamp: equal circuits give equal files
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def logs(values: Any) -> list[str]:
+    """The natural logarithms of an array of numbers, printed so that they read back exactly."""
+    with np.errstate(divide="ignore"):
+        return [repr(log) for log in np.log(np.asarray(values, dtype=np.float64)).tolist()]
+
+
+def plain(circuit: Circuit, suffix: str) -> Circuit:
+    """The circuit on the host, if it has one root, discrete variables and weights with logs."""
+    if circuit.n_roots != 1:
+        raise CircuitError(
+            f"A {suffix} file holds a circuit with one root. Got {circuit.n_roots} roots; "
+            "write them one by one, or use save()."
+        )
+    circuit = circuit.to("numpy")
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Inner):
+            values, what = block.csr.data, f"weights at vtree node {node}"
+        elif isinstance(block, Table):
+            values, what = block.table, f"tables of variable {int(circuit.vtree.variable[node])}"
+        else:
+            raise CircuitError(
+                f"A {suffix} file holds discrete variables. Variable "
+                f"{int(circuit.vtree.variable[node])} is real; use save() instead."
+            )
+        _check_logs_exist(values, what, suffix)
+    return circuit
+
+
+def _check_logs_exist(values: Any, what: str, suffix: str) -> None:
+    """Raise unless numbers are zero or have a logarithm that reads back as the same number."""
+    wrong = ~((values == 0) | ((values >= SMALLEST) & (values < np.inf)))
+    if wrong.any():
+        raise CircuitError(
+            f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
+            f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() instead."
+        )

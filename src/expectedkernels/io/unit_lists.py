@@ -1,0 +1,105 @@
+"""What `.jpc` and `.spn` files share: circuits written as lists of units."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.units import Product, Sum
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.io.text import Source, logs
+
+MOST_STATES = 2**20
+"""Variables with more states than this are taken for errors, before memory is asked for."""
+
+
+def known(source: Source, units: Any, tokens: list[str], line: int) -> list[Any]:
+    """The units that the ids in some tokens stand for: `units` maps ids to units."""
+    found = []
+    for token in tokens:
+        name = source.integer(token, "the id of an input", line)
+        if name not in units:
+            raise source.error(f"unit {name} has not appeared yet; inputs come first", line)
+        found.append(units[name])
+    return found
+
+
+def product(inputs: list[Any]) -> Any:
+    """The product of some units; the unit itself if it is the only one."""
+    return inputs[0] if len(inputs) == 1 else Product(inputs)
+
+
+def weighted_sum(source: Source, inputs: list[Any], tokens: list[str], line: int) -> Sum:
+    """The sum of some units with the log weights in some tokens."""
+    log_weights = source.numbers(tokens, line)
+    return Sum(inputs, source.weights(log_weights, [line] * len(log_weights)))
+
+
+class UnitWriter(ABC):
+    """The records of a circuit, one per unit, inputs first and the root last.
+
+    Units that only pass a product on have no record of their own.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        One root, discrete variables, no negative weights.
+    """
+
+    def __init__(self, circuit: Circuit):
+        self.vtree, self.blocks = circuit.vtree, circuit.blocks
+        self.vtree_id = circuit.vtree.inorder.tolist()
+        self.lines: list[str] = []
+
+    @abstractmethod
+    def input(self, node: int, values: list[float]) -> int:
+        """Write an input unit with a table of values, and return its number."""
+
+    @abstractmethod
+    def product(self, node: int, left: int, right: int) -> str:
+        """The record of a product of two units."""
+
+    @abstractmethod
+    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> str:
+        """The record of a sum of units."""
+
+    def add(self, record: str) -> int:
+        """Write a record and return the number of its unit."""
+        self.lines.append(record)
+        return len(self.lines) - 1
+
+    def records(self) -> list[str]:
+        """All records."""
+        numbers: list[Any] = []
+        for node, block in enumerate(self.blocks):
+            if isinstance(block, Inner):
+                left = numbers[self.vtree.left[node]][block.index("left")].tolist()
+                right = numbers[self.vtree.right[node]][block.index("right")].tolist()
+                new = [self.add(self.product(node, a, b)) for a, b in zip(left, right, strict=True)]
+                if block.weights is not None:
+                    new = self._sums(node, block, new)
+            else:
+                table: Any = block
+                new = [self.input(node, values) for values in table.table.tolist()]
+            numbers.append(np.asarray(new))
+        return self.lines
+
+    def _sums(self, node: int, block: Inner, products: list[int]) -> list[int]:
+        """Write the sums of a node and return the numbers of its units."""
+        csr = block.csr
+        inputs = np.asarray(products)[csr.indices].tolist()
+        weights, log_weights = csr.data.tolist(), logs(csr.data)
+        new = []
+        stop = 0
+        for stop_next in csr.indptr[1:].tolist():
+            start, stop = stop, stop_next
+            if start == stop:  # zero everywhere
+                new.append(self.add(self.sum(node, products[:1], ["-inf"])))
+            elif stop - start == 1 and weights[start] == 1.0 and node != self.vtree.root:
+                new.append(inputs[start])
+            else:
+                new.append(self.add(self.sum(node, inputs[start:stop], log_weights[start:stop])))
+        return new

@@ -1,0 +1,170 @@
+"""Kernels in blocks on a vtree: what every kernel becomes before it is swept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import as_like, namespace
+from expectedkernels.circuits.sides import Atoms
+from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.engine.sweep import Operand
+from expectedkernels.engine.value import Value, Weights, from_log, weights_of
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.vtree import Vtree
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBlocks:
+    """A kernel circuit on a vtree.
+
+    Attributes
+    ----------
+    operand : Operand
+        Its sum and product units.
+    factors : list (per variable) of tuples of Factor
+        Its input units.
+    weights : array of shape (roots,)
+        The kernel is the sum of its roots with these weights.
+    """
+
+    operand: Operand
+    factors: list[tuple[Factor, ...]]
+    weights: Any
+
+    @property
+    def vtree(self) -> Vtree:
+        """The vtree."""
+        return self.operand.vtree
+
+    def leaf(self, nodes: Any, atoms: Callable[[int], tuple[Atoms, Atoms]], like: Any) -> Value:
+        """The kernel's input units at some leaves, on all pairs of atoms."""
+        variables = [int(v) for v in self.vtree.variable[nodes]]
+        memo: dict[Any, tuple[Any, Any]] = {}
+        logs, signs = [], []
+        for variable in variables:
+            left, right = atoms(variable)
+            key = (self.factors[variable], left.cardinality)
+            if left.cardinality is None or key not in memo:
+                memo[key] = _leaf_logs(self.factors[variable], left, right, variable)
+            logs.append(memo[key][0])
+            signs.append(memo[key][1])
+        xp = namespace(logs[0])
+        data = _stacked(xp, logs)
+        sign = None
+        if any(s is not None for s in signs):
+            sign = _stacked(xp, [np.ones(x.shape) if s is None else s
+                                 for x, s in zip(logs, signs, strict=True)])
+            sign = as_like(sign, like)
+        return from_log(as_like(data, like), (1, 1, 1), sign)
+
+    @property
+    def root_weights(self) -> Weights | None:
+        """The weights of the roots, None if there is one root of weight one."""
+        if len(self.weights) == 1 and self.weights[0] == 1.0:
+            return None
+        return weights_of(np.asarray(self.weights, dtype=np.float64)[None, :])
+
+
+def _leaf_logs(
+    factors: Sequence[Factor], left: Atoms, right: Atoms, variable: int
+) -> tuple[Any, Any]:
+    parts = [factor.logs(left, right, variable) for factor in factors]
+    xp = namespace(parts[0][0])
+    logs = xp.stack([logs for logs, _ in parts])
+    if all(sign is None for _, sign in parts):
+        return logs, None
+    return logs, np.stack([np.ones_like(x) if s is None else s for x, s in parts])
+
+
+def _stacked(xp: Any, arrays: list[Any]) -> Any:
+    if all(a is arrays[0] for a in arrays):
+        return xp.broadcast_to(arrays[0][None, ...], (len(arrays), *arrays[0].shape))
+    return xp.stack(arrays)
+
+
+@lru_cache(maxsize=16)
+def parallel_operand(vtree: Vtree, terms: int) -> Operand:
+    """The units of `terms` product kernels side by side."""
+    block = Inner(terms, terms, None, None, None)
+    blocks = [None if v >= 0 else block for v in vtree.variable.tolist()]
+    return Operand(vtree, [terms] * vtree.n_nodes, blocks, ["kernel"] * vtree.n_nodes)
+
+
+def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
+    """The product of one factor per variable, split along the vtree."""
+    return KernelBlocks(parallel_operand(vtree, 1), [(f,) for f in factors], np.ones(1))
+
+
+def _is_parallel(blocks: KernelBlocks) -> bool:
+    return blocks.operand is parallel_operand(blocks.vtree, len(blocks.weights))
+
+
+def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> KernelBlocks:
+    """The sum of kernels, each times a scale."""
+    vtree = parts[0].vtree
+    weights = np.concatenate([s * part.weights for s, part in zip(scales, parts, strict=True)])
+    factors = [
+        tuple(f for part in parts for f in part.factors[v]) for v in range(vtree.n_variables)
+    ]
+    if all(_is_parallel(part) for part in parts):
+        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
+    operands = [part.operand for part in parts]
+    units = [sum(op.units[v] for op in operands) for v in range(vtree.n_nodes)]
+    blocks: list[Inner | None] = []
+    for node in range(vtree.n_nodes):
+        if vtree.is_leaf(node):
+            blocks.append(None)
+            continue
+        members: list[Any] = [op.inner[node] for op in operands]
+        index = {}
+        for side in ("left", "right"):
+            child = int(getattr(vtree, side)[node])
+            starts = np.cumsum([0, *[op.units[child] for op in operands[:-1]]])
+            index[side] = np.concatenate(
+                [m.index(side) + s for m, s in zip(members, starts, strict=True)]
+            )
+        matrix = sparse.csr_array(sparse.block_diag([m.csr for m in members], format="csr"))
+        blocks.append(_inner(vtree, units, node, index, matrix))
+    return KernelBlocks(_operand(vtree, units, blocks), factors, weights)
+
+
+def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
+    """The product of two kernels: units are pairs of units."""
+    vtree = a.vtree
+    weights = np.kron(a.weights, b.weights)
+    factors = [
+        tuple(f * g for f in a.factors[v] for g in b.factors[v]) for v in range(vtree.n_variables)
+    ]
+    if _is_parallel(a) and _is_parallel(b):
+        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
+    units = [m * n for m, n in zip(a.operand.units, b.operand.units, strict=True)]
+    blocks: list[Inner | None] = []
+    for node in range(vtree.n_nodes):
+        if vtree.is_leaf(node):
+            blocks.append(None)
+            continue
+        first: Any = a.operand.inner[node]
+        second: Any = b.operand.inner[node]
+        index = {}
+        for side in ("left", "right"):
+            width = b.operand.units[int(getattr(vtree, side)[node])]
+            pairs = first.index(side)[:, None] * width + second.index(side)[None, :]
+            index[side] = pairs.ravel()
+        matrix = sparse.csr_array(sparse.kron(first.csr, second.csr, format="csr"))
+        blocks.append(_inner(vtree, units, node, index, matrix))
+    return KernelBlocks(_operand(vtree, units, blocks), factors, weights)
+
+
+def _inner(vtree: Vtree, units: list[int], node: int, index: Any, matrix: Any) -> Inner:
+    n_left, n_right = units[int(vtree.left[node])], units[int(vtree.right[node])]
+    return inner(index["left"], index["right"], matrix, n_left, n_right)
+
+
+def _operand(vtree: Vtree, units: list[int], blocks: list[Inner | None]) -> Operand:
+    return Operand(vtree, units, blocks, [None] * vtree.n_nodes)

@@ -1,0 +1,183 @@
+"""KernelCircuit: kernels with sum units inside, on a vtree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Domains, as_evidence, as_points
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.properties import is_compatible
+from expectedkernels.circuits.queries import log_values
+from expectedkernels.circuits.units import Categorical, Unit
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import Operand
+from expectedkernels.errors import CompatibilityError, KernelError
+from expectedkernels.kernels.blocks import KernelBlocks
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import Vtree
+
+
+def kernel_input(variable: int, table: Any) -> Unit:
+    """An input unit of a kernel circuit: the kernel of one variable, as a square table.
+
+    Examples
+    --------
+    >>> kernel_input(0, [[1.0, 0.5], [0.5, 1.0]]).scope
+    (0,)
+    """
+    matrix = np.asarray(table, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        raise KernelError(
+            f"A kernel input of variable {variable} must be a square matrix of finite numbers. "
+            f"Got shape {matrix.shape}."
+        )
+    return Categorical(variable, matrix.ravel())
+
+
+class KernelCircuit(Kernel):
+    """A kernel written as a circuit of sums and products over kernels of one variable each.
+
+    Internally the pair (x_i, x_i') is one variable with the pairs of states for its states, so
+    that a kernel circuit is a circuit like any other: its vtree is found, equal units are
+    merged, and so on.
+
+    Parameters
+    ----------
+    root : unit graph
+        Built of `Sum` (with non-negative weights), `Product`, and `kernel_input`.
+    vtree : Vtree, optional
+        Default: the one the products imply.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> near, same = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
+    >>> a = ek.Product([ek.kernel_input(0, near), ek.kernel_input(1, same)])
+    >>> b = ek.Product([ek.kernel_input(0, same), ek.kernel_input(1, near)])
+    >>> k = ek.KernelCircuit(ek.Sum([a, b], [0.3, 0.7]))
+    >>> k([[0, 0]], [[0, 0], [1, 0]]).round(12).tolist()
+    [[1.0, 0.15]]
+    """
+
+    def __init__(self, root: Unit, vtree: Vtree | None = None):
+        if not isinstance(root, Unit):
+            raise KernelError(
+                "A kernel circuit is built of Sum, Product and kernel_input units. "
+                f"Got {type(root).__name__} instead."
+            )
+        self.circuit = Circuit.from_units(root, vtree=vtree)
+        self.cardinalities: list[int] = []
+        for variable, pairs in enumerate(self.circuit.cardinalities):
+            n = 0 if pairs is None else round(pairs**0.5)
+            if pairs is None or n * n != pairs:
+                raise KernelError(
+                    f"The inputs of variable {variable} must be square tables, made by "
+                    f"kernel_input. Got an input with {pairs} states."
+                )
+            self.cardinalities.append(n)
+        for node, block in enumerate(self.circuit.blocks):
+            if isinstance(block, Inner) and block.weights is not None:
+                if (block.csr.data < 0).any():
+                    raise KernelError(
+                        "The weights of a kernel circuit must not be negative, or it may not be "
+                        f"positive definite. Got {block.csr.data.min()} at vtree node {node}."
+                    )
+        self._aligned: dict[Vtree, KernelBlocks] = {}
+
+    @property
+    def vtree(self) -> Vtree:
+        """How the kernel splits its variables."""
+        return self.circuit.vtree
+
+    def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
+        """The kernel as a circuit on a vtree; it must be its own up to swaps."""
+        if vtree.n_variables != len(self.cardinalities):
+            raise KernelError(
+                f"This kernel circuit is over {len(self.cardinalities)} variables. "
+                f"It is used on {vtree.n_variables}."
+            )
+        for variable, (mine, given) in enumerate(zip(self.cardinalities, domains, strict=True)):
+            if mine != given:
+                what = "a real variable" if given is None else f"{given} states"
+                raise KernelError(
+                    f"This kernel circuit has {mine} states for variable {variable}, which has "
+                    f"{what} here."
+                )
+        if vtree not in self._aligned:
+            self._aligned[vtree] = self._on(vtree)
+        return self._aligned[vtree]
+
+    def _on(self, vtree: Vtree) -> KernelBlocks:
+        circuit = self.circuit.aligned_to(vtree)
+        if circuit is None:
+            raise CompatibilityError(
+                "The kernel circuit and the circuits split their variables in different ways "
+                f"({self.vtree} and {vtree}), so the expected kernel has no known polynomial "
+                "algorithm. Kernels that factorise over variables (RBF, ...) fit every vtree."
+            )
+        factors = []
+        for variable, n in enumerate(self.cardinalities):
+            block: Any = circuit.input(variable)
+            factors.append(tuple(Factor(table=row.reshape(n, n)) for row in block.table))
+        inner = [block if isinstance(block, Inner) else None for block in circuit.blocks]
+        operand = Operand(
+            vtree, [b.n_units for b in circuit.blocks], inner, [None] * vtree.n_nodes
+        )
+        return KernelBlocks(operand, factors, np.ones(1))
+
+    def pairs(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_i)."""
+        X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
+        table = self._signed_values(X * np.asarray(self.cardinalities) + Y)
+        return table
+
+    def gram(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_j)."""
+        X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
+        codes = X[:, None, :] * np.asarray(self.cardinalities) + Y[None, :, :]
+        return self._signed_values(codes.reshape(-1, X.shape[1])).reshape(len(X), len(Y))
+
+    def _signed_values(self, codes: Any) -> Any:
+        logs, sign = log_values(self.circuit, as_evidence(codes, self.circuit.cardinalities))
+        values = np.exp(logs[:, 0])
+        return values if sign is None else values * sign[:, 0]
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether all inputs are symmetric without negative eigenvalues, with the first that is not."""
+        for variable, n in enumerate(self.cardinalities):
+            block = self.circuit.input(variable)
+            if isinstance(block, Table):
+                for row in block.table:
+                    verdict = Factor(table=row.reshape(n, n)).verdict(variable)
+                    if not verdict:
+                        return verdict
+        return Verdict(True, "all inputs are positive definite and no weight is negative")
+
+    def __repr__(self) -> str:
+        return f"<KernelCircuit of {len(self.cardinalities)} variables: {self.circuit.n_units} units>"
+
+
+def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:
+    """Whether a kernel fits two circuits, so that its expectation is tractable, and why.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+    >>> ek.is_kernel_compatible(ek.RBF(1.0), p, p)
+    yes: the kernel's products split the variables as the circuits' do
+    """
+    verdict = is_compatible(p, q)
+    if not verdict:
+        return verdict
+    circuit = p if isinstance(p, Circuit) else Circuit.from_units(p)
+    try:
+        k.blocks(circuit.vtree, circuit.cardinalities)
+    except (KernelError, CompatibilityError) as error:
+        return Verdict(False, str(error))
+    return Verdict(True, "the kernel's products split the variables as the circuits' do")

@@ -1,0 +1,150 @@
+"""Factors: kernels of a single variable, evaluated on atoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from expectedkernels.arrays import as_like, namespace, to_numpy
+from expectedkernels.circuits.sides import Atoms
+from expectedkernels.errors import KernelError
+from expectedkernels.verdict import Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The kernel exp(-square d^2 - absolute |d| - unequal [d != 0]) * table of one variable.
+
+    Here d is the difference of the two values. The family is closed under products.
+
+    Attributes
+    ----------
+    square, absolute, unequal : float
+        Non-negative rates; `unequal` may be infinite (the Kronecker delta).
+    table : array of shape (cardinality, cardinality), or None
+        Only for discrete variables.
+    """
+
+    square: float = 0.0
+    absolute: float = 0.0
+    unequal: float = 0.0
+    table: Any = None
+
+    def __mul__(self, other: Factor) -> Factor:
+        if self.table is None or other.table is None:
+            table = other.table if self.table is None else self.table
+        else:
+            if self.table.shape != other.table.shape:
+                raise KernelError(
+                    "Tables of one variable must have the same shape to be multiplied. "
+                    f"Got {self.table.shape} and {other.table.shape}."
+                )
+            table = self.table * other.table
+        return Factor(
+            self.square + other.square,
+            self.absolute + other.absolute,
+            self.unequal + other.unequal,
+            table,
+        )
+
+    def logs(self, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any]:
+        """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
+        if left.cardinality is None or right.cardinality is None:
+            if self.table is not None:
+                raise KernelError(
+                    f"A table kernel cannot be used on the real variable {variable}: there is no "
+                    "closed form. RBF, Laplacian, ExpHamming, Delta and their products have one."
+                )
+            return _log_expectation(self, left, right), None
+        states = np.arange(left.cardinality, dtype=np.float64)
+        logs = self.log_at(states[:, None] - states[None, :])
+        if self.table is None:
+            return logs, None
+        n = left.cardinality
+        if self.table.shape != (n, n):
+            raise KernelError(
+                f"The table of variable {variable} must have shape ({n}, {n}), one row and column "
+                f"per state. Got {self.table.shape}."
+            )
+        with np.errstate(divide="ignore"):
+            logs = logs + np.log(np.abs(self.table))
+        return logs, np.sign(self.table) if (self.table < 0).any() else None
+
+    def log_at(self, difference: Any) -> Any:
+        """The log of the part without the table, at differences of values."""
+        size = np.abs(difference)
+        logs = -self.square * size**2 - self.absolute * size
+        if self.unequal:
+            logs = np.where(size > 0, -inf if self.unequal == inf else logs - self.unequal, logs)
+        return logs
+
+    def verdict(self, variable: int) -> Verdict:
+        """Whether the factor is a positive (semi-)definite kernel."""
+        if self.table is None:
+            return Verdict(True, "exponentials of distances are positive definite")
+        n = len(self.table)
+        states = np.arange(n, dtype=np.float64)
+        matrix = self.table * np.exp(self.log_at(states[:, None] - states[None, :]))
+        if not np.array_equal(matrix, matrix.T):
+            row, column = np.argwhere(matrix != matrix.T)[0]
+            return Verdict(
+                False,
+                f"the table of variable {variable} is not symmetric: entries ({row}, {column}) and "
+                f"({column}, {row}) are {matrix[row, column]} and {matrix[column, row]}",
+            )
+        lowest = float(np.linalg.eigvalsh(matrix)[0])
+        # rounding moves eigenvalues by a multiple of the largest entry
+        if lowest < -1e-12 * n * max(1e-300, float(np.abs(matrix).max())):
+            return Verdict(
+                False, f"the table of variable {variable} has a negative eigenvalue, {lowest:.3g}"
+            )
+        return Verdict(True, f"the table of variable {variable} has no negative eigenvalue")
+
+
+def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
+    """The log expectation when the two values are independent and normal.
+
+    The difference of the values is normal with mean m and variance v. Completing the square with
+    the Gaussian part of the kernel leaves a normal with mean m / s and variance v / s, where
+    s = 1 + 2 square v, and the factor s^(-1/2) exp(-square m^2 / s).
+    """
+    xp = namespace(left.mean, right.mean)
+    like = left.mean if xp is namespace(left.mean) else right.mean
+    a, b = (
+        (as_like(np.asarray(side.mean) if xp is np else side.mean, like),
+         as_like(np.asarray(side.variance) if xp is np else side.variance, like))
+        for side in (left, right)
+    )
+    mean = a[0][:, None] - b[0][None, :]
+    variance = a[1][:, None] + b[1][None, :]
+    shrink = 1.0 + 2.0 * factor.square * variance
+    logs = -factor.square * mean**2 / shrink - 0.5 * xp.log(shrink)
+    if factor.absolute:
+        rest = _log_laplace(
+            to_numpy(mean / shrink), to_numpy(variance / shrink), factor.absolute
+        )
+        logs = logs + as_like(rest, logs)
+    if factor.unequal:
+        differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
+        away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - factor.unequal
+        logs = xp.where(differ, away, logs)
+    return logs
+
+
+def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
+    """log E exp(-rate |z|) for normal z, without cancellation; variance zero is a point."""
+    point = variance == 0
+    sd = np.sqrt(np.where(point, 1.0, variance))
+
+    def half(sign: float) -> Any:
+        # E[exp(-rate z); z > 0] for z with mean sign * mean
+        x = rate * sd - sign * mean / sd
+        tail = -(mean**2) / (2 * sd**2) + np.log(special.erfcx(np.maximum(x, 0) / np.sqrt(2)))
+        bulk = 0.5 * rate**2 * sd**2 - sign * rate * mean + special.log_ndtr(-np.minimum(x, 0))
+        return np.where(x > 0, tail - log(2), bulk)
+
+    return np.where(point, -rate * np.abs(mean), np.logaddexp(half(1.0), half(-1.0)))

@@ -1,0 +1,234 @@
+"""Kernel: the base class of all kernels, and their sums, products and scalings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Domains, as_points
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.sides import Atoms
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import KernelError
+from expectedkernels.kernels.blocks import KernelBlocks, direct_sum, kronecker
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import Vtree
+
+CHUNK = 2**22
+"""How many kernel values of points are worked on at once."""
+
+
+class Kernel:
+    """A kernel on pairs of points.
+
+    Kernels add (``k + l``), multiply (``k * l``) and scale by positive numbers (``2.0 * k``);
+    the results are kernels again. Calling a kernel gives the Gram matrix of points.
+    """
+
+    def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
+        """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
+        raise NotImplementedError
+
+    def pairs(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_i) for the rows of two arrays of the same shape."""
+        raise NotImplementedError
+
+    def gram(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_j) for all rows of two arrays."""
+        raise NotImplementedError
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether the kernel is positive (semi-)definite, by its inputs and weights.
+
+        It is if all inputs are and no weight is negative, since such kernels are closed
+        under sums and products. The check is linear in the number of inputs; it is
+        sufficient, not necessary.
+        """
+        raise NotImplementedError
+
+    def __call__(self, X: Any, Y: Any = None) -> Any:
+        """The Gram matrix of the rows of X and Y (default: X)."""
+        first = _as_rows(X)
+        second = first if Y is None else _as_rows(Y)
+        if first.shape[1] != second.shape[1]:
+            raise KernelError(
+                "The points on both sides need as many columns. "
+                f"Got {first.shape[1]} and {second.shape[1]}."
+            )
+        step = max(1, CHUNK // max(1, len(second)))
+        parts = [self.gram(first[i : i + step], second) for i in range(0, len(first), step)]
+        return np.concatenate(parts) if parts else np.zeros((0, len(second)))
+
+    def __add__(self, other: Kernel) -> Kernel:
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return SumKernel([self, other], [1.0, 1.0])
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return ProductKernel(self, other)
+        if isinstance(other, Real):
+            return SumKernel([self], [float(other)])
+        return NotImplemented
+
+    __rmul__ = __mul__
+
+    def left_projection(
+        self, x: Any, cardinalities: Domains | None = None, vtree: Vtree | None = None
+    ) -> Circuit:
+        """The function k(., x) as a circuit (discrete variables).
+
+        Parameters
+        ----------
+        x : array of shape (variables,)
+        cardinalities : sequence of int, optional
+            Default: those of the kernel, if it knows them, else two states each.
+        vtree : Vtree, optional
+            Default: that of the kernel, if it has one, else balanced.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> f = ek.RBF(0.5).left_projection([0, 1])
+        >>> f.log_likelihood([[0, 1], [1, 1], [1, 0]]).round(6).tolist()
+        [0.0, -0.5, -1.0]
+        """
+        return self._projection(x, cardinalities, vtree, left=True)
+
+    def right_projection(
+        self, x: Any, cardinalities: Domains | None = None, vtree: Vtree | None = None
+    ) -> Circuit:
+        """The function k(x, .) as a circuit (discrete variables)."""
+        return self._projection(x, cardinalities, vtree, left=False)
+
+    def _projection(self, x: Any, cardinalities: Any, vtree: Vtree | None, left: bool) -> Circuit:
+        d = len(x)
+        domains = [2] * d if cardinalities is None else list(cardinalities)
+        if any(c is None for c in domains):
+            raise KernelError("Projections are circuits over discrete variables only.")
+        point = as_points(x, domains)[0].astype(np.intp)
+        blocks = self.blocks(Vtree.balanced(d) if vtree is None else vtree, domains)
+        tables: list[Input | Inner] = []
+        for node, v in enumerate(blocks.vtree.variable.tolist()):
+            if v < 0:
+                tables.append(blocks.operand.inner[node])  # type: ignore[arg-type]
+                continue
+            rows = []
+            for factor in blocks.factors[v]:
+                matrix = factor_matrix(factor, domains[v], v)
+                rows.append(matrix[:, point[v]] if left else matrix[point[v]])
+            tables.append(Table(np.stack(rows)))
+        return _summed_roots(blocks, tables)
+
+
+def _summed_roots(blocks: KernelBlocks, tables: list[Any]) -> Circuit:
+    """The circuit whose root is the weighted sum of the kernel's roots."""
+    root = tables[-1]
+    weights = np.asarray(blocks.weights)[None, :]
+    if isinstance(root, Table):
+        tables[-1] = Table(weights @ root.table)
+    else:
+        tables[-1] = Inner(root.n_products, 1, root.left, root.right, weights @ root.csr.toarray())
+    return Circuit.from_blocks(blocks.vtree, tables)
+
+
+def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
+    """The values of a factor on all pairs of states."""
+    logs, sign = factor.logs(Atoms(cardinality), Atoms(cardinality), variable)
+    values = np.exp(logs)
+    return values if sign is None else values * sign
+
+
+def _as_rows(X: Any) -> Any:
+    rows = np.asarray(X, dtype=np.float64)
+    rows = rows[None, :] if rows.ndim == 1 else rows
+    if rows.ndim != 2:
+        raise KernelError(f"Points must have shape (rows, variables). Got shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise KernelError(
+            f"Kernels compare complete, finite points. Got {rows[row, column]} in row {row}, "
+            f"column {column}."
+        )
+    return rows
+
+
+class SumKernel(Kernel):
+    """A sum of kernels with positive weights; written ``2.0 * k + l``."""
+
+    def __init__(self, kernels: Sequence[Kernel], weights: Sequence[float]):
+        self.kernels, self.weights = list(kernels), [float(w) for w in weights]
+        for weight in self.weights:
+            if not (weight > 0 and isfinite(weight)):
+                raise KernelError(
+                    "A weight of a kernel must be a float in the range (0, inf), so that sums of "
+                    f"kernels stay positive definite. Got {weight} instead."
+                )
+
+    def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
+        """The kernel as a circuit on a vtree."""
+        return direct_sum([k.blocks(vtree, domains) for k in self.kernels], self.weights)
+
+    def pairs(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_i)."""
+        return sum(w * k.pairs(X, Y) for k, w in zip(self.kernels, self.weights, strict=True))
+
+    def gram(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_j)."""
+        return sum(w * k.gram(X, Y) for k, w in zip(self.kernels, self.weights, strict=True))
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether all terms are; the weights are positive by construction."""
+        return _all_definite(self.kernels, cardinalities, "sum")
+
+    def __repr__(self) -> str:
+        terms = [
+            repr(k) if w == 1.0 else f"{w!r} * {k!r}"
+            for k, w in zip(self.kernels, self.weights, strict=True)
+        ]
+        joined = " + ".join(terms)
+        return joined if len(terms) == 1 else f"({joined})"
+
+
+class ProductKernel(Kernel):
+    """The product of two kernels; written ``k * l``."""
+
+    def __init__(self, first: Kernel, second: Kernel):
+        self.first, self.second = first, second
+
+    def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
+        """The kernel as a circuit on a vtree."""
+        return kronecker(self.first.blocks(vtree, domains), self.second.blocks(vtree, domains))
+
+    def pairs(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_i)."""
+        return self.first.pairs(X, Y) * self.second.pairs(X, Y)
+
+    def gram(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_j)."""
+        return self.first.gram(X, Y) * self.second.gram(X, Y)
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether both factors are."""
+        return _all_definite([self.first, self.second], cardinalities, "product")
+
+    @cached_property
+    def _text(self) -> str:
+        return f"{self.first!r} * {self.second!r}"
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _all_definite(kernels: Sequence[Kernel], cardinalities: Any, what: str) -> Verdict:
+    for kernel in kernels:
+        verdict = kernel.is_positive_definite(cardinalities)
+        if not verdict:
+            return verdict
+    return Verdict(True, f"a {what} of positive definite kernels is positive definite")

@@ -1,0 +1,239 @@
+"""The kernels that factorise over variables: RBF, Laplacian, Hamming, delta, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.evidence import Domains
+from expectedkernels.errors import KernelError
+from expectedkernels.kernels.blocks import KernelBlocks, product_form
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.verdict import Verdict
+from expectedkernels.vtree import Vtree
+
+
+class FactorKernel(Kernel):
+    """A product of one factor per variable; it conforms to any vtree."""
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        raise NotImplementedError
+
+    def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
+        """The kernel as a circuit on a vtree."""
+        return product_form(vtree, self.factors(vtree.n_variables))
+
+    def pairs(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_i)."""
+        X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+        return self._values(X.T, Y.T)
+
+    def gram(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_j)."""
+        return self._values(X.T[:, :, None], Y.T[:, None, :])
+
+    def _values(self, X: Any, Y: Any) -> Any:
+        """The product over variables, which are the first axis."""
+        shape = np.broadcast_shapes(X.shape[1:], Y.shape[1:])
+        logs = np.zeros(shape)
+        values = None
+        for variable, (factor, x, y) in enumerate(
+            zip(self.factors(len(X)), X, Y, strict=True)
+        ):
+            logs += factor.log_at(x - y)
+            if factor.table is not None:
+                entries = _lookup(factor.table, x, y, variable)
+                values = entries if values is None else values * entries
+        result = np.exp(logs, out=logs)
+        return result if values is None else result * values
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether every factor is positive definite, with the first that is not."""
+        return Verdict(True, "exponentials of distances are positive definite")
+
+
+def _lookup(table: Any, x: Any, y: Any, variable: int) -> Any:
+    """The entries of a table at pairs of states."""
+    for side in (x, y):
+        if ((side < 0) | (side >= len(table)) | (side != np.floor(side))).any():
+            raise KernelError(
+                f"The table of variable {variable} is for states 0..{len(table) - 1}. "
+                "Got points with other values."
+            )
+    return table[x.astype(np.intp), y.astype(np.intp)]
+
+
+class RateKernel(FactorKernel):
+    """A kernel with one non-negative rate `gamma`, or one rate per variable."""
+
+    field = "square"
+
+    def __init__(self, gamma: Any = 1.0):
+        self.gamma = _checked_rate(gamma, type(self).__name__)
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        return _rate_factors(self.gamma, n_variables, self.field, type(self).__name__)
+
+    def __repr__(self) -> str:
+        gamma = self.gamma if isinstance(self.gamma, (float, type(None))) else self.gamma.tolist()
+        return f"{type(self).__name__}(gamma={gamma!r})"
+
+
+def _checked_rate(gamma: Any, name: str) -> Any:
+    """A float, or an array of one float per variable."""
+    if isinstance(gamma, Real) and not isinstance(gamma, bool):
+        if gamma > 0 and isfinite(gamma):
+            return float(gamma)
+    elif not isinstance(gamma, (str, bool)) and np.ndim(gamma) == 1:
+        rates = np.asarray(gamma, dtype=np.float64)
+        if np.isfinite(rates).all() and (rates >= 0).all():
+            return rates
+    raise KernelError(
+        f"The 'gamma' parameter of {name} must be a float in the range (0, inf), or one "
+        f"non-negative float per variable. Got {gamma!r} instead."
+    )
+
+
+def _rate_factors(gamma: Any, n_variables: int, field: str, name: str) -> list[Factor]:
+    if isinstance(gamma, float):
+        return [Factor(**{field: gamma})] * n_variables
+    if len(gamma) != n_variables:
+        raise KernelError(
+            f"This {name} kernel has rates for {len(gamma)} variables. It is used on {n_variables}."
+        )
+    return [Factor(**{field: float(rate)}) for rate in gamma]
+
+
+class RBF(RateKernel):
+    """The Gaussian kernel exp(-gamma |x - x'|^2), |.| the Euclidean distance.
+
+    Parameters
+    ----------
+    gamma : float, or one float per variable
+        The rate(s).
+
+    Examples
+    --------
+    >>> RBF(gamma=0.5)([[0.0, 0.0]], [[1.0, 1.0]]).round(6).tolist()
+    [[0.367879]]
+    """
+
+    field = "square"
+
+
+class Laplacian(RateKernel):
+    """The kernel exp(-gamma sum_i |x_i - x_i'|).
+
+    Parameters
+    ----------
+    gamma : float, or one float per variable
+        The rate(s).
+
+    Examples
+    --------
+    >>> Laplacian(gamma=0.5)([[0.0, 0.0]], [[1.0, 1.0]]).round(6).tolist()
+    [[0.367879]]
+    """
+
+    field = "absolute"
+
+
+class ExpHamming(RateKernel):
+    """The kernel exp(-gamma h(x, x')), h the number of coordinates in which x and x' differ.
+
+    Parameters
+    ----------
+    gamma : float, one float per variable, or None
+        The rate(s). None means 1 / D for D variables.
+
+    Examples
+    --------
+    >>> ExpHamming()([[0, 0, 1, 2]], [[0, 1, 1, 2], [1, 1, 0, 0]]).round(6).tolist()
+    [[0.778801, 0.367879]]
+    """
+
+    field = "unequal"
+
+    def __init__(self, gamma: Any = None):
+        self.gamma = None if gamma is None else _checked_rate(gamma, "ExpHamming")
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        gamma = 1.0 / n_variables if self.gamma is None else self.gamma
+        return _rate_factors(gamma, n_variables, self.field, "ExpHamming")
+
+
+class Delta(FactorKernel):
+    """The Kronecker delta: 1 if x = x', else 0.
+
+    Under continuous distributions two points are equal with probability zero, and so is
+    the expectation.
+
+    Examples
+    --------
+    >>> Delta()([[0, 1], [2, 2]]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        return [Factor(unequal=inf)] * n_variables
+
+    def __repr__(self) -> str:
+        return "Delta()"
+
+
+class TableKernel(FactorKernel):
+    """The product of one table per variable, k(x, x') = prod_i K_i[x_i, x_i'].
+
+    Parameters
+    ----------
+    tables : sequence of square arrays
+        K_i, one row and column per state of variable i. For a positive definite kernel every
+        table is symmetric without negative eigenvalues (see `is_positive_definite`).
+
+    Examples
+    --------
+    >>> k = TableKernel([[[1.0, 0.5], [0.5, 1.0]], [[2.0, 0.0], [0.0, 2.0]]])
+    >>> k([[0, 1]], [[1, 1]]).tolist()
+    [[1.0]]
+    """
+
+    def __init__(self, tables: Sequence[Any]):
+        self.tables = [np.asarray(table, dtype=np.float64) for table in tables]
+        for variable, table in enumerate(self.tables):
+            if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
+                raise KernelError(
+                    f"The table of variable {variable} must be a square matrix. "
+                    f"Got shape {table.shape}."
+                )
+            if not np.isfinite(table).all():
+                raise KernelError(f"The table of variable {variable} must hold finite numbers.")
+        self._factors = [Factor(table=table) for table in self.tables]
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        if n_variables != len(self.tables):
+            raise KernelError(
+                f"This TableKernel has tables for {len(self.tables)} variables. "
+                f"It is used on {n_variables}."
+            )
+        return self._factors
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether every table is symmetric without negative eigenvalues."""
+        for variable, factor in enumerate(self._factors):
+            verdict = factor.verdict(variable)
+            if not verdict:
+                return verdict
+        return Verdict(True, "no table has a negative eigenvalue")
+
+    def __repr__(self) -> str:
+        return f"TableKernel({len(self.tables)} tables)"

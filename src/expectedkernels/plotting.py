@@ -1,0 +1,121 @@
+"""Pictures. The only module that needs matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+try:
+    import matplotlib.pyplot as plt
+except ImportError as error:
+    raise ImportError(
+        "Pictures need matplotlib, which is not installed. "
+        "Install it with: pip install 'expectedkernels[plot]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Two colours of the palette of Okabe and Ito, told apart with every kind of colour vision.
+SAMPLED, EXACT = "#D55E00", "#0072B2"
+
+
+def plot_convergence(
+    n_samples: Sequence[int],
+    estimates: Sequence[float],
+    exact: float,
+    standard_errors: Sequence[float] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The axes with the errors of estimates against their numbers of samples, both on log scales.
+
+    The exact value appears as a line at the rounding error of its number, which is as close as
+    any estimate could come.
+
+    Parameters
+    ----------
+    n_samples : sequence of int
+        The numbers of samples.
+    estimates : sequence of float
+        The estimate from each number of samples.
+    exact : float
+        The exact value.
+    standard_errors : sequence of float, optional
+        The standard error of each estimate, drawn as a dashed line: how large the error is
+        expected to be.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw (default: new axes on a new figure).
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> ax = plot_convergence([10, 100, 1000], [0.4, 0.52, 0.501], exact=0.5)
+    >>> ax.get_xscale(), ax.get_yscale()
+    ('log', 'log')
+    """
+    if not len(n_samples) == len(estimates) or len(n_samples) == 0:
+        raise ValueError(
+            "'n_samples' and 'estimates' must be of the same length, at least 1. "
+            f"Got {len(n_samples)} and {len(estimates)}."
+        )
+    if standard_errors is not None and len(standard_errors) != len(n_samples):
+        raise ValueError(
+            f"'standard_errors' must have one entry per estimate, {len(n_samples)}. "
+            f"Got {len(standard_errors)}."
+        )
+    if ax is None:
+        ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
+    floor = float(np.spacing(abs(exact)))
+    # An estimate can hit the exact value; on a log scale its error is then the rounding error.
+    errors = np.maximum(np.abs(np.asarray(estimates) - exact), floor)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.axhline(floor, color=EXACT, linewidth=2, label="exact, rounding error")
+    ax.plot(n_samples, errors, "o", color=SAMPLED, label="Monte Carlo, error", zorder=3)
+    if standard_errors is not None:
+        ax.plot(
+            n_samples, standard_errors, "--", color=SAMPLED, label="Monte Carlo, standard error"
+        )
+    ax.set_xlabel("number of samples")
+    ax.set_ylabel("absolute error")
+    _tidy(ax)
+    return ax
+
+
+def save(ax: Axes, path: str | Path) -> Path:
+    """The path, after the figure of the axes was written there.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Any axes of the figure.
+    path : str or Path
+        The file; its suffix chooses the format, and its folder is made if there is none.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> ax = plot_convergence([10, 100], [0.4, 0.52], exact=0.5)
+    >>> with TemporaryDirectory() as folder:
+    ...     save(ax, f"{folder}/convergence.png").name
+    'convergence.png'
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure: Any = ax.figure
+    figure.savefig(path, dpi=160)
+    return path
+
+
+def _tidy(ax: Any) -> None:
+    """Leave only what is read: two spines, a faint grid, a legend without a frame."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(which="major", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False)

@@ -1,0 +1,41 @@
+"""Fixtures and settings shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Before anything imports pyplot: tests and doctests draw without a screen.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+settings.register_profile(
+    "expectedkernels",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("expectedkernels")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with public circuits, models and data sets."""
+    folder = os.environ.get("EXPECTEDKERNELS_DATA")
+    if not folder:
+        pytest.skip("set the environment variable EXPECTEDKERNELS_DATA to the folder with the data")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.fail(f"EXPECTEDKERNELS_DATA is set to {folder!r}, which is not a folder")
+    return path
+
+
+@pytest.fixture(params=["numpy", "torch", "array_api_strict"])
+def xp(request):
+    """Where arrays live, as `Circuit.to` takes it: NumPy, torch, and the strict array API."""
+    if request.param == "array_api_strict":
+        return pytest.importorskip("array_api_strict")
+    if request.param == "torch":
+        pytest.importorskip("torch")
+    return request.param

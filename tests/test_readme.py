@@ -1,0 +1,44 @@
+"""The code of the README runs, and prints what the README says it prints."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+
+def python_blocks(text):
+    """(line, source) of every fenced block of Python; the line is that of its first statement."""
+    for match in re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        yield text.count("\n", 0, match.start(1)) + 1, match.group(1)
+
+
+def promised_output(source):
+    """What the comments after print calls say, in order."""
+    return re.findall(r"^ *print\(.*\)  # (.*)$", source, flags=re.MULTILINE)
+
+
+def test_blocks_run_in_order_and_print_what_they_promise(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # the tour writes files
+    names = {"__name__": "readme"}
+    blocks = list(python_blocks(README.read_text(encoding="utf-8")))
+    assert blocks
+    for line, source in blocks:
+        # Leading newlines make tracebacks point at the lines of the README.
+        exec(compile("\n" * (line - 1) + source, README, "exec"), names)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == promised_output(source), f"block at line {line}"
+
+
+def test_promises_are_found():
+    assert promised_output("x = 1  # no\nprint(x)  # 1\n    print('#')  # #\n") == ["1", "#"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_linked_files_exist(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#]+)\)", text)
+    missing = [t for t in targets if not t.startswith("http") and not (ROOT / t).exists()]
+    assert not missing
