@@ -29,7 +29,7 @@ def test_draws_on_given_axes_and_returns_them():
     assert len(ax.get_lines()) == 2
 
 
-def test_an_estimate_without_error_is_drawn_at_the_rounding_error():
+def test_an_estimate_without_error_is_drawn_on_the_line():
     points = plot_convergence([10, 100], [0.4, 0.5], exact=0.5).get_lines()[1]
     assert points.get_ydata()[1] == np.spacing(0.5)
 

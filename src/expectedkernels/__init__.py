@@ -28,6 +28,18 @@ from expectedkernels.expectation import (
     monte_carlo_expected_kernel,
     witness,
 )
+from expectedkernels.io import (
+    load,
+    read_jpc,
+    read_psdd,
+    read_spn,
+    read_vtree,
+    save,
+    write_jpc,
+    write_psdd,
+    write_spn,
+    write_vtree,
+)
 from expectedkernels.kernels.circuit import KernelCircuit, is_kernel_compatible, kernel_input
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import RBF, Delta, ExpHamming, Laplacian, TableKernel

@@ -16,7 +16,7 @@ from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
-from expectedkernels.circuits.units import Unit
+from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied
 from expectedkernels.errors import DataError, KernelError
@@ -174,22 +174,28 @@ def expected_kernel(
         sides.append(side)
         logs.append(log_evidence)
         weights.append(share)
-    with tqdm(
-        total=(sides[0].n_rows or 1) * (sides[1].n_rows or 1),
-        desc="expected kernels",
-        delay=1.0,
-        disable=None,
-        leave=False,
-    ) as bar:
+    n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
+    with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
         result = _gram(sides[0], sides[1], blocks, max_bytes, bar)
     return _finished(result, sides, logs, weights, log)
+
+
+def progress(total: int, what: str, quiet: bool = False) -> Any:
+    """A progress bar that appears after a second, and only on a terminal."""
+    return tqdm(total=total, desc=what, delay=1.0, disable=quiet or None, leave=False)
 
 
 def _as_distribution(x: Any, other: Any) -> Any:
     if isinstance(x, (Circuit, Empirical)):
         return x
     if isinstance(x, Unit):
-        return Circuit.from_units(x, vtree=other.vtree if isinstance(other, Circuit) else None)
+        if not isinstance(other, (Circuit, Unit)):
+            return Circuit.from_units(x)
+        require_compatible(x, other)
+        if isinstance(other, Circuit):
+            return Circuit.from_units(x, vtree=other.vtree)
+        together = Circuit.from_units(Sum([x, other], [1.0, 1.0]))  # finds a vtree for both
+        return Circuit.from_units(x, vtree=together.vtree)
     return np.asarray(x, dtype=np.float64)
 
 
@@ -241,8 +247,10 @@ def _pair_leaf(p: Side, q: Side, kernel: KernelBlocks) -> Any:
     block: Any = circuit.blocks[0]
     like = block.table if isinstance(block, Table) else block.weights
 
+    inputs = kernel.leaves(lambda v: (p.atoms(v), q.atoms(v)), like)
+
     def leaf(nodes: Any, parts: Any) -> Value:
-        value = kernel.leaf(nodes, lambda v: (p.atoms(v), q.atoms(v)), like)
+        value = inputs(nodes)
         value = p.expand(value, 2, nodes, parts and parts[1])
         return q.expand(value, 3, nodes, parts and parts[2])
 
@@ -373,7 +381,7 @@ def monte_carlo_expected_kernel(
     generator = np.random.default_rng(rng)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
-    with tqdm(total=n, desc="sampling", delay=1.0, disable=None, leave=False) as bar:
+    with progress(n, "sampling") as bar:
         while count < n:
             size = min(chunk, n - count)
             values = k.pairs(draw_p(size), draw_q(size))

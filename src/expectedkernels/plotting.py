@@ -32,8 +32,8 @@ def plot_convergence(
 ) -> Axes:
     """The axes with the errors of estimates against their numbers of samples, both on log scales.
 
-    The exact value appears as a line at the rounding error of its number, which is as close as
-    any estimate could come.
+    The exact value appears as a line at the distance between it and the next floating-point
+    number, which is as close as any computation could come.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def plot_convergence(
     if ax is None:
         ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
     floor = float(np.spacing(abs(exact)))
-    # An estimate can hit the exact value; on a log scale its error is then the rounding error.
+    # An estimate can hit the exact value; log scales have no zero, so it is put on the line.
     errors = np.maximum(np.abs(np.asarray(estimates) - exact), floor)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.axhline(floor, color=EXACT, linewidth=2, label="exact, rounding error")
+    ax.axhline(floor, color=EXACT, linewidth=2, label="exact, double precision")
     ax.plot(n_samples, errors, "o", color=SAMPLED, label="Monte Carlo, error", zorder=3)
     if standard_errors is not None:
         ax.plot(

@@ -368,8 +368,12 @@ class Vtree:
             and np.array_equal(self.n_below, other.n_below)
         )
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.variable.tobytes(), self.n_below.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __repr__(self) -> str:
         if self.n_variables > 20:

@@ -44,39 +44,78 @@ class Column:
         return len(self.values if self.weights is None else self.weights)
 
 
-@dataclass(frozen=True, eq=False)
 class Evidence:
     """A batch of rows of evidence.
 
-    Attributes
+    Parameters
     ----------
-    n_rows : int
-    columns : list of Column
+    domains : sequence of int or None
+    rows : array of shape (rows, variables) with NaN, optional
+        Checked values; the columns are made of them when they are asked for.
+    columns : list of Column, optional
     """
 
-    n_rows: int
-    columns: list[Column]
+    def __init__(
+        self, domains: Domains, rows: Any = None, columns: Sequence[Column] | None = None
+    ):
+        self.domains, self._rows = domains, rows
+        self._columns = dict(enumerate(columns or ()))
+        self.n_rows = len(rows) if rows is not None else len(self._columns[0].codes)
 
-    def rows(self, chosen: slice | Any) -> Evidence:
+    def column(self, variable: int) -> Column:
+        """What the rows say of one variable."""
+        if variable not in self._columns:
+            self._columns[variable] = _column(self._rows[:, variable], self.domains[variable])
+        return self._columns[variable]
+
+    def state_weights(self, variables: Sequence[int]) -> Any:
+        """Weights of the states of discrete variables, (variables, rows, cardinality)."""
+        if self._rows is None:
+            columns = [self.column(v) for v in variables]
+            return np.stack([column.weights[column.codes] for column in columns])
+        cardinality = self.domains[variables[0]]
+        values = self._rows[:, variables].T
+        states = np.where(np.isnan(values), cardinality, values).astype(np.intp)
+        return _indicators(cardinality)[states]
+
+    def rows(self, chosen: slice) -> Evidence:
         """Some of the rows."""
+        if self._rows is not None:
+            return Evidence(self.domains, self._rows[chosen])
         columns = []
-        for column in self.columns:
+        for variable in range(len(self.domains)):
+            column = self.column(variable)
             used, codes = np.unique(column.codes[chosen], return_inverse=True)
-            columns.append(
-                Column(
-                    None if column.weights is None else column.weights[used],
-                    None if column.values is None else column.values[used],
-                    codes,
-                )
-            )
-        return Evidence(len(columns[0].codes), columns)
+            weights = None if column.weights is None else column.weights[used]
+            values = None if column.values is None else column.values[used]
+            columns.append(Column(weights, values, codes.reshape(-1)))
+        return Evidence(self.domains, columns=columns)
 
     def patterns(self, vtree: Vtree) -> Patterns:
         """The distinct restrictions of the rows to every vtree node."""
         if self.n_rows <= FEW_ROWS:
             return uniform(vtree, self.n_rows)
-        codes = [column.codes for column in self.columns]
-        return patterns(vtree, codes, [column.n_statements for column in self.columns])
+        columns = [self.column(variable) for variable in range(len(self.domains))]
+        return patterns(
+            vtree, [c.codes for c in columns], [column.n_statements for column in columns]
+        )
+
+
+def _column(x: Any, cardinality: int | None) -> Column:
+    """The statements of checked values, NaN for nothing."""
+    if cardinality is None:
+        values, codes = np.unique(x, return_inverse=True)
+        return Column(None, values, codes.reshape(-1))
+    states = np.where(np.isnan(x), cardinality, x).astype(np.intp)
+    present = np.flatnonzero(np.bincount(states, minlength=cardinality + 1))
+    number = np.empty(cardinality + 1, dtype=np.intp)
+    number[present] = np.arange(len(present))
+    return Column(_indicators(cardinality)[present], None, number[states])
+
+
+def _indicators(cardinality: Any) -> Any:
+    """The weights of knowing each state, and, last, of knowing nothing."""
+    return np.vstack([np.eye(cardinality), np.ones((1, cardinality))])
 
 
 def as_evidence(evidence: Any, domains: Domains) -> Evidence:
@@ -97,25 +136,8 @@ def as_evidence(evidence: Any, domains: Domains) -> Evidence:
     rows = np.asarray(evidence, dtype=np.float64)
     rows = rows[None, :] if rows.ndim == 1 else rows
     _check_columns(rows, domains, EvidenceError, "Evidence")
-    columns = []
-    for variable, cardinality in enumerate(domains):
-        x = rows[:, variable]
-        if cardinality is None:
-            if np.isinf(x).any():
-                raise EvidenceError(
-                    f"Evidence on the real variable {variable} must be finite or NaN. "
-                    f"Got {x[np.isinf(x)][0]} in row {int(np.flatnonzero(np.isinf(x))[0])}."
-                )
-            values, codes = np.unique(x, return_inverse=True)
-            columns.append(Column(None, values, codes.reshape(-1)))
-            continue
-        missing = np.isnan(x)
-        _check_states(x, ~missing, cardinality, variable, EvidenceError, "Evidence")
-        state = np.where(missing, cardinality, x).astype(np.intp)
-        present, codes = _distinct(state, cardinality + 1)
-        weights = np.vstack([np.eye(cardinality), np.ones((1, cardinality))])[present]
-        columns.append(Column(weights, None, codes))
-    return Evidence(len(rows), columns)
+    _check_values(rows, domains, EvidenceError, "Evidence")
+    return Evidence(domains, rows)
 
 
 def as_points(X: Any, domains: Domains, what: str = "Points") -> Any:
@@ -129,22 +151,8 @@ def as_points(X: Any, domains: Domains, what: str = "Points") -> Any:
             f"{what} must be complete. Got NaN in row {row}, column {column}; missing values "
             "can be given as evidence (evidence_p=, evidence_q=) on a circuit."
         )
-    for variable, cardinality in enumerate(domains):
-        if cardinality is None:
-            if np.isinf(points[:, variable]).any():
-                raise DataError(f"{what} must be finite. Got infinity in column {variable}.")
-        else:
-            x = points[:, variable]
-            _check_states(x, np.ones(len(x), dtype=np.bool_), cardinality, variable, DataError, what)
+    _check_values(points, domains, DataError, what)
     return points
-
-
-def _distinct(codes: Any, n: int) -> tuple[Any, Any]:
-    """The codes that occur, and every code's place among them."""
-    present = np.flatnonzero(np.bincount(codes, minlength=n))
-    number = np.empty(n, dtype=np.intp)
-    number[present] = np.arange(len(present))
-    return present, number[codes]
 
 
 def _check_columns(rows: Any, domains: Domains, error: type[ValueError], what: str) -> None:
@@ -155,17 +163,21 @@ def _check_columns(rows: Any, domains: Domains, error: type[ValueError], what: s
         )
 
 
-def _check_states(
-    x: Any, given: Any, cardinality: int, variable: int, error: type[ValueError], what: str
-) -> None:
+def _check_values(rows: Any, domains: Domains, error: type[ValueError], what: str) -> None:
+    """Raise unless all entries that are not NaN are states, or finite for real variables."""
+    above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
+    real = np.isinf(above)
     with np.errstate(invalid="ignore"):
-        bad = given & ~((x >= 0) & (x < cardinality) & (x == np.floor(x)))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise error(
-            f"{what} on variable {variable} must be integers in 0..{cardinality - 1}. "
-            f"Got {x[row]} in row {row}."
-        )
+        states = (rows >= 0) & (rows < above) & (rows == np.floor(rows))
+    good = np.where(real, np.isfinite(rows), states) | np.isnan(rows)
+    if good.all():
+        return
+    row, variable = (int(i) for i in np.argwhere(~good)[0])
+    cardinality = domains[variable]
+    wanted = "finite" if cardinality is None else f"integers in 0..{cardinality - 1}"
+    raise error(
+        f"{what} on variable {variable} must be {wanted}. Got {rows[row, variable]} in row {row}."
+    )
 
 
 def _from_mapping(evidence: Mapping[Any, Any], domains: Domains) -> list[Any]:
@@ -194,8 +206,9 @@ def _from_mapping(evidence: Mapping[Any, Any], domains: Domains) -> list[Any]:
             continue
         if np.isnan(states).any():
             continue
-        _check_states(states, np.ones(len(states), dtype=np.bool_), cardinality, int(variable),
-                      EvidenceError, "Evidence")
+        alone = np.full((len(states), len(domains)), np.nan)
+        alone[:, variable] = states
+        _check_values(alone, domains, EvidenceError, "Evidence")
         weights = np.zeros((1, cardinality))
         weights[0, states.astype(np.intp)] = 1.0
         statements[variable] = weights
@@ -248,4 +261,4 @@ def _from_weights(evidence: Sequence[Any], domains: Domains) -> Evidence:
             )
         weights, codes = np.unique(x, axis=0, return_inverse=True)
         columns.append(Column(weights, None, codes.reshape(-1)))
-    return Evidence(rows, columns)
+    return Evidence(domains, columns=columns)

@@ -34,8 +34,8 @@ class Unit:
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Gaussian, Indicator, Product
-    >>> isinstance(Product([Indicator(1, 0, 2), Gaussian(0, 0.0, 1.0)]), Unit)
+    >>> import expectedkernels as ek
+    >>> isinstance(ek.Product([ek.Indicator(1, 0, 2), ek.Gaussian(0, 0.0, 1.0)]), Unit)
     True
     """
 
@@ -49,8 +49,8 @@ class Unit:
 
         Examples
         --------
-        >>> from expectedkernels.circuits.units import Gaussian, Indicator, Product
-        >>> sorted(Product([Indicator(2, 0, 2), Gaussian(0, 0.0, 1.0)]).scope)
+        >>> import expectedkernels as ek
+        >>> sorted(ek.Product([ek.Indicator(2, 0, 2), ek.Gaussian(0, 0.0, 1.0)]).scope)
         [0, 2]
         """
         return frozenset(bits(self.mask))
@@ -66,8 +66,8 @@ class Unit:
 
         Examples
         --------
-        >>> from expectedkernels.circuits.units import Categorical, Gaussian, Product
-        >>> Product([Categorical(0, [0.2, 0.3, 0.5]), Gaussian(1, 0.0, 1.0)]).cardinalities
+        >>> import expectedkernels as ek
+        >>> ek.Product([ek.Categorical(0, [0.2, 0.3, 0.5]), ek.Gaussian(1, 0.0, 1.0)]).cardinalities
         (3, None)
         """
         found = Graph(self).cardinalities
@@ -97,8 +97,8 @@ class Unit:
 
         Examples
         --------
-        >>> from expectedkernels.circuits.units import Categorical, Indicator, Sum
-        >>> p = Sum([Categorical(0, [0.5, 0.5]), Indicator(0, 1, 2)], [0.4, 0.6])
+        >>> import expectedkernels as ek
+        >>> p = ek.Sum([ek.Categorical(0, [0.5, 0.5]), ek.Indicator(0, 1, 2)], [0.4, 0.6])
         >>> np.exp(p.log_likelihood([[0], [1], [np.nan]])).round(12).tolist()
         [0.2, 0.8, 1.0]
         """
@@ -111,8 +111,8 @@ class Unit:
 
         Examples
         --------
-        >>> from expectedkernels.circuits.units import Categorical, Gaussian, Product
-        >>> p = Product([Categorical(0, [1.0, 3.0]), Gaussian(1, 0.0, 1.0)])
+        >>> import expectedkernels as ek
+        >>> p = ek.Product([ek.Categorical(0, [1.0, 3.0]), ek.Gaussian(1, 0.0, 1.0)])
         >>> round(float(np.exp(p.log_partition())), 12)
         4.0
         """
@@ -140,8 +140,8 @@ class Unit:
 
         Examples
         --------
-        >>> from expectedkernels.circuits.units import Categorical, Indicator, Product
-        >>> p = Product([Indicator(0, 1, 2), Categorical(1, [0.0, 0.0, 7.0])])
+        >>> import expectedkernels as ek
+        >>> p = ek.Product([ek.Indicator(0, 1, 2), ek.Categorical(1, [0.0, 0.0, 7.0])])
         >>> p.sample(2, rng=0).tolist()
         [[1.0, 2.0], [1.0, 2.0]]
         """
@@ -161,8 +161,8 @@ class Sum(Unit):
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Indicator
-    >>> Sum([Indicator(0, 0, 2), Indicator(0, 1, 2)], [0.3, 0.7])
+    >>> import expectedkernels as ek
+    >>> ek.Sum([ek.Indicator(0, 0, 2), ek.Indicator(0, 1, 2)], [0.3, 0.7])
     <Sum of 2 inputs over variables {0}>
     """
 
@@ -196,8 +196,8 @@ class Product(Unit):
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Gaussian, Indicator
-    >>> Product([Indicator(0, 0, 2), Gaussian(1, 0.0, 1.0)])
+    >>> import expectedkernels as ek
+    >>> ek.Product([ek.Indicator(0, 0, 2), ek.Gaussian(1, 0.0, 1.0)])
     <Product of 2 inputs over variables {0, 1}>
     """
 
@@ -249,9 +249,9 @@ def topological(root: Unit) -> list[Unit]:
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Indicator
-    >>> a, b = Indicator(0, 0, 2), Indicator(0, 1, 2)
-    >>> root = Sum([a, b], [0.3, 0.7])
+    >>> import expectedkernels as ek
+    >>> a, b = ek.Indicator(0, 0, 2), ek.Indicator(0, 1, 2)
+    >>> root = ek.Sum([a, b], [0.3, 0.7])
     >>> topological(root) == [a, b, root]
     True
     """

@@ -14,8 +14,8 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.graph_queries import CELLS_AT_ONCE, evaluate
 from expectedkernels.circuits.graph import Graph, bits
+from expectedkernels.circuits.graph_queries import CELLS_AT_ONCE, evaluate
 from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.errors import CircuitError
 from expectedkernels.verdict import Verdict
@@ -37,15 +37,13 @@ def graph_deterministic(graph: Graph) -> Verdict:
     open_sum = _not_separated(graph, alive)
     if open_sum is None:
         return Verdict(True, "some variable separates any two inputs of every sum unit")
-    # With negative weights terms may cancel, so that supports are smaller than they look.
+    # With negative numbers terms may cancel, so that supports are smaller than they look.
     signed = graph.has_negative() is not None
-    if not signed and graph.not_decomposable() is None:
+    if graph.not_decomposable() is None:
         reason = _overlap(graph, alive) or _two_paths(graph, alive)
-        if reason is not None:
-            return Verdict(False, reason)
-    verdict = _on_blocks(graph)
-    if verdict is not None and (verdict.holds or not signed):
-        return verdict
+        verdict = _on_blocks(graph) if reason is None else Verdict(False, reason)
+        if verdict is not None and (verdict.holds or not signed):
+            return verdict
     cards = graph.cardinalities
     if None not in cards.values() and prod(cards.values()) <= MAX_STATES:  # type: ignore[arg-type]
         return _enumerated(graph)

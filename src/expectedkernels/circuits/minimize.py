@@ -62,18 +62,24 @@ def _drop_unreachable(vtree: Vtree, blocks: Blocks) -> Blocks:
         if weights is not None:
             if units is not None:
                 weights = weights[units]
-            csr = sparse.csr_array(weights)
-            csr.eliminate_zeros()
-            used = np.zeros(block.n_products, dtype=np.bool_)
-            used[csr.indices] = True
+            used = _used_columns(weights)
             if not used.all():
-                left, right, weights = left[used], right[used], csr[:, np.flatnonzero(used)]
+                left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
         left, wanted[vtree.left[node]] = _renumber(left, n_left)
         right, wanted[vtree.right[node]] = _renumber(right, n_right)
         new_left = n_left if wanted[vtree.left[node]] is None else len(wanted[vtree.left[node]])
         new_right = n_right if wanted[vtree.right[node]] is None else len(wanted[vtree.right[node]])
         blocks[node] = inner(left, right, weights, new_left, new_right)
     return blocks
+
+
+def _used_columns(weights: Any) -> Any:
+    """Which columns have an entry that is not zero."""
+    if not sparse.issparse(weights):
+        return (weights != 0).any(axis=0)
+    used = np.zeros(weights.shape[1], dtype=np.bool_)
+    used[weights.indices[weights.data != 0]] = True
+    return used
 
 
 def _renumber(index: Any, n: int) -> tuple[Any, Any]:

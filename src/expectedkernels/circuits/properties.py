@@ -39,8 +39,8 @@ class Properties:
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Indicator, Sum
-    >>> found = properties(Sum([Indicator(0, 0, 2), Indicator(0, 1, 2)], [0.3, 0.7]))
+    >>> import expectedkernels as ek
+    >>> found = ek.properties(ek.Sum([ek.Indicator(0, 0, 2), ek.Indicator(0, 1, 2)], [0.3, 0.7]))
     >>> bool(found.deterministic)
     True
     """
@@ -70,9 +70,9 @@ def properties(p: Circuit | Unit) -> Properties:
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Categorical, Indicator, Product, Sum
-    >>> a = Product([Indicator(0, 0, 2), Categorical(1, [0.5, 0.5])])
-    >>> properties(Sum([a, Indicator(0, 1, 2)], [0.4, 0.6])).smooth
+    >>> import expectedkernels as ek
+    >>> a = ek.Product([ek.Indicator(0, 0, 2), ek.Categorical(1, [0.5, 0.5])])
+    >>> ek.properties(ek.Sum([a, ek.Indicator(0, 1, 2)], [0.4, 0.6])).smooth
     no: sum unit #4 over variables {0, 1} has an input over {0, 1} and one over {0}
     """
     if isinstance(p, Circuit):
@@ -103,11 +103,11 @@ def is_compatible(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Indicator, Product
-    >>> x, y, z = (Indicator(v, 0, 2) for v in range(3))
-    >>> is_compatible(Product([Product([x, y]), z]), Product([z, Product([y, x])]))
+    >>> import expectedkernels as ek
+    >>> x, y, z = (ek.Indicator(v, 0, 2) for v in range(3))
+    >>> ek.is_compatible(ek.Product([ek.Product([x, y]), z]), ek.Product([z, ek.Product([y, x])]))
     yes: both are smooth and decomposable, and split each common scope in the same way
-    >>> is_compatible(Product([Product([x, y]), z]), Product([x, Product([y, z])]))
+    >>> ek.is_compatible(ek.Product([ek.Product([x, y]), z]), ek.Product([x, ek.Product([y, z])]))
     no: over variables {0, 1, 2}, product unit #4 of the first circuit splits into {0, 1} | {2},
     product unit #4 of the second into {0} | {1, 2}
     """
@@ -120,9 +120,9 @@ def require_compatible(p: Circuit | Unit, q: Circuit | Unit) -> None:
 
     Examples
     --------
-    >>> from expectedkernels.circuits.units import Indicator, Product
-    >>> x, y = (Indicator(v, 0, 2) for v in range(2))
-    >>> require_compatible(Product([x, y]), Product([y, x]))
+    >>> import expectedkernels as ek
+    >>> x, y = (ek.Indicator(v, 0, 2) for v in range(2))
+    >>> require_compatible(ek.Product([x, y]), ek.Product([y, x]))
     """
     reason = _other_domain(p, q)
     if reason is not None:

@@ -146,7 +146,7 @@ def _renormalized(circuit: BlockCircuit, evidence: Evidence | None) -> BlockCirc
             csr.data = np.where(total[rows] > -inf, shares, 0.0) * np.sign(csr.data)
             blocks.append(Inner(block.n_products, block.n_units, block.left, block.right, csr))
         else:
-            column = None if evidence is None else evidence.columns[int(circuit.vtree.variable[node])]
+            column = None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
             blocks.append(_conditional_input(block, column, total))
     return type(circuit).from_blocks(circuit.vtree, blocks)
 
@@ -244,7 +244,7 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
         if isinstance(block, Inner):
             continue
         variable = int(circuit.vtree.variable[node])
-        column = None if read is None else read.columns[variable]
+        column = None if read is None else read.column(variable)
         logs = to_log(values[node]).data.reshape(side.operand.copies(node), -1)[rows]
         posterior = _leaf_posterior(block, column, F, logs)
         result[variable] = posterior[0] if one_row else posterior

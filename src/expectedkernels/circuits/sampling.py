@@ -37,7 +37,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     ):
         block: Any = circuit.blocks[node]
         variable = int(circuit.vtree.variable[node])
-        column = None if read is None else read.columns[variable]
+        column = None if read is None else read.column(variable)
         drawn[:, variable] = _draw_leaf(generator, block, column, units, rows)
     batch = read is not None and (np.ndim(evidence) == 2 or isinstance(evidence, list))
     return drawn.reshape(n_rows, n, -1) if batch else drawn
@@ -163,7 +163,7 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
 
     for node, units, _ in _descend(circuit, side, rows, choose):
         variable = int(circuit.vtree.variable[node])
-        column = read.columns[variable]
+        column = read.column(variable)
         completed[:, variable] = _best_states(circuit.blocks[node], column, units)
     return completed[0] if np.ndim(X) == 1 else completed
 
@@ -185,7 +185,7 @@ def _max_sweep(circuit: BlockCircuit, side: CircuitSide, read: Evidence) -> list
                 inputs = top
             best.append(inputs)
             continue
-        column = read.columns[int(circuit.vtree.variable[node])]
+        column = read.column(int(circuit.vtree.variable[node]))
         scores = _leaf_scores(block, column).max(axis=2)
         best.append(scores[column.codes] if side.operand.patterns.is_uniform else scores)  # type: ignore[union-attr]
     return best

@@ -93,7 +93,7 @@ class CircuitSide:
 
     def _seen(self, variable: int) -> Any:
         """The observed values of a real variable."""
-        values = self.evidence.columns[variable].values  # type: ignore[union-attr]
+        values = self.evidence.column(variable).values  # type: ignore[union-attr]
         return values[~np.isnan(values)]
 
     def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
@@ -116,25 +116,22 @@ class CircuitSide:
         if part is None or operand.fold.single[part[0]]:
             node = int(nodes[0])
             return operand.cached(("leaf", node), lambda: weights_of(blocks[node].table))
-        group, slots = part
+        group = part[0]
 
         def stack() -> Weights:
             members = operand.fold.members[group]
             shape = (operand.fold.units[group], blocks[int(members[0])].cardinality)
             return weights_of(self.circuit.xp.stack([pad(blocks[v].table, shape) for v in members]))
 
-        weights = operand.cached(("leaves", group), stack)
-        if slots is None:
-            return weights
-        return Weights(weights.matrix[slots], weights.lo, weights.hi)
+        return operand.some(operand.cached(("leaves", group), stack), part)
 
     def _state_weights(self, variables: Any, value: Value, axis: int) -> Value:
         """The evidence on discrete variables as weights of their states, along an axis."""
-        columns = [self.evidence.columns[int(v)] for v in variables]  # type: ignore[union-attr]
+        evidence: Any = self.evidence
         if self.operand.patterns.is_uniform:  # type: ignore[union-attr]
-            rows = np.stack([column.weights[column.codes] for column in columns])
+            rows = evidence.state_weights(variables.tolist())
         else:
-            rows = columns[0].weights[None]
+            rows = evidence.column(int(variables[0])).weights[None]
         shape = [1] * value.data.ndim
         shape[0], shape[axis] = len(rows), -1
         batch = tuple(rows.shape[1] if i == axis - 1 else 1 for i in range(len(value.batch)))
@@ -146,7 +143,7 @@ class CircuitSide:
         mixing = weights_of(block.weights)
         if self.evidence is None:
             return applied(value, mixing, axis)
-        column = self.evidence.columns[variable]
+        column = self.evidence.column(variable)
         n_components, seen = len(block.mean), self._seen(variable)
         every = np.arange(n_components + len(seen))
         parts = []
@@ -164,7 +161,7 @@ class CircuitSide:
         if len(seen) < len(column.values):
             components = taken(value, axis, every[:n_components], [0])
             parts.append(applied(components, mixing, axis))
-        result = parts[0] if len(parts) == 1 else joined(parts[0], parts[1], axis)
+        result = parts[0] if len(parts) == 1 else joined(parts, axis)
         if self.operand.patterns.is_uniform:  # type: ignore[union-attr]
             rows = (column.codes[:, None] * block.n_units + np.arange(block.n_units)).ravel()
             result = taken(result, axis, rows, column.codes)

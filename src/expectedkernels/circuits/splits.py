@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from expectedkernels.circuits.graph import Graph, bits, show
+from expectedkernels.errors import CircuitError
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -172,21 +172,26 @@ def _blocks(graph: Graph, families: Iterable[Family], scope: int) -> list[int]:
 
 
 def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
-    """Two products over a scope that do not agree on a split, in words."""
-    last = bisect_left(
-        range(len(families)), True, key=lambda i: len(_blocks(graph, families[: i + 1], scope)) == 1
-    )
-    agreement = [len(_blocks(graph, [family, families[last]], scope)) for family in families[:last]]
-    first = agreement.index(min(agreement))
-    words = [
-        f"{graph.units[f.origin].kind} unit #{f.origin} splits into {_show_family(graph, f)}"
-        for f in (families[first], families[last])
-    ]
-    others = " (nor do they with the other product units)" if min(agreement) > 1 else ""
-    return (
-        f"over variables {show(scope)}, {words[0]} but {words[1]}, "
-        f"which have no split in common{others}"
-    )
+    """Two products over a scope that no vtree fits, in words.
+
+    From the largest on, some factor crosses one that is not within another: otherwise those
+    would be the blocks of a partition.
+    """
+    factors = [(graph.masks[i], family) for family in families for i in family.factors]
+    factors.sort(key=lambda factor: -factor[0].bit_count())
+    largest: list[tuple[int, Family]] = []
+    for mask, family in factors:
+        for other, rival in largest:
+            if mask & other and mask & ~other:
+                first, second = (
+                    f"{graph.units[f.origin].kind} unit #{f.origin} splits into "
+                    f"{_show_family(graph, f)}"
+                    for f in sorted((family, rival), key=lambda f: f.origin)
+                )
+                return f"over variables {show(scope)}, {first}, but {second}"
+        if not any(mask & other for other, _ in largest):
+            largest.append((mask, family))
+    raise CircuitError("The products have a split in common.")  # pragma: no cover
 
 
 def _show_family(graph: Graph, family: Family) -> str:

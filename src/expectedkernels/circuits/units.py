@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.graph_queries import draw_positions
 from expectedkernels.circuits.graph import (
     Array,
     Leaf,
@@ -19,6 +18,7 @@ from expectedkernels.circuits.graph import (
     set_attributes,
     topological,
 )
+from expectedkernels.circuits.graph_queries import draw_positions
 from expectedkernels.errors import CircuitError
 
 __all__ = ["Categorical", "Gaussian", "Indicator", "Product", "Sum", "Unit", "topological"]
@@ -64,7 +64,8 @@ class Categorical(_Discrete):
 
     Examples
     --------
-    >>> Categorical(0, [0.2, 0.8]).cardinality
+    >>> import expectedkernels as ek
+    >>> ek.Categorical(0, [0.2, 0.8]).cardinality
     2
     """
 
@@ -91,7 +92,8 @@ class Indicator(_Discrete):
 
     Examples
     --------
-    >>> Indicator(0, 1, 3).probs.tolist()
+    >>> import expectedkernels as ek
+    >>> ek.Indicator(0, 1, 3).probs.tolist()
     [0.0, 1.0, 0.0]
     """
 
@@ -132,7 +134,8 @@ class Gaussian(Leaf):
 
     Examples
     --------
-    >>> round(float(np.exp(Gaussian(0, 0.0, 1.0).log_likelihood([[0.0]])[0])), 4)
+    >>> import expectedkernels as ek
+    >>> round(float(np.exp(ek.Gaussian(0, 0.0, 1.0).log_likelihood([[0.0]])[0])), 4)
     0.3989
     """
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from expectedkernels.engine.patterns import Patterns
 from expectedkernels.vtree import Vtree
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
+Part = tuple[int, Any]
+"""A group of a fold, and the slots of some of its nodes."""
 
 PAD_UP_TO = 32
 """Blocks of up to this many units are padded to a power of two, so that more of them fold."""
@@ -151,14 +154,14 @@ class Step:
         The vtree nodes.
     parts : tuple of (group, slots)
         For every operand the group of its fold these nodes are in, and their places there
-        (None: all of the group, in order).
+        (an int array, a slice, or None: all of the group, in order).
     left, right : Gather, or None at leaves
     last_use : list of int
         Earlier steps whose values no later step needs.
     """
 
     nodes: IntArray
-    parts: tuple[tuple[int, IntArray | None], ...]
+    parts: tuple[Part, ...]
     left: Gather | None
     right: Gather | None
     last_use: list[int]
@@ -190,10 +193,10 @@ class Plan:
             lines.append(f"  {len(step.nodes)} {kind}: {shape}")
         return "\n".join(lines)
 
-    @property
-    def n_values(self) -> int:
-        """How many numbers the steps compute in all, a measure of time and (at worst) memory."""
-        return sum(int(np.prod(shape)) for shape in self.shapes)
+    @cached_property
+    def n_bytes(self) -> int:
+        """How much memory all values would take if none were freed."""
+        return 8 * sum(prod(shape) for shape in self.shapes)
 
 
 @lru_cache(maxsize=16)
@@ -219,8 +222,7 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
         step_of[nodes], slot_of[nodes] = number, np.arange(len(nodes))
         parts = []
         for f, group in zip(folds, key[1:], strict=True):
-            whole = len(f.members[group]) == len(nodes)
-            parts.append((group, None if whole else f.slot[nodes]))
+            parts.append((group, _as_slice(f.slot[nodes], len(f.members[group]))))
         shapes.append(
             (len(nodes), *(a * f.units[g] for f, a, g in zip(folds, batch, key[1:], strict=True)))
         )
@@ -242,7 +244,7 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
 def _gather(
     folds: tuple[Fold, ...],
     batch: tuple[int, ...],
-    parts: list[tuple[int, IntArray | None]],
+    parts: list[Part],
     nodes: IntArray,
     side: str,
     steps: IntArray,

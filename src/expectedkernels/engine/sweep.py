@@ -26,6 +26,7 @@ from expectedkernels.engine.plan import (
     Fold,
     Gather,
     IntArray,
+    Part,
     Plan,
     Step,
     child_index,
@@ -37,6 +38,7 @@ from expectedkernels.engine.value import (
     Weights,
     fitted,
     product,
+    scale_of,
     settled,
     to_log,
     weighted,
@@ -44,7 +46,6 @@ from expectedkernels.engine.value import (
 )
 from expectedkernels.vtree import Vtree
 
-Part = tuple[int, IntArray | None]
 Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
 """From the leaves (and, if they are folded, their place in every operand's fold) to their value."""
 
@@ -105,13 +106,21 @@ class Operand:
 
     def folded_weights(self, part: Part) -> Weights | None:
         """The stacked weights of some nodes of a group of the fold."""
-        group, slots = part
+        group, _ = part
         if self.fold.single[group]:
             return self.weights(int(self.fold.members[group][0]))
         stack = self.cached(("group", group), lambda: self._stack(group))
-        if stack is None or slots is None:
+        return None if stack is None else self.some(stack, part)
+
+    def some(self, stack: Weights, part: Part) -> Weights:
+        """The weights of some of the nodes of a stack."""
+        slots = part[1]
+        if slots is None:
             return stack
-        return replace(stack, matrix=stack.matrix[slots])
+        if not isinstance(slots, slice):
+            return Weights(stack.matrix[slots], stack.lo, stack.hi)
+        key = (id(stack), slots.start, slots.stop, slots.step)
+        return self.cached(key, lambda: Weights(stack.matrix[slots], stack.lo, stack.hi))
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next call."""
@@ -152,7 +161,7 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
     if all(b is None or b.is_uniform for b in batches):
         batch = tuple(1 if b is None else b.count[0] for b in batches)
         plan = folded_plan(tuple(op.fold for op in operands), batch)
-        if 8 * plan.n_values <= max_bytes:
+        if plan.n_bytes <= max_bytes:
             return _run(plan, operands, batch, leaf)
     for _, _, value in visit(operands, leaf):
         pass
@@ -198,15 +207,21 @@ def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
     return product(*fitted(left, right, lo, hi))
 
 
-def _summed(value: Value, weights: Sequence[Weights | None]) -> Value:
-    """Apply every operand's weights along its axis, those that shrink the value most first."""
+def _summed(
+    value: Value, weights: Sequence[Weights | None], spare: Array | None = None
+) -> Value:
+    """Apply every operand's weights along its axis, those that shrink the value most first.
+
+    `spare` is an array whose memory may be written to; the value's own is too, then.
+    """
     present = [
         (w.n_units / max(1, w.matrix.shape[-1]), axis)
         for axis, w in enumerate(weights, start=1)
         if w is not None
     ]
     for _, axis in sorted(present):
-        value = weighted(value, weights[axis - 1], axis)  # type: ignore[arg-type]
+        after = weighted(value, weights[axis - 1], axis, out=spare)  # type: ignore[arg-type]
+        value, spare = after, None if spare is None else value.data
     return settled(value)
 
 
@@ -227,7 +242,7 @@ def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Va
         rows = None if op.patterns is None else getattr(op.patterns, side)[node]
         if scale is not None and rows is not None:
             scale = xp.take(scale, as_like(rows, data), axis=axis)
-    return replace(value, data=data, batch=batch, scale=scale, sign=sign, tight=False)
+    return Value(data, batch, value.lo, value.hi, scale, value.is_log, sign)
 
 
 def _run(plan: Plan, operands: Sequence[Operand], batch: tuple[int, ...], leaf: Leaf) -> Value:
@@ -256,70 +271,84 @@ def _step(
     lo = sum(w.lo for w in weights if w is not None)
     hi = sum(w.hi for w in weights if w is not None)
     left, right = (_fetch(values, gather) for gather in (step.left, step.right))
-    return _summed(product(*fitted(left, right, lo, hi)), weights)
+    left, right = fitted(left, right, lo, hi)
+    # nobody else reads the children's values: their memory takes the results
+    return _summed(product(left, right, reuse=True), weights, spare=right.data)
 
 
 def _fetch(values: dict[int, Value], gather: Gather) -> Value:
     """The values of children, as the products of a step take them."""
     sources = [values[s] for s in gather.sources]
-    if any(source.is_log for source in sources):
+    if len(sources) > 1 and any(source.is_log for source in sources):
         sources = [to_log(source) for source in sources]
-    if gather.flat is None:
-        return _fetch_one(sources[0], gather)
-    first = sources[0]
-    xp = namespace(first.data)
-    flat = as_like(gather.flat, first.data)
-    shape = tuple(gather.flat.shape)
+    if gather.flat is not None:
+        return _entries_joined(sources, gather.flat, gather.scale)
+    if gather.index is not None:
+        return _some_entries(sources[0], gather.index)
+    return _some_nodes(sources[0], gather.slots)
 
-    def collect(arrays: list[Array]) -> Array:
-        joined = [xp.reshape(a, (-1,)) for a in arrays]
-        return xp.reshape(xp.take(xp.concat(joined) if len(joined) > 1 else joined[0],
-                                  xp.reshape(flat, (-1,)), axis=0), shape)
 
-    scale = sign = None
-    if any(s.scale is not None for s in sources):
-        parts = [
-            xp.zeros((s.data.shape[0], *first.batch), dtype=first.data.dtype)
-            if s.scale is None else s.scale
-            for s in sources
-        ]
-        scale = xp.take(xp.concat(parts), as_like(gather.scale, first.data), axis=0)
-    if any(s.sign is not None for s in sources):
-        sign = collect([xp.ones_like(s.data) if s.sign is None else s.sign for s in sources])
+def _some_nodes(value: Value, slots: Any) -> Value:
+    """Some of the nodes of a step's value."""
+    if slots is None:
+        return value
+
+    def pick(array: Array | None) -> Array | None:
+        if array is None:
+            return None
+        if isinstance(slots, slice):
+            return array[slots, ...]
+        return namespace(array).take(array, as_like(slots, array), axis=0)
+
     return Value(
-        collect([s.data for s in sources]),
-        first.batch,
-        min(s.lo for s in sources),
-        max(s.hi for s in sources),
-        scale,
-        first.is_log,
-        sign,
+        pick(value.data),
+        value.batch,
+        value.lo,
+        value.hi,
+        pick(value.scale),
+        value.is_log,
+        pick(value.sign),
     )
 
 
-def _fetch_one(value: Value, gather: Gather) -> Value:
-    """The values of children that all come from one step."""
-    xp = namespace(value.data)
-
-    def pick(array: Array | None) -> Array | None:
-        if array is None or gather.slots is None:
-            return array
-        if isinstance(gather.slots, slice):
-            return array[gather.slots, ...]
-        return xp.take(array, as_like(gather.slots, array), axis=0)
-
-    if gather.index is None:
-        return replace(
-            value, data=pick(value.data), scale=pick(value.scale), sign=pick(value.sign),
-            tight=False,
-        )
+def _some_entries(value: Value, indices: tuple[IntArray | None, ...]) -> Value:
+    """Some of the units of a step's value of one node, along every axis."""
     data, sign = value.data, value.sign
-    for axis, index in enumerate(gather.index, start=1):
+    xp = namespace(data)
+    for axis, index in enumerate(indices, start=1):
         if index is not None:
             index = as_like(index, data)
             data = xp.take(data, index, axis=axis)
             sign = None if sign is None else xp.take(sign, index, axis=axis)
-    return replace(value, data=data, sign=sign, tight=False)
+    return Value(data, value.batch, value.lo, value.hi, value.scale, value.is_log, sign)
+
+
+def _entries_joined(parts: list[Value], flat: IntArray, nodes: Any) -> Value:
+    """Entries picked from values laid flat, one after the other."""
+    first = parts[0]
+    xp = namespace(first.data)
+
+    def collect(arrays: list[Array]) -> Array:
+        laid = [xp.reshape(a, (-1,)) for a in arrays]
+        line = laid[0] if len(laid) == 1 else xp.concat(laid)
+        index = as_like(flat.reshape(-1), line)
+        return xp.reshape(xp.take(line, index, axis=0), flat.shape)
+
+    scale = sign = None
+    if any(part.scale is not None for part in parts):
+        scale = xp.concat([scale_of(part) for part in parts])
+        scale = xp.take(scale, as_like(nodes, scale), axis=0)
+    if any(part.sign is not None for part in parts):
+        sign = collect([xp.ones_like(p.data) if p.sign is None else p.sign for p in parts])
+    return Value(
+        collect([part.data for part in parts]),
+        first.batch,
+        min(part.lo for part in parts),
+        max(part.hi for part in parts),
+        scale,
+        first.is_log,
+        sign,
+    )
 
 
 def peak_bytes(operands: Sequence[Operand]) -> int:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import inf, log, prod
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Array, as_like, detach, namespace, to_numpy
+from expectedkernels.arrays import Array, as_like, detach, device_of, namespace, to_numpy
 
 Batch = tuple[int, ...]
 
@@ -33,7 +33,7 @@ def limit(array: Array) -> float:
     return 688.0 if array.dtype == np.float64 else _limit_of(array.dtype, namespace(array))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Value:
     """Numbers in range.
 
@@ -175,12 +175,18 @@ def fitted(left: Value, right: Value, lo: float, hi: float) -> tuple[Value, Valu
     """
     if not (left.is_log or right.is_log):
         bound = limit(left.data)
-        for tighten in (False, True):
-            if tighten:
-                left, right = tightened(left), tightened(right)
+        for narrow in (None, _measured, tightened):
+            if narrow is not None:
+                left, right = narrow(left), narrow(right)
             if left.lo + right.lo + lo >= -bound and left.hi + right.hi + hi <= bound:
                 return left, right
     return to_log(left), to_log(right)
+
+
+def _measured(value: Value) -> Value:
+    """The same value with exact bounds."""
+    lo, hi = bounds(value.data)
+    return Value(value.data, value.batch, lo, hi, value.scale, tight=value.tight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +209,12 @@ class Weights:
         """The number of sum units (per node)."""
         return int(self.matrix.shape[-2])
 
+    @cached_property
+    def transposed(self) -> Array:
+        """The dense matrices transposed, laid out for products from the right."""
+        turned = namespace(self.matrix).matrix_transpose(self.matrix)
+        return np.ascontiguousarray(turned) if isinstance(turned, np.ndarray) else turned
+
 
 def weights_of(matrix: Array) -> Weights:
     """The weights with their bounds."""
@@ -219,13 +231,17 @@ def weights_of(matrix: Array) -> Weights:
     return Weights(matrix, min(0.0, lo), max(0.0, log(total)) if total > 0 else 0.0)
 
 
-def weighted(value: Value, weights: Weights, axis: int) -> Value:
-    """Sums along one operand's axis: every unit is a weighted sum of the products there."""
-    apply = _apply_log if value.is_log else _apply_plain
-    return apply(value, weights, axis)
+def weighted(value: Value, weights: Weights, axis: int, out: Array | None = None) -> Value:
+    """Sums along one operand's axis: every unit is a weighted sum of the products there.
+
+    `out` is an array that may be overwritten with the result, if it has the right shape.
+    """
+    if value.is_log:
+        return _apply_log(value, weights, axis)
+    return _apply_plain(value, weights, axis, out)
 
 
-def _apply_plain(value: Value, weights: Weights, axis: int) -> Value:
+def _apply_plain(value: Value, weights: Weights, axis: int, out: Array | None) -> Value:
     x, matrix = value.data, weights.matrix
     if not isinstance(x, np.ndarray):
         matrix = as_like(matrix.toarray() if sparse.issparse(matrix) else matrix, x)
@@ -238,10 +254,12 @@ def _apply_plain(value: Value, weights: Weights, axis: int) -> Value:
         data = _apply_sparse(x, matrix, n_nodes * before * copies, n_products, after)
     elif after == 1:
         rows = xp.reshape(x, (n_nodes, before * copies, n_products))
-        data = xp.matmul(rows, xp.matrix_transpose(matrix))
+        turned = weights.transposed if matrix is weights.matrix else xp.matrix_transpose(matrix)
+        data = _matmul(xp, rows, turned, _room(out, shape, (n_nodes, before * copies, -1)))
     else:
         blocks = xp.reshape(x, (n_nodes, before * copies, n_products, after))
-        data = xp.matmul(matrix if matrix.ndim == 2 else matrix[:, None, :, :], blocks)
+        stack = matrix if matrix.ndim == 2 else matrix[:, None, :, :]
+        data = _matmul(xp, stack, blocks, _room(out, shape, (n_nodes, before * copies, -1, after)))
     return Value(
         xp.reshape(data, shape),
         value.batch,
@@ -249,6 +267,18 @@ def _apply_plain(value: Value, weights: Weights, axis: int) -> Value:
         value.hi + weights.hi,
         value.scale,
     )
+
+
+def _room(out: Array | None, shape: tuple[int, ...], view: tuple[int, ...]) -> Any:
+    """The memory of `out` in another shape; None if it cannot be had without a copy."""
+    if not isinstance(out, np.ndarray) or out.shape != shape or not out.flags.writeable:
+        return None
+    room = out.reshape(view)
+    return room if np.may_share_memory(room, out) else None
+
+
+def _matmul(xp: Any, a: Array, b: Array, out: Any) -> Array:
+    return xp.matmul(a, b) if out is None else np.matmul(a, b, out=out)
 
 
 def _apply_sparse(x: Any, matrix: Any, before: int, n_products: int, after: int) -> Any:
@@ -322,8 +352,8 @@ def _logsumexp(terms: Array, factor: Array | None) -> tuple[Array, Array]:
     return safe_log(xp.abs(total)) + top[:, 0, :], xp.sign(total)
 
 
-def product(left: Value, right: Value) -> Value:
-    """The entrywise product of two fitted values."""
+def product(left: Value, right: Value, reuse: bool = False) -> Value:
+    """The entrywise product of two fitted values; it may overwrite the left one on request."""
     if left.is_log:
         sign = left.sign
         if right.sign is not None:
@@ -332,7 +362,12 @@ def product(left: Value, right: Value) -> Value:
     scale = left.scale
     if right.scale is not None:
         scale = right.scale if scale is None else scale + right.scale
-    return Value(left.data * right.data, left.batch, left.lo + right.lo, left.hi + right.hi, scale)
+    data = left.data
+    if reuse and isinstance(data, np.ndarray) and data.flags.writeable:
+        np.multiply(data, right.data, out=data)
+    else:
+        data = data * right.data
+    return Value(data, left.batch, left.lo + right.lo, left.hi + right.hi, scale)
 
 
 def settled(value: Value) -> Value:
@@ -344,10 +379,10 @@ def applied(value: Value, weights: Weights, axis: int) -> Value:
     """Weighted sums along one axis, after bringing the value into range for them."""
     if not value.is_log:
         bound = limit(value.data)
-        if value.lo + weights.lo < -bound or value.hi + weights.hi > bound:
-            value = tightened(value)
-            if value.lo + weights.lo < -bound or value.hi + weights.hi > bound:
-                value = to_log(value)
+        for narrow in (_measured, tightened, to_log):
+            if value.lo + weights.lo >= -bound and value.hi + weights.hi <= bound:
+                break
+            value = narrow(value)
     return settled(weighted(value, weights, axis))
 
 
@@ -391,30 +426,58 @@ def taken(value: Value, axis: int, entries: Any, batches: Any) -> Value:
     )
 
 
-def joined(first: Value, second: Value, axis: int) -> Value:
-    """Two values one after the other along an axis, as batches of equal units."""
-    if first.is_log or second.is_log:
-        first, second = to_log(first), to_log(second)
+def joined(parts: Sequence[Value], axis: int) -> Value:
+    """Values one after the other along an axis: batches of equal units, or nodes (axis 0)."""
+    if any(part.is_log for part in parts):
+        parts = [to_log(part) for part in parts]
+    first = parts[0]
     xp = namespace(first.data)
     batch = tuple(
-        a + b if i == axis - 1 else max(a, b)
-        for i, (a, b) in enumerate(zip(first.batch, second.batch, strict=True))
+        sum(part.batch[i] for part in parts) if i == axis - 1 else copies
+        for i, copies in enumerate(first.batch)
+    )
+    scale = sign = None
+    if any(part.scale is not None for part in parts):
+        scale = xp.concat([scale_of(part) for part in parts], axis=axis)
+    if any(part.sign is not None for part in parts):
+        ones = xp.ones_like
+        signs = [ones(part.data) if part.sign is None else part.sign for part in parts]
+        sign = xp.concat(signs, axis=axis)
+    return Value(
+        xp.concat([part.data for part in parts], axis=axis),
+        batch,
+        min(part.lo for part in parts),
+        max(part.hi for part in parts),
+        scale,
+        first.is_log,
+        sign,
     )
 
-    def glue(a: Array | None, b: Array | None, fill: Any) -> Array | None:
-        if a is None and b is None:
-            return None
-        return xp.concat([fill(first) if a is None else a, fill(second) if b is None else b], axis)
 
-    def zeros(value: Value) -> Array:
-        return xp.zeros((value.data.shape[0], *value.batch), dtype=value.data.dtype)
+def scale_of(value: Value) -> Array:
+    """The scale, written out if it is zero."""
+    if value.scale is not None:
+        return value.scale
+    xp = namespace(value.data)
+    shape = (value.data.shape[0], *value.batch)
+    return xp.zeros(shape, dtype=value.data.dtype, device=device_of(value.data))
+
+
+def spread(value: Value, n: int) -> Value:
+    """The value of one node as that of n equal ones, without copies."""
+    if n == 1:
+        return value
+    xp = namespace(value.data)
+
+    def wide(array: Array | None) -> Array | None:
+        return None if array is None else xp.broadcast_to(array, (n, *array.shape[1:]))
 
     return Value(
-        xp.concat([first.data, second.data], axis=axis),
-        batch,
-        min(first.lo, second.lo),
-        max(first.hi, second.hi),
-        glue(first.scale, second.scale, zeros),
-        first.is_log,
-        glue(first.sign, second.sign, lambda v: xp.ones_like(v.data)),
+        wide(value.data),
+        value.batch,
+        value.lo,
+        value.hi,
+        wide(value.scale),
+        value.is_log,
+        wide(value.sign),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count, takewhile
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -54,21 +55,35 @@ def digit_images(digit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.asarray(X[y == digit] >= 8, dtype=np.int64)
 
 
-def fit_mixture(X: Any, n_components: int, seed: int = 0) -> ek.Circuit:
-    """A mixture of independent pixels, one component per cluster of k-means.
+def cluster_frequencies(X: Any, n_components: int, seed: int = 0) -> tuple[Any, Any]:
+    """The shares of the clusters of k-means, and how often each pixel is white in each of them.
 
-    Pixel frequencies are smoothed by one imagined black and one imagined white pixel.
+    Frequencies are smoothed as if every cluster held one more image, the average of all.
+
+    Examples
+    --------
+    >>> shares, white = cluster_frequencies(digit_images(3), n_components=4)
+    >>> shares.shape, white.shape
+    ((4,), (4, 64))
+    """
+    cluster = KMeans(n_components, n_init=4, random_state=seed).fit_predict(X)
+    groups = [X[cluster == c] for c in range(n_components)]
+    average = (X.sum(axis=0) + 1) / (len(X) + 2)
+    white = [(group.sum(axis=0) + average) / (len(group) + 1) for group in groups]
+    return np.array([len(group) / len(X) for group in groups]), np.array(white)
+
+
+def fit_mixture(X: Any, n_components: int, seed: int = 0) -> ek.Circuit:
+    """The circuit of a mixture of independent pixels, one component per cluster of k-means.
 
     Examples
     --------
     >>> fit_mixture(digit_images(3), n_components=4).n_variables
     64
     """
-    cluster = KMeans(n_components, n_init=4, random_state=seed).fit_predict(X)
-    groups = [X[cluster == c] for c in range(n_components)]
-    white = [(group.sum(axis=0) + 1) / (len(group) + 2) for group in groups]
-    components = [ek.factorized(np.stack([1 - on, on], axis=1)) for on in white]
-    return ek.mixture(components, [len(group) / len(X) for group in groups])
+    shares, white = cluster_frequencies(X, n_components, seed)
+    tables = np.stack([1 - white, white], axis=2)
+    return ek.mixture([ek.factorized(component) for component in tables], shares)
 
 
 def run(seed: int = 0, max_samples: int = 1_000_000, n_components: int = 16) -> Result:
@@ -94,15 +109,15 @@ def run(seed: int = 0, max_samples: int = 1_000_000, n_components: int = 16) -> 
     exact, exact_seconds = _timed(lambda: ek.expected_kernel(p, q, kernel))
     mmd, mmd_seconds = _timed(lambda: ek.mmd(p, q, kernel))
     rng = np.random.default_rng(seed)
-    estimates = []
-    n = 100
-    while n <= max_samples:
-        (value, error), seconds = _timed(
-            lambda n=n: ek.monte_carlo_expected_kernel(p, q, kernel, n, rng)
-        )
-        estimates.append(Estimate(n, float(value), float(error), seconds))
-        n *= 10
-    return Result(p, q, float(exact), exact_seconds, float(mmd), mmd_seconds, tuple(estimates))
+    sizes = takewhile(lambda n: n <= max_samples, (10**i for i in count(2)))
+    estimates = tuple(_estimate(p, q, kernel, n, rng) for n in sizes)
+    return Result(p, q, exact, exact_seconds, mmd, mmd_seconds, estimates)
+
+
+def _estimate(p: ek.Circuit, q: ek.Circuit, kernel: ek.Kernel, n: int, rng: Any) -> Estimate:
+    """One estimate from n pairs of samples, with its time."""
+    (value, error), seconds = _timed(lambda: ek.monte_carlo_expected_kernel(p, q, kernel, n, rng))
+    return Estimate(n, value, error, seconds)
 
 
 def table(result: Result) -> str:

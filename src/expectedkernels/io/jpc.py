@@ -9,14 +9,14 @@ from scipy import special
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Categorical, Indicator
-from expectedkernels.io.text import PathLike, Source, logs, plain, shown, write_text
+from expectedkernels.io.text import ROUNDING, PathLike, Source, logs, plain, shown, write_text
 from expectedkernels.io.unit_lists import MOST_STATES, UnitWriter, known, product, weighted_sum
 from expectedkernels.io.vtree import check_ids, resolve, write_vtree
 from expectedkernels.vtree import Vtree
 
-ROUNDING = 1e-6
-"""The log-probability of a binomial unit may be this far above zero."""
+KINDS = frozenset("LICBPS")
 LENGTHS = {"L": 4, "I": 5, "B": 6}
+"""The number of entries in records that always have the same number."""
 
 
 def read_jpc(
@@ -54,10 +54,12 @@ def read_jpc(
     Raises
     ------
     ParseError
-        If the file does not follow the format or does not fit the vtree, with the line. Also if a
-        weight is positive but too small for a double.
+        If the file does not follow the format or its vtree ids do not fit, with the line. Also
+        if a weight is positive but too small for a double.
     PropertyError
         If the circuit in the file has no vtree; ask for its units then.
+    CompatibilityError
+        If the circuit in the file does not fit the given vtree.
 
     Examples
     --------
@@ -74,7 +76,15 @@ def read_jpc(
     if found is not None:
         records.check_vtree(found, ids)
     root = records.root()
-    return root if as_units else Circuit.from_units(root, vtree=found, smooth=smooth)
+    if as_units:
+        return root
+    scope = root.scope
+    if scope != frozenset(range(len(scope))):
+        raise records.source.error(
+            f"the root depends on {len(scope)} variables, which must be numbered from 1 to "
+            f"{len(scope)}, found variable {max(scope) + 1}"
+        )
+    return Circuit.from_units(root, vtree=found, smooth=smooth)
 
 
 class _Records:
@@ -103,9 +113,7 @@ class _Records:
     def _add(self, tokens: list[str], line: int) -> None:
         """Check the shape of a record and keep it."""
         kind = tokens[0]
-        if (kind not in "LIBCPS" or len(tokens) < 4) or len(tokens) != LENGTHS.get(
-            kind, len(tokens)
-        ):
+        if kind not in KINDS or len(tokens) < 4 or len(tokens) != LENGTHS.get(kind, len(tokens)):
             raise self.source.error(
                 "expected 'L id vtree literal', 'I id vtree variable value', 'C id vtree variable "
                 "log...', 'B id vtree variable n log', 'P id vtree count input...' or 'S id vtree "
@@ -269,12 +277,13 @@ def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = No
     Examples
     --------
     >>> import os, tempfile
+    >>> from pathlib import Path
     >>> from expectedkernels.circuits.inputs import Table
     >>> fair = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.5, 0.5]]))])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "fair.jpc")
     ...     write_jpc(fair, path)
-    ...     print(open(path).read())
+    ...     print(Path(path).read_text())
     c L id vtree literal, C id vtree variable log*, P id vtree count input*,
     c S id vtree count (input log)*; inputs first, root last, variables from 1
     jpc 1

@@ -9,16 +9,11 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.blocks import DENSE_BELOW, Inner
 from expectedkernels.errors import ParseError
-from expectedkernels.io.text import PathLike, Source, shown
+from expectedkernels.io.text import ROUNDING, PathLike, Source, shown
 from expectedkernels.io.vtree import check_ids, companion, resolve
 from expectedkernels.vtree import Vtree
-
-ROUNDING = 1e-6
-"""Log-probabilities may be this far above zero: some programs print six decimals."""
-DENSE_BELOW = 256
-"""Weight matrices with at most this many entries are cheaper to make dense than sparse."""
 
 
 def read_psdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Circuit:
@@ -168,7 +163,8 @@ class _Records:
 
     def first_elements(self) -> list[int]:
         """The place of the first element of every decision in the list of all elements."""
-        return (np.cumsum(self.n_elements) - self.n_elements).tolist()  # type: ignore[no-any-return]
+        first: list[int] = (np.cumsum(self.n_elements) - self.n_elements).tolist()
+        return first
 
     def scope_text(self, vtree: Vtree, node: int) -> str:
         """The variables below a node, as the file numbers them."""

@@ -49,13 +49,14 @@ def write_psdd(
     Examples
     --------
     >>> import os, tempfile
+    >>> from pathlib import Path
     >>> from expectedkernels.circuits.inputs import Table
     >>> from expectedkernels.vtree import Vtree
     >>> fair = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.5, 0.5]]))])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "fair.psdd")
     ...     write_psdd(fair, path, dialect="B")
-    ...     print(open(path).read())
+    ...     print(Path(path).read_text())
     c L id vtree literal, T id vtree variable log p(0) log p(1), D id vtree count (prime sub log)*
     psdd 1
     T 0 0 1 -0.6931471805599453 -0.6931471805599453

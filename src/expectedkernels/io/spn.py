@@ -47,6 +47,8 @@ def read_spn(
         small for a double.
     PropertyError
         If the circuit in the file has no vtree; ask for its units then.
+    CompatibilityError
+        If the circuit in the file does not fit the given vtree.
 
     Examples
     --------
@@ -76,14 +78,14 @@ def read_spn(
     root = units[len(units) - 1]
     if as_units:
         return root
-    circuit = Circuit.from_units(root, vtree=vtree, smooth=smooth)
-    if circuit.n_variables != len(states):
+    missing = set(range(len(states))) - root.scope
+    if missing:
         raise source.error(
-            f"the first line announces {len(states)} variables, but the root depends on "
-            f"{circuit.n_variables}",
+            f"the first line announces {len(states)} variables, but the root does not depend on "
+            f"variable {min(missing)}",
             1,
         )
-    return circuit
+    return Circuit.from_units(root, vtree=vtree, smooth=smooth)
 
 
 def _states(source: Source, line: int, tokens: list[str]) -> list[int]:
@@ -147,13 +149,14 @@ def write_spn(circuit: Circuit, path: PathLike) -> None:
     Examples
     --------
     >>> import os, tempfile
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> from expectedkernels.circuits.inputs import Table
     >>> fair = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.5, 0.5]]))])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "fair.spn")
     ...     write_spn(fair, path)
-    ...     print(open(path).read())
+    ...     print(Path(path).read_text())
     (2)
     v 0 0
     v 0 1

@@ -21,6 +21,8 @@ Record = tuple[int, list[str]]
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 LOWEST_LOG, HIGHEST_LOG = float(np.log(SMALLEST)), float(np.log(np.finfo(np.float64).max))
+ROUNDING = 1e-6
+"""Log-probabilities may be this far above zero: some programs print six decimals."""
 LARGEST_VARIABLE = 2**20
 GZIP_MAGIC = b"\x1f\x8b"
 

@@ -45,10 +45,11 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     Examples
     --------
     >>> import os, tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "small.vtree")
     ...     write_vtree(Vtree.right_linear(2), path)
-    ...     print(open(path).read())
+    ...     print(Path(path).read_text())
     c L id variable (from 1), I id left right; children first, root last
     vtree 3
     L 0 1
@@ -200,15 +201,15 @@ def _first_misfit(
     vtree: Vtree, ids: dict[int, int], found: Sequence[int], nodes: Sequence[int]
 ) -> tuple[int | None, int | None]:
     """The first record with a wrong id, and the right one, in the reading that fits better."""
-    inorder = dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))
-    misfits: list[int] = []
-    for i, reading in enumerate((ids, inorder)):
+    best: dict[int, int] = {}
+    misfits = list(range(len(found) + 1))
+    for reading in (ids, dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))):
         pairs = enumerate(zip(found, nodes, strict=True))
-        wrong = [j for j, (name, node) in pairs if reading.get(name) != node]
-        if not wrong:
-            return None, None
-        if i == 0 or len(wrong) < len(misfits):
-            misfits, best = wrong, reading
+        wrong = [i for i, (name, node) in pairs if reading.get(name) != node]
+        if len(wrong) < len(misfits):
+            best, misfits = reading, wrong
+    if not misfits:
+        return None, None
     return misfits[0], next(name for name, node in best.items() if node == nodes[misfits[0]])
 
 

@@ -14,7 +14,7 @@ from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import Operand
-from expectedkernels.engine.value import Value, Weights, from_log, weights_of
+from expectedkernels.engine.value import Value, Weights, from_log, joined, spread, weights_of
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.vtree import Vtree
 
@@ -42,26 +42,29 @@ class KernelBlocks:
         """The vtree."""
         return self.operand.vtree
 
-    def leaf(self, nodes: Any, atoms: Callable[[int], tuple[Atoms, Atoms]], like: Any) -> Value:
-        """The kernel's input units at some leaves, on all pairs of atoms."""
-        variables = [int(v) for v in self.vtree.variable[nodes]]
-        memo: dict[Any, tuple[Any, Any]] = {}
-        logs, signs = [], []
-        for variable in variables:
-            left, right = atoms(variable)
-            key = (self.factors[variable], left.cardinality)
-            if left.cardinality is None or key not in memo:
-                memo[key] = _leaf_logs(self.factors[variable], left, right, variable)
-            logs.append(memo[key][0])
-            signs.append(memo[key][1])
-        xp = namespace(logs[0])
-        data = _stacked(xp, logs)
-        sign = None
-        if any(s is not None for s in signs):
-            sign = _stacked(xp, [np.ones(x.shape) if s is None else s
-                                 for x, s in zip(logs, signs, strict=True)])
-            sign = as_like(sign, like)
-        return from_log(as_like(data, like), (1, 1, 1), sign)
+    def leaves(self, atoms: Callable[[int], tuple[Atoms, Atoms]], like: Any) -> Any:
+        """A function from leaves to the kernel's input units there, on all pairs of atoms."""
+        memo: dict[Any, Value] = {}
+        alike = self.factors.count(self.factors[0]) == len(self.factors)
+
+        def single(variable: int, left: Atoms, right: Atoms) -> Value:
+            factors = self.factors[variable]
+            if left.cardinality is None:
+                return _leaf_value(factors, left, right, variable, like)
+            key = (factors, left.cardinality)
+            if key not in memo:
+                memo[key] = _leaf_value(factors, left, right, variable, like)
+            return memo[key]
+
+        def leaf(nodes: Any) -> Value:
+            variable = int(self.vtree.variable[nodes[0]])
+            left, right = atoms(variable)  # leaves that are folded have equal domains
+            if alike or len(nodes) == 1:
+                return spread(single(variable, left, right), len(nodes))
+            variables = self.vtree.variable[nodes].tolist()
+            return joined([single(v, left, right) for v in variables], 0)
+
+        return leaf
 
     @property
     def root_weights(self) -> Weights | None:
@@ -71,21 +74,17 @@ class KernelBlocks:
         return weights_of(np.asarray(self.weights, dtype=np.float64)[None, :])
 
 
-def _leaf_logs(
-    factors: Sequence[Factor], left: Atoms, right: Atoms, variable: int
-) -> tuple[Any, Any]:
+def _leaf_value(
+    factors: Sequence[Factor], left: Atoms, right: Atoms, variable: int, like: Any
+) -> Value:
+    """The values of some factors of one variable on all pairs of atoms."""
     parts = [factor.logs(left, right, variable) for factor in factors]
-    xp = namespace(parts[0][0])
-    logs = xp.stack([logs for logs, _ in parts])
-    if all(sign is None for _, sign in parts):
-        return logs, None
-    return logs, np.stack([np.ones_like(x) if s is None else s for x, s in parts])
-
-
-def _stacked(xp: Any, arrays: list[Any]) -> Any:
-    if all(a is arrays[0] for a in arrays):
-        return xp.broadcast_to(arrays[0][None, ...], (len(arrays), *arrays[0].shape))
-    return xp.stack(arrays)
+    logs = namespace(parts[0][0]).stack([x for x, _ in parts])
+    sign = None
+    if any(s is not None for _, s in parts):
+        sign = np.stack([np.ones_like(x) if s is None else s for x, s in parts])
+        sign = as_like(sign[None], like)
+    return from_log(as_like(logs[None, ...], like), (1, 1, 1), sign)
 
 
 @lru_cache(maxsize=16)
@@ -98,7 +97,9 @@ def parallel_operand(vtree: Vtree, terms: int) -> Operand:
 
 def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
     """The product of one factor per variable, split along the vtree."""
-    return KernelBlocks(parallel_operand(vtree, 1), [(f,) for f in factors], np.ones(1))
+    alike = factors.count(factors[0]) == len(factors)
+    inputs = [(factors[0],)] * len(factors) if alike else [(f,) for f in factors]
+    return KernelBlocks(parallel_operand(vtree, 1), inputs, np.ones(1))
 
 
 def _is_parallel(blocks: KernelBlocks) -> bool:

@@ -28,7 +28,7 @@ def kernel_input(variable: int, table: Any) -> Unit:
     Examples
     --------
     >>> kernel_input(0, [[1.0, 0.5], [0.5, 1.0]]).scope
-    (0,)
+    frozenset({0})
     """
     matrix = np.asarray(table, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():

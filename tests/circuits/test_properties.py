@@ -1,0 +1,375 @@
+from itertools import product as pairs
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expectedkernels.circuits import graph_determinism
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.graph import Graph
+from expectedkernels.circuits.graph_determinism import graph_deterministic
+from expectedkernels.circuits.properties import is_compatible, properties, require_compatible
+from expectedkernels.circuits.units import (
+    Categorical,
+    Gaussian,
+    Indicator,
+    Product,
+    Sum,
+    topological,
+)
+from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.vtree import Vtree
+from unit_graphs import RandomGraphs, drawn, drawn_unstructured, is_deterministic, random_nested
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def x(variable, value=None, card=2):
+    if value is None:
+        return Categorical(variable, np.linspace(0.2, 0.8, card))
+    return Indicator(variable, value, card)
+
+
+def mix(*units):
+    return Sum(units, np.arange(1, len(units) + 1) / 4)
+
+
+def pair(a, b):
+    return mix(Product([x(a, 0), x(b, 0)]), Product([x(a, 1), x(b, 1)]))
+
+
+def splits_alike(p, q):
+    """The definition of compatibility for smooth and decomposable graphs."""
+    products = [
+        [u for u in topological(root) if isinstance(u, Product) and len(u.inputs) > 1]
+        for root in (p, q)
+    ]
+    return all(
+        {u.scope for u in a.inputs} == {u.scope for u in b.inputs}
+        for a, b in pairs(*products)
+        if a.scope == b.scope
+    )
+
+
+def test_circuits_are_structured_by_construction():
+    p = Circuit.from_units(mix(Product([x(0, 0), x(1)]), Product([x(0, 1), x(1, 0)])))
+    found = properties(p)
+    assert found.smooth
+    assert found.decomposable
+    assert found.structured_decomposable
+    assert found.deterministic
+    lines = repr(found).splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "smooth",
+        "decomposable",
+        "structured_decomposable",
+        "deterministic",
+    ]
+    assert str(found) == repr(found)
+    assert "yes: products multiply units of the two children of a vtree node" in lines[1]
+    overlapping = Circuit.from_units(mix(Product([x(0), x(1)]), Product([x(0, 1), x(1, 0)])))
+    assert properties(overlapping).deterministic.holds is False
+
+
+def test_smoothness_and_decomposability_say_where_they_fail():
+    found = properties(mix(Product([x(0, 0), x(1)]), x(0, 1)))
+    assert repr(found.smooth) == (
+        "no: sum unit #4 over variables {0, 1} has an input over {0, 1} and one over {0}"
+    )
+    assert found.decomposable
+    assert not found.structured_decomposable
+    assert found.deterministic
+    found = properties(Product([pair(0, 1), x(1)]))
+    assert repr(found.decomposable) == (
+        "no: product unit #8 over variables {0, 1} has inputs that share variables {1}"
+    )
+    assert found.smooth
+    assert "share variables {1}" in found.structured_decomposable.reason
+
+
+def test_structured_decomposability_says_where_it_fails():
+    root = mix(Product([pair(0, 1), x(2)]), Product([x(0), pair(1, 2)]))
+    verdict = properties(root).structured_decomposable
+    assert repr(verdict) == (
+        "no: over variables {0, 1, 2}, product unit #8 splits into {0, 1} | {2}, "
+        "product unit #17 splits into {0} | {1, 2}"
+    )
+    wide = mix(Product([pair(0, 1), x(2)]), Product([x(0), x(1), x(2)]))
+    verdict = properties(wide).structured_decomposable
+    assert not verdict
+    assert "Circuit.from_units can reconcile all product units on one vtree" in verdict.reason
+    assert Circuit.from_units(wide).n_variables == 3
+    assert properties(Product([pair(0, 1), pair(2, 3)])).structured_decomposable
+
+
+@given(seeds)
+def test_structured_means_compatible_with_itself(seed):
+    for root in (drawn_unstructured(seed)[0], drawn(seed)[0]):
+        expected = splits_alike(root, root)
+        assert properties(root).structured_decomposable.holds is expected
+        assert is_compatible(root, root).holds is expected
+
+
+@given(seeds, st.booleans(), st.booleans())
+def test_determinism_by_definition(seed, structured, smooth):
+    options = {"zeros": 0.7, "drop": 0.0 if smooth else 0.3}
+    if structured:
+        root, cards, _ = drawn(seed, **options)
+    else:
+        root, cards = drawn_unstructured(seed, **options)
+    assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+
+
+@given(seeds)
+def test_determinism_of_structured_graphs_needs_no_enumeration(seed):
+    root, cards, _ = drawn(seed, zeros=0.7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_determinism, "MAX_STATES", 0)
+        assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+        patch.setattr(graph_determinism, "MAX_BITS", 0)  # on the blocks alone
+        assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+
+
+@given(seeds)
+def test_determinism_is_never_wrong(seed):
+    root, cards = drawn_unstructured(seed, zeros=0.7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_determinism, "MAX_STATES", 0)
+        verdict = graph_deterministic(Graph(root))
+    assert verdict.holds in (None, is_deterministic(root, cards))
+
+
+@given(seeds)
+def test_determinism_of_signed_graphs(seed):
+    root, cards, _ = drawn(seed, zeros=0.7, signed=True)
+    assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+
+
+def decision(variables):
+    """A deterministic mixture: two products separated by the first variable."""
+    first, *rest = variables
+    return mix(*(Product([x(first, i), *(x(v) for v in rest)]) for i in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("root", "holds", "reason"),
+    [
+        (decision(range(4)), True, "some variable separates any two inputs"),
+        (mix(x(0, 0, 3), x(0, 2, 3), x(0, 1, 3)), True, "some variable separates"),
+        (mix(x(0, 0), x(0)), False, r"sum unit #2 .* not zero at value 0"),
+        (mix(Gaussian(0, 0, 1), Gaussian(0, 9, 1)), False, "two inputs that are not zero"),
+        (
+            mix(*(Product([Gaussian(0, m, 1), Gaussian(1, m, 1)]) for m in range(2))),
+            False,
+            "sum unit #6 .* two inputs that are not zero",
+        ),
+        (Sum([x(0, 0), x(0)], [1.0, 0.0]), True, "some variable separates"),
+        (mix(Categorical(0, [0, 0]), x(0)), True, "some variable separates"),
+        (mix(Product([x(0), x(1)]), Product([x(0), x(1, 0)])), False, "in the form of blocks"),
+    ],
+)
+def test_reasons_for_determinism(root, holds, reason):
+    verdict = properties(root).deterministic
+    assert verdict.holds is holds
+    with pytest.raises(ValueError, match=reason):
+        raise ValueError(verdict.reason)
+
+
+def test_merging_does_not_hide_overlaps():
+    # each of these becomes one product with one weight in a minimised circuit
+    twice = Product([x(0), x(1)])
+    equal = [Product([x(0), x(1)]) for _ in range(2)]
+    for root in (mix(twice, twice), mix(*equal), mix(mix(twice, pair(0, 1)), twice)):
+        assert properties(root).deterministic.holds is False
+    assert "along two paths" in properties(mix(twice, twice)).deterministic.reason
+    assert properties(Circuit.from_units(mix(twice, twice))).deterministic
+
+
+def test_several_variables_may_separate():
+    # no single variable separates all three, but each pair is separated by one
+    root = mix(
+        Product([x(0, 0, 3), x(1), x(2, 0)]),
+        Product([x(0, 1, 3), x(1, 0), x(2)]),
+        Product([Categorical(0, [1, 1, 1]), x(1, 1), x(2, 1)]),
+    )
+    verdict = properties(root).deterministic
+    assert verdict
+    assert verdict.reason.startswith("some variable separates")
+
+
+def equal_bits(a, b, rest):
+    """x_a = x_b for one input and x_a != x_b for the other, which no one variable shows."""
+    rest = [x(v) for v in rest]
+    unequal = mix(Product([x(a, 0), x(b, 1)]), Product([x(a, 1), x(b, 0)]))
+    return mix(Product([pair(a, b), *rest]), Product([unequal, *rest]))
+
+
+def crossing(n):
+    """A deterministic circuit that is not structured-decomposable."""
+    zero = Product([x(0, 0), equal_bits(1, 2, range(3, n))])
+    one = Product([x(0, 1), equal_bits(2, 3, [1, *range(4, n)])])
+    return mix(zero, one)
+
+
+def test_structured_graphs_of_any_size_are_decided():
+    verdict = properties(equal_bits(0, 1, range(2, 40))).deterministic
+    assert verdict.holds is True
+    assert verdict.reason.startswith("in the form of blocks")
+
+
+def test_small_domains_are_enumerated():
+    verdict = properties(crossing(4)).deterministic
+    assert verdict.holds is True
+    assert "at each of the 16 points" in verdict.reason
+    overlapping = mix(Product([x(0), pair(1, 2)]), Product([pair(0, 1), x(2)]))
+    verdict = properties(overlapping).deterministic
+    assert verdict.holds is False
+    assert "not zero at x0 = 0, x1 = 0, x2 = 0" in verdict.reason
+
+
+def test_determinism_may_stay_undecided():
+    verdict = properties(crossing(30)).deterministic
+    assert verdict.holds is None
+    assert "could not be decided: no variable separates" in verdict.reason
+    assert not verdict
+
+
+def test_properties_take_circuits_and_units():
+    with pytest.raises(CircuitError, match=r"Expected a Circuit or a unit .* Got list instead"):
+        properties([x(0)])
+
+
+@given(seeds)
+def test_compatibility_by_definition(seed):
+    rng = np.random.default_rng(seed)
+    graphs = RandomGraphs(rng, (2, 3, 2))
+    p, q = (graphs.unstructured([0, 1, 2]) for _ in range(2))
+    expected = splits_alike(p, q)
+    assert is_compatible(p, q).holds is expected
+    assert is_compatible(q, p).holds is expected
+
+
+@given(seeds)
+def test_compatibility_of_circuits_and_graphs(seed):
+    rng = np.random.default_rng(seed)
+    nested = random_nested(rng, rng.permutation(4))
+    other = random_nested(rng, rng.permutation(4))
+    graphs = RandomGraphs(rng, (2, 3, 2, 4))
+    p, q = graphs.unit(nested), RandomGraphs(rng, (2, 3, 2, 4)).unit(other)
+    first = Circuit.from_units(p, vtree=Vtree.from_nested(nested))
+    second = Circuit.from_units(q, vtree=Vtree.from_nested(other))
+    expected = first.vtree.align(second.vtree) is not None
+    assert is_compatible(first, second).holds is expected
+    assert is_compatible(second, first).holds is expected
+    assert is_compatible(p, first)
+    assert is_compatible(first, p)
+    assert is_compatible(q, first).holds is is_compatible(first, q).holds
+    if expected:
+        assert is_compatible(q, first)
+
+
+def test_compatible_circuits_may_swap_inputs():
+    p = Product([pair(0, 1), pair(2, 3)])
+    q = Product([pair(3, 2), pair(1, 0)])
+    first, second = Circuit.from_units(p), Circuit.from_units(q)
+    assert is_compatible(p, q)
+    assert is_compatible(first, second)
+    assert is_compatible(first, q)
+    swapped = Circuit.from_units(q, vtree=Vtree.from_nested(((3, 2), (1, 0))))
+    assert repr(is_compatible(first, swapped)) == (
+        "yes: their vtrees are equal up to swapping left and right"
+    )
+    assert repr(is_compatible(p, swapped)) == (
+        "yes: the first circuit splits its variables along the second one's vtree"
+    )
+
+
+def test_the_highest_difference_is_named():
+    left, right = Product([pair(0, 1), x(2)]), Product([x(0), pair(1, 2)])
+    p, q = Circuit.from_units(left), Circuit.from_units(right)
+    assert repr(is_compatible(p, q)) == (
+        "no: over variables {0, 1, 2}, a product unit of the first circuit splits into "
+        "{0, 1} | {2}, one of the second into {0} | {1, 2}"
+    )
+    assert repr(is_compatible(left, right)) == (
+        "no: over variables {0, 1, 2}, product unit #8 of the first circuit splits into "
+        "{0, 1} | {2}, product unit #8 of the second into {0} | {1, 2}"
+    )
+    reason = is_compatible(p, right).reason
+    assert reason.startswith("in the second circuit, The circuit does not fit the vtree: product")
+    assert not reason.endswith(".")
+    deep = Circuit.from_units(Product([left, pair(3, 4)]))
+    other = Circuit.from_units(Product([right, pair(3, 4)]))
+    assert is_compatible(deep, other).reason.startswith("over variables {0, 1, 2}, ")
+
+
+def test_wide_products_keep_to_the_definition():
+    wide, narrow = Product([x(0), x(1), x(2)]), Product([pair(0, 1), x(2)])
+    verdict = is_compatible(wide, narrow)
+    assert verdict.holds is False
+    assert "may be reconciled by Circuit.from_units with one vtree for both" in verdict.reason
+    vtree = Circuit.from_units(narrow).vtree
+    assert is_compatible(Circuit.from_units(wide, vtree=vtree), narrow)
+    assert is_compatible(wide, Circuit.from_units(narrow))
+
+
+def test_graphs_must_be_smooth_and_decomposable():
+    good = Product([x(0), x(1)])
+    rough = mix(good, x(0, 1))
+    for p, q, name in ((good, rough, "second"), (rough, Circuit.from_units(good), "first")):
+        verdict = is_compatible(p, q)
+        assert verdict.holds is False
+        assert verdict.reason.startswith(f"in the {name} circuit, sum unit #")
+    assert "share variables" in is_compatible(Product([good, x(1)]), good).reason
+
+
+def test_variables_and_domains_must_agree():
+    p = Product([x(0), x(1)])
+    verdict = is_compatible(p, Product([x(0), x(2)]))
+    assert verdict.reason == "the first circuit has the variables {0, 1}, the second {0, 2}"
+    verdict = is_compatible(Circuit.from_units(p), Product([x(0), x(1, card=3)]))
+    assert (
+        verdict.reason
+        == "variable 1 has 2 states in the first circuit and has 3 states in the second"
+    )
+    verdict = is_compatible(Product([x(0), Gaussian(1, 0, 1)]), p)
+    assert "variable 1 is real in the first circuit" in verdict.reason
+    with pytest.raises(CompatibilityError, match="same variables, but variable 1 is real"):
+        require_compatible(Product([x(0), Gaussian(1, 0, 1)]), p)
+    with pytest.raises(CircuitError, match="Expected a Circuit or a unit"):
+        is_compatible(p, np.zeros((2, 2)))
+
+
+def test_incompatible_circuits_raise_with_advice():
+    p = Circuit.from_units(Product([pair(0, 1), x(2)]))
+    q = Circuit.from_units(Product([x(0), pair(1, 2)]))
+    require_compatible(p, p)
+    message = (
+        r"not compatible: over variables \{0, 1, 2\}, a product unit.* \{1, 2\}. .* #P-hard in "
+        "general; monte_carlo_expected_kernel gives an estimate with a standard error"
+    )
+    with pytest.raises(CompatibilityError, match=message):
+        require_compatible(p, q)
+
+
+def test_long_scopes_are_cut_short():
+    n = 50
+    p = Circuit.from_units(Product([x(v) for v in range(n)]), vtree=Vtree.right_linear(n))
+    q = Circuit.from_units(Product([x(v) for v in range(n)]), vtree=Vtree.left_linear(n))
+    reason = is_compatible(p, q).reason
+    assert "{0, 1, 2, 3, 4, 5, ... 50 in all}" in reason
+    assert len(reason) < 300
+
+
+def test_deep_circuits():
+    n = 5000
+    chain = x(n - 1)
+    for v in range(n - 2, -1, -1):
+        chain = mix(Product([x(v, 0), chain]), Product([x(v, 1), chain]))
+    found = properties(chain)
+    assert found.structured_decomposable
+    assert found.deterministic
+    p = Circuit.from_units(chain)
+    assert is_compatible(chain, p)
+    assert is_compatible(p, p)

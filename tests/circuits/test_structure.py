@@ -1,0 +1,339 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.graph import Graph
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.circuits.splits import find_vtree
+from expectedkernels.circuits.structure import circuit_blocks
+from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
+from expectedkernels.vtree import Vtree
+from unit_graphs import RandomGraphs, drawn, drawn_unstructured, random_nested, values, worlds
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def block_values(vtree, blocks, world):
+    """The values of the root units at one point, bottom-up through the blocks."""
+    units = []
+    for node, block in enumerate(blocks):
+        if isinstance(block, Inner):
+            left, right = units[vtree.left[node]], units[vtree.right[node]]
+            products = left[block.index("left")] * right[block.index("right")]
+            units.append(block.csr @ products)
+        else:
+            units.append(block.table[:, world[vtree.variable[node]]])
+        assert units[-1].shape == (block.n_units,)
+    return units[-1]
+
+
+def assert_same_function(root, cards, vtree, blocks):
+    actual = np.array([block_values(vtree, blocks, world) for world in worlds(cards)])
+    expected = values(root, cards)
+    np.testing.assert_allclose(actual, expected[:, None], rtol=1e-9, atol=1e-12)
+
+
+def swapped(rng, nested):
+    if isinstance(nested, int):
+        return nested
+    a, b = swapped(rng, nested[0]), swapped(rng, nested[1])
+    return (b, a) if rng.random() < 0.5 else (a, b)
+
+
+def x(variable, value=None):
+    """An input unit of a binary variable."""
+    if value is None:
+        return Categorical(variable, [0.25 + 0.1 * variable, 0.5])
+    return Indicator(variable, value, 2)
+
+
+def mix(*units):
+    return Sum(units, np.arange(1, len(units) + 1) / 4)
+
+
+@given(seeds, st.booleans(), st.booleans())
+def test_blocks_compute_the_same_function(seed, signed, zeros):
+    root, cards, _ = drawn(seed, signed=signed, zeros=0.4 if zeros else 0.0)
+    vtree, blocks = circuit_blocks(root)
+    assert sorted(vtree.scope().tolist()) == list(range(len(cards)))
+    assert blocks[-1].n_units == 1
+    assert_same_function(root, cards, vtree, blocks)
+    circuit = Circuit.from_units(root)
+    assert circuit.cardinalities == cards
+    assert_same_function(root, cards, circuit.vtree, circuit.blocks)
+
+
+@given(seeds)
+def test_blocks_on_a_given_vtree(seed):
+    root, cards, nested = drawn(seed)
+    given_vtree = Vtree.from_nested(swapped(np.random.default_rng(seed), nested))
+    vtree, blocks = circuit_blocks(root, vtree=given_vtree)
+    assert vtree is given_vtree
+    assert_same_function(root, cards, vtree, blocks)
+
+
+@given(seeds)
+def test_smoothing_fills_up_scopes_with_ones(seed):
+    root, cards, _ = drawn(seed, drop=0.4)
+    vtree, blocks = circuit_blocks(root, smooth=True)
+    assert_same_function(root, cards, vtree, blocks)
+    circuit = Circuit.from_units(root, smooth=True)
+    assert_same_function(root, cards, circuit.vtree, circuit.blocks)
+
+
+@given(seeds)
+def test_smoothing_on_a_given_vtree(seed):
+    root, cards, nested = drawn(seed, drop=0.4)
+    vtree, blocks = circuit_blocks(root, vtree=Vtree.from_nested(nested), smooth=True)
+    assert_same_function(root, cards, vtree, blocks)
+
+
+def all_nested(variables):
+    """All vtrees over some variables as nested pairs, up to swapping."""
+    if len(variables) == 1:
+        return [variables[0]]
+    first, *rest = variables
+    trees = []
+    for chosen in product([False, True], repeat=len(rest)):
+        if not all(chosen):
+            left = [first, *(v for v, c in zip(rest, chosen, strict=True) if c)]
+            right = [v for v in rest if v not in left]
+            trees += product(all_nested(left), all_nested(right))
+    return trees
+
+
+@given(seeds, st.booleans())
+def test_a_vtree_is_found_when_there_is_one(seed, smooth):
+    rng = np.random.default_rng(seed)
+    graphs = RandomGraphs(rng, [2] * 4, drop=0.0 if smooth else 0.4)
+    # parts along different vtrees, often with wide products: sometimes one vtree fits them all
+    parts = [graphs.product(random_nested(rng, rng.permutation(4))) for _ in range(2)]
+    root = graphs.sum([*parts, Product([x(v) for v in range(4)])])
+    fitting = []
+    for nested in all_nested(range(4)):
+        try:
+            circuit_blocks(root, vtree=Vtree.from_nested(nested), smooth=True)
+        except CompatibilityError:
+            continue
+        fitting.append(nested)
+    found = find_vtree(Graph(root))
+    assert isinstance(found, Vtree) == bool(fitting)
+    if fitting:
+        assert any(found.align(Vtree.from_nested(nested)) is not None for nested in fitting)
+        assert_same_function(root, (2,) * 4, *circuit_blocks(root, smooth=True))
+    else:
+        with pytest.raises(PropertyError, match="not structured-decomposable"):
+            circuit_blocks(root, smooth=True)
+
+
+@given(seeds)
+def test_unstructured_circuits_are_converted_or_refused(seed):
+    root, cards = drawn_unstructured(seed)
+    if isinstance(find_vtree(Graph(root)), Vtree):
+        assert_same_function(root, cards, *circuit_blocks(root))
+    else:
+        with pytest.raises(PropertyError, match="not structured-decomposable"):
+            circuit_blocks(root)
+
+
+def test_products_that_split_differently_are_named():
+    first = Product([x(0), mix(Product([x(1), x(2)]), Product([x(1, 0), x(2, 0)]))])
+    second = Product([mix(Product([x(0), x(1)]), Product([x(0, 0), x(1, 0)])), x(2)])
+    message = (
+        r"not structured-decomposable: over variables \{0, 1, 2\}, product unit #8 splits into "
+        r"\{0\} \| \{1, 2\}, but product unit #17 splits into \{0, 1\} \| \{2\}. "
+        r".*monte_carlo_expected_kernel gives an estimate"
+    )
+    with pytest.raises(PropertyError, match=message):
+        circuit_blocks(mix(first, second))
+
+
+def test_wide_products_that_cross_are_named():
+    def pair(a, b):
+        return mix(Product([x(a), x(b)]), Product([x(a, 0), x(b, 0)]))
+
+    def part(a, b):
+        return Product([pair(a, b), *(x(v) for v in range(4) if v not in (a, b))])
+
+    assert circuit_blocks(mix(part(0, 1), part(2, 3)))[0] == Vtree.balanced(4)
+    message = r"#9 splits into \{0, 1\} \| \{2\}, but product unit #19 .* \{0\} \| \{1, 2\}"
+    with pytest.raises(PropertyError, match=r"over variables \{0, 1, 2\}, product unit " + message):
+        circuit_blocks(mix(part(0, 1), part(1, 2)))
+    message = r"over variables \{0, 1, 2, 3\}, product unit #9 splits into .* unit #19 splits into"
+    with pytest.raises(PropertyError, match=message):
+        circuit_blocks(mix(part(0, 1), part(1, 2), part(2, 3)))
+
+
+def test_wide_products_are_halved():
+    vtree, blocks = circuit_blocks(Product([x(v) for v in (3, 1, 0, 2, 4)]))
+    assert vtree == Vtree.balanced(5)
+    assert all(block.n_units == 1 for block in blocks)
+
+
+def test_wide_products_adapt_to_narrow_ones():
+    narrow = Product(
+        [mix(Product([x(0), x(3)]), Product([x(0, 0), x(3, 0)])), Product([x(1), x(2)])]
+    )
+    wide = Product([x(v, 1) for v in range(4)])
+    root = mix(wide, narrow)
+    vtree, blocks = circuit_blocks(root)
+    assert vtree.align(Vtree.from_nested(((0, 3), (1, 2)))) is not None
+    assert_same_function(root, (2,) * 4, vtree, blocks)
+
+
+def test_nested_products_are_flattened_when_they_disagree():
+    right = Product([x(0), Product([x(1), Product([x(2), x(3)])])])
+    left = Product([Product([Product([x(0), x(1)]), x(2)]), x(3)])
+    assert circuit_blocks(right)[0] == Vtree.right_linear(4)
+    root = mix(right, left)
+    assert_same_function(root, (2,) * 4, *circuit_blocks(root))
+
+
+def test_one_input_sums_scale_the_product_around_them():
+    scaled = Sum([Product([x(0), x(2)])], [0.5])
+    root = mix(Product([scaled, x(1)]), Product([x(0, 0), x(1, 0), x(2, 0)]))
+    vtree = Vtree.from_nested(((0, 1), 2))
+    assert_same_function(root, (2,) * 3, *circuit_blocks(root, vtree=vtree))
+
+
+def test_sums_of_sums_do_not_blow_up():
+    unit = mix(Product([x(0), x(1)]), Product([x(0, 1), x(1, 1)]))
+    for _ in range(60):  # 2**60 paths
+        unit = Sum([unit, unit], [0.5, 0.5])
+    vtree, blocks = circuit_blocks(unit)
+    assert blocks[-1].n_products == 2
+    assert_same_function(unit, (2, 2), vtree, blocks)
+
+
+def test_univariate_sums_become_tables():
+    table = mix(x(0, 0), Sum([x(0, 1), Categorical(0, [0.5, 0.5])], [1.0, 2.0]), Product([x(0)]))
+    vtree, blocks = circuit_blocks(table)
+    assert vtree == Vtree.from_nested(0)
+    assert isinstance(blocks[0], Table)
+    np.testing.assert_allclose(blocks[0].table[0], values(table, (2,)))
+
+
+def test_gaussian_sums_become_mixtures():
+    g = [Gaussian(0, m, 1.0) for m in (0.0, 1.0, 0.0)]
+    (block,) = circuit_blocks(Sum([g[0], Sum(g[1:], [0.5, 0.5])], [0.2, 0.8]))[1]
+    assert isinstance(block, Normal)
+    mixture = dict(zip(block.mean.tolist(), block.weights[0].tolist(), strict=True))
+    assert mixture == pytest.approx({0.0: 0.6, 1.0: 0.4})
+    root = mix(Product([g[0], x(1, 0)]), Product([g[1], x(1, 1)]))
+    circuit = Circuit.from_units(root)
+    assert circuit.cardinalities == (None, 2)
+    assert circuit.n_parameters > 0
+
+
+def test_zero_circuits_are_converted():
+    root = Sum([Product([x(0), x(1)])], [0.0])
+    assert_same_function(root, (2, 2), *circuit_blocks(root))
+    circuit = Circuit.from_units(root)
+    assert_same_function(root, (2, 2), circuit.vtree, circuit.blocks)
+
+
+def test_smoothing_pushes_ones_into_sums_when_it_must():
+    # {1, 2} must be cut to agree with {0, 1} | {2}, and the constant in 0 goes to the left
+    short = mix(Product([x(1), x(2)]), Product([x(1, 0), x(2, 0)]))
+    pair = mix(Product([x(0), x(1)]), Product([x(0, 0), x(1, 0)]))
+    root = mix(short, Product([pair, x(2)]))
+    vtree, blocks = circuit_blocks(root, smooth=True)
+    assert vtree == Vtree.from_nested(((0, 1), 2))
+    assert_same_function(root, (2,) * 3, vtree, blocks)
+
+
+def test_sums_must_be_smooth_unless_asked():
+    root = mix(Product([x(0), x(1)]), x(0, 1))
+    message = (
+        r"not smooth: sum unit #4 over variables \{0, 1\} has an input over \{0, 1\} and one over "
+        r"\{0\}. Pass smooth=True"
+    )
+    with pytest.raises(PropertyError, match=message):
+        circuit_blocks(root)
+    with pytest.raises(PropertyError, match="smooth=True"):
+        Circuit.from_units(root)
+
+
+def test_real_variables_cannot_be_filled_up():
+    root = mix(Product([x(0), Gaussian(1, 0.0, 1.0)]), x(0, 1))
+    message = r"variable 1 is real.* missing in input unit #3 over variables \{0\}.* sum unit #4"
+    with pytest.raises(PropertyError, match=message):
+        circuit_blocks(root, smooth=True)
+
+
+def test_products_must_be_decomposable():
+    with pytest.raises(PropertyError, match=r"not decomposable: product unit #4 .* \{0\}"):
+        circuit_blocks(Product([Product([x(0), x(1)]), x(0)]))
+    shared = x(0)
+    with pytest.raises(PropertyError, match="not decomposable: product unit #1"):
+        circuit_blocks(Product([shared, shared]))
+
+
+def test_variables_must_be_numbered_from_zero():
+    with pytest.raises(CircuitError, match=r"no input units for \{0, 2\}"):
+        circuit_blocks(Product([x(1), x(3)]))
+
+
+def test_cardinalities_must_agree():
+    with pytest.raises(CircuitError, match="variable 0 must have the same domain"):
+        circuit_blocks(mix(x(0), Categorical(0, [1, 1, 1])))
+
+
+def test_roots_must_be_units():
+    with pytest.raises(CircuitError, match=r"root of a unit graph must be a Sum.* Got list"):
+        Circuit.from_units([x(0)])
+
+
+def test_vtree_must_have_the_variables_of_the_circuit():
+    with pytest.raises(
+        CompatibilityError, match=r"variables of the circuit, \{0, 1\}. .*\{0, 1, 2\}"
+    ):
+        circuit_blocks(Product([x(0), x(1)]), vtree=Vtree.balanced(3))
+
+
+def test_products_that_do_not_fit_the_vtree_are_named():
+    pair = mix(Product([x(0), x(1)]), Product([x(0, 0), x(1, 0)]))
+    message = (
+        r"product unit #8 over variables \{0, 1, 2\} splits into \{0, 1\} \| \{2\}, but the vtree "
+        r"splits \{0, 1, 2\} into \{0\} \| \{1, 2\}, and so would cut sum unit #6 over variables "
+    )
+    with pytest.raises(CompatibilityError, match=message):
+        circuit_blocks(Product([pair, x(2)]), vtree=Vtree.right_linear(3))
+
+
+def test_sums_are_not_cut_when_smoothing_beside_others():
+    pair = mix(Product([x(1), x(2)]), Product([x(1, 0), x(2, 0)]))
+    root = mix(Product([pair, x(3)]), Product([x(v) for v in range(4)]))
+    with pytest.raises(CompatibilityError, match="would cut sum unit"):
+        circuit_blocks(root, vtree=Vtree.from_nested(((0, 1), (2, 3))), smooth=True)
+
+
+@pytest.mark.parametrize("shape", [Vtree.right_linear, Vtree.left_linear, Vtree.balanced])
+def test_wide_and_deep_products_over_many_variables(shape):
+    n = 3000
+    chain = x(n - 1)
+    for v in range(n - 2, -1, -1):
+        chain = Product([x(v, 0), chain])
+    root = mix(Product([x(v) for v in range(n)]), chain)
+    _, blocks = circuit_blocks(root, vtree=shape(n))
+    assert blocks[-1].n_products == 2
+    found, blocks = circuit_blocks(root)
+    assert found.n_variables == n
+    assert sum(block.n_units for block in blocks) <= 4 * n
+
+
+def test_deep_graphs():
+    n = 10_000
+    below = [x(n - 1, 0), x(n - 1, 1)]
+    for v in range(n - 2, -1, -1):
+        products = [Product([x(v, i), below[i]]) for i in range(2)]
+        below = [Sum(products, [0.25, 0.75]), Sum(products, [0.5, 0.5])]
+    vtree, blocks = circuit_blocks(below[0])
+    assert vtree == Vtree.right_linear(n)
+    assert all(block.n_units <= 2 for block in blocks)

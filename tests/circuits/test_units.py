@@ -1,0 +1,280 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from expectedkernels.circuits import graph_queries
+from expectedkernels.circuits.units import (
+    Categorical,
+    Gaussian,
+    Indicator,
+    Product,
+    Sum,
+    Unit,
+    topological,
+)
+from expectedkernels.errors import CircuitError, DataError, PropertyError
+from unit_graphs import drawn, drawn_unstructured, values, worlds
+
+seeds = st.integers(0, 2**32 - 1)
+a0, a1, b0 = Indicator(0, 0, 2), Indicator(0, 1, 2), Categorical(1, [0.5, 0.25, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sum([a0], [0.5, 0.5]), "Got 2 weights for 1 inputs"),
+        (lambda: Sum([], []), "A Sum needs at least one input"),
+        (lambda: Sum([a0, 3], [1, 1]), "inputs of Sum must be units. Got 3"),
+        (lambda: Sum(a0, [1]), "inputs of Sum must be a list of units"),
+        (lambda: Sum([a0], [np.inf]), "'weights' of Sum must be a non-empty list of finite"),
+        (lambda: Sum([a0], ["x"]), "'weights' of Sum must be a non-empty list of finite"),
+        (lambda: Product([]), "A Product needs at least one input"),
+        (lambda: Product([None]), "inputs of Product must be units. Got None"),
+        (lambda: Categorical(0, []), "'probs' of Categorical must be a non-empty list"),
+        (lambda: Categorical(0, [[0.5, 0.5]]), "'probs' of Categorical must be a non-empty list"),
+        (lambda: Categorical(0, [np.nan, 1]), "'probs' of Categorical must be a non-empty list"),
+        (lambda: Categorical(-1, [1, 1]), r"'variable' of Categorical must be an int.*Got -1"),
+        (lambda: Categorical(10**9, [1, 1]), "'variable' of Categorical must be an int"),
+        (lambda: Indicator(0.5, 0, 2), r"'variable' of Indicator must be an int.*Got 0.5"),
+        (lambda: Indicator(True, 0, 2), "'variable' of Indicator must be an int"),
+        (lambda: Indicator(0, 2, 2), r"'value' of Indicator must be an int in the range \[0, 2\)"),
+        (lambda: Indicator(0, 0, 0), "'card' of Indicator must be a positive int. Got 0"),
+        (lambda: Gaussian(0, np.nan, 1), "'mean' of Gaussian must be a finite float"),
+        (lambda: Gaussian(0, 0, 0), r"'variance' of Gaussian must be a float.*\(0, inf\). Got 0"),
+        (lambda: Gaussian(0, 0, -1.0), "Got -1.0 instead"),
+        (lambda: topological(3), "root of a unit graph must be a Sum.*Got int"),
+    ],
+)
+def test_constructors_check_their_arguments(make, message):
+    with pytest.raises(CircuitError, match=message):
+        make()
+
+
+def test_units_are_frozen_and_compared_by_identity():
+    one, other = Indicator(0, 0, 2), Indicator(0, 0, 2)
+    assert one != other
+    assert len({one, other, one}) == 2
+    with pytest.raises(AttributeError):
+        one.value = 1
+    table = np.array([0.5, 0.5])
+    unit = Categorical(0, table)
+    table[0] = 7.0
+    assert unit.probs.tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="read-only"):
+        unit.probs[0] = 1.0
+
+
+def test_scope_and_representation():
+    unit = Sum([Product([a0, b0]), Product([a1, b0])], [1, 2])
+    assert isinstance(unit, Unit)
+    assert unit.scope == {0, 1}
+    assert unit.n_variables == 2
+    assert unit.cardinalities == (2, 3)
+    assert repr(unit) == "<Sum of 2 inputs over variables {0, 1}>"
+    wide = Product([Indicator(v, 0, 2) for v in range(100)])
+    assert repr(wide) == (
+        "<Product of 100 inputs over variables {0, 1, 2, 3, 4, 5, ... 100 in all}>"
+    )
+    assert repr(a1) == "Indicator(variable=0, value=1, card=2)"
+
+
+def test_cardinalities_must_agree():
+    with pytest.raises(CircuitError, match=r"variable 0.*discrete with 2 states.* with 3 states"):
+        _ = Sum([a0, Categorical(0, [1, 1, 1])], [1, 1]).cardinalities
+    with pytest.raises(CircuitError, match=r"one that is real and one that is discrete"):
+        Sum([Gaussian(0, 0, 1), a0], [1, 1]).log_likelihood([[0.0]])
+    assert Gaussian(2, 0, 1).cardinalities == (None, None, None)
+
+
+@given(seeds)
+def test_topological_order_puts_inputs_first(seed):
+    root, _, _ = drawn(seed)
+    order = topological(root)
+    place = {unit: i for i, unit in enumerate(order)}
+    assert order[-1] is root
+    assert len(place) == len(order)
+    assert all(place[u] < place[unit] for unit in order for u in unit.inputs)
+
+
+@given(seeds, st.booleans())
+def test_log_likelihood_of_complete_rows(seed, zeros):
+    root, cards, _ = drawn(seed, zeros=0.5 if zeros else 0.0, drop=0.2)
+    actual = root.log_likelihood(np.array(worlds(cards)))
+    np.testing.assert_allclose(np.exp(actual), values(root, cards), rtol=1e-10)
+
+
+@given(seeds)
+def test_missing_values_are_summed_out(seed):
+    root, cards = drawn_unstructured(seed, zeros=0.3)
+    joint = values(root, cards).reshape(cards)
+    rng = np.random.default_rng(seed)
+    X = np.array(worlds(cards), dtype=float)[rng.integers(0, joint.size, size=10)]
+    X[rng.random(X.shape) < 0.5] = np.nan
+    expected = [joint[tuple(slice(None) if np.isnan(x) else int(x) for x in row)] for row in X]
+    actual = np.exp(root.log_likelihood(X))
+    np.testing.assert_allclose(actual, [np.sum(e) for e in expected], rtol=1e-10)
+    np.testing.assert_allclose(np.exp(root.log_partition()), joint.sum(), rtol=1e-10)
+
+
+@given(seeds)
+def test_signed_circuits_have_a_log_likelihood_where_they_are_positive(seed):
+    root, cards = drawn_unstructured(seed, signed=True)
+    expected = values(root, cards)
+    X = np.array(worlds(cards))
+    positive = expected > 1e-12
+    np.testing.assert_allclose(
+        np.exp(root.log_likelihood(X[positive])), expected[positive], rtol=1e-6
+    )
+    negative = np.flatnonzero(expected < -1e-12)
+    if len(negative):
+        with pytest.raises(PropertyError, match="Got a negative value in row 0"):
+            root.log_likelihood(X[negative])
+
+
+def test_chunks_do_not_change_the_result(monkeypatch):
+    root, cards, _ = drawn(7)
+    X = np.array(worlds(cards))
+    whole = root.log_likelihood(X)
+    monkeypatch.setattr(graph_queries, "CELLS_AT_ONCE", 10)
+    np.testing.assert_array_equal(root.log_likelihood(X), whole)
+
+
+def test_gaussian_inputs():
+    root = Sum(
+        [
+            Product([Gaussian(0, 1.0, 4.0), Indicator(1, 0, 2)]),
+            Product([Gaussian(0, -2.0, 0.25), Categorical(1, [0.5, 0.5])]),
+        ],
+        [0.3, 0.7],
+    )
+    x = np.linspace(-4, 4, 9)
+    first, second = norm.pdf(x, 1.0, 2.0), norm.pdf(x, -2.0, 0.5)
+    X = np.column_stack([x, np.zeros(9)])
+    expected = 0.3 * first + 0.35 * second
+    np.testing.assert_allclose(np.exp(root.log_likelihood(X)), expected, rtol=1e-12)
+    X[:, 1] = np.nan
+    expected = 0.3 * first + 0.7 * second
+    np.testing.assert_allclose(np.exp(root.log_likelihood(X)), expected, rtol=1e-12)
+    rows = [[np.nan, 1.0], [np.nan, np.nan]]
+    np.testing.assert_allclose(np.exp(root.log_likelihood(rows)), [0.35, 1.0], rtol=1e-12)
+    assert Gaussian(0, 0, 1).log_likelihood([[1e200]]) == -np.inf
+    samples = root.sample(20_000, rng=0)
+    assert samples[:, 0].mean() == pytest.approx(0.3 * 1.0 - 0.7 * 2.0, abs=0.05)
+    assert samples[:, 1].mean() == pytest.approx(0.35, abs=0.02)
+
+
+def test_nothing_underflows_or_overflows():
+    n = 2000
+    tiny = Product([Categorical(v, [1e-200, 1e-300]) for v in range(n)])
+    huge = Product([Categorical(v, [1e308, 1e308]) for v in range(n)])
+    root = Sum([tiny, huge], [1.0, 0.0])
+    assert root.log_likelihood(np.zeros((1, n)))[0] == pytest.approx(n * np.log(1e-200))
+    expected = n * (np.log(1e308) + np.log(2))
+    assert huge.log_partition() == pytest.approx(expected)
+    assert Product([a0, Categorical(1, [0.0, 0.0])]).log_partition() == -np.inf
+
+
+def test_graphs_may_be_deep():
+    below = [Categorical(9999, [0.5, 0.5])] * 2
+    for v in range(9998, -1, -1):
+        products = [Product([Indicator(v, i, 2), below[i]]) for i in range(2)]
+        below = [Sum(products, [0.25, 0.75]), Sum(products, [0.5, 0.5])]
+    root = below[0]
+    assert root.log_partition() == pytest.approx(0.0, abs=1e-9)
+    assert root.sample(3, rng=1).shape == (3, 10_000)
+    expected = 9999 * np.log(0.25) + np.log(0.5)
+    assert root.log_likelihood(np.zeros((1, 10_000)))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([0, 1], r"at least 2 columns, one per variable. Got shape \(2,\)"),
+        ([[0]], r"Got shape \(1, 1\)"),
+        ([[0, "x"]], "X must be an array of numbers"),
+        ([[0, 0], [2, 0]], "variable 0 must be integers from 0 to 1.*Got 2.0 in row 1"),
+        ([[0.5, 0]], "Got 0.5 in row 0"),
+        ([[0, -1]], "variable 1 must be integers from 0 to 2"),
+    ],
+)
+def test_data_is_checked(X, message):
+    with pytest.raises(DataError, match=message):
+        Product([a0, b0]).log_likelihood(X)
+
+
+def test_real_data_must_be_finite():
+    with pytest.raises(DataError, match=r"variable 0 must be finite, or NaN for missing. Got inf"):
+        Gaussian(0, 0, 1).log_likelihood([[np.inf]])
+
+
+def test_columns_outside_the_scope_are_ignored():
+    X = [[np.nan, 0, -5]]
+    np.testing.assert_allclose(b0.log_likelihood(X), np.log([0.5]))
+
+
+def test_marginalising_needs_smoothness_and_decomposability():
+    not_smooth = Sum([a0, Product([a1, b0])], [0.5, 0.5])
+    np.testing.assert_allclose(np.exp(not_smooth.log_likelihood([[0, 0], [1, 0]])), [0.5, 0.25])
+    message = (
+        r"smooth and decomposable circuit, but sum unit #4 .* over \{0\} and one over \{0, 1\}"
+    )
+    with pytest.raises(PropertyError, match="Marginalising out missing values needs a " + message):
+        not_smooth.log_likelihood([[0, np.nan]])
+    with pytest.raises(PropertyError, match="A partition function needs a " + message):
+        not_smooth.log_partition()
+    with pytest.raises(PropertyError, match="Sampling needs a " + message):
+        not_smooth.sample(1)
+    square = Product([Categorical(0, [0.5, 2.0]), Categorical(0, [0.5, 2.0])])
+    np.testing.assert_allclose(np.exp(square.log_likelihood([[0], [1]])), [0.25, 4.0])
+    with pytest.raises(PropertyError, match=r"product unit #2 .* inputs that share variables"):
+        square.log_likelihood([[np.nan]])
+
+
+def test_negative_partition_function_has_no_logarithm():
+    with pytest.raises(PropertyError, match="must be non-negative to have a logarithm"):
+        Categorical(0, [1.0, -2.0]).log_partition()
+
+
+@given(seeds)
+def test_samples_follow_the_distribution(seed):
+    root, cards = drawn_unstructured(seed, zeros=0.3)
+    joint = values(root, cards)
+    if not joint.any():
+        with pytest.raises(PropertyError, match="zero everywhere"):
+            root.sample(1)
+        return
+    n = 4000
+    X = root.sample(n, rng=seed)
+    counts = np.bincount(np.ravel_multi_index(X.astype(int).T, cards), minlength=joint.size)
+    p = joint / joint.sum()
+    assert not counts[p == 0].any()
+    # six standard deviations, and a little for the rare states
+    assert (np.abs(counts - n * p) <= 6 * np.sqrt(n * p * (1 - p)) + 6).all()
+
+
+def test_samples_are_reproducible_and_leave_other_columns_missing():
+    X = b0.sample(5, rng=3)
+    np.testing.assert_array_equal(X, b0.sample(5, rng=np.random.default_rng(3)))
+    assert np.isnan(X[:, 0]).all()
+    assert not np.isnan(X[:, 1]).any()
+    assert b0.sample(0).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("root", "message"),
+    [
+        (Sum([a0, a1], [1.0, -0.5]), "but sum unit #2 over .* has the weight -0.5"),
+        (Categorical(0, [1.0, -0.25]), "but input unit #0 .* has the value -0.25"),
+    ],
+)
+def test_sampling_needs_non_negative_numbers(root, message):
+    with pytest.raises(PropertyError, match=message):
+        root.sample(1)
+
+
+@pytest.mark.parametrize("n", [-1, 2.5, True])
+def test_number_of_samples_is_checked(n):
+    with pytest.raises(DataError, match="number of samples must be a non-negative int"):
+        a0.sample(n)

@@ -1,0 +1,283 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import ParseError
+from expectedkernels.io.npz import load, save
+from expectedkernels.vtree import Vtree
+
+
+def assert_same_array(a, b):
+    assert (a is None) == (b is None)
+    if a is not None:
+        assert sparse.issparse(a) == sparse.issparse(b)
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        for part in ("data", "indices", "indptr") if sparse.issparse(a) else ():
+            assert getattr(a, part).tobytes() == getattr(b, part).tobytes()
+        if not sparse.issparse(a):
+            assert a.tobytes() == b.tobytes()
+
+
+def assert_same(a, b):
+    assert a.vtree == b.vtree
+    assert len(a.blocks) == len(b.blocks)
+    for x, y in zip(a.blocks, b.blocks, strict=True):
+        assert type(x) is type(y)
+        for field in x.__dataclass_fields__:
+            if field.startswith("n_"):
+                assert getattr(x, field) == getattr(y, field)
+            else:
+                assert_same_array(getattr(x, field), getattr(y, field))
+
+
+@given(data=st.data(), roots=st.integers(1, 3))
+def test_round_trip_is_exact(scratch, circuits, data, roots):
+    options = {"signed": data.draw(st.booleans()), "minimised": data.draw(st.booleans())}
+    circuit = data.draw(circuits(real=True, roots=roots, **options))
+    save(circuit, scratch / "random.npz")
+    assert_same(load(scratch / "random.npz"), circuit)
+
+
+def test_equal_circuits_give_equal_files(tmp_path, chain):
+    for name in ("a.npz", "b"):
+        save(chain(20), tmp_path / name)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_depth_is_no_limit(tmp_path, chain):
+    circuit = chain(3_000)
+    save(circuit, tmp_path / "deep.npz")
+    assert_same(load(tmp_path / "deep.npz"), circuit)
+
+
+def test_extreme_numbers(tmp_path):
+    table = np.array([[5e-324, -0.0, 1.7976931348623157e308, 0.1 + 0.2]])
+    circuit = Circuit(Vtree.balanced(1), (Table(table),))
+    save(circuit, tmp_path / "a.npz")
+    assert_same(load(tmp_path / "a.npz"), circuit)
+
+
+def test_single_precision_is_kept(tmp_path):
+    circuit = Circuit(Vtree.balanced(1), (Table(np.array([[0.1, 0.9]], dtype=np.float32)),))
+    save(circuit, tmp_path / "a.npz")
+    assert_same(load(tmp_path / "a.npz"), circuit)
+
+
+def test_large_sparse_weights(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = sparse.random_array((60, 80), density=0.03, rng=rng, format="csr")
+    tables = Table(rng.random((40, 2))), Table(rng.random((30, 3)))
+    index = rng.integers(40, size=80), rng.integers(30, size=80)
+    circuit = Circuit(Vtree.balanced(2), (*tables, Inner(80, 60, *index, weights)))
+    save(circuit, tmp_path / "a.npz")
+    assert_same(load(tmp_path / "a.npz"), circuit)
+
+
+def test_zero_circuit_of_real_variables(tmp_path):
+    circuit = Circuit(Vtree.balanced(1), (Normal(np.zeros((2, 0)), np.zeros(0), np.ones(0)),))
+    save(circuit, tmp_path / "a.npz")
+    assert_same(load(tmp_path / "a.npz"), circuit)
+
+
+def test_circuits_elsewhere_are_moved(tmp_path, chain):
+    pytest.importorskip("torch")
+    circuit = chain(5)
+    save(circuit.to("torch"), tmp_path / "a.npz")
+    assert_same(load(tmp_path / "a.npz"), circuit)
+
+
+def _example():
+    """A circuit with every kind of block: tables, normals, all forms of weights and inputs."""
+    rng = np.random.default_rng(0)
+    vtree = Vtree.from_nested(((0, 1), (2, 3)))
+    blocks = (
+        Table(rng.random((2, 2))),
+        Normal(rng.random((2, 3)), rng.normal(size=3), rng.random(3) + 0.1),
+        Inner(2, 2, None, np.array([1, 0]), None),
+        Table(rng.random((3, 2))),
+        Table(rng.random((2, 4))),
+        Inner(
+            3, 2, None, np.array([1, 0, 1]), sparse.csr_array(np.array([[1.0, 0, 2], [0, 3, 0]]))
+        ),
+        Inner(3, 1, np.array([0, 1, 1]), np.array([1, 0, 1]), rng.random((1, 3))),
+    )
+    return Circuit(vtree, blocks)
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """The arrays in the file of a circuit, and a loader of changed ones."""
+    path = tmp_path / "changed.npz"
+    save(_example(), path)
+    with np.load(path) as file:
+        found = dict(file)
+
+    def reload(**changes):
+        new = {name: array for name, array in (found | changes).items() if array is not None}
+        with open(path, "wb") as file:
+            np.savez(file, **new)
+        return load(path)
+
+    return found, reload
+
+
+def test_arrays_are_few_and_unchanged_ones_load(arrays):
+    found, reload = arrays
+    assert len(found) == 20
+    assert_same(reload(), _example())
+
+
+def test_missing_arrays(arrays):
+    found, reload = arrays
+    for name in found:
+        message = "found version unknown" if name == "version" else f"expected an array '{name}' of"
+        with pytest.raises(ParseError, match=message):
+            reload(**{name: None})
+
+
+def test_arrays_of_the_wrong_type_or_shape(arrays):
+    found, reload = arrays
+    for name in found:
+        if name == "version":
+            continue
+        kind = "floats" if found[name].dtype.kind == "f" else "integers"
+        for wrong in (found[name].astype(complex), found[name][None], found[name].astype(str)):
+            with pytest.raises(ParseError, match=f"expected an array '{name}' of {kind}"):
+                reload(**{name: wrong})
+
+
+def test_arrays_of_the_wrong_length(arrays):
+    found, reload = arrays
+    for name in found:
+        if name == "version":
+            continue
+        for wrong in (found[name][:-1], np.append(found[name], found[name][-1:])):
+            with pytest.raises(
+                ParseError, match=r"changed\.npz: the (arrays .* are incons|vtree is)"
+            ):
+                reload(**{name: wrong})
+
+
+def _set(array, index, value):
+    new = array.copy()
+    new[index] = value
+    return new
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value", "message"),
+    [
+        ("version", 0, 2, "expected a circuit in version 1 of the format, found version 2"),
+        ("vtree_left", -1, 6, "the vtree is malformed: Node 6 needs two children"),
+        ("vtree_left", 0, 3, "the vtree is malformed"),
+        ("vtree_variable", 0, 1, "the vtree is malformed: .* repeated"),
+        ("vtree_variable", 0, 9, "variables must be numbered from 0 without gaps"),
+        ("kind", 0, 2, "input blocks belong to leaves"),
+        ("kind", 2, 0, "input blocks belong to leaves"),
+        ("kind", 0, 7, "input blocks belong to leaves"),
+        ("kind", 0, -1, "'kind' must hold one natural number per vtree node"),
+        ("kind", 0, 1, "'tables' has 18 entries, which is not what blocks need"),
+        ("n_units", 0, 0, "every block has units"),
+        ("n_units", 0, 2**31, "'n_units' must hold one natural number"),
+        ("n_units", 0, 3, "'tables' has 18 entries"),
+        ("n_units", 2, 3, "units without weights are as many as products"),
+        ("width", 0, 0, "every block has units, and every unit numbers"),
+        ("width", 2, 3, "units without weights are as many as products"),
+        ("width", 1, 0, "'normal_weights' has 6 entries"),
+        ("weight_form", 0, 1, "unknown forms of weights or inputs"),
+        ("weight_form", 5, 3, "unknown forms of weights or inputs"),
+        ("weight_form", 5, 1, "'dense' has 3 entries"),
+        ("has_left", 0, 1, "unknown forms of weights or inputs"),
+        ("has_left", 2, 2, "unknown forms of weights or inputs"),
+        ("has_left", 6, 0, "products that take all units of the left child are as many"),
+        ("has_right", 6, 0, "products that take all units of the right child are as many"),
+        ("left", 0, 2, "left inputs must be units of the child"),
+        ("right", 0, -1, "right inputs must be units of the child"),
+        ("csr_indptr", 0, 1, "row pointers of sparse weights must increase from 0"),
+        ("csr_indptr", 1, 9, "row pointers of sparse weights must increase from 0"),
+        ("csr_indptr", -1, 9, "'csr_data' has 3 entries"),
+        ("csr_indices", 0, 3, "columns of sparse weights must be products of the block"),
+        ("csr_indices", 0, -1, "columns of sparse weights must be products of the block"),
+        ("csr_data", 0, np.nan, "'csr_data' must be finite"),
+        ("tables", 0, np.inf, "'tables' must be finite"),
+        ("dense", 0, np.nan, "'dense' must be finite"),
+        ("normal_mean", 0, np.nan, "'normal_mean' must be finite"),
+        ("normal_variance", 0, 0.0, "variances must be positive"),
+        ("normal_weights", 0, -np.inf, "'normal_weights' must be finite"),
+    ],
+)
+def test_inconsistent_arrays(arrays, name, index, value, message):
+    found, reload = arrays
+    with pytest.raises(ParseError, match=message):
+        reload(**{name: _set(found[name], index, value)})
+
+
+def test_vtree_nodes_in_another_order(arrays):
+    found, reload = arrays
+    left, right = found["vtree_left"].copy(), found["vtree_right"].copy()
+    left[2], right[2] = right[2], left[2]
+    with pytest.raises(ParseError, match="vtree nodes must be in post-order"):
+        reload(vtree_left=left, vtree_right=right)
+
+
+def test_units_without_numbers_are_limited(tmp_path):
+    circuit = Circuit(Vtree.balanced(1), (Normal(np.zeros((2**21, 0)), np.zeros(0), np.ones(0)),))
+    save(circuit, tmp_path / "a.npz")
+    with pytest.raises(ParseError, match="every block has units, and every unit numbers"):
+        load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 30, 1000, -1, -100])
+def test_cut_off_files(tmp_path, chain, keep):
+    path = tmp_path / "cut.npz"
+    save(chain(20), path)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ParseError, match=r"cut.npz: expected a circuit written by save"):
+        load(path)
+
+
+def test_flipped_bits(tmp_path, chain):
+    path = tmp_path / "flipped.npz"
+    save(chain(5), path)
+    good = path.read_bytes()
+    for place in range(0, len(good), 37):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
+        try:
+            circuit = load(path)
+        except ParseError:
+            continue
+        assert_same(circuit, chain(5))  # the bit was in a part of the archive nobody reads
+
+
+def test_other_files(tmp_path):
+    path = tmp_path / "other"
+    np.save(path.with_suffix(".npy"), np.arange(3))
+    with pytest.raises(ParseError, match="expected a circuit written by save"):
+        load(path.with_suffix(".npy"))
+    with open(path, "wb") as file:
+        np.savez(file, x=np.arange(3))
+    with pytest.raises(ParseError, match="found version unknown"):
+        load(path)
+    path.write_bytes(np.random.default_rng(0).bytes(1000))
+    with pytest.raises(ParseError, match="expected a circuit written by save"):
+        load(path)
+
+
+def test_pickles_are_not_loaded(tmp_path):
+    path = tmp_path / "objects.npz"
+    np.savez(path, version=np.array([print], dtype=object))
+    with pytest.raises(ParseError, match="expected a circuit written by save"):
+        load(path)
+
+
+def test_compressed_archives_are_not_loaded(tmp_path):
+    path = tmp_path / "packed.npz"
+    np.savez_compressed(path, version=np.array([1]))
+    with pytest.raises(ParseError, match="its arrays are compressed"):
+        load(path)
