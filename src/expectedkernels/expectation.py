@@ -304,7 +304,7 @@ def _finished(
             data, scale = _contracted(data, scale, as_like(share, data), axis)
     for axis in (1, 0):
         side = sides[axis]
-        several = side.n_rows is not None or side.circuit.n_roots > 1  # type: ignore[union-attr]
+        several = side.n_rows is not None or side.circuit.n_roots > 1
         if weights[axis] is not None or not several:
             data = data[:, 0] if axis == 1 else data[0, ...]
             if scale is not None:
@@ -326,8 +326,9 @@ def _contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]
 
 def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
     """Points against points: values of the kernel itself."""
-    sides = [(x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None)
-             for x in (p, q)]
+    sides = [
+        (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
+    ]
     values = k(sides[0][0], sides[1][0])
     if sides[1][1] is not None:
         values = values @ sides[1][1]

@@ -125,18 +125,16 @@ class Vtree:
         >>> Vtree.from_nested((2, (0, 1))).scope().tolist()
         [2, 0, 1]
         """
-        left: list[int] = []
-        right: list[int] = []
-        variable: list[int] = []
+        nodes: list[tuple[int, int, int]] = []
         done: list[int] = []
         stack: list[tuple[Any, bool]] = [(nested, False)]
         while stack:
             item, expanded = stack.pop()
             if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
-                left.append(-1), right.append(-1), variable.append(int(item))
+                nodes.append((-1, -1, int(item)))
             elif expanded:
                 b, a = done.pop(), done.pop()
-                left.append(a), right.append(b), variable.append(-1)
+                nodes.append((a, b, -1))
             elif isinstance(item, (tuple, list)) and len(item) == 2:
                 stack += [(item, True), (item[1], False), (item[0], False)]
                 continue
@@ -145,8 +143,8 @@ class Vtree:
                     "A nested vtree is a variable (an int) or a pair of nested vtrees. "
                     f"Got {item!r} instead."
                 )
-            done.append(len(variable) - 1)
-        return cls(left, right, variable)
+            done.append(len(nodes) - 1)
+        return cls(*zip(*nodes, strict=True))
 
     @classmethod
     def _by_splits(cls, variables: int | Iterable[int], split: Any) -> Vtree:
@@ -154,24 +152,22 @@ class Vtree:
         xs = list(range(variables)) if isinstance(variables, (int, np.integer)) else list(variables)
         if not xs:
             raise VtreeError("A vtree needs at least one variable. Got none.")
-        left: list[int] = []
-        right: list[int] = []
-        variable: list[int] = []
+        nodes: list[tuple[int, int, int]] = []
         done: list[int] = []
         stack = [(0, len(xs), False)]
         while stack:
             start, stop, expanded = stack.pop()
             if stop - start == 1:
-                left.append(-1), right.append(-1), variable.append(int(xs[start]))
+                nodes.append((-1, -1, int(xs[start])))
             elif expanded:
                 b, a = done.pop(), done.pop()
-                left.append(a), right.append(b), variable.append(-1)
+                nodes.append((a, b, -1))
             else:
                 middle = start + split(stop - start)
                 stack += [(start, stop, True), (middle, stop, False), (start, middle, False)]
                 continue
-            done.append(len(variable) - 1)
-        return cls(left, right, variable)
+            done.append(len(nodes) - 1)
+        return cls(*zip(*nodes, strict=True))
 
     @property
     def n_nodes(self) -> int:
@@ -274,28 +270,26 @@ class Vtree:
         >>> Vtree.balanced(4).project([0, 2, 3])
         Vtree((0, (2, 3)))
         """
-        wanted = set(int(v) for v in keep)
+        wanted = {int(v) for v in keep}
         if not wanted or not wanted <= set(self._leaf_of):
             raise VtreeError(
                 f"A projection keeps a non-empty set of the variables. Got {sorted(wanted)}."
             )
-        left: list[int] = []
-        right: list[int] = []
-        variable: list[int] = []
+        nodes: list[tuple[int, int, int]] = []
         image = [-1] * self.n_nodes
         for node in range(self.n_nodes):
             if self.is_leaf(node):
                 if int(self.variable[node]) not in wanted:
                     continue
-                left.append(-1), right.append(-1), variable.append(int(self.variable[node]))
+                nodes.append((-1, -1, int(self.variable[node])))
             else:
                 a, b = image[self.left[node]], image[self.right[node]]
                 if a < 0 or b < 0:
                     image[node] = max(a, b)
                     continue
-                left.append(a), right.append(b), variable.append(-1)
-            image[node] = len(variable) - 1
-        return Vtree(left, right, variable)
+                nodes.append((a, b, -1))
+            image[node] = len(nodes) - 1
+        return Vtree(*zip(*nodes, strict=True))
 
     @cached_property
     def _canonical(self) -> tuple[IntArray, IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -381,9 +375,7 @@ class Vtree:
         return f"Vtree({self.to_nested()!r})"
 
 
-def _postorder(
-    left: Sequence[int], right: Sequence[int], variable: Sequence[int]
-) -> IntArray:
+def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int]) -> IntArray:
     """The nodes in post-order from the last one, after checking that they form a full tree."""
     n = len(variable)
     if n == 0 or len(left) != n or len(right) != n:

@@ -1,0 +1,1 @@
+"""Circuits: what they are and what they answer."""

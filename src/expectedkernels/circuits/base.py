@@ -58,7 +58,8 @@ class BlockCircuit:
 
     def input(self, variable: int) -> Input:
         """The block of input units of a variable."""
-        return self.blocks[self.vtree.leaf(variable)]  # type: ignore[return-value]
+        block: Any = self.blocks[self.vtree.leaf(variable)]
+        return block
 
     @cached_property
     def _counts(self) -> tuple[int, int, int]:
@@ -97,7 +98,7 @@ class BlockCircuit:
     def xp(self) -> Any:
         """The array-API namespace of the circuit's arrays."""
         block = self.blocks[0]
-        return namespace(block.table if isinstance(block, Table) else block.weights)  # type: ignore[union-attr]
+        return namespace(block.table if isinstance(block, Table) else block.weights)
 
     @cached_property
     def operand(self) -> Operand:
@@ -149,7 +150,7 @@ class BlockCircuit:
         blocks = [self.blocks[node] for node in alignment.node]
         for node in np.flatnonzero(alignment.swapped):
             b = blocks[node]
-            blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)  # type: ignore[union-attr]
+            blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)
         return type(self)(vtree, tuple(blocks))
 
     def __repr__(self) -> str:
@@ -179,22 +180,24 @@ def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
         raise CircuitError(
             f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
         )
+    values: Any
     for node, block in enumerate(blocks):
         if isinstance(block, Inner):
-            values = block.weights.data if block.is_sparse else block.weights  # type: ignore[union-attr]
+            values = block.weights
+            values = values.data if sparse.issparse(values) else values
             for side, child in (("left", vtree.left[node]), ("right", vtree.right[node])):
                 index, n = block.index(side), blocks[child].n_units
-                if len(index) and not (0 <= index.min() and index.max() < n):
+                if len(index) and not (index.min() >= 0 and index.max() < n):
                     raise CircuitError(
                         f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
                         f"Got {int(index.min())}..{int(index.max())}."
                     )
         elif isinstance(block, Normal):
             values = block.weights
-            if not (np.isfinite(block.mean).all() and (np.asarray(block.variance) > 0).all()):
+            if not (np.isfinite(block.mean).all() and (np.asarray(block.variance) >= 0).all()):
                 raise CircuitError(
-                    f"Normal inputs of variable {int(vtree.variable[node])} need finite means and "
-                    "positive variances."
+                    f"Normal inputs of variable {int(vtree.variable[node])} need finite means, and "
+                    "variances that are not negative (zero: a point mass)."
                 )
         else:
             values = block.table

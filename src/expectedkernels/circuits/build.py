@@ -191,13 +191,13 @@ def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None)
         raise CircuitError(
             f"An HMM with {states} states and length {length} needs transitions of shape "
             f"({states}, {states}) and emissions of shape ({states}, symbols). "
-            f"Got {np.shape(transition)} and {np.shape(emission[0]) if varying else np.shape(emission)}."
+            f"Got {np.shape(transition)} and {[t.shape for t in tables[:3]]}."
         )
     vtree = Vtree.right_linear(length)
     blocks: list[Input | Inner] = [Table(tables[v]) if v >= 0 else ONE for v in vtree.variable]
     if length == 1:
         return Circuit.from_blocks(vtree, [Table((start @ tables[0])[None, :])])
-    for node in np.flatnonzero(vtree.variable < 0):
+    for node in np.flatnonzero(vtree.variable < 0).tolist():
         # unit i of this node: the observations from here on, given that the hidden state
         # before them is i (at the root: the whole sequence)
         position = int(vtree.scope(node)[0])

@@ -1,4 +1,4 @@
-"""Determinism, decided: do the inputs of any sum unit overlap?"""
+"""Determinism, decided: whether the inputs of any sum unit overlap."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def deterministic(circuit: BlockCircuit) -> Verdict:
         data = products.data[0]
         meets = data > -inf if products.is_log else data != 0
         np.fill_diagonal(meets, False)
-        takes = support.inner[node].csr  # type: ignore[union-attr]
+        takes = support.inner[node].csr
         clashes = (takes @ meets.astype(np.float64)) * takes.toarray()
         if clashes.any():
             unit = int(np.flatnonzero(clashes.any(axis=1))[0])
@@ -83,5 +83,3 @@ def _support(circuit: BlockCircuit) -> Operand:
         blocks.append(Inner(block.n_products, block.n_units, block.left, block.right, weights))
     n = circuit.vtree.n_nodes
     return Operand(circuit.vtree, circuit.operand.units, blocks, [None] * n)
-
-

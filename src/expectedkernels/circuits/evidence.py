@@ -1,4 +1,4 @@
-"""Evidence and points: what is known of the variables, row by row, checked against their domains."""
+"""Evidence and points: what rows say of the variables, checked against their domains."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ class Evidence:
     columns : list of Column, optional
     """
 
-    def __init__(
-        self, domains: Domains, rows: Any = None, columns: Sequence[Column] | None = None
-    ):
+    def __init__(self, domains: Domains, rows: Any = None, columns: Sequence[Column] | None = None):
         self.domains, self._rows = domains, rows
         self._columns = dict(enumerate(columns or ()))
         self.n_rows = len(rows) if rows is not None else len(self._columns[0].codes)
@@ -73,9 +71,9 @@ class Evidence:
         if self._rows is None:
             columns = [self.column(v) for v in variables]
             return np.stack([column.weights[column.codes] for column in columns])
-        cardinality = self.domains[variables[0]]
+        cardinality: Any = self.domains[variables[0]]
         values = self._rows[:, variables].T
-        states = np.where(np.isnan(values), cardinality, values).astype(np.intp)
+        states = np.asarray(np.where(np.isnan(values), cardinality, values), dtype=np.intp)
         return _indicators(cardinality)[states]
 
     def rows(self, chosen: slice) -> Evidence:
@@ -129,9 +127,7 @@ def as_evidence(evidence: Any, domains: Domains) -> Evidence:
         return evidence
     if isinstance(evidence, Mapping):
         evidence = _from_mapping(evidence, domains)
-    if isinstance(evidence, (list, tuple)) and any(
-        x is None or np.ndim(x) == 2 for x in evidence
-    ):
+    if isinstance(evidence, (list, tuple)) and any(x is None or np.ndim(x) == 2 for x in evidence):
         return _from_weights(evidence, domains)
     rows = np.asarray(evidence, dtype=np.float64)
     rows = rows[None, :] if rows.ndim == 1 else rows
@@ -188,6 +184,7 @@ def _from_mapping(evidence: Mapping[Any, Any], domains: Domains) -> list[Any]:
             raise EvidenceError(
                 f"Evidence is on variables 0..{len(domains) - 1}. Got {variable!r} instead."
             )
+        variable = int(variable)
         cardinality = domains[variable]
         if isinstance(statement, AbstractSet):
             states = np.asarray(sorted(statement), dtype=np.float64)
@@ -231,9 +228,7 @@ def _from_weights(evidence: Sequence[Any], domains: Domains) -> Evidence:
         )
     n_rows = {len(x) for x in evidence if x is not None}
     if len(n_rows) > 1:
-        raise EvidenceError(
-            f"All arrays of weights need as many rows. Got {sorted(n_rows)} rows."
-        )
+        raise EvidenceError(f"All arrays of weights need as many rows. Got {sorted(n_rows)} rows.")
     rows = n_rows.pop() if n_rows else 1
     columns = []
     for variable, (given, cardinality) in enumerate(zip(evidence, domains, strict=True)):

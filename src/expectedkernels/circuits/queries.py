@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, prod
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, is_numpy, namespace
+from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.inputs import Input, Normal, Table
@@ -24,6 +24,8 @@ from expectedkernels.engine.sweep import (
 )
 from expectedkernels.engine.value import Value, plain, to_log, weighted
 from expectedkernels.errors import EvidenceError, PropertyError
+
+AnyCircuit = TypeVar("AnyCircuit", bound=BlockCircuit)
 
 
 def leaf_sums(side: CircuitSide) -> Any:
@@ -91,14 +93,14 @@ def log_partition(circuit: BlockCircuit) -> Any:
 
 
 def _refuse_negative(sign: Any) -> None:
-    if sign is not None and bool((sign < 0).any()):
+    if sign is not None and (to_numpy(sign) < 0).any():
         raise PropertyError(
             "The circuit has a negative value here, so it has no logarithm and is no distribution. "
             "Signed circuits can be used in expected_kernel(..., log=False)."
         )
 
 
-def condition(circuit: BlockCircuit, evidence: Any) -> BlockCircuit:
+def condition(circuit: AnyCircuit, evidence: Any) -> AnyCircuit:
     """See `Circuit.condition`."""
     check_single_root(circuit, "Conditioning")
     read = as_evidence(evidence, circuit.cardinalities)
@@ -110,12 +112,12 @@ def condition(circuit: BlockCircuit, evidence: Any) -> BlockCircuit:
     return _renormalized(circuit, read)
 
 
-def normalize(circuit: BlockCircuit) -> BlockCircuit:
+def normalize(circuit: AnyCircuit) -> AnyCircuit:
     """See `Circuit.normalize`."""
     return _renormalized(circuit, None)
 
 
-def _renormalized(circuit: BlockCircuit, evidence: Evidence | None) -> BlockCircuit:
+def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     """The circuit given evidence, with every unit scaled to sum to one.
 
     Weights become conditional probabilities: w_si value_i / value_s.
@@ -129,7 +131,8 @@ def _renormalized(circuit: BlockCircuit, evidence: Evidence | None) -> BlockCirc
     if not (logs.data > -inf).all():
         if evidence is None:
             raise PropertyError(
-                "The circuit sums to zero, so it cannot be normalised: check its weights and tables."
+                "The circuit sums to zero, so it cannot be normalised: check its weights and "
+                "tables."
             )
         raise EvidenceError(
             "The evidence has probability zero under the circuit; there is no conditional."
@@ -146,7 +149,9 @@ def _renormalized(circuit: BlockCircuit, evidence: Evidence | None) -> BlockCirc
             csr.data = np.where(total[rows] > -inf, shares, 0.0) * np.sign(csr.data)
             blocks.append(Inner(block.n_products, block.n_units, block.left, block.right, csr))
         else:
-            column = None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
+            column = (
+                None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
+            )
             blocks.append(_conditional_input(block, column, total))
     return type(circuit).from_blocks(circuit.vtree, blocks)
 
@@ -276,10 +281,11 @@ def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     """The log probabilities of rows of evidence; raises if one is zero."""
     logs, sign = log_values(circuit, evidence)
     _refuse_negative(sign)
-    if prod(logs.shape) and not bool((logs > -inf).all()):
+    possible = to_numpy(logs)[:, 0] > -inf
+    if not possible.all():
         if evidence is None:
             raise PropertyError("The circuit sums to zero; it is no distribution.")
-        row = int(np.flatnonzero(~(np.asarray(logs[:, 0]) > -inf))[0])
+        row = int(np.flatnonzero(~possible)[0])
         raise EvidenceError(
             f"The evidence in row {row} has probability zero under the circuit, so there is no "
             "conditional distribution. Check the row, or smooth the circuit's parameters."

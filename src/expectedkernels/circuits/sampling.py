@@ -32,7 +32,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     n_rows = 1 if read is None else read.n_rows
     drawn = np.empty((n_rows * n, circuit.n_variables))
     rows = np.repeat(np.arange(n_rows), n)
-    for node, units, pattern in _descend(
+    for node, units, _ in _descend(
         circuit, side, rows, lambda *state: _draw_products(generator, values, *state)
     ):
         block: Any = circuit.blocks[node]
@@ -67,7 +67,13 @@ def _descend(circuit: BlockCircuit, side: CircuitSide, rows: Any, choose: Any) -
 
 
 def _draw_products(
-    generator: Any, values: Any, side: CircuitSide, node: int, block: Inner, units: Any, pattern: Any
+    generator: Any,
+    values: Any,
+    side: CircuitSide,
+    node: int,
+    block: Inner,
+    units: Any,
+    pattern: Any,
 ) -> Any:
     """One input of its sum unit for every row, with probability in proportion to w_i value_i.
 
@@ -95,8 +101,10 @@ def _search(generator: Any, shares: Any, csr: Any, used: Any, place: Any, n_unit
     pattern, unit = np.divmod(used, n_units)
     fan_in = np.diff(csr.indptr)[unit]
     stops = np.cumsum(fan_in)
-    entry = np.arange(stops[-1]) - np.repeat(stops - fan_in, fan_in) + np.repeat(
-        csr.indptr[unit], fan_in
+    entry = (
+        np.arange(stops[-1])
+        - np.repeat(stops - fan_in, fan_in)
+        + np.repeat(csr.indptr[unit], fan_in)
     )
     weight = shares[np.repeat(pattern, fan_in), entry]
     edge = np.cumsum(weight)
@@ -238,5 +246,6 @@ def _refuse_signed(circuit: BlockCircuit, what: str) -> None:
             negative = (block.table if isinstance(block, Table) else block.weights).min() < 0
         if negative:
             raise PropertyError(
-                f"{what} needs a circuit without negative weights. There is one at vtree node {node}."
+                f"{what} needs a circuit without negative weights. "
+                f"There is one at vtree node {node}."
             )

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log, pi
+from math import inf, log, pi
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, to_numpy
+from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns
-from expectedkernels.engine.sweep import Operand, Part, pad
+from expectedkernels.engine.plan import Part
+from expectedkernels.engine.sweep import Operand, pad
 from expectedkernels.engine.value import (
     Value,
     Weights,
@@ -56,7 +57,7 @@ class Atoms:
     @property
     def n(self) -> int:
         """The number of atoms."""
-        return len(self.mean) if self.cardinality is None else self.cardinality
+        return int(self.mean.shape[0]) if self.cardinality is None else self.cardinality
 
 
 class CircuitSide:
@@ -144,7 +145,7 @@ class CircuitSide:
         if self.evidence is None:
             return applied(value, mixing, axis)
         column = self.evidence.column(variable)
-        n_components, seen = len(block.mean), self._seen(variable)
+        n_components, seen = int(block.mean.shape[0]), self._seen(variable)
         every = np.arange(n_components + len(seen))
         parts = []
         if len(seen):
@@ -152,9 +153,8 @@ class CircuitSide:
             shape = [1] * value.data.ndim
             shape[axis] = -1
             batch = tuple(len(seen) if i == axis - 1 else 1 for i in range(len(value.batch)))
-            density = applied(
-                from_log(as_like(log_density.reshape(shape), value.data), batch), mixing, axis
-            )
+            log_density = namespace(log_density).reshape(log_density, tuple(shape))
+            density = applied(from_log(log_density, batch), mixing, axis)
             at_points = np.repeat(every[n_components:], block.n_units)
             points = taken(value, axis, at_points, np.zeros(len(seen)))
             parts.append(times(points, density))
@@ -170,8 +170,14 @@ class CircuitSide:
 
 def _log_normal(x: Any, block: Any) -> Any:
     """The log densities of the components of a block at some values, (values, components)."""
-    mean, variance = to_numpy(block.mean), to_numpy(block.variance)
-    return -0.5 * ((x[:, None] - mean) ** 2 / variance + np.log(variance) + log(2 * pi))
+    mean, variance = block.mean, block.variance
+    xp = namespace(mean)
+    away = as_like(x, mean)[:, None] - mean[None, :]
+    point = variance == 0
+    spread = xp.where(point, xp.ones_like(variance), variance)
+    density = -0.5 * (away**2 / spread + xp.log(spread) + log(2 * pi))
+    at_point = xp.where(away == 0, xp.zeros_like(away), xp.full_like(away, -inf))
+    return xp.where(xp.broadcast_to(point, away.shape), at_point, density)
 
 
 class PointSide:
@@ -223,5 +229,3 @@ def check_single_root(circuit: BlockCircuit, why: str) -> None:
     """Raise unless the circuit has one root."""
     if circuit.n_roots != 1:
         raise CircuitError(f"{why} needs a circuit with one root. Got {circuit.n_roots} roots.")
-
-

@@ -1,0 +1,1 @@
+"""Discrepancies between distributions, made of expected kernels."""

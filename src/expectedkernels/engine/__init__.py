@@ -1,0 +1,1 @@
+"""The engine: how blocks on a vtree are summed together."""

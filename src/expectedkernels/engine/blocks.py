@@ -84,10 +84,10 @@ def inner(
     if weights is not None and sparse.issparse(weights):
         weights = sparse.csr_array(weights)
         n_units, n_products = weights.shape
-        if weights.nnz == n_units and np.array_equal(weights.indptr, np.arange(n_units + 1)):
-            if np.all(weights.data == 1.0):
-                left, right = left[weights.indices], right[weights.indices]
-                weights = None
+        one_each = np.array_equal(weights.indptr, np.arange(n_units + 1))
+        if one_each and np.all(weights.data == 1.0):
+            left, right = left[weights.indices], right[weights.indices]
+            weights = None
         if weights is not None:
             size = n_units * n_products
             if size <= DENSE_BELOW or weights.nnz >= DENSE_DENSITY * size:

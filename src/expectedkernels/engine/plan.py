@@ -67,7 +67,7 @@ class Fold:
             return None
         stacked = np.zeros((len(nodes), self.products[group]), dtype=np.intp)
         for row, block in zip(stacked, blocks, strict=True):
-            row[: block.n_products] = block.index(side)  # type: ignore[union-attr]
+            row[: block.n_products] = block.index(side)
         return stacked
 
 
@@ -226,16 +226,14 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
         shapes.append(
             (len(nodes), *(a * f.units[g] for f, a, g in zip(folds, batch, key[1:], strict=True)))
         )
-        gathers: list[Gather | None] = [None, None]
-        if key[0] > 0:
-            for i, side in enumerate(("left", "right")):
-                children = getattr(vtree, side)[nodes]
-                gathers[i] = _gather(
-                    folds, batch, parts, nodes, side, step_of[children], slot_of[children], shapes
-                )
-                for source in gathers[i].sources:  # type: ignore[union-attr]
-                    user[source] = number
-        steps.append(Step(nodes, tuple(parts), gathers[0], gathers[1], []))
+        gathers: dict[str, Gather] = {}
+        for side in ("left", "right") if key[0] > 0 else ():
+            children = getattr(vtree, side)[nodes]
+            gathers[side] = _gather(
+                folds, batch, parts, nodes, side, step_of[children], slot_of[children], shapes
+            )
+            user.update(dict.fromkeys(gathers[side].sources, number))
+        steps.append(Step(nodes, tuple(parts), gathers.get("left"), gathers.get("right"), []))
     for source, number in user.items():
         steps[number].last_use.append(source)
     return Plan(steps, shapes)
@@ -259,7 +257,7 @@ def _gather(
         fits = all(shapes[s][axis + 1] == batch[axis] * f.products[group] for s in set(steps))
         as_is &= index is None and fits
         if index is None and not fits:  # the child is not padded as its parent is
-            real = np.asarray([f.inner[node].n_products for node in nodes])  # type: ignore[union-attr]
+            real = np.asarray([f.inner[node].n_products for node in nodes])
             every = np.arange(f.products[group])[None, :]
             index = np.where(every < real[:, None], every, 0)
         indices.append(index)

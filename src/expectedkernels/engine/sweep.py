@@ -9,6 +9,7 @@ a kernel give expected kernels. The weights of every operand act along its own a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import Array, as_like, is_numpy, namespace
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import Patterns
 from expectedkernels.engine.plan import (
     FOLD_DEVICE,
@@ -73,7 +73,7 @@ class Operand:
 
     vtree: Vtree
     units: Sequence[int]
-    inner: Sequence[Inner | None]
+    inner: Sequence[Any]
     leaf_keys: Sequence[Hashable]
     xp: Any = np
     patterns: Patterns | None = None
@@ -84,9 +84,7 @@ class Operand:
         """The nodes that can be computed together."""
         if "fold" not in self._stacks:
             largest = FOLD_HOST if is_numpy(self.xp) else FOLD_DEVICE
-            self._stacks["fold"] = fold(
-                self.vtree, self.units, self.inner, self.leaf_keys, largest
-            )
+            self._stacks["fold"] = fold(self.vtree, self.units, self.inner, self.leaf_keys, largest)
         return self._stacks["fold"]
 
     def batched(self, patterns: Patterns) -> Operand:
@@ -118,9 +116,11 @@ class Operand:
         if slots is None:
             return stack
         if not isinstance(slots, slice):
-            return Weights(stack.matrix[slots], stack.lo, stack.hi)
+            index = as_like(slots, stack.matrix)
+            matrix = namespace(stack.matrix).take(stack.matrix, index, axis=0)
+            return Weights(matrix, stack.lo, stack.hi)
         key = (id(stack), slots.start, slots.stop, slots.step)
-        return self.cached(key, lambda: Weights(stack.matrix[slots], stack.lo, stack.hi))
+        return self.cached(key, lambda: Weights(stack.matrix[slots, ...], stack.lo, stack.hi))
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next call."""
@@ -135,7 +135,7 @@ class Operand:
         if any(block is None or block.weights is None for block in blocks):
             return None
         rows, columns = self.fold.units[group], self.fold.products[group]
-        matrices = [pad(block.weights, (rows, columns)) for block in blocks]  # type: ignore[union-attr]
+        matrices = [pad(block.weights, (rows, columns)) for block in blocks]
         return weights_of(namespace(*matrices).stack(matrices))
 
 
@@ -163,14 +163,11 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
         plan = folded_plan(tuple(op.fold for op in operands), batch)
         if plan.n_bytes <= max_bytes:
             return _run(plan, operands, batch, leaf)
-    for _, _, value in visit(operands, leaf):
-        pass
-    return value
+    (_, _, root) = deque(visit(operands, leaf), maxlen=1).pop()
+    return root
 
 
-def visit(
-    operands: Sequence[Operand], leaf: Leaf
-) -> Iterator[tuple[int, Value | None, Value]]:
+def visit(operands: Sequence[Operand], leaf: Leaf) -> Iterator[tuple[int, Value | None, Value]]:
     """Node by node, children first: the node, the value of its products, and that of its units."""
     vtree = operands[0].vtree
     values: dict[int, Value] = {}
@@ -207,20 +204,18 @@ def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
     return product(*fitted(left, right, lo, hi))
 
 
-def _summed(
-    value: Value, weights: Sequence[Weights | None], spare: Array | None = None
-) -> Value:
+def _summed(value: Value, weights: Sequence[Weights | None], spare: Array | None = None) -> Value:
     """Apply every operand's weights along its axis, those that shrink the value most first.
 
     `spare` is an array whose memory may be written to; the value's own is too, then.
     """
     present = [
-        (w.n_units / max(1, w.matrix.shape[-1]), axis)
+        (w.n_units / max(1, w.matrix.shape[-1]), axis, w)
         for axis, w in enumerate(weights, start=1)
         if w is not None
     ]
-    for _, axis in sorted(present):
-        after = weighted(value, weights[axis - 1], axis, out=spare)  # type: ignore[arg-type]
+    for _, axis, matrix in sorted(present, key=lambda entry: entry[:2]):
+        after = weighted(value, matrix, axis, out=spare)
         value, spare = after, None if spare is None else value.data
     return settled(value)
 
@@ -234,7 +229,7 @@ def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Va
     batch = tuple(op.copies(node) for op in operands)
     for axis, op in enumerate(operands, start=1):
         block = op.inner[node]
-        index = child_index(block, op.patterns, node, side, op.units[child])  # type: ignore[arg-type]
+        index = child_index(block, op.patterns, node, side, op.units[child])
         if index is not None:
             index = as_like(index, data)
             data = xp.take(data, index, axis=axis)
@@ -265,9 +260,7 @@ def _step(
 ) -> Value:
     if step.left is None or step.right is None:
         return leaf(step.nodes, step.parts)
-    weights = [
-        op.folded_weights(part) for op, part in zip(operands, step.parts, strict=True)
-    ]
+    weights = [op.folded_weights(part) for op, part in zip(operands, step.parts, strict=True)]
     lo = sum(w.lo for w in weights if w is not None)
     hi = sum(w.hi for w in weights if w is not None)
     left, right = (_fetch(values, gather) for gather in (step.left, step.right))
@@ -364,7 +357,7 @@ def peak_bytes(operands: Sequence[Operand]) -> int:
             peak = max(peak, alive)
             continue
         # two gathered children and their product, one weighted sum at a time
-        products = 8 * prod(op.copies(node) * op.inner[node].n_products for op in operands)  # type: ignore[union-attr]
+        products = 8 * prod(op.copies(node) * op.inner[node].n_products for op in operands)
         peak = max(peak, alive + 3 * products + size[node])
         alive += size[node] - size[a] - size[b]
     return peak

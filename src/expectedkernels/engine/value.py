@@ -30,7 +30,9 @@ def _limit_of(dtype: Any, xp: Any) -> float:
 
 def limit(array: Array) -> float:
     """The largest |log| that entries may reach before they are rescaled."""
-    return 688.0 if array.dtype == np.float64 else _limit_of(array.dtype, namespace(array))
+    if isinstance(array, np.ndarray) and array.dtype == np.float64:
+        return 688.0  # the same, without the look-up
+    return _limit_of(array.dtype, namespace(array))
 
 
 @dataclass(slots=True, eq=False)
@@ -91,9 +93,7 @@ def safe_log(x: Array) -> Array:
     """The log, -inf at zero without a warning."""
     xp = namespace(x)
     positive = x > 0
-    return xp.where(
-        positive, xp.log(xp.where(positive, x, xp.ones_like(x))), xp.full_like(x, -inf)
-    )
+    return xp.where(positive, xp.log(xp.where(positive, x, xp.ones_like(x))), xp.full_like(x, -inf))
 
 
 def grid(batch: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
@@ -401,7 +401,12 @@ def repeated(value: Value, axis: int, copies: int) -> Value:
         return None if array is None else xp.tile(array, reps)
 
     return Value(
-        tiled(value.data), batch, value.lo, value.hi, tiled(value.scale), value.is_log,
+        tiled(value.data),
+        batch,
+        value.lo,
+        value.hi,
+        tiled(value.scale),
+        value.is_log,
         tiled(value.sign),
     )
 

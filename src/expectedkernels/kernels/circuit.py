@@ -81,12 +81,11 @@ class KernelCircuit(Kernel):
                 )
             self.cardinalities.append(n)
         for node, block in enumerate(self.circuit.blocks):
-            if isinstance(block, Inner) and block.weights is not None:
-                if (block.csr.data < 0).any():
-                    raise KernelError(
-                        "The weights of a kernel circuit must not be negative, or it may not be "
-                        f"positive definite. Got {block.csr.data.min()} at vtree node {node}."
-                    )
+            if isinstance(block, Inner) and (block.csr.data < 0).any():
+                raise KernelError(
+                    "The weights of a kernel circuit must not be negative, or it may not be "
+                    f"positive definite. Got {block.csr.data.min()} at vtree node {node}."
+                )
         self._aligned: dict[Vtree, KernelBlocks] = {}
 
     @property
@@ -125,9 +124,7 @@ class KernelCircuit(Kernel):
             block: Any = circuit.input(variable)
             factors.append(tuple(Factor(table=row.reshape(n, n)) for row in block.table))
         inner = [block if isinstance(block, Inner) else None for block in circuit.blocks]
-        operand = Operand(
-            vtree, [b.n_units for b in circuit.blocks], inner, [None] * vtree.n_nodes
-        )
+        operand = Operand(vtree, [b.n_units for b in circuit.blocks], inner, [None] * vtree.n_nodes)
         return KernelBlocks(operand, factors, np.ones(1))
 
     def pairs(self, X: Any, Y: Any) -> Any:
@@ -148,7 +145,7 @@ class KernelCircuit(Kernel):
         return values if sign is None else values * sign[:, 0]
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether all inputs are symmetric without negative eigenvalues, with the first that is not."""
+        """Whether all inputs are symmetric without negative eigenvalues."""
         for variable, n in enumerate(self.cardinalities):
             block = self.circuit.input(variable)
             if isinstance(block, Table):
@@ -159,7 +156,9 @@ class KernelCircuit(Kernel):
         return Verdict(True, "all inputs are positive definite and no weight is negative")
 
     def __repr__(self) -> str:
-        return f"<KernelCircuit of {len(self.cardinalities)} variables: {self.circuit.n_units} units>"
+        return (
+            f"<KernelCircuit of {len(self.cardinalities)} variables: {self.circuit.n_units} units>"
+        )
 
 
 def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:

@@ -115,8 +115,10 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
     xp = namespace(left.mean, right.mean)
     like = left.mean if xp is namespace(left.mean) else right.mean
     a, b = (
-        (as_like(np.asarray(side.mean) if xp is np else side.mean, like),
-         as_like(np.asarray(side.variance) if xp is np else side.variance, like))
+        (
+            as_like(np.asarray(side.mean) if xp is np else side.mean, like),
+            as_like(np.asarray(side.variance) if xp is np else side.variance, like),
+        )
         for side in (left, right)
     )
     mean = a[0][:, None] - b[0][None, :]
@@ -124,9 +126,7 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
     shrink = 1.0 + 2.0 * factor.square * variance
     logs = -factor.square * mean**2 / shrink - 0.5 * xp.log(shrink)
     if factor.absolute:
-        rest = _log_laplace(
-            to_numpy(mean / shrink), to_numpy(variance / shrink), factor.absolute
-        )
+        rest = _log_laplace(to_numpy(mean / shrink), to_numpy(variance / shrink), factor.absolute)
         logs = logs + as_like(rest, logs)
     if factor.unequal:
         differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
@@ -136,7 +136,7 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
 
 
 def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
-    """log E exp(-rate |z|) for normal z, without cancellation; variance zero is a point."""
+    """The log of E exp(-rate |z|) for normal z, without cancellation; variance zero is a point."""
     point = variance == 0
     sd = np.sqrt(np.where(point, 1.0, variance))
 

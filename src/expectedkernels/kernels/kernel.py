@@ -117,7 +117,7 @@ class Kernel:
         tables: list[Input | Inner] = []
         for node, v in enumerate(blocks.vtree.variable.tolist()):
             if v < 0:
-                tables.append(blocks.operand.inner[node])  # type: ignore[arg-type]
+                tables.append(blocks.operand.inner[node])
                 continue
             rows = []
             for factor in blocks.factors[v]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, isfinite
+from math import inf
 from numbers import Real
 from typing import Any
 
@@ -43,9 +43,7 @@ class FactorKernel(Kernel):
         shape = np.broadcast_shapes(X.shape[1:], Y.shape[1:])
         logs = np.zeros(shape)
         values = None
-        for variable, (factor, x, y) in enumerate(
-            zip(self.factors(len(X)), X, Y, strict=True)
-        ):
+        for variable, (factor, x, y) in enumerate(zip(self.factors(len(X)), X, Y, strict=True)):
             logs += factor.log_at(x - y)
             if factor.table is not None:
                 entries = _lookup(factor.table, x, y, variable)
@@ -89,7 +87,7 @@ class RateKernel(FactorKernel):
 def _checked_rate(gamma: Any, name: str) -> Any:
     """A float, or an array of one float per variable."""
     if isinstance(gamma, Real) and not isinstance(gamma, bool):
-        if gamma > 0 and isfinite(gamma):
+        if 0 < float(gamma) < inf:
             return float(gamma)
     elif not isinstance(gamma, (str, bool)) and np.ndim(gamma) == 1:
         rates = np.asarray(gamma, dtype=np.float64)
