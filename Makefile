@@ -14,7 +14,8 @@ demo: $(VENV)/.demo  ## exact against sampled expectations on digits, as a table
 	$(BIN)/expectedkernels demo
 
 test: $(VENV)/.test  ## all tests, with the examples in docstrings, README and examples/
-	$(BIN)/python -m pytest -n 2
+	# one BLAS thread per worker: more of them only wait for each other
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: $(VENV)/.check  ## format, lint, types and layers
 	$(BIN)/ruff format --check .

@@ -24,6 +24,10 @@ from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel
 
 
+CHUNK_BYTES = 2**27
+"""Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
+
+
 class Empirical:
     """Weighted points as a distribution.
 
@@ -225,7 +229,7 @@ def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> S
     """Values for all rows of both sides, in chunks that fit into memory."""
     operands = [kernel.operand, p.operand, q.operand]
     rows = (p.n_rows or 1, q.n_rows or 1)
-    if max(rows) > 1 and peak_bytes(operands) > max_bytes:
+    if max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES):
         axis = 0 if rows[0] >= rows[1] else 1
         half = rows[axis] // 2
         parts = []

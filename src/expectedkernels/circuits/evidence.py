@@ -127,13 +127,27 @@ def as_evidence(evidence: Any, domains: Domains) -> Evidence:
         return evidence
     if isinstance(evidence, Mapping):
         evidence = _from_mapping(evidence, domains)
-    if isinstance(evidence, (list, tuple)) and any(x is None or np.ndim(x) == 2 for x in evidence):
+    if _is_weights(evidence):
         return _from_weights(evidence, domains)
     rows = np.asarray(evidence, dtype=np.float64)
     rows = rows[None, :] if rows.ndim == 1 else rows
     _check_columns(rows, domains, EvidenceError, "Evidence")
     _check_values(rows, domains, EvidenceError, "Evidence")
     return Evidence(domains, rows)
+
+
+def is_batch(evidence: Any) -> bool:
+    """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
+    if evidence is None or isinstance(evidence, Mapping):
+        return False
+    return isinstance(evidence, Evidence) or _is_weights(evidence) or np.ndim(evidence) == 2
+
+
+def _is_weights(evidence: Any) -> bool:
+    """Whether evidence is a list of arrays of weights, one per variable."""
+    return isinstance(evidence, (list, tuple)) and any(
+        x is None or np.ndim(x) == 2 for x in evidence
+    )
 
 
 def as_points(X: Any, domains: Domains, what: str = "Points") -> Any:

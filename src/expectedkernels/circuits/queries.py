@@ -11,7 +11,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence, as_evidence
+from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
@@ -51,6 +51,8 @@ def log_values(
     """
     side = CircuitSide(circuit, evidence)
     n = 1 if evidence is None else evidence.n_rows
+    if n == 0:
+        return circuit.xp.zeros((0, circuit.n_roots)), None
     if n > 1 and peak_bytes([side.operand]) > max_bytes:
         half = n // 2
         parts = [
@@ -124,8 +126,7 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     """
     circuit = circuit.to("numpy")
     side = CircuitSide(circuit, evidence)
-    operands = [side.operand]
-    values = upward(operands, leaf_sums(side))
+    values = upward([side.operand], leaf_sums(side))
     logs = to_log(values[-1])
     _refuse_negative(logs.sign)
     if not (logs.data > -inf).all():
@@ -137,6 +138,13 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
         raise EvidenceError(
             "The evidence has probability zero under the circuit; there is no conditional."
         )
+    signed = negative_node(circuit) is not None
+    if signed:
+        # units may sum to zero without being zero: they are scaled by what the circuit of
+        # absolute values sums to, and the roots are corrected at the end
+        side = CircuitSide(_absolute(circuit), evidence)
+        values = upward([side.operand], leaf_sums(side))
+    operands = [side.operand]
     blocks: list[Input | Inner] = []
     for node, block in enumerate(circuit.blocks):
         total = to_log(values[node]).data[0]
@@ -153,16 +161,36 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
                 None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
             )
             blocks.append(_conditional_input(block, column, total))
+    if signed:
+        factor = np.exp(to_log(values[-1]).data[0] - logs.data[0])
+        blocks[-1] = _mapped(blocks[-1], lambda numbers: sparse.diags_array(factor) @ numbers)
     return type(circuit).from_blocks(circuit.vtree, blocks)
+
+
+def _absolute(circuit: BlockCircuit) -> BlockCircuit:
+    """The circuit with the absolute values of all weights and tables."""
+    return type(circuit)(circuit.vtree, tuple(_mapped(block, abs) for block in circuit.blocks))
+
+
+def _mapped(block: Input | Inner, change: Any) -> Input | Inner:
+    """The block with its table or weights changed."""
+    if isinstance(block, Table):
+        return Table(change(block.table))
+    if isinstance(block, Normal):
+        return Normal(change(block.weights), block.mean, block.variance)
+    weights = None if block.weights is None else change(block.weights)
+    return Inner(block.n_products, block.n_units, block.left, block.right, weights)
 
 
 def _conditional_input(block: Input, column: Any, total: Any) -> Input:
     """Input units given one statement, scaled to sum to one; units that sum to zero become zero."""
     alive = total > -inf
     if isinstance(block, Table):
-        table = block.table if column is None else block.table * column.weights[column.codes[0]]
         with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = np.sign(table) * np.exp(np.log(np.abs(table)) - total[:, None])
+            logs = np.log(np.abs(block.table)) - total[:, None]
+            if column is not None:
+                logs = logs + np.log(column.weights[column.codes[0]])
+            scaled = np.sign(block.table) * np.exp(logs)
         return Table(np.where(alive[:, None], scaled, 0.0))
     if column is not None and not np.isnan(column.values[column.codes[0]]):
         point = column.values[column.codes[:1]]
@@ -240,8 +268,10 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
     """See `Circuit.marginals`."""
     check_single_root(circuit, "Marginals")
     circuit = circuit.to("numpy")
+    refuse_signed(circuit, "A list of marginals")
     read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
-    one_row = read is None or not (np.ndim(evidence) == 2 or isinstance(evidence, list))
+    if read is not None and read.n_rows == 0:
+        return [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
     require_possible(circuit, read)
     result: list[Any] = [None] * circuit.n_variables
     for node, F, rows, side, values in flows(circuit, read):
@@ -252,7 +282,7 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
         column = None if read is None else read.column(variable)
         logs = to_log(values[node]).data.reshape(side.operand.copies(node), -1)[rows]
         posterior = _leaf_posterior(block, column, F, logs)
-        result[variable] = posterior[0] if one_row else posterior
+        result[variable] = posterior if is_batch(evidence) else posterior[0]
     return result
 
 
@@ -275,6 +305,27 @@ def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
         mean = np.where(np.isnan(seen), mean, seen)
         variance = np.where(np.isnan(seen), variance, 0.0)
     return np.stack([mean, variance], axis=1)
+
+
+def negative_node(circuit: BlockCircuit) -> int | None:
+    """The first vtree node with a negative weight or entry of a table, None if there is none."""
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Inner):
+            numbers = None if block.weights is None else block.csr.data
+        else:
+            numbers = block.table if isinstance(block, Table) else block.weights
+        if numbers is not None and (numbers < 0).any():
+            return node
+    return None
+
+
+def refuse_signed(circuit: BlockCircuit, what: str) -> None:
+    """Raise if a weight or an entry of a table is negative."""
+    node = negative_node(circuit)
+    if node is not None:
+        raise PropertyError(
+            f"{what} needs a circuit without negative weights. There is one at vtree node {node}."
+        )
 
 
 def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:

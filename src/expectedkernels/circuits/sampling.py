@@ -9,29 +9,39 @@ import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.evidence import Evidence, as_evidence
+from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.queries import leaf_sums, require_possible
+from expectedkernels.circuits.queries import leaf_sums, refuse_signed, require_possible
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import products_at, upward
 from expectedkernels.engine.value import to_log
-from expectedkernels.errors import PropertyError
+from expectedkernels.errors import DataError, PropertyError
 
 
 def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
     """See `Circuit.sample`."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
     check_single_root(circuit, "Sampling")
     circuit = circuit.to("numpy")
-    _refuse_signed(circuit, "Sampling")
+    refuse_signed(circuit, "Sampling")
     generator = np.random.default_rng(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
     require_possible(circuit, read)
-    side = CircuitSide(circuit, read)
-    values = upward([side.operand], leaf_sums(side))
     n_rows = 1 if read is None else read.n_rows
     drawn = np.empty((n_rows * n, circuit.n_variables))
-    rows = np.repeat(np.arange(n_rows), n)
+    if len(drawn):
+        _draw(circuit, read, generator, np.repeat(np.arange(n_rows), n), drawn)
+    return drawn.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else drawn
+
+
+def _draw(
+    circuit: BlockCircuit, read: Evidence | None, generator: Any, rows: Any, drawn: Any
+) -> None:
+    """Fill `drawn` with one sample for each of the given rows of evidence."""
+    side = CircuitSide(circuit, read)
+    values = upward([side.operand], leaf_sums(side))
     for node, units, _ in _descend(
         circuit, side, rows, lambda *state: _draw_products(generator, values, *state)
     ):
@@ -39,8 +49,6 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
         variable = int(circuit.vtree.variable[node])
         column = None if read is None else read.column(variable)
         drawn[:, variable] = _draw_leaf(generator, block, column, units, rows)
-    batch = read is not None and (np.ndim(evidence) == 2 or isinstance(evidence, list))
-    return drawn.reshape(n_rows, n, -1) if batch else drawn
 
 
 def _descend(circuit: BlockCircuit, side: CircuitSide, rows: Any, choose: Any) -> Any:
@@ -121,9 +129,11 @@ def _search(generator: Any, shares: Any, csr: Any, used: Any, place: Any, n_unit
 def _draw_leaf(generator: Any, block: Input, column: Any, units: Any, rows: Any) -> Any:
     """A value of the variable for every row, given its input unit."""
     if isinstance(block, Table):
-        table = block.table[units]
-        if column is not None:
-            table = table * column.weights[column.codes[rows]]
+        with np.errstate(divide="ignore"):  # logs: values times weights may be out of range
+            logs = np.log(block.table)[units]
+            if column is not None:
+                logs += np.log(column.weights)[column.codes[rows]]
+        table = np.exp(logs - logs.max(axis=1, keepdims=True))
         edge = np.cumsum(table, axis=1)
         target = generator.random(len(units)) * edge[:, -1]
         state = (edge <= target[:, None]).sum(axis=1)
@@ -143,7 +153,7 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
     """See `Circuit.map`."""
     check_single_root(circuit, "MAP")
     circuit = circuit.to("numpy")
-    _refuse_signed(circuit, "MAP")
+    refuse_signed(circuit, "MAP")
     verdict = deterministic(circuit)
     if not verdict:
         raise PropertyError(
@@ -152,6 +162,8 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
         )
     read = as_evidence(X, circuit.cardinalities)
     require_possible(circuit, read)
+    if read.n_rows == 0:
+        return np.empty((0, circuit.n_variables))
     side = CircuitSide(circuit, read)
     best = _max_sweep(circuit, side, read)
     rows = np.arange(read.n_rows)
@@ -173,7 +185,7 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
         variable = int(circuit.vtree.variable[node])
         column = read.column(variable)
         completed[:, variable] = _best_states(circuit.blocks[node], column, units)
-    return completed[0] if np.ndim(X) == 1 else completed
+    return completed if is_batch(X) else completed[0]
 
 
 def _max_sweep(circuit: BlockCircuit, side: CircuitSide, read: Evidence) -> list[Any]:
@@ -236,16 +248,3 @@ def _best_states(block: Any, column: Any, units: Any) -> Any:
     part = np.argmax(block.weights != 0, axis=1)
     seen = column.values[column.codes]
     return np.where(np.isnan(seen), block.mean[part][units], seen)
-
-
-def _refuse_signed(circuit: BlockCircuit, what: str) -> None:
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Inner):
-            negative = block.weights is not None and (block.csr.data < 0).any()
-        else:
-            negative = (block.table if isinstance(block, Table) else block.weights).min() < 0
-        if negative:
-            raise PropertyError(
-                f"{what} needs a circuit without negative weights. "
-                f"There is one at vtree node {node}."
-            )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -18,18 +19,13 @@ IntArray = np.ndarray[Any, np.dtype[np.intp]]
 Part = tuple[int, Any]
 """A group of a fold, and the slots of some of its nodes."""
 
-PAD_UP_TO = 32
-"""Blocks of up to this many units are padded to a power of two, so that more of them fold."""
+STEP_COST = 6_000
+"""What one more step of a sweep costs, in numbers computed: padding beats a step below that."""
 FOLD_HOST = 64 * 64
 """On the host only weight matrices of at most this many entries are stacked: larger ones gain
 nothing from it."""
 FOLD_DEVICE = 2**40
 """On other devices all equal shapes are stacked: launching a kernel costs more than padding."""
-
-
-def padded(n: int) -> int:
-    """The size a dimension is padded to when blocks are folded."""
-    return n if n > PAD_UP_TO else 1 << max(n - 1, 0).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +47,29 @@ class Fold:
     """
 
     vtree: Vtree
-    inner: Sequence[Inner | None]
+    inner: Sequence[Any]
     group: IntArray
     slot: IntArray
     members: list[IntArray]
     units: list[int]
     products: list[int]
     single: list[bool]
+    _index: dict[tuple[int, str], IntArray | None] = field(default_factory=dict)
 
     def index(self, group: int, slots: IntArray, side: str) -> IntArray | None:
         """The left or right inputs of the (padded) products of some nodes of a group."""
-        nodes = self.members[group][slots]
-        blocks = [self.inner[node] for node in nodes]
+        if (group, side) not in self._index:
+            self._index[group, side] = self._stacked_index(group, side)
+        stacked = self._index[group, side]
+        if stacked is None or len(slots) == len(stacked):  # slots ascend: these are all
+            return stacked
+        return stacked[slots]
+
+    def _stacked_index(self, group: int, side: str) -> IntArray | None:
+        blocks = [self.inner[node] for node in self.members[group].tolist()]
         if all(getattr(block, side) is None for block in blocks):
             return None
-        stacked = np.zeros((len(nodes), self.products[group]), dtype=np.intp)
+        stacked = np.zeros((len(blocks), self.products[group]), dtype=np.intp)
         for row, block in zip(stacked, blocks, strict=True):
             row[: block.n_products] = block.index(side)
         return stacked
@@ -81,30 +85,32 @@ def fold(
     """The fold of one operand.
 
     `leaf_keys` says which leaves may be stacked: those with equal keys that are not None.
+    Blocks that all have one size, and the root, are taken as they are, without padding.
     """
-    heights = vtree.height.tolist()
+    kinds: list[Hashable] = []  # None: a group of its own
+    shapes: list[tuple[int, int]] = []
+    for node, (block, height) in enumerate(zip(inner, vtree.height.tolist(), strict=True)):
+        if block is None:
+            shapes.append((units[node], 0))
+            key = leaf_keys[node]
+            kinds.append(None if key is None else ("leaf", key))
+        else:
+            shapes.append((units[node], block.n_products))
+            alone = block.is_sparse or units[node] * block.n_products > largest
+            kinds.append(None if alone else (height, block.weights is None))
+    common = _common_shapes(kinds, shapes)
     groups: dict[Hashable, int] = {}
     members: list[list[int]] = []
     sizes: list[tuple[int, int, bool]] = []
     group = np.empty(vtree.n_nodes, dtype=np.intp)
     slot = np.empty(vtree.n_nodes, dtype=np.intp)
-    for node, block in enumerate(inner):
-        key: Hashable
-        if block is None:
-            n, m = padded(units[node]), 0
-            key = None if leaf_keys[node] is None else (n, leaf_keys[node])
-        else:
-            n, m = padded(units[node]), padded(block.n_products)
-            key = (heights[node], n, m, block.weights is None)
-            if block.is_sparse or n * m > largest:
-                key = None
-        single = key is None
-        if single:
-            key, n, m = ("node", node), units[node], 0 if block is None else block.n_products
-        g = groups.setdefault(key, len(members))
+    for node, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)):
+        single = kind is None
+        padded = shape if single else common[kind, shape]
+        g = groups.setdefault(("node", node) if single else (kind, padded), len(members))
         if g == len(members):
             members.append([])
-            sizes.append((n, m, single))
+            sizes.append((*padded, single))
         group[node], slot[node] = g, len(members[g])
         members[g].append(node)
     return Fold(
@@ -117,6 +123,33 @@ def fold(
         [m for _, m, _ in sizes],
         [single for _, _, single in sizes],
     )
+
+
+def _common_shapes(
+    kinds: Sequence[Hashable], shapes: Sequence[tuple[int, int]]
+) -> dict[tuple[Hashable, tuple[int, int]], tuple[int, int]]:
+    """The shape that blocks of every kind and shape are padded to.
+
+    Going from small to large shapes, the next one joins those before it if padding them to
+    its size costs less than a step.
+    """
+    counts = Counter((kind, shape) for kind, shape in zip(kinds, shapes, strict=True) if kind)
+    by_kind: dict[Hashable, list[tuple[int, int]]] = {}
+    for kind, shape in counts:
+        by_kind.setdefault(kind, []).append(shape)
+    common = {}
+    for kind, found in by_kind.items():
+        together: list[tuple[int, int]] = []
+        top, number = (0, 0), 0
+        for shape in sorted(found, key=lambda shape: (max(shape), shape)):
+            wider = (max(top[0], shape[0]), max(top[1], shape[1]))
+            if number * (max(wider) ** 2 - max(top) ** 2) > STEP_COST:
+                common.update({(kind, x): top for x in together})
+                together, wider, number = [], shape, 0
+            together.append(shape)
+            top, number = wider, number + counts[kind, shape]
+        common.update({(kind, x): top for x in together})
+    return common
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,9 +118,11 @@ class Operand:
         if not isinstance(slots, slice):
             index = as_like(slots, stack.matrix)
             matrix = namespace(stack.matrix).take(stack.matrix, index, axis=0)
-            return Weights(matrix, stack.lo, stack.hi)
+            return Weights(matrix, stack.lo, stack.hi, stack.signed)
         key = (id(stack), slots.start, slots.stop, slots.step)
-        return self.cached(key, lambda: Weights(stack.matrix[slots, ...], stack.lo, stack.hi))
+        return self.cached(
+            key, lambda: Weights(stack.matrix[slots, ...], stack.lo, stack.hi, stack.signed)
+        )
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next call."""
@@ -199,9 +201,11 @@ def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
         if weights is not None:
             lo, hi = lo + weights.lo, hi + weights.hi
     vtree = operands[0].vtree
-    left = _take(operands, values[int(vtree.left[node])], node, "left")
+    child = values[int(vtree.left[node])]
+    left = _take(operands, child, node, "left")
     right = _take(operands, values[int(vtree.right[node])], node, "right")
-    return product(*fitted(left, right, lo, hi))
+    left, right = fitted(left, right, lo, hi)
+    return product(left, right, reuse=left.data is not child.data)
 
 
 def _summed(value: Value, weights: Sequence[Weights | None], spare: Array | None = None) -> Value:
@@ -237,7 +241,7 @@ def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Va
         rows = None if op.patterns is None else getattr(op.patterns, side)[node]
         if scale is not None and rows is not None:
             scale = xp.take(scale, as_like(rows, data), axis=axis)
-    return Value(data, batch, value.lo, value.hi, scale, value.is_log, sign)
+    return Value(data, batch, value.lo, value.hi, scale, value.is_log, sign, signed=value.signed)
 
 
 def _run(plan: Plan, operands: Sequence[Operand], batch: tuple[int, ...], leaf: Leaf) -> Value:
@@ -301,6 +305,7 @@ def _some_nodes(value: Value, slots: Any) -> Value:
         pick(value.scale),
         value.is_log,
         pick(value.sign),
+        signed=value.signed,
     )
 
 
@@ -313,7 +318,8 @@ def _some_entries(value: Value, indices: tuple[IntArray | None, ...]) -> Value:
             index = as_like(index, data)
             data = xp.take(data, index, axis=axis)
             sign = None if sign is None else xp.take(sign, index, axis=axis)
-    return Value(data, value.batch, value.lo, value.hi, value.scale, value.is_log, sign)
+    lo, hi, scale = value.lo, value.hi, value.scale
+    return Value(data, value.batch, lo, hi, scale, value.is_log, sign, signed=value.signed)
 
 
 def _entries_joined(parts: list[Value], flat: IntArray, nodes: Any) -> Value:
@@ -341,6 +347,7 @@ def _entries_joined(parts: list[Value], flat: IntArray, nodes: Any) -> Value:
         scale,
         first.is_log,
         sign,
+        signed=any(part.signed for part in parts),
     )
 
 

@@ -51,6 +51,10 @@ class Value:
         What to add to the log of every mantissa.
     sign : array, or None
         The signs, if `is_log` and not all entries are non-negative.
+    tight : bool
+        Whether the largest mantissa of every scale is one.
+    signed : bool
+        Whether plain numbers may be negative, so that sums of them may cancel.
     """
 
     data: Array
@@ -61,12 +65,13 @@ class Value:
     is_log: bool = False
     sign: Array | None = None
     tight: bool = False
+    signed: bool = False
 
 
 def plain(data: Array, batch: Batch) -> Value:
     """The value of an array of plain numbers."""
     lo, hi = bounds(data)
-    return Value(data, batch, lo, hi)
+    return Value(data, batch, lo, hi, signed=has_negative(data))
 
 
 def from_log(logs: Array, batch: Batch, sign: Array | None = None) -> Value:
@@ -87,6 +92,11 @@ def bounds(data: Array) -> tuple[float, float]:
     if low == 0.0:
         low = float(xp.min(xp.where(size > 0, size, xp.full_like(size, high))))
     return log(low), log(high)
+
+
+def has_negative(data: Array) -> bool:
+    """Whether some number is negative."""
+    return prod(data.shape) > 0 and float(namespace(data).min(detach(data))) < 0.0
 
 
 def safe_log(x: Array) -> Array:
@@ -118,6 +128,8 @@ def tightened(value: Value) -> Value:
     """The same value with its largest mantissas (per scale) equal to one, and exact bounds."""
     if value.is_log or value.tight or prod(value.data.shape) == 0:
         return value
+    if value.hi - value.lo > limit(value.data):  # the smallest mantissas would become zero
+        return value
     xp = namespace(value.data)
     top, meet = _per_batch(xp.abs(detach(value.data)), value.batch, xp.max)
     top = xp.where(top > 0, top, xp.ones_like(top))
@@ -125,7 +137,7 @@ def tightened(value: Value) -> Value:
     data = xp.reshape(xp.reshape(value.data, split) / xp.reshape(top, meet), value.data.shape)
     scale = xp.log(top) if value.scale is None else value.scale + xp.log(top)
     lo, hi = bounds(data)
-    return Value(data, value.batch, lo, hi, scale, tight=True)
+    return Value(data, value.batch, lo, hi, scale, tight=True, signed=value.signed)
 
 
 def to_log(value: Value) -> Value:
@@ -158,13 +170,14 @@ def _settled(value: Value) -> Value:
         return value
     if float(xp.max(xp.abs(top))) - low < room:  # no scale needed
         data = xp.exp(value.data) if value.sign is None else xp.exp(value.data) * value.sign
-        return Value(data, value.batch, float(xp.min(top)) + low, float(xp.max(top)))
+        lo, hi = float(xp.min(top)) + low, float(xp.max(top))
+        return Value(data, value.batch, lo, hi, signed=value.sign is not None)
     data = xp.reshape(
         xp.exp(xp.reshape(value.data, split) - xp.reshape(top, meet)), value.data.shape
     )
     if value.sign is not None:
         data = data * value.sign
-    return Value(data, value.batch, low, 0.0, top, tight=True)
+    return Value(data, value.batch, low, 0.0, top, tight=True, signed=value.sign is not None)
 
 
 def fitted(left: Value, right: Value, lo: float, hi: float) -> tuple[Value, Value]:
@@ -186,7 +199,9 @@ def fitted(left: Value, right: Value, lo: float, hi: float) -> tuple[Value, Valu
 def _measured(value: Value) -> Value:
     """The same value with exact bounds."""
     lo, hi = bounds(value.data)
-    return Value(value.data, value.batch, lo, hi, value.scale, tight=value.tight)
+    return Value(
+        value.data, value.batch, lo, hi, value.scale, tight=value.tight, signed=value.signed
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +213,14 @@ class Weights:
     matrix : dense array of shape (units, products) or (nodes, units, products), or CSR
     lo, hi : float
         Logs of the smallest non-zero weight, and of the largest sum of absolute weights of a unit.
+    signed : bool
+        Whether some weight is negative.
     """
 
     matrix: Array
     lo: float
     hi: float
+    signed: bool = False
 
     @property
     def n_units(self) -> int:
@@ -224,11 +242,13 @@ def weights_of(matrix: Array) -> Weights:
         if not len(data):
             return Weights(matrix, 0.0, 0.0)
         total = float(abs(matrix).sum(axis=1).max())
-        return Weights(matrix, min(0.0, log(float(data.min()))), max(0.0, log(total)))
+        lo, hi = min(0.0, log(float(data.min()))), max(0.0, log(total))
+        return Weights(matrix, lo, hi, has_negative(matrix.data))
     xp = namespace(matrix)
     lo, _ = bounds(matrix)
     total = float(xp.max(xp.sum(xp.abs(detach(matrix)), axis=-1))) if matrix.shape[-1] else 0.0
-    return Weights(matrix, min(0.0, lo), max(0.0, log(total)) if total > 0 else 0.0)
+    hi = max(0.0, log(total)) if total > 0 else 0.0
+    return Weights(matrix, min(0.0, lo), hi, has_negative(matrix))
 
 
 def weighted(value: Value, weights: Weights, axis: int, out: Array | None = None) -> Value:
@@ -260,12 +280,14 @@ def _apply_plain(value: Value, weights: Weights, axis: int, out: Array | None) -
         blocks = xp.reshape(x, (n_nodes, before * copies, n_products, after))
         stack = matrix if matrix.ndim == 2 else matrix[:, None, :, :]
         data = _matmul(xp, stack, blocks, _room(out, shape, (n_nodes, before * copies, -1, after)))
+    signed = value.signed or weights.signed
     return Value(
         xp.reshape(data, shape),
         value.batch,
-        value.lo + weights.lo,
+        -inf if signed else value.lo + weights.lo,  # terms that cancel leave any small number
         value.hi + weights.hi,
         value.scale,
+        signed=signed,
     )
 
 
@@ -367,7 +389,8 @@ def product(left: Value, right: Value, reuse: bool = False) -> Value:
         np.multiply(data, right.data, out=data)
     else:
         data = data * right.data
-    return Value(data, left.batch, left.lo + right.lo, left.hi + right.hi, scale)
+    lo, hi, signed = left.lo + right.lo, left.hi + right.hi, left.signed or right.signed
+    return Value(data, left.batch, lo, hi, scale, signed=signed)
 
 
 def settled(value: Value) -> Value:
@@ -408,6 +431,7 @@ def repeated(value: Value, axis: int, copies: int) -> Value:
         tiled(value.scale),
         value.is_log,
         tiled(value.sign),
+        signed=value.signed,
     )
 
 
@@ -428,6 +452,7 @@ def taken(value: Value, axis: int, entries: Any, batches: Any) -> Value:
         take(value.scale, batches),
         value.is_log,
         take(value.sign, entries),
+        signed=value.signed,
     )
 
 
@@ -456,6 +481,7 @@ def joined(parts: Sequence[Value], axis: int) -> Value:
         scale,
         first.is_log,
         sign,
+        signed=any(part.signed for part in parts),
     )
 
 
@@ -485,4 +511,5 @@ def spread(value: Value, n: int) -> Value:
         wide(value.scale),
         value.is_log,
         wide(value.sign),
+        signed=value.signed,
     )

@@ -1,0 +1,21 @@
+"""Run the benchmarks: `python -m benchmarks.run [name ...]`."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import expected_kernels
+
+BENCHMARKS = {function.__name__: function for function in expected_kernels.ALL}
+
+
+def main(names: list[str]) -> None:
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        raise SystemExit(f"no benchmark {unknown}; there are {', '.join(BENCHMARKS)}")
+    for name in names or BENCHMARKS:
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,265 @@
+"""Random block circuits for tests, and what they mean by definition: sums over all worlds."""
+
+from itertools import product
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.circuits.units import Categorical, Product, Sum
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.vtree import Vtree
+from unit_graphs import random_nested
+
+
+def all_worlds(cardinalities):
+    """All points of a discrete domain, one per row."""
+    return np.array(list(product(*(range(card) for card in cardinalities))), dtype=float)
+
+
+def signed_log_joint(circuit):
+    """Logs of absolute values and signs of all roots at all points, shape (roots, *cardinalities).
+
+    Every unit is written out over all states of its scope, in logarithms.
+    """
+    vtree, values = circuit.vtree, []
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Table):
+            with np.errstate(divide="ignore"):
+                values.append((np.log(np.abs(block.table)), np.sign(block.table)))
+            continue
+        (a, s), (b, t) = values[vtree.left[node]], values[vtree.right[node]]
+        left, right = block.index("left"), block.index("right")
+        logs = (a[left][:, :, None] + b[right][:, None, :]).reshape(len(left), -1)
+        sign = (s[left][:, :, None] * t[right][:, None, :]).reshape(len(left), -1)
+        if block.weights is not None:
+            weights = block.csr.toarray()[:, :, None]
+            with np.errstate(divide="ignore"):
+                terms = np.log(np.abs(weights)) + logs
+            logs, sign = logsumexp(terms, axis=1, b=np.sign(weights) * sign, return_sign=True)
+        values.append((logs, sign))
+    scope = vtree.scope().tolist()
+    shape = (-1, *(circuit.cardinalities[v] for v in scope))
+    order = (0, *(1 + scope.index(v) for v in range(len(scope))))
+    logs, sign = values[-1]
+    return logs.reshape(shape).transpose(order), sign.reshape(shape).transpose(order)
+
+
+def log_joint(circuit):
+    """Logs of the values of a non-negative circuit at all points, shape (*cardinalities)."""
+    logs, sign = signed_log_joint(circuit)
+    assert not (sign < 0).any()
+    return logs[0]
+
+
+def joint(circuit):
+    """The values of all roots at all points, shape (roots, *cardinalities)."""
+    logs, sign = signed_log_joint(circuit)
+    return sign * np.exp(logs)
+
+
+def log_weights(evidence, cardinalities):
+    """A list with one (rows, cardinality) array of weights per variable, as logs over all points.
+
+    Shape (rows, *cardinalities).
+    """
+    n_rows = {len(x) for x in evidence if x is not None}.pop()
+    total = np.zeros((n_rows, *cardinalities))
+    for variable, given in enumerate(evidence):
+        if given is not None:
+            shape = [n_rows] + [1] * len(cardinalities)
+            shape[1 + variable] = -1
+            with np.errstate(divide="ignore"):
+                total = total + np.log(given).reshape(shape)
+    return total
+
+
+def as_weights(X, cardinalities):
+    """Rows with NaN as a list of arrays of weights, one per variable."""
+    weights = []
+    for column, card in zip(np.asarray(X, dtype=float).T, cardinalities, strict=True):
+        weights.append((np.arange(card) == column[:, None]) | np.isnan(column)[:, None])
+    return [w.astype(float) for w in weights]
+
+
+def posterior(circuit, weights):
+    """Probabilities of all points given rows of evidence, shape (rows, *cardinalities).
+
+    None if a row has probability zero.
+    """
+    logs = log_joint(circuit)[None] + log_weights(weights, circuit.cardinalities)
+    axes = tuple(range(1, logs.ndim))
+    total = logsumexp(logs, axis=axes, keepdims=True)
+    return np.exp(logs - total) if (total > -np.inf).all() else None
+
+
+def marginal(table, variable):
+    """The distribution of one variable under tables of shape (rows, *cardinalities)."""
+    axes = tuple(i for i in range(1, table.ndim) if i != 1 + variable)
+    return table.sum(axis=axes)
+
+
+def random_domain(rng, n_max=6):
+    """A random vtree and cardinalities from 2 to 4, at most 4096 points."""
+    n = int(rng.integers(1, n_max + 1))
+    cardinalities = tuple(int(card) for card in rng.integers(2, 5, size=n))
+    return Vtree.from_nested(random_nested(rng, rng.permutation(n))), cardinalities
+
+
+class Numbers:
+    """Draws weights and table entries.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    zeros : float
+        The share of zeros.
+    signed : bool
+        Whether numbers may be negative.
+    decades : float
+        Numbers range over 10 ** +- decades.
+    """
+
+    def __init__(self, rng, zeros=0.0, signed=False, decades=0.5):
+        self.rng, self.zeros, self.signed, self.decades = rng, zeros, signed, decades
+
+    def __call__(self, shape):
+        numbers = 10.0 ** self.rng.uniform(-self.decades, self.decades, size=shape)
+        if self.signed:
+            numbers *= self.rng.choice([-1, 1], size=shape)
+        return numbers * (self.rng.random(shape) >= self.zeros)
+
+
+def random_inner(rng, numbers, n_units, n_left, n_right):
+    """A block with random inputs; its sums are dense, sparse, or absent."""
+    kind = rng.choice(["plain", "identity", "dense", "sparse"])
+    if kind == "identity" and n_left == n_right:
+        left = right = None
+        n_products = n_left
+    else:
+        n_products = n_units if kind == "plain" else int(rng.integers(1, 6))
+        left, right = (rng.integers(n, size=n_products) for n in (n_left, n_right))
+    if kind == "plain":
+        return Inner(n_products, n_products, left, right, None)
+    weights = numbers((n_units, n_products))
+    if kind == "sparse":
+        weights = sparse.csr_array(weights * (rng.random(weights.shape) < 0.7))
+    return Inner(n_products, n_units, left, right, weights)
+
+
+def random_input(rng, numbers, n_units, cardinality):
+    """A block of input units."""
+    if cardinality is not None:
+        return Table(numbers((n_units, cardinality)))
+    n = int(rng.integers(1, 4))
+    weights = np.abs(numbers((n_units, n)))
+    weights[:, 0] += 0.1  # a mixture of normals is not empty
+    return Normal(weights, rng.normal(0, 2, size=n), rng.uniform(0.2, 2, size=n))
+
+
+def random_blocks(rng, vtree, cardinalities, roots=1, **options):
+    """Blocks with random units; options as for `Numbers`."""
+    numbers = Numbers(rng, **options)
+    blocks = []
+    for node, variable in enumerate(vtree.variable.tolist()):
+        n = roots if node == vtree.root else int(rng.integers(1, 6))
+        if variable >= 0:
+            blocks.append(random_input(rng, numbers, n, cardinalities[variable]))
+        else:
+            sizes = (blocks[vtree.left[node]].n_units, blocks[vtree.right[node]].n_units)
+            blocks.append(random_inner(rng, numbers, n, *sizes))
+    return blocks
+
+
+def drawn_circuit(seed, n_max=6, roots=1, share_real=0.0, **options):
+    """A random unnormalised circuit: dense or sparse, with or without zeros."""
+    rng = np.random.default_rng(seed)
+    vtree, cardinalities = random_domain(rng, n_max)
+    cardinalities = tuple(None if rng.random() < share_real else c for c in cardinalities)
+    options.setdefault("zeros", float(rng.choice([0.0, 0.3, 0.5])))
+    circuit = Circuit.from_blocks(
+        vtree, random_blocks(rng, vtree, cardinalities, roots=roots, **options)
+    )
+    return sparsified(circuit) if rng.random() < 0.3 else circuit
+
+
+def drawn_distribution(seed, **options):
+    """A random circuit that is not zero everywhere."""
+    while True:
+        circuit = drawn_circuit(seed, **options)
+        if circuit.log_partition() > -np.inf:
+            return circuit
+        seed += 1
+
+
+def sparsified(circuit):
+    """The circuit with all weights stored sparsely, as those of large circuits are."""
+    blocks = []
+    for block in circuit.blocks:
+        if isinstance(block, Inner) and block.weights is not None:
+            weights = block.csr
+            block = Inner(block.n_products, block.n_units, block.left, block.right, weights)
+        blocks.append(block)
+    return Circuit(circuit.vtree, tuple(blocks))
+
+
+def random_evidence(rng, circuit, n_rows, share=0.5):
+    """Rows with NaN that have positive probability: parts of samples by enumeration."""
+    logs = log_joint(circuit).ravel()
+    p = np.exp(logs - logsumexp(logs))
+    picked = rng.choice(len(p), size=n_rows, p=p / p.sum())
+    rows = all_worlds(circuit.cardinalities)[picked]
+    rows[rng.random(rows.shape) < share] = np.nan
+    return rows
+
+
+class RandomDecisions:
+    """Draws deterministic graphs of units: sums branch on the value of a variable.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    ties : bool
+        Whether all numbers are equal.
+    """
+
+    def __init__(self, rng, ties=False):
+        self.rng, self.ties = rng, ties
+
+    def numbers(self, n):
+        return np.full(n, 0.5) if self.ties else self.rng.uniform(0.1, 2.0, size=n)
+
+    def unit(self, nested, allowed):
+        """A unit whose support lies in the allowed states of every variable."""
+        if isinstance(nested, int):
+            table = self.numbers(len(allowed[nested])) * allowed[nested]
+            return Categorical(nested, table)
+        free = [v for v in _flat(nested) if sum(allowed[v]) > 1]
+        if not free or self.rng.random() < 0.2:
+            return Product([self.unit(child, allowed) for child in nested])
+        variable = free[int(self.rng.integers(len(free)))]
+        states = np.flatnonzero(allowed[variable])
+        cut = int(self.rng.integers(1, len(states)))
+        terms = []
+        for part in (states[:cut], states[cut:]):
+            mask = np.isin(np.arange(len(allowed[variable])), part)
+            below = {**allowed, variable: mask}
+            terms.append(Product([self.unit(child, below) for child in nested]))
+        return Sum(terms, self.numbers(2))
+
+
+def _flat(nested):
+    return [nested] if isinstance(nested, int) else _flat(nested[0]) + _flat(nested[1])
+
+
+def drawn_deterministic(seed, ties=False, n_max=4):
+    """A random deterministic circuit."""
+    rng = np.random.default_rng(seed)
+    vtree, cardinalities = random_domain(rng, n_max)
+    allowed = {v: rng.random(card) < 0.8 for v, card in enumerate(cardinalities)}
+    for mask in allowed.values():
+        mask[int(rng.integers(len(mask)))] = True
+    root = RandomDecisions(rng, ties).unit(vtree.to_nested(), allowed)
+    return Circuit.from_units(root, vtree=vtree)

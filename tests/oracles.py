@@ -1,0 +1,199 @@
+"""Naive definitions to compare with: enumeration of all worlds, and Algorithm 1 unit by unit."""
+
+from dataclasses import dataclass, field
+from itertools import product
+from math import exp, log1p
+from pathlib import Path
+
+import numpy as np
+
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.circuits.units import Product, Sum, topological
+
+
+def worlds(cardinalities):
+    """All points of a discrete domain, one per row, the last variable varying fastest."""
+    return np.array(list(product(*map(range, cardinalities))), dtype=float)
+
+
+def values_at(circuit, X):
+    """The values of a circuit's roots at complete points, (rows, roots), by definition."""
+    circuit = circuit.to("numpy")
+    values = []
+    for node, block in enumerate(circuit.blocks):
+        column = X[:, circuit.vtree.variable[node]]
+        if isinstance(block, Table):
+            values.append(block.table[:, column.astype(int)].T)
+        elif isinstance(block, Normal):
+            square = (column[:, None] - block.mean) ** 2 / block.variance
+            densities = np.exp(-0.5 * square) / np.sqrt(2 * np.pi * block.variance)
+            values.append(densities @ block.weights.T)
+        else:
+            left = values[circuit.vtree.left[node]][:, block.index("left")]
+            right = values[circuit.vtree.right[node]][:, block.index("right")]
+            values.append(left * right @ block.csr.toarray().T)
+    return values[-1]
+
+
+def unit_values_at(root, X):
+    """The values of a unit graph over discrete variables at complete points, by definition."""
+    values = {}
+    for unit in topological(root):
+        if isinstance(unit, Sum):
+            terms = [w * values[u] for w, u in zip(unit.weights, unit.inputs, strict=True)]
+            values[unit] = np.sum(terms, axis=0)
+        elif isinstance(unit, Product):
+            values[unit] = np.prod([values[u] for u in unit.inputs], axis=0)
+        else:
+            values[unit] = unit.probs[X[:, unit.variable].astype(int)]
+    return values[root]
+
+
+def distribution(circuit):
+    """The values of the first root at all worlds."""
+    return values_at(circuit, worlds(circuit.cardinalities))[:, 0]
+
+
+def evidence_weights(weights, X):
+    """How far every row of evidence allows every point, (rows, points).
+
+    `weights` holds one (rows, cardinality) array per variable.
+    """
+    total = 1.0
+    for v, table in enumerate(weights):
+        total = total * table[:, X[:, v].astype(int)]
+    return total
+
+
+def conditionals(values, weights, X):
+    """The conditional distributions given rows of evidence, (rows, points)."""
+    joint = evidence_weights(weights, X) * values
+    return joint / joint.sum(axis=1, keepdims=True)
+
+
+def evidence_as_weights(rows, cardinalities):
+    """Evidence with NaN as one (rows, cardinality) array of weights per variable."""
+    tables = []
+    for column, card in zip(np.atleast_2d(rows).T, cardinalities, strict=True):
+        known = column[:, None] == np.arange(card)
+        tables.append(np.where(np.isnan(column)[:, None], 1.0, known))
+    return tables
+
+
+@dataclass(eq=False, slots=True)
+class Input:
+    """An input unit: a value for every state of a variable."""
+
+    variable: int
+    table: list
+
+
+@dataclass(eq=False, slots=True)
+class Decision:
+    """A sum of products of two units each: elements (first, second, weight)."""
+
+    elements: list = field(default_factory=list)
+
+
+def units_of(circuit):
+    """The roots of a circuit (over discrete variables) as graphs of inputs and decisions."""
+    circuit = circuit.to("numpy")
+    units = []
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Table):
+            variable = int(circuit.vtree.variable[node])
+            units.append([Input(variable, row.tolist()) for row in block.table])
+            continue
+        left, right = units[circuit.vtree.left[node]], units[circuit.vtree.right[node]]
+        products = [
+            (left[i], right[j])
+            for i, j in zip(block.index("left"), block.index("right"), strict=True)
+        ]
+        weights = block.csr
+        starts = zip(weights.indptr[:-1], weights.indptr[1:], strict=True)
+        units.append(
+            [
+                Decision(
+                    [
+                        (*products[i], float(w))
+                        for i, w in zip(weights.indices[a:b], weights.data[a:b], strict=True)
+                    ]
+                )
+                for a, b in starts
+            ]
+        )
+    return units[-1]
+
+
+def read_psdd_units(path):
+    """The root of a `.psdd` file, each record read as it stands."""
+    units = {}
+    root = None
+    for line in Path(path).read_text().splitlines():
+        kind, *words = line.split() or ["c"]
+        if kind in ("c", "psdd"):
+            continue
+        if kind == "L":
+            literal = int(words[2])
+            root = Input(abs(literal) - 1, [0.0, 1.0] if literal > 0 else [1.0, 0.0])
+        elif kind == "T":
+            logs = [float(word) for word in words[3:]]
+            if len(logs) == 1:
+                logs = [log1p(-exp(logs[0])), logs[0]]
+            root = Input(int(words[2]) - 1, [exp(x) for x in logs])
+        else:
+            primes, subs, logs = words[3::3], words[4::3], words[5::3]
+            root = Decision(
+                [
+                    (units[prime], units[sub], exp(float(w)))
+                    for prime, sub, w in zip(primes, subs, logs, strict=True)
+                ]
+            )
+        units[words[0]] = root
+    return root
+
+
+def expected_kernel_by_units(p, q, tables):
+    """E[k(x, x')] for a product kernel by the memoised recursion over pairs of units.
+
+    The two circuits (see `units_of` and `read_psdd_units`) decompose their variables in the same
+    way, left and right the same. The recursion has a stack of its own, so circuits may be deep.
+
+    Parameters
+    ----------
+    p, q : Input or Decision
+    tables : sequence of nested lists
+        The kernel of every variable, `tables[v][a][b]`.
+    """
+    memo = {}
+    stack = [(p, q)]
+    while stack:
+        pair = stack[-1]
+        if pair in memo:
+            stack.pop()
+            continue
+        a, b = pair
+        if isinstance(a, Input):
+            kernel = tables[a.variable]
+            memo[pair] = sum(
+                x * sum(k * y for k, y in zip(row, b.table, strict=True))
+                for x, row in zip(a.table, kernel, strict=True)
+                if x
+            )
+            stack.pop()
+            continue
+        waiting = len(stack)
+        total = 0.0
+        for left_a, right_a, w_a in a.elements:
+            for left_b, right_b, w_b in b.elements:
+                left, right = memo.get((left_a, left_b)), memo.get((right_a, right_b))
+                if left is None:
+                    stack.append((left_a, left_b))
+                if right is None:
+                    stack.append((right_a, right_b))
+                if len(stack) == waiting:
+                    total += w_a * w_b * left * right
+        if len(stack) == waiting:
+            memo[pair] = total
+            stack.pop()
+    return memo[p, q]
