@@ -100,9 +100,13 @@ class BlockCircuit:
         block = self.blocks[0]
         return namespace(block.table if isinstance(block, Table) else block.weights)
 
-    @cached_property
+    @property
     def operand(self) -> Operand:
-        """The circuit as one axis of a sweep."""
+        """The circuit as one axis of a sweep; what it caches must not outlive gradients."""
+        return self._operand.fresh() if self._has_gradients else self._operand
+
+    @cached_property
+    def _operand(self) -> Operand:
         return Operand(
             self.vtree,
             [block.n_units for block in self.blocks],
@@ -110,6 +114,13 @@ class BlockCircuit:
             [block.cardinality if isinstance(block, Table) else None for block in self.blocks],
             self.xp,
         )
+
+    @property
+    def _has_gradients(self) -> bool:
+        if is_numpy(self.xp):
+            return False
+        arrays = (array for block in self.blocks for array in block.arrays)
+        return any(getattr(array, "requires_grad", False) for array in arrays)
 
     def to(self, where: Any) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace."""

@@ -22,6 +22,11 @@ class Table:
     table: Array
 
     @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays the block consists of."""
+        return (self.table,)
+
+    @property
     def n_units(self) -> int:
         """The number of units."""
         return int(self.table.shape[0])
@@ -60,6 +65,11 @@ class Normal:
     variance: Array
 
     cardinality = None
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays the block consists of."""
+        return (self.weights, self.mean, self.variance)
 
     @property
     def n_units(self) -> int:

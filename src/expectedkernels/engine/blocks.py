@@ -40,6 +40,11 @@ class Inner:
     right: Array | None
     weights: Array | None
 
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays of numbers the block consists of."""
+        return (self.weights,)
+
     @cached_property
     def csr(self) -> sparse.csr_array:
         """The weights in sparse form on the host, with sorted indices and no stored zeros."""

@@ -202,7 +202,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The steps of a sweep, inputs first.
+    """The steps of a sweep, inputs first, and the shapes of their values and products.
 
     Examples
     --------
@@ -218,6 +218,7 @@ class Plan:
 
     steps: list[Step]
     shapes: list[tuple[int, ...]]
+    products: list[tuple[int, ...]]
 
     def __str__(self) -> str:
         lines = [f"{len(self.steps)} steps for {sum(len(s.nodes) for s in self.steps)} nodes"]
@@ -227,9 +228,13 @@ class Plan:
         return "\n".join(lines)
 
     @cached_property
-    def n_bytes(self) -> int:
-        """How much memory all values would take if none were freed."""
-        return 8 * sum(prod(shape) for shape in self.shapes)
+    def peak_bytes(self) -> int:
+        """The most memory that values take at once, with two gathered children of a step."""
+        alive = peak = 0
+        for step, shape, products in zip(self.steps, self.shapes, self.products, strict=True):
+            peak = max(peak, alive + 8 * (prod(shape) + 2 * prod(products)))
+            alive += 8 * prod(shape) - sum(8 * prod(self.shapes[s]) for s in step.last_use)
+        return peak
 
 
 @lru_cache(maxsize=16)
@@ -249,6 +254,7 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
     slot_of = np.empty(vtree.n_nodes, dtype=np.intp)
     steps: list[Step] = []
     shapes: list[tuple[int, ...]] = []
+    products: list[tuple[int, ...]] = []
     user: dict[int, int] = {}
     for number, key in enumerate(order):
         nodes = np.asarray(keyed[key], dtype=np.intp)
@@ -256,9 +262,9 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
         parts = []
         for f, group in zip(folds, key[1:], strict=True):
             parts.append((group, _as_slice(f.slot[nodes], len(f.members[group]))))
-        shapes.append(
-            (len(nodes), *(a * f.units[g] for f, a, g in zip(folds, batch, key[1:], strict=True)))
-        )
+        for sizes, kept in (("units", shapes), ("products", products)):
+            axes = zip(folds, batch, key[1:], strict=True)
+            kept.append((len(nodes), *(a * getattr(f, sizes)[g] for f, a, g in axes)))
         gathers: dict[str, Gather] = {}
         for side in ("left", "right") if key[0] > 0 else ():
             children = getattr(vtree, side)[nodes]
@@ -269,7 +275,7 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
         steps.append(Step(nodes, tuple(parts), gathers.get("left"), gathers.get("right"), []))
     for source, number in user.items():
         steps[number].last_use.append(source)
-    return Plan(steps, shapes)
+    return Plan(steps, shapes, products)
 
 
 def _gather(

@@ -87,6 +87,10 @@ class Operand:
             self._stacks["fold"] = fold(self.vtree, self.units, self.inner, self.leaf_keys, largest)
         return self._stacks["fold"]
 
+    def fresh(self) -> Operand:
+        """The operand with nothing cached but the fold."""
+        return replace(self, _stacks={"fold": self.fold})
+
     def batched(self, patterns: Patterns) -> Operand:
         """The operand for a batch of patterns; what is cached is shared."""
         return replace(self, patterns=patterns)
@@ -126,8 +130,6 @@ class Operand:
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next call."""
-        if not is_numpy(self.xp):  # gradients may flow through: nothing is kept
-            return make()
         if key not in self._stacks:
             self._stacks[key] = make()
         return self._stacks[key]
@@ -163,7 +165,7 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
     if all(b is None or b.is_uniform for b in batches):
         batch = tuple(1 if b is None else b.count[0] for b in batches)
         plan = folded_plan(tuple(op.fold for op in operands), batch)
-        if plan.n_bytes <= max_bytes:
+        if plan.peak_bytes <= max_bytes:
             return _run(plan, operands, batch, leaf)
     (_, _, root) = deque(visit(operands, leaf), maxlen=1).pop()
     return root

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from assertions import host
+from expectedkernels.arrays import (
+    Target,
+    as_like,
+    detach,
+    device_of,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
+from expectedkernels.errors import CircuitError
+
+
+@pytest.fixture
+def array(xp):
+    return Target(xp).move(np.arange(6.0).reshape(2, 3))
+
+
+def test_namespace_is_that_of_the_arrays_that_are_not_numpys(array):
+    found = namespace(np.zeros(2), None, array)
+    assert found is namespace(array)
+    assert is_numpy(found) == isinstance(array, np.ndarray)
+    assert namespace() is np
+    assert namespace(None, np.zeros(1)) is np
+
+
+def test_arrays_travel_there_and_back(array):
+    back = to_numpy(array)
+    assert isinstance(back, np.ndarray)
+    np.testing.assert_array_equal(back, np.arange(6.0).reshape(2, 3))
+    again = as_like(back, array)
+    assert type(again) is type(array)
+    np.testing.assert_array_equal(host(again), back)
+    assert as_like(array, back) is array
+
+
+def test_device_is_known(array):
+    device = device_of(array)
+    assert (device is None) == isinstance(array, np.ndarray)
+
+
+def test_targets_leave_nothing_as_it_is(xp):
+    assert Target(xp).move(None) is None
+    assert to_numpy(Target(xp).move(np.arange(3))).dtype == np.int64
+
+
+def test_gradients_are_detached_on_request():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(2, requires_grad=True)
+    assert not detach(x).requires_grad
+    assert to_numpy(x).tolist() == [1.0, 1.0]
+    assert Target("cpu").move(x).requires_grad
+    plain = np.ones(2)
+    assert detach(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("nowhere", "'numpy', 'torch', 'cpu', 'cuda' or a torch device. Got 'nowhere' instead"),
+        (3, "an array-API namespace. Got 3 instead"),
+    ],
+)
+def test_unknown_targets(where, message):
+    pytest.importorskip("torch")
+    with pytest.raises(CircuitError, match=message):
+        Target(where)
+
+
+def test_missing_devices():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        assert Target("cuda").move(np.ones(2)).device.type == "cuda"
+    else:
+        with pytest.raises(CircuitError, match="There is no device 'cuda': torch sees no CUDA"):
+            Target("cuda")

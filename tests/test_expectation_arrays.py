@@ -1,0 +1,246 @@
+"""Expected kernels on arrays of other libraries, and gradients through them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close, host
+from expectedkernels.circuits.inputs import Normal, Table
+from strategies import circuit_twin, points, random_blocks, table_twin, with_swaps
+from unit_graphs import RandomGraphs
+
+CARDS = (2, 3, 2, 4)
+
+
+def two_circuits(seed=0, form="sparse", cards=CARDS):
+    """Circuits on the same vtree up to swaps."""
+    rng = np.random.default_rng(seed)
+    vtree = ek.Vtree.random(rng.permutation(len(cards)).tolist(), rng)
+    other = with_swaps(vtree, rng)
+    return [ek.Circuit.from_blocks(v, random_blocks(rng, v, cards, form)) for v in (vtree, other)]
+
+
+def all_kernels(vtree):
+    """A kernel of every kind."""
+    rng = np.random.default_rng(5)
+    inputs = [
+        [ek.kernel_input(v, rng.normal(size=(card, card))) for v, card in enumerate(CARDS)]
+        for _ in range(3)
+    ]
+    sums = ek.Sum([ek.Product(units) for units in inputs], [0.2, 0.5, 0.3])
+    tables = [rng.normal(size=(card, card)) for card in CARDS]
+    return {
+        "RBF": ek.RBF(0.3),
+        "rates": ek.Laplacian([0.3, 0.0, 1.0, 0.2]),
+        "ExpHamming": ek.ExpHamming(),
+        "Delta": ek.Delta(),
+        "TableKernel": table_twin(tables).kernel,
+        "KernelCircuit": circuit_twin(sums, CARDS, vtree).kernel,
+        "sum": ek.RBF(0.3) + 2.0 * ek.Delta() + ek.Laplacian(0.1),
+        "product": (ek.RBF(0.3) + ek.Delta()) * ek.ExpHamming(),
+    }
+
+
+def assert_same(xp, function, *circuits):
+    """The function gives the same numbers wherever the circuits are, and keeps them there."""
+    expected = function(*circuits)
+    moved = [circuit.to(xp) for circuit in circuits]
+    actual = function(*moved)
+    if xp != "numpy":
+        assert type(actual) is type(moved[0].input(0).table)
+    assert_close(actual, expected, scale=np.max(np.abs(expected)))
+
+
+@pytest.mark.parametrize("name", list(all_kernels(None)) if False else [
+    "RBF", "rates", "ExpHamming", "Delta", "TableKernel", "KernelCircuit", "sum", "product"
+])
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_circuits(xp, name, form):
+    p, q = two_circuits(form=form)
+    k = all_kernels(p.vtree)[name]
+    assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k), p, q)
+    Y = points(np.random.default_rng(1), CARDS, 40)
+    assert_same(xp, lambda a: ek.expected_kernel(a, Y, k), p)
+    assert_same(xp, lambda a: ek.expected_kernel(Y[0], a, k), p)
+
+
+def test_logs(xp):
+    p, q = two_circuits(form="dense")
+    k = ek.RBF(0.3)
+    assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k, log=True), p, q)
+    Y = points(np.random.default_rng(1), CARDS, 5)
+    assert_same(xp, lambda a: ek.expected_kernel(a, Y, k, log=True), p)
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize("max_bytes", [2000, 2**30])
+def test_evidence(xp, rows, max_bytes):
+    p, q = two_circuits(form="dense")
+    rng = np.random.default_rng(2)
+    E = np.where(rng.random((rows, 4)) < 0.5, np.nan, points(rng, CARDS, rows))
+    F = [rng.gamma(1.0, size=(rows, card)) for card in CARDS]
+    k = ek.RBF(0.3) + ek.Delta()
+    options = {"max_bytes": max_bytes}
+    assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k, evidence_p=E, **options), p, q)
+    assert_same(
+        xp,
+        lambda a, b: ek.expected_kernel(a, b, k, evidence_p=F, evidence_q=E, **options),
+        p,
+        q,
+    )
+    Y = points(rng, CARDS, 7)
+    assert_same(xp, lambda a: ek.expected_kernel(a, Y, k, evidence_p=F, **options), p)
+    share = ek.Empirical(Y, rng.normal(size=7))
+    assert_same(xp, lambda a: ek.expected_kernel(a, share, k, evidence_p=E, **options), p)
+
+
+def test_several_roots_and_empirical(xp):
+    p, q = two_circuits()
+    together = ek.stack([p, q, p])
+    share = ek.Empirical(points(np.random.default_rng(3), CARDS, 9))
+    k = ek.Laplacian(0.4)
+    assert_same(xp, lambda a: ek.expected_kernel(a, a, k), together)
+    assert_same(xp, lambda a: ek.expected_kernel(share, a, k), together)
+    assert_same(xp, lambda a: ek.expected_kernel(share, a, k, log=True), p)
+
+
+def real_circuit(seed):
+    """A mixture over two real variables and a discrete one."""
+    rng = np.random.default_rng(seed)
+    parts = [
+        ek.Product(
+            [
+                ek.Gaussian(0, rng.normal(), rng.gamma(2.0)),
+                ek.Product(
+                    [ek.Categorical(1, rng.random(3)), ek.Gaussian(2, rng.normal(), rng.gamma(2.0))]
+                ),
+            ]
+        )
+        for _ in range(3)
+    ]
+    return ek.Circuit.from_units(ek.Sum(parts, rng.random(3)))
+
+
+@pytest.mark.parametrize(
+    "k", [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4) + ek.ExpHamming()], ids=repr
+)
+def test_real_variables(xp, k):
+    p, q = real_circuit(0), real_circuit(1)
+    assert_same(xp, lambda a, b: ek.expected_kernel(a, b, k), p, q)
+    Y = np.array([[0.1, 2.0, -3.0], [0.1, 0.0, 4.0], [-1.0, 2.0, 0.5]])
+    assert_same(xp, lambda a: ek.expected_kernel(a, Y, k), p)
+    assert_same(xp, lambda a: ek.expected_kernel(Y, a, k, log=True), p)
+    E = np.where(np.eye(3, dtype=bool), np.nan, Y)
+    for rows in (E, np.tile(E, (12, 1))):
+        assert_same(
+            xp, lambda a, b, r=rows: ek.expected_kernel(a, b, k, evidence_p=r, evidence_q=r), p, q
+        )
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+def test_long_chains(xp, n):
+    # values far below the range of floats, kept by scales or by logarithms
+    rng = np.random.default_rng(0)
+    p, q = (ek.factorized(rng.random((n, 2)), ek.Vtree.right_linear(n)) for _ in range(2))
+    both = ek.mixture([p, q])
+    assert_same(xp, lambda a, b: ek.expected_kernel(a, b, ek.RBF(0.5), log=True), p, both)
+    E = np.where(rng.random((3, n)) < 0.3, np.nan, rng.integers(2, size=(3, n)))
+    assert_same(
+        xp, lambda a: ek.expected_kernel(a, a, ek.RBF(0.5), evidence_p=E, log=True), both
+    )
+
+
+def test_monte_carlo_and_mmd(xp):
+    p, q = two_circuits(form="dense")
+    p, q = p.normalize(), q.normalize()
+    assert_same(xp, lambda a, b: ek.mmd2(a, b, ek.RBF(0.3)), p, q)
+    assert_same(xp, lambda a, b: ek.mmd(a, b, ek.RBF(0.3)), p, q)
+    Y = points(np.random.default_rng(1), CARDS, 4)
+    assert_same(xp, lambda a, b: ek.witness(a, b, ek.RBF(0.3), Y), p, q)
+    expected = ek.monte_carlo_expected_kernel(p, q, ek.RBF(0.3), 100, rng=0)
+    actual = ek.monte_carlo_expected_kernel(p.to(xp), q.to(xp), ek.RBF(0.3), 100, rng=0)
+    assert_close(np.array(actual), np.array(expected))
+
+
+def parametric(circuit):
+    """The numbers of a circuit, and a function from such numbers to the circuit with them."""
+    places, start = [], []
+    for node, block in enumerate(circuit.blocks):
+        names = ["table"] if isinstance(block, Table) else ["weights"]
+        names += ["mean", "variance"] if isinstance(block, Normal) else []
+        for name in names:
+            if getattr(block, name) is not None:
+                places.append((node, name))
+                start.append(getattr(block, name))
+
+    def build(*numbers):
+        blocks = list(circuit.blocks)
+        for (node, name), x in zip(places, numbers, strict=True):
+            blocks[node] = replace(blocks[node], **{name: x})
+        return ek.Circuit(circuit.vtree, tuple(blocks))
+
+    return start, build
+
+
+def check_gradients(circuit, function):
+    """Compare the gradient by torch with finite differences, for every number of the circuit."""
+    torch = pytest.importorskip("torch")
+    start, build = parametric(circuit.to("torch"))
+    inputs = [x.clone().requires_grad_() for x in start]
+    assert torch.autograd.gradcheck(lambda *x: function(build(*x)), inputs, atol=1e-6, rtol=1e-5)
+
+
+E = np.array([[np.nan, 2.0, 1.0, np.nan], [1.0, np.nan, np.nan, np.nan]])
+FUNCTIONS = {
+    "circuit": lambda p, q, k: ek.expected_kernel(p, q, k),
+    "itself": lambda p, q, k: ek.expected_kernel(p, p, k),
+    "log": lambda p, q, k: ek.expected_kernel(p, q, k, log=True),
+    "points": lambda p, q, k: ek.expected_kernel(p, [[0, 1, 1, 3], [1, 2, 0, 2]], k),
+    "evidence": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=E),
+    "many rows": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=np.tile(E, (20, 1)))[:3],
+    "mmd": lambda p, q, k: ek.mmd(p, q, k),
+    "likelihood": lambda p, q, k: p.log_likelihood(E),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients(name):
+    rng = np.random.default_rng(0)
+    root = RandomGraphs(rng, CARDS).unit(((0, 1), (2, 3)))
+    p = ek.Circuit.from_units(root, vtree=ek.Vtree.balanced(4))
+    q = ek.random_circuit(ek.Vtree.balanced(4), 2, rng, CARDS).to("torch")
+    check_gradients(p, lambda a: FUNCTIONS[name](a, q, ek.RBF(0.3) + ek.Delta()))
+
+
+@pytest.mark.parametrize("k", [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4)], ids=repr)
+@pytest.mark.parametrize("name", ["circuit", "itself", "log", "points", "evidence", "likelihood"])
+def test_gradients_of_real_variables(name, k):
+    q = real_circuit(1).to("torch")
+    rows = np.array([[0.3, np.nan, np.nan], [np.nan, 2.0, -1.0]])
+    functions = {
+        **FUNCTIONS,
+        "points": lambda p, q, k: ek.expected_kernel(p, [[0.3, 2.0, -1.0]], k),
+        "evidence": lambda p, q, k: ek.expected_kernel(p, q, k, evidence_p=rows),
+        "likelihood": lambda p, q, k: p.log_likelihood(rows),
+    }
+    check_gradients(real_circuit(0), lambda p: functions[name](p, q, k))
+
+
+def test_gradients_where_values_underflow():
+    torch = pytest.importorskip("torch")
+    n = 2000
+    tables = np.random.default_rng(0).random((n, 2))
+    p = ek.factorized(tables).to("torch")
+    start, build = parametric(p)
+    inputs = [x.clone().requires_grad_() for x in start]
+    value = ek.expected_kernel(build(*inputs), p, ek.RBF(0.5), log=True)
+    assert float(value) < -800
+    gradients = torch.autograd.grad(value, inputs)
+    # the logarithm is a sum over variables of log(t' K u), with gradient K u / (t' K u)
+    K = np.exp(-0.5 * (1 - np.eye(2)))
+    for variable in (0, 7, n - 1):
+        leaf = sorted(range(n), key=lambda v: p.vtree.leaf(v)).index(variable)
+        t = tables[variable]
+        assert_close(host(gradients[leaf])[0], K @ t / (t @ K @ t))

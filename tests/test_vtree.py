@@ -1,0 +1,296 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expectedkernels.errors import VtreeError
+from expectedkernels.vtree import Vtree
+from unit_graphs import random_nested
+
+seeds = st.integers(0, 2**32 - 1)
+BUILDERS = {
+    "balanced": Vtree.balanced,
+    "right_linear": Vtree.right_linear,
+    "left_linear": Vtree.left_linear,
+    "random": lambda variables: Vtree.random(variables, rng=3),
+}
+builders = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 17])
+
+
+def drawn_nested(seed, n_max=12):
+    """A random vtree as nested pairs, over variables that need not be 0, 1, ..."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, n_max + 1))
+    return random_nested(rng, rng.choice(30, size=n, replace=False))
+
+
+def variables_of(nested):
+    if isinstance(nested, int):
+        return [nested]
+    return variables_of(nested[0]) + variables_of(nested[1])
+
+
+def subtrees(nested):
+    """All subtrees as nested pairs, in post-order."""
+    if isinstance(nested, int):
+        return [nested]
+    return [*subtrees(nested[0]), *subtrees(nested[1]), nested]
+
+
+def in_order(nested):
+    """All subtrees, each between those on its left and those on its right."""
+    if isinstance(nested, int):
+        return [nested]
+    return [*in_order(nested[0]), nested, *in_order(nested[1])]
+
+
+def projected(nested, keep):
+    if isinstance(nested, int):
+        return nested if nested in keep else None
+    left, right = (projected(child, keep) for child in nested)
+    if left is None or right is None:
+        return right if left is None else left
+    return left, right
+
+
+def with_swaps(nested, rng):
+    if isinstance(nested, int):
+        return nested
+    left, right = (with_swaps(child, rng) for child in nested)
+    return (right, left) if rng.random() < 0.5 else (left, right)
+
+
+def height(nested):
+    return 0 if isinstance(nested, int) else 1 + max(height(child) for child in nested)
+
+
+@builders
+@sizes
+def test_builders_make_full_trees_over_their_variables(build, n):
+    vtree = build(n)
+    assert vtree.n_nodes == 2 * n - 1
+    assert vtree.n_variables == n
+    assert vtree.root == 2 * n - 2
+    assert vtree.scope().tolist() == list(range(n))
+    for node in range(vtree.n_nodes):
+        assert vtree.is_leaf(node) == (vtree.left[node] < 0)
+        if not vtree.is_leaf(node):
+            # post-order: the right subtree ends before its parent, the left before the right
+            assert vtree.right[node] == node - 1
+            assert vtree.left[node] == node - 1 - vtree.n_below[node - 1]
+
+
+@builders
+def test_builders_take_lists_of_variables(build):
+    names = [4, 0, 9, 2, 7]
+    vtree = build(names)
+    assert vtree.scope().tolist() == names
+    assert build(np.array(names)) == vtree
+    assert build(v for v in names) == vtree
+    shape = build(5)
+    np.testing.assert_array_equal(vtree.left, shape.left)
+    np.testing.assert_array_equal(vtree.right, shape.right)
+
+
+@sizes
+def test_shapes_of_the_builders(n):
+    right, left, balanced = Vtree.right_linear(n), Vtree.left_linear(n), Vtree.balanced(n)
+    assert right.height[-1] == left.height[-1] == n - 1
+    assert balanced.height[-1] == int(np.ceil(np.log2(n)))
+    for node in range(2 * n - 1):
+        if not right.is_leaf(node):
+            assert right.is_leaf(right.left[node])
+        if not left.is_leaf(node):
+            assert left.is_leaf(left.right[node])
+        if not balanced.is_leaf(node):
+            size = len(balanced.scope(node))
+            assert len(balanced.scope(balanced.left[node])) == size // 2
+
+
+def test_random_vtrees_are_reproducible_and_differ():
+    assert Vtree.random(17, rng=5) == Vtree.random(17, rng=np.random.default_rng(5))
+    assert len({Vtree.random(17, rng=seed) for seed in range(10)}) == 10
+
+
+@given(seeds)
+def test_nested_round_trip(seed):
+    nested = drawn_nested(seed)
+    vtree = Vtree.from_nested(nested)
+    assert vtree.to_nested() == nested
+    assert Vtree.from_nested(vtree.to_nested()) == vtree
+
+
+def test_nested_pairs_may_be_lists_and_numpy_integers():
+    assert Vtree.from_nested([[np.int64(0), 1], 2]) == Vtree.from_nested(((0, 1), 2))
+
+
+@given(seeds)
+def test_nodes_are_renumbered_to_post_order(seed):
+    vtree = Vtree.from_nested(drawn_nested(seed))
+    rng = np.random.default_rng(seed)
+    # any order with children before parents: sort by height, at random within one height
+    order = np.lexsort((rng.random(vtree.n_nodes), vtree.height))
+    number = np.argsort(order)
+    left = [-1 if a < 0 else number[a] for a in vtree.left[order]]
+    right = [-1 if b < 0 else number[b] for b in vtree.right[order]]
+    assert Vtree(left, right, vtree.variable[order]) == vtree
+
+
+@given(seeds)
+def test_navigation_by_definition(seed):
+    nested = drawn_nested(seed)
+    vtree, parts = Vtree.from_nested(nested), subtrees(nested)
+    scopes = [set(variables_of(part)) for part in parts]
+    for node, part in enumerate(parts):
+        assert vtree.scope(node).tolist() == variables_of(part)
+        assert vtree.n_below[node] == len(subtrees(part))
+        assert vtree.height[node] == height(part)
+        above = [a for a in range(len(parts)) if a != node and scopes[node] < scopes[a]]
+        assert vtree.depth[node] == len(above)
+        assert vtree.parent[node] == min(above, key=lambda a: len(scopes[a]), default=-1)
+        for variable in range(31):
+            assert vtree.contains(node, variable) == (variable in scopes[node])
+    assert [parts[node] for node in np.argsort(vtree.inorder)] == in_order(nested)
+    for variable in variables_of(nested):
+        assert parts[vtree.leaf(variable)] == variable
+
+
+@given(seeds)
+def test_lowest_common_ancestors_by_definition(seed):
+    nested = drawn_nested(seed, n_max=8)
+    vtree = Vtree.from_nested(nested)
+    scopes = [set(variables_of(part)) for part in subtrees(nested)]
+    for a, first in enumerate(scopes):
+        for b, second in enumerate(scopes):
+            above = [node for node, scope in enumerate(scopes) if first | second <= scope]
+            assert vtree.lca(a, b) == min(above, key=lambda node: len(scopes[node]))
+            assert vtree.is_descendant(a, b) == (first <= second)
+
+
+@given(seeds)
+def test_projection_drops_leaves_and_contracts(seed):
+    nested = drawn_nested(seed)
+    rng = np.random.default_rng(seed)
+    variables = variables_of(nested)
+    keep = rng.choice(variables, size=int(rng.integers(1, len(variables) + 1)), replace=False)
+    expected = Vtree.from_nested(projected(nested, set(keep.tolist())))
+    assert Vtree.from_nested(nested).project(keep) == expected
+    assert Vtree.from_nested(nested).project(variables) == Vtree.from_nested(nested)
+
+
+@given(seeds)
+def test_swapped_vtrees_align(seed):
+    nested = drawn_nested(seed)
+    first = Vtree.from_nested(nested)
+    second = Vtree.from_nested(with_swaps(nested, np.random.default_rng(seed)))
+    alignment = first.align(second)
+    assert sorted(alignment.node.tolist()) == list(range(first.n_nodes))
+    for node in range(first.n_nodes):
+        other = int(alignment.node[node])
+        assert set(first.scope(node).tolist()) == set(second.scope(other).tolist())
+        if first.is_leaf(node):
+            assert not alignment.swapped[node]
+            continue
+        children = second.left[other], second.right[other]
+        if alignment.swapped[node]:
+            children = children[::-1]
+        assert alignment.node[first.left[node]] == children[0]
+        assert alignment.node[first.right[node]] == children[1]
+
+
+@given(seeds)
+def test_only_swapped_vtrees_align(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 6))
+    first, second = (Vtree.from_nested(random_nested(rng, rng.permutation(n))) for _ in range(2))
+    scopes = [
+        {frozenset(vtree.scope(node).tolist()) for node in range(vtree.n_nodes)}
+        for vtree in (first, second)
+    ]
+    assert (first.align(second) is not None) == (scopes[0] == scopes[1])
+
+
+def test_vtrees_over_other_variables_do_not_align():
+    assert Vtree.balanced(3).align(Vtree.balanced(4)) is None
+    assert Vtree.balanced([0, 1, 2]).align(Vtree.balanced([0, 1, 3])) is None
+
+
+def test_equality_is_by_structure():
+    first, second = Vtree.from_nested(((0, 1), 2)), Vtree([-1, -1, 0, -1, 2], [-1, -1, 1, -1, 3],
+                                                         [0, 1, -1, 2, -1])
+    assert first == second
+    assert first == first
+    assert hash(first) == hash(second)
+    assert first != Vtree.from_nested((2, (0, 1)))
+    assert first != Vtree.from_nested(((0, 1), 3))
+    assert first != "((0, 1), 2)"
+
+
+def test_vtrees_are_immutable():
+    vtree = Vtree.balanced(3)
+    for array in (vtree.left, vtree.right, vtree.variable, vtree.n_below):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_representation():
+    assert repr(Vtree.balanced(1)) == "Vtree(0)"
+    assert repr(Vtree.balanced(3)) == "Vtree((0, (1, 2)))"
+    assert repr(Vtree.right_linear(1000)) == "<Vtree of 1000 variables, height 999>"
+
+
+@pytest.mark.parametrize("build", [Vtree.right_linear, Vtree.left_linear])
+def test_deep_vtrees(build):
+    n = 10_000
+    vtree = build(n)
+    assert vtree.height[-1] == n - 1
+    assert vtree.depth.max() == n - 1
+    assert Vtree.from_nested(vtree.to_nested()) == vtree
+    assert sorted(vtree.inorder.tolist()) == list(range(2 * n - 1))
+    assert vtree.project(range(0, n, 2)).n_variables == n // 2
+    assert vtree.lca(vtree.leaf(0), vtree.leaf(n - 1)) == vtree.root
+    turned = Vtree.left_linear(n) if build == Vtree.right_linear else Vtree.right_linear(n)
+    assert vtree.align(turned) is None
+    mirrored = (Vtree.left_linear if build == Vtree.right_linear else Vtree.right_linear)(
+        range(n - 1, -1, -1)
+    )
+    alignment = vtree.align(mirrored)
+    assert alignment.swapped.sum() == n - 1
+    assert vtree != mirrored
+    assert len({vtree, mirrored, build(n)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Vtree.balanced(0), "at least one variable. Got none"),
+        (lambda: Vtree.random([], rng=0), "at least one variable. Got none"),
+        (lambda: Vtree.balanced([3, 1, 3]), r"Variables \[3\] are repeated"),
+        (lambda: Vtree.from_nested((0, (1, 0))), r"one leaf. Variables \[0\] are repeated"),
+        (lambda: Vtree.from_nested((0, 1, 2)), r"a pair of nested vtrees. Got \(0, 1, 2\)"),
+        (lambda: Vtree.from_nested((0, (1,))), r"a pair of nested vtrees. Got \(1,\)"),
+        (lambda: Vtree.from_nested((0, True)), "Got True instead"),
+        (lambda: Vtree.from_nested((0, "x")), "Got 'x' instead"),
+        (lambda: Vtree([], [], []), "at least one node.* Got 0, 0 and 0"),
+        (lambda: Vtree([-1], [-1, -1], [0]), "as many left and right .*Got 1, 2 and 1"),
+        (lambda: Vtree([-1, 0], [-1, 0], [0, -1]), "Node 0 has two parents"),
+        (
+            lambda: Vtree([-1, -1, 0, 2], [-1, -1, 1, 1], [0, 1, -1, -1]),
+            "Node 1 has two parents; a vtree is a tree",
+        ),
+        (lambda: Vtree([-1, -1, 0], [-1, -1, 1], [0, 1, 2]), "Node 2 has a variable and children"),
+        (
+            lambda: Vtree([-1, -1, 0], [-1, -1, -1], [0, 1, -1]),
+            "Node 2 needs two children with smaller numbers. Got 0 and -1",
+        ),
+        (lambda: Vtree([-1, 1], [-1, 0], [0, -1]), "smaller numbers. Got 1 and 0"),
+        (lambda: Vtree([-1, -1], [-1, -1], [0, 1]), "Only 1 of 2 nodes are reached"),
+        (lambda: Vtree.balanced(3).leaf(3), "Variable 3 is not in this vtree"),
+        (lambda: Vtree.balanced(3).project([]), r"non-empty set of the variables. Got \[\]"),
+        (lambda: Vtree.balanced(3).project([1, 7]), r"set of the variables. Got \[1, 7\]"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(VtreeError, match=message):
+        make()
