@@ -205,6 +205,19 @@ def sparsified(circuit):
     return Circuit(circuit.vtree, tuple(blocks))
 
 
+def absolute(circuit):
+    """The circuit of the absolute values of all weights and tables of a discrete circuit."""
+    blocks = []
+    for block in circuit.blocks:
+        if isinstance(block, Table):
+            block = Table(np.abs(block.table))
+        elif block.weights is not None:
+            weights = abs(block.csr)
+            block = Inner(block.n_products, block.n_units, block.left, block.right, weights)
+        blocks.append(block)
+    return Circuit(circuit.vtree, tuple(blocks))
+
+
 def random_evidence(rng, circuit, n_rows, share=0.5):
     """Rows with NaN that have positive probability: parts of samples by enumeration."""
     logs = log_joint(circuit).ravel()

@@ -6,6 +6,7 @@ from math import exp, log1p
 from pathlib import Path
 
 import numpy as np
+from scipy.special import logsumexp
 
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.circuits.units import Product, Sum, topological
@@ -52,6 +53,23 @@ def unit_values_at(root, X):
 def distribution(circuit):
     """The values of the first root at all worlds."""
     return values_at(circuit, worlds(circuit.cardinalities))[:, 0]
+
+
+def log_distribution(circuit):
+    """The logs of the values of the first root (none negative) at all worlds, kept in range."""
+    circuit, X = circuit.to("numpy"), worlds(circuit.cardinalities)
+    logs = []
+    with np.errstate(divide="ignore"):
+        for node, block in enumerate(circuit.blocks):
+            if isinstance(block, Table):
+                column = X[:, circuit.vtree.variable[node]].astype(int)
+                logs.append(np.log(block.table)[:, column].T)
+                continue
+            left = logs[circuit.vtree.left[node]][:, block.index("left")]
+            right = logs[circuit.vtree.right[node]][:, block.index("right")]
+            weights = np.log(block.csr.toarray())
+            logs.append(logsumexp((left + right)[:, None, :] + weights, axis=2))
+    return logs[-1][:, 0]
 
 
 def evidence_weights(weights, X):

@@ -16,7 +16,7 @@ from scipy import sparse
 import expectedkernels as ek
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.engine.blocks import Inner, inner
-from oracles import distribution, evidence_as_weights, unit_values_at, worlds
+from oracles import evidence_as_weights, log_distribution, unit_values_at, worlds
 from unit_graphs import RandomGraphs
 
 seeds = st.integers(0, 2**32 - 1)
@@ -48,16 +48,19 @@ def with_swaps(vtree, rng):
     return ek.Vtree(left, right, vtree.variable)
 
 
-def numbers(rng, shape, zeros=0.0, signed=False):
-    """Numbers of different sizes, some of them zero, but never a row of zeros."""
-    x = rng.gamma(0.7, size=shape) + 1e-3
+def numbers(rng, shape, zeros=0.0, signed=False, digits=0):
+    """Numbers of different sizes, some of them zero, but never a row of zeros.
+
+    `digits` says how many powers of ten they spread over, up and down.
+    """
+    x = (rng.gamma(0.7, size=shape) + 1e-3) * 10.0 ** rng.uniform(-digits, digits, size=shape)
     keep = rng.random(shape) >= zeros
     keep[np.arange(shape[0]), rng.integers(shape[1], size=shape[0])] = True
     x = np.where(keep, x, 0.0)
     return x * rng.choice([-1.0, 1.0], size=shape) if signed else x
 
 
-def random_blocks(rng, vtree, cardinalities, form, roots=1, signed=False):
+def random_blocks(rng, vtree, cardinalities, form, roots=1, signed=False, digits=0):
     """Blocks of one of three forms, unnormalised.
 
     Dense: every sum takes all products. Sparse: products of any two units, sums take a few of
@@ -69,7 +72,7 @@ def random_blocks(rng, vtree, cardinalities, form, roots=1, signed=False):
         k = roots if is_root else int(rng.integers(1, 4))
         if variable >= 0:
             card = cardinalities[variable]
-            table = numbers(rng, (k, card), 0.0 if form == "dense" else 0.4, signed)
+            table = numbers(rng, (k, card), 0.0 if form == "dense" else 0.4, signed, digits)
             if form == "deterministic" and not is_root:
                 table = table.max(axis=0) * (rng.integers(k, size=card) == np.arange(k)[:, None])
             blocks.append(Table(table))
@@ -77,14 +80,14 @@ def random_blocks(rng, vtree, cardinalities, form, roots=1, signed=False):
         n_left, n_right = (blocks[c].n_units for c in (vtree.left[node], vtree.right[node]))
         if form == "dense":
             left, right = np.divmod(np.arange(n_left * n_right), n_right)
-            weights = numbers(rng, (k, len(left)), 0.0, signed)
+            weights = numbers(rng, (k, len(left)), 0.0, signed, digits)
         elif form == "sparse":
             m = int(rng.integers(1, 5))
             left, right = rng.integers(n_left, size=m), rng.integers(n_right, size=m)
-            weights = numbers(rng, (k, m), 0.5, signed)
+            weights = numbers(rng, (k, m), 0.5, signed, digits)
         else:
             left, right = np.divmod(np.arange(n_left * n_right), n_right)
-            weights = numbers(rng, (k, len(left)), 0.2, signed)
+            weights = numbers(rng, (k, len(left)), 0.2, signed, digits)
             weights *= is_root | (rng.integers(k, size=len(left)) == np.arange(k)[:, None])
         if form == "dense":
             blocks.append(inner(left, right, weights, n_left, n_right))
@@ -94,7 +97,7 @@ def random_blocks(rng, vtree, cardinalities, form, roots=1, signed=False):
 
 
 @st.composite
-def circuits(draw, cardinalities, vtree=None, form=None, roots=1, signed=False):
+def circuits(draw, cardinalities, vtree=None, form=None, roots=1, signed=False, digits=0):
     """Circuits over a discrete domain, unnormalised, on a given vtree or on any.
 
     A circuit that is not signed is not zero everywhere either.
@@ -102,14 +105,13 @@ def circuits(draw, cardinalities, vtree=None, form=None, roots=1, signed=False):
     vtree = draw(vtrees(len(cardinalities))) if vtree is None else vtree
     form = draw(st.sampled_from(FORMS)) if form is None else form
     rng = draw(rngs)
-    blocks = random_blocks(rng, vtree, cardinalities, form, roots, signed)
+    blocks = random_blocks(rng, vtree, cardinalities, form, roots, signed, digits)
     # minimised, or as drawn: with zero, equal and unused units, and sparse weights
     build = draw(st.sampled_from([ek.Circuit.from_blocks, ek.Circuit]))
     circuit = build(vtree, tuple(blocks))
-    if not signed and roots == 1 and not distribution(circuit).any():
-        circuit = ek.Circuit.from_blocks(
-            vtree, random_blocks(rng, vtree, cardinalities, "dense", roots)
-        )
+    if not signed and roots == 1 and not (log_distribution(circuit) > -np.inf).any():
+        dense = random_blocks(rng, vtree, cardinalities, "dense", roots, digits=digits)
+        circuit = ek.Circuit.from_blocks(vtree, dense)
     return circuit
 
 
@@ -214,7 +216,7 @@ def kernels(draw, cardinalities, vtree=None, definite=False, signed=False, depth
     form = draw(st.sampled_from(["plain", "plain", "sum", "product"])) if depth else "plain"
     if form != "plain":
         n = draw(st.integers(2, 5)) if form == "sum" else 2
-        options = dict(vtree=vtree, definite=definite, signed=signed, depth=depth - 1)
+        options = {"vtree": vtree, "definite": definite, "signed": signed, "depth": depth - 1}
         twins = [draw(kernels(cardinalities, **options)) for _ in range(n)]
         if form == "product":
             return product_twin(*twins)
@@ -249,7 +251,7 @@ def evidence(draw, circuit, rows=None, form=None):
     n = draw(st.sampled_from([1, 2, 5, 33, 40])) if rows is None else rows
     rng = draw(rngs)
     every = worlds(circuit.cardinalities)
-    possible = every[distribution(circuit) > 0]
+    possible = every[log_distribution(circuit) > -np.inf]
     X = possible[rng.integers(len(possible), size=n)]
     holes = rng.random(X.shape) < rng.choice([0.2, 0.5, 0.9])
     rows = np.where(holes, np.nan, X)

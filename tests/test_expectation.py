@@ -163,9 +163,7 @@ def test_empirical_distributions(problem, rng, n, max_bytes):
 def test_an_empirical_distribution_has_equal_weights_by_default():
     p = ek.factorized([[0.3, 0.7], [0.6, 0.4]])
     q = ek.Empirical([[0, 0], [1, 1], [1, 1], [0, 1]])
-    assert_close(
-        ek.expected_kernel(p, q, ek.Delta()), (0.3 * 0.6 + 2 * 0.7 * 0.4 + 0.3 * 0.4) / 4
-    )
+    assert_close(ek.expected_kernel(p, q, ek.Delta()), (0.3 * 0.6 + 2 * 0.7 * 0.4 + 0.3 * 0.4) / 4)
     assert repr(q) == "<Empirical distribution of 4 points, 2 variables>"
 
 
@@ -217,13 +215,9 @@ def test_one_row_of_evidence(problem, data):
     E = data.draw(evidence(problem.p, rows=1, form="holes"))
     expected = conditionals(problem.P, E.weights, problem.X) @ problem.K @ problem.Q
     row = E.given[0]
-    assert_close(
-        ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=row), expected
-    )
+    assert_close(ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=row), expected)
     known = {v: int(value) for v, value in enumerate(row) if not np.isnan(value)}
-    assert_close(
-        ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=known), expected
-    )
+    assert_close(ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=known), expected)
     conditional = problem.p.condition(known)
     assert_close(ek.expected_kernel(conditional, problem.q, problem.k), expected[0])
 
@@ -353,6 +347,13 @@ def test_learned_circuits_agree_with_algorithm_1(data_dir, name):
     assert_close(ek.expected_kernel(p, p, ek.RBF(0.1)), expected)
 
 
-def test_no_points_give_no_values():
-    p = ek.factorized([[0.3, 0.7], [0.6, 0.4]])
-    assert ek.expected_kernel(p, np.zeros((0, 2)), ek.RBF(1.0)).shape == (0,)
+@pytest.mark.parametrize("log", [False, True])
+def test_no_rows_give_no_values(log):
+    p, k, nothing = ek.random_circuit(5, 3, rng=0), ek.RBF(1.0), np.zeros((0, 5))
+    several = ek.stack([p, p])
+    assert ek.expected_kernel(p, nothing, k, log=log).shape == (0,)
+    assert ek.expected_kernel(nothing, several, k, log=log).shape == (0, 2)
+    assert ek.expected_kernel(nothing, np.zeros((3, 5)), k, log=log).shape == (0, 3)
+    assert ek.expected_kernel(p, p, k, evidence_p=nothing, log=log).shape == (0,)
+    rows = {"evidence_p": np.zeros((2, 5)), "evidence_q": nothing}
+    assert ek.expected_kernel(p, p, k, log=log, **rows).shape == (2, 0)

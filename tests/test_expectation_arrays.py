@@ -9,7 +9,6 @@ import expectedkernels as ek
 from assertions import assert_close, host
 from expectedkernels.circuits.inputs import Normal, Table
 from strategies import circuit_twin, points, random_blocks, table_twin, with_swaps
-from unit_graphs import RandomGraphs
 
 CARDS = (2, 3, 2, 4)
 
@@ -43,19 +42,21 @@ def all_kernels(vtree):
     }
 
 
+KERNELS = list(all_kernels(ek.Vtree.balanced(len(CARDS))))
+
+
 def assert_same(xp, function, *circuits):
     """The function gives the same numbers wherever the circuits are, and keeps them there."""
     expected = function(*circuits)
     moved = [circuit.to(xp) for circuit in circuits]
     actual = function(*moved)
     if xp != "numpy":
-        assert type(actual) is type(moved[0].input(0).table)
+        block = moved[0].blocks[0]
+        assert type(actual) is type(block.table if isinstance(block, Table) else block.weights)
     assert_close(actual, expected, scale=np.max(np.abs(expected)))
 
 
-@pytest.mark.parametrize("name", list(all_kernels(None)) if False else [
-    "RBF", "rates", "ExpHamming", "Delta", "TableKernel", "KernelCircuit", "sum", "product"
-])
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 def test_circuits(xp, name, form):
     p, q = two_circuits(form=form)
@@ -64,6 +65,14 @@ def test_circuits(xp, name, form):
     Y = points(np.random.default_rng(1), CARDS, 40)
     assert_same(xp, lambda a: ek.expected_kernel(a, Y, k), p)
     assert_same(xp, lambda a: ek.expected_kernel(Y[0], a, k), p)
+
+
+def test_circuits_in_different_places(xp):
+    p, q = two_circuits()
+    k = ek.RBF(0.3) + ek.Delta()
+    expected = ek.expected_kernel(p, q, k)
+    assert_close(ek.expected_kernel(p.to(xp), q, k), expected)
+    assert_close(ek.expected_kernel(p, q.to(xp), k), expected)
 
 
 def test_logs(xp):
@@ -75,7 +84,7 @@ def test_logs(xp):
 
 
 @pytest.mark.parametrize("rows", [3, 40])
-@pytest.mark.parametrize("max_bytes", [2000, 2**30])
+@pytest.mark.parametrize("max_bytes", [10_000, 2**30])
 def test_evidence(xp, rows, max_bytes):
     p, q = two_circuits(form="dense")
     rng = np.random.default_rng(2)
@@ -124,7 +133,9 @@ def real_circuit(seed):
 
 
 @pytest.mark.parametrize(
-    "k", [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4) + ek.ExpHamming()], ids=repr
+    "k",
+    [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4) + ek.ExpHamming()],
+    ids=repr,
 )
 def test_real_variables(xp, k):
     p, q = real_circuit(0), real_circuit(1)
@@ -139,7 +150,7 @@ def test_real_variables(xp, k):
         )
 
 
-@pytest.mark.parametrize("n", [300, 3000])
+@pytest.mark.parametrize("n", [300, 1500])
 def test_long_chains(xp, n):
     # values far below the range of floats, kept by scales or by logarithms
     rng = np.random.default_rng(0)
@@ -147,9 +158,7 @@ def test_long_chains(xp, n):
     both = ek.mixture([p, q])
     assert_same(xp, lambda a, b: ek.expected_kernel(a, b, ek.RBF(0.5), log=True), p, both)
     E = np.where(rng.random((3, n)) < 0.3, np.nan, rng.integers(2, size=(3, n)))
-    assert_same(
-        xp, lambda a: ek.expected_kernel(a, a, ek.RBF(0.5), evidence_p=E, log=True), both
-    )
+    assert_same(xp, lambda a: ek.expected_kernel(a, a, ek.RBF(0.5), evidence_p=E, log=True), both)
 
 
 def test_monte_carlo_and_mmd(xp):
@@ -208,13 +217,15 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients(name):
     rng = np.random.default_rng(0)
-    root = RandomGraphs(rng, CARDS).unit(((0, 1), (2, 3)))
-    p = ek.Circuit.from_units(root, vtree=ek.Vtree.balanced(4))
-    q = ek.random_circuit(ek.Vtree.balanced(4), 2, rng, CARDS).to("torch")
+    vtree = ek.Vtree.balanced(4)
+    p = ek.Circuit.from_blocks(vtree, random_blocks(rng, vtree, CARDS, "dense"))
+    q = ek.random_circuit(vtree, 2, rng, CARDS).to("torch")
     check_gradients(p, lambda a: FUNCTIONS[name](a, q, ek.RBF(0.3) + ek.Delta()))
 
 
-@pytest.mark.parametrize("k", [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4)], ids=repr)
+@pytest.mark.parametrize(
+    "k", [ek.RBF(0.3), ek.Laplacian(0.4), ek.RBF(0.2) * ek.Laplacian(0.4)], ids=repr
+)
 @pytest.mark.parametrize("name", ["circuit", "itself", "log", "points", "evidence", "likelihood"])
 def test_gradients_of_real_variables(name, k):
     q = real_circuit(1).to("torch")
@@ -236,7 +247,7 @@ def test_gradients_where_values_underflow():
     start, build = parametric(p)
     inputs = [x.clone().requires_grad_() for x in start]
     value = ek.expected_kernel(build(*inputs), p, ek.RBF(0.5), log=True)
-    assert float(value) < -800
+    assert float(value.detach()) < -750
     gradients = torch.autograd.grad(value, inputs)
     # the logarithm is a sum over variables of log(t' K u), with gradient K u / (t' K u)
     K = np.exp(-0.5 * (1 - np.eye(2)))

@@ -4,7 +4,8 @@ from expectedkernels.verdict import Verdict
 
 
 @pytest.mark.parametrize(
-    ("holds", "truth", "word"), [(True, True, "yes"), (False, False, "no"), (None, False, "undecided")]
+    ("holds", "truth", "word"),
+    [(True, True, "yes"), (False, False, "no"), (None, False, "undecided")],
 )
 def test_verdicts_answer_and_explain(holds, truth, word):
     verdict = Verdict(holds, "because of unit 3")

@@ -217,8 +217,10 @@ def test_vtrees_over_other_variables_do_not_align():
 
 
 def test_equality_is_by_structure():
-    first, second = Vtree.from_nested(((0, 1), 2)), Vtree([-1, -1, 0, -1, 2], [-1, -1, 1, -1, 3],
-                                                         [0, 1, -1, 2, -1])
+    first, second = (
+        Vtree.from_nested(((0, 1), 2)),
+        Vtree([-1, -1, 0, -1, 2], [-1, -1, 1, -1, 3], [0, 1, -1, 2, -1]),
+    )
     assert first == second
     assert first == first
     assert hash(first) == hash(second)

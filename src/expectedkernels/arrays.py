@@ -50,6 +50,13 @@ def as_like(array: Any, like: Array) -> Array:
     return namespace(like).asarray(array, device=device_of(like))
 
 
+def place_of(array: Array) -> Any:
+    """What `Circuit.to` takes to move arrays to where this one is."""
+    if isinstance(array, np.ndarray):
+        return "numpy"
+    return str(array.device) if array_api_compat.is_torch_array(array) else namespace(array)
+
+
 class Target:
     """Where `Circuit.to` moves arrays: a name, a device name of torch, or a namespace.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from expectedkernels.arrays import as_like, is_numpy, namespace
+from expectedkernels.arrays import as_like, detach, is_numpy, namespace, place_of
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence, as_points
 from expectedkernels.circuits.inputs import Table
@@ -18,11 +18,10 @@ from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
-from expectedkernels.engine.value import Value, applied
+from expectedkernels.engine.value import Value, applied, safe_log
 from expectedkernels.errors import DataError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel
-
 
 CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
@@ -82,9 +81,7 @@ class Scaled:
 
     def linear(self) -> Any:
         """The plain numbers."""
-        if self.scale is None:
-            return self.data
-        return self.data * namespace(self.data).exp(self.scale)
+        return self.data if self.scale is None else _times_exp(self.data, self.scale)
 
     def log(self) -> Any:
         """The logarithms."""
@@ -100,6 +97,12 @@ class Scaled:
             xp.full_like(self.data, -inf),
         )
         return logs if self.scale is None else logs + self.scale
+
+
+def _times_exp(data: Any, logs: Any) -> Any:
+    """The product data * exp(logs), in two steps: the exponentials alone may be out of range."""
+    half = namespace(data).exp(0.5 * logs)
+    return data * half * half
 
 
 def expected_kernel(
@@ -155,11 +158,7 @@ def expected_kernel(
     >>> ek.expected_kernel(p, [[0, 1], [1, 0]], ek.Delta()).round(12).tolist()
     [0.4, 0.1]
     """
-    if not isinstance(k, Kernel):
-        raise KernelError(
-            "The kernel must be an expectedkernels kernel, such as RBF(gamma=0.1). "
-            f"Got {type(k).__name__} instead."
-        )
+    _check_kernel(k)
     p, q = _as_distribution(p, q), _as_distribution(q, p)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
@@ -167,7 +166,7 @@ def expected_kernel(
         return _between_points(p, q, k, log)
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
-        q = q.aligned_to(p.vtree)
+        p, q = _in_one_place(p, q.aligned_to(p.vtree))
     circuit = p if isinstance(p, Circuit) else q
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     sides = []
@@ -182,6 +181,14 @@ def expected_kernel(
     with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
         result = _gram(sides[0], sides[1], blocks, max_bytes, bar)
     return _finished(result, sides, logs, weights, log)
+
+
+def _check_kernel(k: Any) -> None:
+    if not isinstance(k, Kernel):
+        raise KernelError(
+            "The kernel must be an expectedkernels kernel, such as RBF(gamma=0.1). "
+            f"Got {type(k).__name__} instead."
+        )
 
 
 def progress(total: int, what: str, quiet: bool = False) -> Any:
@@ -201,6 +208,21 @@ def _as_distribution(x: Any, other: Any) -> Any:
         together = Circuit.from_units(Sum([x, other], [1.0, 1.0]))  # finds a vtree for both
         return Circuit.from_units(x, vtree=together.vtree)
     return np.asarray(x, dtype=np.float64)
+
+
+def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
+    """The two circuits, with NumPy's arrays moved to where the other circuit's are."""
+    if is_numpy(p.xp) and not is_numpy(q.xp):
+        return p.to(place_of(_array_in(q))), q
+    if is_numpy(q.xp) and not is_numpy(p.xp):
+        return p, q.to(place_of(_array_in(p)))
+    return p, q
+
+
+def _array_in(circuit: Circuit) -> Any:
+    """One of the circuit's arrays."""
+    block: Any = circuit.blocks[0]
+    return block.table if isinstance(block, Table) else block.weights
 
 
 def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
@@ -227,6 +249,9 @@ def _side(x: Any, evidence: Any, name: str, circuit: Circuit) -> tuple[Side, Any
 
 def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> Scaled:
     """Values for all rows of both sides, in chunks that fit into memory."""
+    if p.n_rows == 0 or q.n_rows == 0:
+        n, m = (s.circuit.n_roots if s.n_rows is None else s.n_rows for s in (p, q))
+        return Scaled(as_like(np.zeros((n, m)), _array_of(p, q)), None)
     operands = [kernel.operand, p.operand, q.operand]
     rows = (p.n_rows or 1, q.n_rows or 1)
     if max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES):
@@ -245,13 +270,14 @@ def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> S
     return result
 
 
+def _array_of(p: Side, q: Side) -> Any:
+    """An array of the first circuit: results live where it does."""
+    return _array_in(next(s.circuit for s in (p, q) if isinstance(s, CircuitSide)))
+
+
 def _pair_leaf(p: Side, q: Side, kernel: KernelBlocks) -> Any:
     """Leaves of the sweep: the kernel on atoms, expanded to the units of both sides."""
-    circuit = next(s.circuit for s in (p, q) if isinstance(s, CircuitSide))
-    block: Any = circuit.blocks[0]
-    like = block.table if isinstance(block, Table) else block.weights
-
-    inputs = kernel.leaves(lambda v: (p.atoms(v), q.atoms(v)), like)
+    inputs = kernel.leaves(lambda v: (p.atoms(v), q.atoms(v)), _array_of(p, q))
 
     def leaf(nodes: Any, parts: Any) -> Value:
         value = inputs(nodes)
@@ -323,8 +349,13 @@ def _contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]
     xp = namespace(data)
     share = xp.reshape(share, (-1, 1) if axis == 0 else (1, -1))
     if scale is not None:
-        top = xp.max(scale, axis=axis, keepdims=True)
-        data, scale = data * xp.exp(scale - top), top
+        # zeros have scales too, which say nothing
+        some = data != 0
+        size = xp.where(some, safe_log(xp.abs(detach(data))) + scale, xp.full_like(data, -inf))
+        top = xp.max(size, axis=axis, keepdims=True)
+        top = xp.where(top > -inf, top, xp.zeros_like(top))
+        data = _times_exp(data, xp.where(some, scale - top, xp.zeros_like(data)))
+        scale = top
     return xp.sum(data * share, axis=axis, keepdims=True), scale
 
 
@@ -333,19 +364,30 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
     sides = [
         (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
     ]
-    values = k(sides[0][0], sides[1][0])
-    if sides[1][1] is not None:
-        values = values @ sides[1][1]
-    if sides[0][1] is not None:
-        values = sides[0][1] @ values
     if log:
-        with np.errstate(divide="ignore"):
-            values = np.log(values)
+        scale, data = k.logs(sides[0][0], sides[1][0])
+        scale = np.where(data != 0, scale, 0.0)
+    else:
+        data, scale = k(sides[0][0], sides[1][0]), None
+    for axis, (_, share) in enumerate(sides):
+        if share is not None:
+            data, scale = _contracted(data, scale, share, axis)
+    answer = Scaled(data, scale)
+    values = answer.log() if log else answer.linear()
+    values = values.squeeze(tuple(axis for axis in (0, 1) if sides[axis][1] is not None))
     return float(values) if np.ndim(values) == 0 else values
 
 
-def witness(p: Any, q: Any, k: Kernel, X: Any, **options: Any) -> Any:
+def witness(p: Any, q: Any, k: Kernel, X: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
     """The witness function of the MMD at the rows of X: E_p[k(x, X_i)] - E_q[k(x', X_i)].
+
+    Parameters
+    ----------
+    p, q : Circuit, unit graph, Empirical, or array of points (with equal weights)
+    k : Kernel
+    X : array of shape (points, variables)
+    max_bytes : int
+        How much memory intermediate values may take, as for `expected_kernel`.
 
     Examples
     --------
@@ -354,14 +396,16 @@ def witness(p: Any, q: Any, k: Kernel, X: Any, **options: Any) -> Any:
     >>> ek.witness(p, q, ek.Delta(), [[0], [1]]).round(12).tolist()
     [0.4, -0.4]
     """
-    first = expected_kernel(p, X, k, **options)
-    second = expected_kernel(q, X, k, **options)
-    return _mean_over_points(p, first) - _mean_over_points(q, second)
-
-
-def _mean_over_points(x: Any, values: Any) -> Any:
-    """A set of points as a distribution has equal weights."""
-    return values.mean(axis=0) if np.ndim(values) == 2 else values
+    first, second = (
+        expected_kernel(
+            x if isinstance(x, (Circuit, Unit, Empirical)) else Empirical(x),
+            X,
+            k,
+            max_bytes=max_bytes,
+        )
+        for x in (p, q)
+    )
+    return first - second
 
 
 def monte_carlo_expected_kernel(
@@ -381,6 +425,7 @@ def monte_carlo_expected_kernel(
     >>> abs(estimate - ek.expected_kernel(p, p, ek.RBF(0.5))) < 5 * error
     True
     """
+    _check_kernel(k)
     if not (isinstance(n, (int, np.integer)) and n >= 2):
         raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
     generator = np.random.default_rng(rng)
@@ -404,7 +449,7 @@ def monte_carlo_expected_kernel(
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:
     """A function that draws n points, and the total mass of the distribution."""
     if isinstance(x, (Circuit, Unit)):
-        return lambda n: x.sample(n, rng=generator), float(np.exp(x.log_partition()))
+        return lambda n: x.sample(n, rng=generator), float(np.exp(float(x.log_partition())))
     if not isinstance(x, Empirical):
         x = Empirical(x)
     total = float(x.weights.sum())

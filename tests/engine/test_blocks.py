@@ -17,9 +17,7 @@ def by_definition(left, right, weights, A, B):
 
 
 def evaluate(block, A, B):
-    return by_definition(
-        block.index("left"), block.index("right"), block.csr.toarray(), A, B
-    )
+    return by_definition(block.index("left"), block.index("right"), block.csr.toarray(), A, B)
 
 
 @given(seeds)

@@ -164,6 +164,9 @@ class BlockCircuit:
             blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)
         return type(self)(vtree, tuple(blocks))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.vtree, self.blocks)  # what is cached is not part of the value
+
     def __repr__(self) -> str:
         roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
         return (

@@ -36,19 +36,26 @@ def factorized(tables: Sequence[Any], vtree: Vtree | None = None) -> Circuit:
     """
     rows = [np.atleast_1d(np.asarray(table, dtype=np.float64)) for table in tables]
     for variable, row in enumerate(rows):
-        if row.ndim != 1:
+        if row.ndim != 1 or not len(row):
             raise CircuitError(
-                f"The table of variable {variable} must have one dimension. Got {row.ndim}."
+                f"The table of variable {variable} must have one dimension and at least one "
+                f"entry. Got shape {row.shape}."
             )
     vtree = Vtree.balanced(len(rows)) if vtree is None else vtree
-    if vtree.n_variables != len(rows):
-        raise CircuitError(
-            f"Got {len(rows)} tables for a vtree over {vtree.n_variables} variables."
-        )
+    _check_variables(vtree, len(rows), "tables")
     blocks: list[Input | Inner] = [
         ONE if v < 0 else Table(rows[v][None, :]) for v in vtree.variable.tolist()
     ]
     return Circuit.from_blocks(vtree, blocks)
+
+
+def _check_variables(vtree: Vtree, n: int, what: str) -> None:
+    """Raise unless the variables of the vtree are 0 to n - 1."""
+    if vtree.n_variables != n or sorted(vtree.scope().tolist()) != list(range(n)):
+        raise CircuitError(
+            f"Got {what} for variables 0 to {n - 1}, but a vtree over "
+            f"{sorted(vtree.scope().tolist())[:8]} ({vtree.n_variables} in all)."
+        )
 
 
 def mixture(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
@@ -68,7 +75,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
     weights = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
     if weights.shape != (n,) or not np.isfinite(weights).all():
         raise CircuitError(
-            f"A mixture of {n} circuits needs as many finite weights. Got shape {weights.shape}."
+            f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
         )
     return with_root_weights(together, weights[None, :])
 
@@ -175,7 +182,7 @@ def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None)
     if length is None:
         length = len(tables) if tables is not None else None
         length = len(steps) + 1 if length is None and steps.ndim == 3 else length
-    if length is None or length < 1:
+    if not isinstance(length, (int, np.integer)) or length < 1:
         raise CircuitError(f"The 'length' of an HMM must be a positive int. Got {length!r}.")
     if tables is None:
         tables = [np.asarray(emission, dtype=np.float64)] * length
@@ -233,13 +240,15 @@ def gaussian_mixture(
     mean = mean[:, None] if mean.ndim == 1 else mean
     variance = np.asarray(variances, dtype=np.float64)
     variance = variance[:, None] if variance.ndim == 1 else variance
-    if share.ndim != 1 or mean.shape != variance.shape or len(mean) != len(share):
+    fits = mean.ndim == 2 and mean.shape == variance.shape and share.shape == (len(mean),)
+    if not fits or not mean.size:
         raise CircuitError(
             "Means and variances must both have shape (components, variables), with one weight "
             f"per component. Got {mean.shape}, {variance.shape} and {share.shape}."
         )
     n, d = mean.shape
     vtree = Vtree.balanced(d) if vtree is None else vtree
+    _check_variables(vtree, d, "means and variances")
     blocks: list[Input | Inner] = []
     for v in vtree.variable.tolist():
         if v < 0:
@@ -281,7 +290,7 @@ def random_circuit(
     (4, 1)
     """
     vtree = Vtree.balanced(vtree) if isinstance(vtree, (int, np.integer)) else vtree
-    if not (isinstance(units, (int, np.integer)) and units >= 1):
+    if not isinstance(units, (int, np.integer)) or isinstance(units, bool) or units < 1:
         raise CircuitError(
             f"The 'units' parameter of random_circuit must be an int in [1, inf). Got {units!r}."
         )
@@ -291,7 +300,14 @@ def random_circuit(
         )
     generator = np.random.default_rng(rng)
     d = vtree.n_variables
-    cards = np.broadcast_to(np.asarray(cardinalities, dtype=np.intp), (d,)).tolist()
+    _check_variables(vtree, d, "cardinalities")
+    given = np.asarray(cardinalities)
+    if given.shape not in ((), (d,)) or given.dtype.kind not in "iu" or (given < 1).any():
+        raise CircuitError(
+            "The 'cardinalities' parameter of random_circuit must be a positive int, or one per "
+            f"variable ({d} in all). Got {cardinalities!r}."
+        )
+    cards = np.broadcast_to(given, (d,)).tolist()
     blocks: list[Input | Inner] = []
     for node, v in enumerate(vtree.variable.tolist()):
         rows = 1 if node == vtree.root else units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.circuits import queries, sampling
+from expectedkernels.circuits import flows, queries, sampling
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.vtree import Vtree
@@ -130,7 +130,7 @@ class Circuit(BlockCircuit):
         >>> p.marginals({0: 1})[1].tolist()
         [0.0, 1.0]
         """
-        return queries.marginals(self, evidence)
+        return flows.marginals(self, evidence)
 
     def condition(self, evidence: Any) -> Circuit:
         """The circuit of the conditional distribution given one row of evidence, normalised.

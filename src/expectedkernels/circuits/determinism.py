@@ -37,9 +37,10 @@ def deterministic(circuit: BlockCircuit) -> Verdict:
         block: Any = circuit.blocks[int(nodes[0])]
         if isinstance(block, Normal):
             seen = (block.weights != 0).astype(np.float64)
-            # points of mass (variance zero) only meet themselves
+            # points of mass (variance zero) meet densities, and points at the same place
             point = block.variance == 0
-            meet = ~(point[:, None] | point[None, :]) | (block.mean[:, None] == block.mean[None, :])
+            apart = block.mean[:, None] != block.mean[None, :]
+            meet = ~(point[:, None] & point[None, :] & apart)
             overlap = seen @ meet.astype(np.float64) @ seen.T
         else:
             seen = (block.table != 0).astype(np.float64)

@@ -58,6 +58,7 @@ class Evidence:
     def __init__(self, domains: Domains, rows: Any = None, columns: Sequence[Column] | None = None):
         self.domains, self._rows = domains, rows
         self._columns = dict(enumerate(columns or ()))
+        self._found: tuple[Vtree, Patterns] | None = None
         self.n_rows = len(rows) if rows is not None else len(self._columns[0].codes)
 
     def column(self, variable: int) -> Column:
@@ -90,13 +91,14 @@ class Evidence:
         return Evidence(self.domains, columns=columns)
 
     def patterns(self, vtree: Vtree) -> Patterns:
-        """The distinct restrictions of the rows to every vtree node."""
+        """The distinct restrictions of the rows to every vtree node, kept for the next time."""
         if self.n_rows <= FEW_ROWS:
             return uniform(vtree, self.n_rows)
-        columns = [self.column(variable) for variable in range(len(self.domains))]
-        return patterns(
-            vtree, [c.codes for c in columns], [column.n_statements for column in columns]
-        )
+        if self._found is None or self._found[0] != vtree:
+            columns = [self.column(variable) for variable in range(len(self.domains))]
+            codes, counts = [c.codes for c in columns], [c.n_statements for c in columns]
+            self._found = vtree, patterns(vtree, codes, counts)
+        return self._found[1]
 
 
 def _column(x: Any, cardinality: int | None) -> Column:

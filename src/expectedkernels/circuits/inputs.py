@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.engine.blocks import Array
+from expectedkernels.arrays import Array, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,8 @@ class Normal:
     @property
     def n_parameters(self) -> int:
         """The number of non-zero weights, means and variances."""
-        return int((self.weights != 0).sum()) + 2 * int(self.mean.shape[0])
+        used = to_numpy(self.weights) != 0
+        return int(used.sum()) + 2 * int(self.mean.shape[0])
 
     def take(self, units: Any) -> Normal:
         """The block with some of the units, in the given order, and the components they use."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf
 from typing import Any, TypeVar
 
@@ -11,7 +10,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
+from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
@@ -22,7 +21,7 @@ from expectedkernels.engine.sweep import (
     sweep,
     upward,
 )
-from expectedkernels.engine.value import Value, plain, to_log, weighted
+from expectedkernels.engine.value import Value, plain, to_log
 from expectedkernels.errors import EvidenceError, PropertyError
 
 AnyCircuit = TypeVar("AnyCircuit", bound=BlockCircuit)
@@ -120,11 +119,16 @@ def normalize(circuit: AnyCircuit) -> AnyCircuit:
 
 
 def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
-    """The circuit given evidence, with every unit scaled to sum to one.
+    """The circuit given evidence, with every unit scaled to sum to one."""
+    circuit = circuit.to("numpy")
+    return type(circuit).from_blocks(circuit.vtree, conditional_blocks(circuit, evidence))
+
+
+def conditional_blocks(circuit: BlockCircuit, evidence: Evidence | None) -> list[Input | Inner]:
+    """The blocks of a circuit given evidence, unit for unit, each scaled to sum to one.
 
     Weights become conditional probabilities: w_si value_i / value_s.
     """
-    circuit = circuit.to("numpy")
     side = CircuitSide(circuit, evidence)
     values = upward([side.operand], leaf_sums(side))
     logs = to_log(values[-1])
@@ -164,7 +168,7 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     if signed:
         factor = np.exp(to_log(values[-1]).data[0] - logs.data[0])
         blocks[-1] = _mapped(blocks[-1], lambda numbers: sparse.diags_array(factor) @ numbers)
-    return type(circuit).from_blocks(circuit.vtree, blocks)
+    return blocks
 
 
 def _absolute(circuit: BlockCircuit) -> BlockCircuit:
@@ -198,113 +202,6 @@ def _conditional_input(block: Input, column: Any, total: Any) -> Input:
     with np.errstate(invalid="ignore"):
         weights = block.weights / np.exp(total)[:, None]
     return Normal(np.where(alive[:, None], weights, 0.0), block.mean, block.variance)
-
-
-def flows(
-    circuit: BlockCircuit, evidence: Evidence | None
-) -> Iterator[tuple[int, Any, Any, CircuitSide, list[Value]]]:
-    """From the root down, how likely every unit is to take part, given each row of evidence.
-
-    Yields (node, flow of shape (rows, units), pattern of every row at the node, side, values):
-    the flow of a unit is the posterior probability that it is used when the circuit is read as
-    a generative process.
-    """
-    side = CircuitSide(circuit, evidence)
-    operands = [side.operand]
-    values = upward(operands, leaf_sums(side))
-    vtree, found = circuit.vtree, side.operand.patterns
-    n_rows = 1 if evidence is None else evidence.n_rows
-    flow: dict[int, Any] = {vtree.root: np.ones((n_rows, 1))}
-    pattern: dict[int, Any] = {vtree.root: np.arange(n_rows)}
-    if found is not None and found.rows is not None:
-        pattern[vtree.root] = found.rows
-    for node in range(vtree.root, -1, -1):
-        F, rows = flow.pop(node), pattern.pop(node)
-        yield node, F, rows, side, values
-        block = circuit.blocks[node]
-        if not isinstance(block, Inner):
-            continue
-        to_products = _product_flow(operands, values, node, F, rows)
-        for side_name in ("left", "right"):
-            child = int(getattr(vtree, side_name)[node])
-            index = getattr(block, side_name)
-            if index is None:
-                flow[child] = to_products
-            else:
-                flow[child] = to_products @ _incidence(index, circuit.blocks[child].n_units)
-            step = None if found is None else getattr(found, side_name)[node]
-            pattern[child] = rows if step is None else step[rows]
-
-
-def _incidence(index: Any, n: int) -> sparse.csr_array:
-    """The 0-1 matrix that adds up what products send to their inputs."""
-    return sparse.csr_array((np.ones(len(index)), (np.arange(len(index)), index)), (len(index), n))
-
-
-def _product_flow(operands: Any, values: Any, node: int, F: Any, rows: Any) -> Any:
-    """The flow of the products of a node, given that of its units."""
-    operand = operands[0]
-    weights = operand.weights(node)
-    if weights is None:
-        return F
-    inputs = products_at(operands, values, node)
-    shape = (operand.copies(node), -1)
-    if not inputs.is_log:
-        sums = weighted(inputs, weights, 1).data.reshape(shape)
-        H = inputs.data.reshape(shape)
-        share = np.divide(F, sums[rows], out=np.zeros_like(F), where=sums[rows] != 0)
-        return (share @ weights.matrix) * H[rows]
-    sums = to_log(weighted(inputs, weights, 1)).data.reshape(shape)[rows]
-    H = inputs.data.reshape(shape)[rows]
-    csr = operand.inner[node].csr
-    unit = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    with np.errstate(invalid="ignore"):
-        share = np.exp(np.log(np.abs(csr.data)) + H[:, csr.indices] - sums[:, unit])
-    share = np.where(sums[:, unit] > -inf, share, 0.0) * F[:, unit]
-    return share @ _incidence(csr.indices, csr.shape[1])
-
-
-def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
-    """See `Circuit.marginals`."""
-    check_single_root(circuit, "Marginals")
-    circuit = circuit.to("numpy")
-    refuse_signed(circuit, "A list of marginals")
-    read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
-    if read is not None and read.n_rows == 0:
-        return [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
-    require_possible(circuit, read)
-    result: list[Any] = [None] * circuit.n_variables
-    for node, F, rows, side, values in flows(circuit, read):
-        block = circuit.blocks[node]
-        if isinstance(block, Inner):
-            continue
-        variable = int(circuit.vtree.variable[node])
-        column = None if read is None else read.column(variable)
-        logs = to_log(values[node]).data.reshape(side.operand.copies(node), -1)[rows]
-        posterior = _leaf_posterior(block, column, F, logs)
-        result[variable] = posterior if is_batch(evidence) else posterior[0]
-    return result
-
-
-def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
-    """Probabilities of the states of a variable; mean and variance of a real one."""
-    if isinstance(block, Table):
-        with np.errstate(divide="ignore"):
-            per_unit = np.log(block.table)[None] - np.where(logs > -inf, logs, 0.0)[:, :, None]
-            if column is not None:
-                per_unit = per_unit + np.log(column.weights[column.codes])[:, None, :]
-        states = np.einsum("nu,nuc->nc", F, np.exp(per_unit))
-        return states / states.sum(axis=1, keepdims=True)
-    share = F / np.exp(np.log(block.weights.sum(axis=1)))
-    weights = share @ block.weights
-    weights = weights / np.where(weights.sum(axis=1) > 0, weights.sum(axis=1), 1.0)[:, None]
-    mean = weights @ block.mean
-    variance = weights @ (block.variance + block.mean**2) - mean**2
-    if column is not None:
-        seen = column.values[column.codes]
-        mean = np.where(np.isnan(seen), mean, seen)
-        variance = np.where(np.isnan(seen), variance, 0.0)
-    return np.stack([mean, variance], axis=1)
 
 
 def negative_node(circuit: BlockCircuit) -> int | None:

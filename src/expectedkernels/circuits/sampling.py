@@ -42,7 +42,7 @@ def _draw(
     """Fill `drawn` with one sample for each of the given rows of evidence."""
     side = CircuitSide(circuit, read)
     values = upward([side.operand], leaf_sums(side))
-    for node, units, _ in _descend(
+    for node, units, _ in descend(
         circuit, side, rows, lambda *state: _draw_products(generator, values, *state)
     ):
         block: Any = circuit.blocks[node]
@@ -51,7 +51,7 @@ def _draw(
         drawn[:, variable] = _draw_leaf(generator, block, column, units, rows)
 
 
-def _descend(circuit: BlockCircuit, side: CircuitSide, rows: Any, choose: Any) -> Any:
+def descend(circuit: BlockCircuit, side: CircuitSide, rows: Any, choose: Any) -> Any:
     """Walk from the root to the leaves with one unit per row; yields (leaf, units, patterns)."""
     vtree, found = circuit.vtree, side.operand.patterns
     top = rows if found is None or found.rows is None else found.rows[rows]
@@ -181,7 +181,7 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
             chosen[at] = members[np.argmax(scores, axis=1)]
         return chosen
 
-    for node, units, _ in _descend(circuit, side, rows, choose):
+    for node, units, _ in descend(circuit, side, rows, choose):
         variable = int(circuit.vtree.variable[node])
         column = read.column(variable)
         completed[:, variable] = _best_states(circuit.blocks[node], column, units)

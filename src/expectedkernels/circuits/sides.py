@@ -149,7 +149,7 @@ class CircuitSide:
         every = np.arange(n_components + len(seen))
         parts = []
         if len(seen):
-            log_density = _log_normal(seen, block)
+            log_density = log_normal(seen, block)
             shape = [1] * value.data.ndim
             shape[axis] = -1
             batch = tuple(len(seen) if i == axis - 1 else 1 for i in range(len(value.batch)))
@@ -168,7 +168,7 @@ class CircuitSide:
         return result
 
 
-def _log_normal(x: Any, block: Any) -> Any:
+def log_normal(x: Any, block: Any) -> Any:
     """The log densities of the components of a block at some values, (values, components)."""
     mean, variance = block.mean, block.variance
     xp = namespace(mean)

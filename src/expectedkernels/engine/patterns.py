@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class Patterns:
     right: list[IntArray | None]
     rows: IntArray | None
 
-    @property
+    @cached_property
     def is_uniform(self) -> bool:
         """Whether every node has one pattern per row, in the order of the rows."""
         return self.rows is None and all(x is None for x in self.left + self.right)

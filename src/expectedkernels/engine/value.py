@@ -380,10 +380,12 @@ def product(left: Value, right: Value, reuse: bool = False) -> Value:
         sign = left.sign
         if right.sign is not None:
             sign = right.sign if sign is None else sign * right.sign
-        return Value(left.data + right.data, left.batch, -inf, inf, is_log=True, sign=sign)
+        logs = left.data + right.data
+        return Value(logs, left.batch, -inf, inf, is_log=True, sign=_in_full(sign, logs.shape))
     scale = left.scale
     if right.scale is not None:
         scale = right.scale if scale is None else scale + right.scale
+    scale = _in_full(scale, (left.data.shape[0], *left.batch))
     data = left.data
     if reuse and isinstance(data, np.ndarray) and data.flags.writeable:
         np.multiply(data, right.data, out=data)
@@ -391,6 +393,13 @@ def product(left: Value, right: Value, reuse: bool = False) -> Value:
         data = data * right.data
     lo, hi, signed = left.lo + right.lo, left.hi + right.hi, left.signed or right.signed
     return Value(data, left.batch, lo, hi, scale, signed=signed)
+
+
+def _in_full(array: Array | None, shape: tuple[int, ...]) -> Array | None:
+    """The array in its full shape, where it came from a factor that is the same along some axes."""
+    if array is None or array.shape == shape:
+        return array
+    return namespace(array).broadcast_to(array, shape)
 
 
 def settled(value: Value) -> Value:

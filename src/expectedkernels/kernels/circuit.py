@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,14 @@ class KernelCircuit(Kernel):
         self._aligned: dict[Vtree, KernelBlocks] = {}
 
     @property
+    def domains(self) -> Domains:
+        """The number of states of every variable."""
+        return self.cardinalities
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_aligned": {}}  # what is cached is not part of the value
+
+    @property
     def vtree(self) -> Vtree:
         """How the kernel splits its variables."""
         return self.circuit.vtree
@@ -130,19 +139,26 @@ class KernelCircuit(Kernel):
     def pairs(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_i)."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
-        table = self._signed_values(X * np.asarray(self.cardinalities) + Y)
-        return table
+        logs, signs = self._log_values(X * np.asarray(self.cardinalities) + Y)
+        return np.exp(logs) * signs
 
     def gram(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_j)."""
+        logs, signs = self.log_gram(X, Y)
+        return np.exp(logs) * signs
+
+    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """The logs and signs of the values k(x_i, y_j)."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
         codes = X[:, None, :] * np.asarray(self.cardinalities) + Y[None, :, :]
-        return self._signed_values(codes.reshape(-1, X.shape[1])).reshape(len(X), len(Y))
+        logs, signs = self._log_values(codes.reshape(-1, X.shape[1]))
+        return logs.reshape(len(X), len(Y)), signs.reshape(len(X), len(Y))
 
-    def _signed_values(self, codes: Any) -> Any:
+    def _log_values(self, codes: Any) -> tuple[Any, Any]:
+        """The logs and signs of the values at pairs of points, coded as states."""
         logs, sign = log_values(self.circuit, as_evidence(codes, self.circuit.cardinalities))
-        values = np.exp(logs[:, 0])
-        return values if sign is None else values * sign[:, 0]
+        signs = np.where(logs > -inf, 1.0, 0.0) if sign is None else sign
+        return logs[:, 0], signs[:, 0]
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all inputs are symmetric without negative eigenvalues."""
@@ -174,7 +190,9 @@ def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:
     verdict = is_compatible(p, q)
     if not verdict:
         return verdict
-    circuit = p if isinstance(p, Circuit) else Circuit.from_units(p)
+    # a unit graph is written on the vtree of the circuit it is compared with
+    circuit = next((x for x in (p, q) if isinstance(x, Circuit)), None)
+    circuit = Circuit.from_units(p) if circuit is None else circuit
     try:
         k.blocks(circuit.vtree, circuit.cardinalities)
     except (KernelError, CompatibilityError) as error:

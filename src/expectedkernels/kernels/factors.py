@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log
+from math import inf, log, pi
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from expectedkernels.arrays import as_like, namespace, to_numpy
+from expectedkernels.arrays import as_like, detach, namespace, to_numpy
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.errors import KernelError
 from expectedkernels.verdict import Verdict
@@ -53,31 +53,41 @@ class Factor:
 
     def logs(self, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any]:
         """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
-        if left.cardinality is None or right.cardinality is None:
-            if self.table is not None:
-                raise KernelError(
-                    f"A table kernel cannot be used on the real variable {variable}: there is no "
-                    "closed form. RBF, Laplacian, ExpHamming, Delta and their products have one."
-                )
+        self.check(left.cardinality, variable)
+        if left.cardinality is None:
             return _log_expectation(self, left, right), None
         states = np.arange(left.cardinality, dtype=np.float64)
         logs = self.log_at(states[:, None] - states[None, :])
         if self.table is None:
             return logs, None
-        n = left.cardinality
-        if self.table.shape != (n, n):
-            raise KernelError(
-                f"The table of variable {variable} must have shape ({n}, {n}), one row and column "
-                f"per state. Got {self.table.shape}."
-            )
         with np.errstate(divide="ignore"):
             logs = logs + np.log(np.abs(self.table))
         return logs, np.sign(self.table) if (self.table < 0).any() else None
 
+    def check(self, cardinality: int | None, variable: int) -> None:
+        """Raise unless the factor can be used on a variable with so many states (None: real)."""
+        if self.table is None:
+            return
+        if cardinality is None:
+            raise KernelError(
+                f"A table kernel cannot be used on the real variable {variable}: there is no "
+                "closed form. RBF, Laplacian, ExpHamming, Delta and their products have one."
+            )
+        if self.table.shape != (cardinality, cardinality):
+            raise KernelError(
+                f"The table of variable {variable} must have shape ({cardinality}, {cardinality}), "
+                f"one row and column per state. Got {self.table.shape}."
+            )
+
     def log_at(self, difference: Any) -> Any:
         """The log of the part without the table, at differences of values."""
         size = np.abs(difference)
-        logs = -self.square * size**2 - self.absolute * size
+        logs = np.zeros_like(size)
+        if self.square:
+            with np.errstate(over="ignore"):  # the log of a remote value is -inf
+                logs = logs - self.square * size**2
+        if self.absolute:
+            logs = logs - self.absolute * size
         if self.unequal:
             logs = np.where(size > 0, -inf if self.unequal == inf else logs - self.unequal, logs)
         return logs
@@ -126,8 +136,7 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
     shrink = 1.0 + 2.0 * factor.square * variance
     logs = -factor.square * mean**2 / shrink - 0.5 * xp.log(shrink)
     if factor.absolute:
-        rest = _log_laplace(to_numpy(mean / shrink), to_numpy(variance / shrink), factor.absolute)
-        logs = logs + as_like(rest, logs)
+        logs = logs + _log_laplace(mean / shrink, variance / shrink, factor.absolute)
     if factor.unequal:
         differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
         away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - factor.unequal
@@ -136,7 +145,20 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
 
 
 def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
-    """The log of E exp(-rate |z|) for normal z, without cancellation; variance zero is a point."""
+    """The log of E exp(-rate |z|) for normal z; variance zero is a point.
+
+    Special functions are evaluated on the host. Gradients flow through the tangent.
+    """
+    logs, by_mean, by_variance = _log_laplace_on_host(to_numpy(mean), to_numpy(variance), rate)
+    if isinstance(mean, np.ndarray):
+        return logs
+    logs, by_mean, by_variance = (as_like(x, mean) for x in (logs, by_mean, by_variance))
+    tangent = by_mean * (mean - detach(mean)) + by_variance * (variance - detach(variance))
+    return logs + tangent
+
+
+def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, Any, Any]:
+    """The log, without cancellation, and its derivatives by mean and variance."""
     point = variance == 0
     sd = np.sqrt(np.where(point, 1.0, variance))
 
@@ -147,4 +169,14 @@ def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
         bulk = 0.5 * rate**2 * sd**2 - sign * rate * mean + special.log_ndtr(-np.minimum(x, 0))
         return np.where(x > 0, tail - log(2), bulk)
 
-    return np.where(point, -rate * np.abs(mean), np.logaddexp(half(1.0), half(-1.0)))
+    above, below = half(1.0), half(-1.0)
+    logs = np.logaddexp(above, below)
+    # the kernel has slope -rate above zero, rate below, and a kink of -2 rate at zero
+    at_zero = -(mean**2) / (2 * sd**2) - np.log(sd) - 0.5 * log(2 * pi)
+    by_mean = -rate * np.tanh(0.5 * (above - below))
+    by_variance = 0.5 * rate**2 - rate * np.exp(at_zero - logs)
+    return (
+        np.where(point, -rate * np.abs(mean), logs),
+        np.where(point, -rate * np.sign(mean), by_mean),
+        np.where(point, 0.5 * rate**2, by_variance),
+    )

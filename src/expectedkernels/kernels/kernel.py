@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite, log
 from numbers import Real
 from typing import Any
 
@@ -29,7 +29,26 @@ class Kernel:
 
     Kernels add (``k + l``), multiply (``k * l``) and scale by positive numbers (``2.0 * k``);
     the results are kernels again. Calling a kernel gives the Gram matrix of points.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> k = 2.0 * ek.RBF(gamma=0.5) + ek.Delta() * ek.Laplacian(gamma=1.0)
+    >>> k
+    (2.0 * RBF(gamma=0.5) + Delta() * Laplacian(gamma=1.0))
+    >>> k([[0, 0], [1, 1]]).round(6).tolist()
+    [[3.0, 0.735759], [0.735759, 3.0]]
     """
+
+    @property
+    def domains(self) -> Domains | None:
+        """The number of states of every variable, None if the kernel fits any."""
+        return None
+
+    @property
+    def vtree(self) -> Vtree | None:
+        """How the kernel splits its variables, None if it fits any vtree."""
+        return None
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
@@ -43,6 +62,10 @@ class Kernel:
         """The values k(x_i, y_j) for all rows of two arrays."""
         raise NotImplementedError
 
+    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
+        raise NotImplementedError
+
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether the kernel is positive (semi-)definite, by its inputs and weights.
 
@@ -54,16 +77,25 @@ class Kernel:
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """The Gram matrix of the rows of X and Y (default: X)."""
-        first = _as_rows(X)
-        second = first if Y is None else _as_rows(Y)
-        if first.shape[1] != second.shape[1]:
-            raise KernelError(
-                "The points on both sides need as many columns. "
-                f"Got {first.shape[1]} and {second.shape[1]}."
-            )
-        step = max(1, CHUNK // max(1, len(second)))
-        parts = [self.gram(first[i : i + step], second) for i in range(0, len(first), step)]
+        first, second = _two_sets(X, Y)
+        parts = [self.gram(rows, second) for rows in _chunks(first, len(second))]
         return np.concatenate(parts) if parts else np.zeros((0, len(second)))
+
+    def logs(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+        """The logs of the absolute values of the Gram matrix, and its signs (-1, 0 or 1).
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> logs, signs = ek.RBF(1.0).logs([[0.0]], [[100.0]])
+        >>> logs.tolist(), signs.tolist()
+        ([[-10000.0]], [[1.0]])
+        """
+        first, second = _two_sets(X, Y)
+        parts = [self.log_gram(rows, second) for rows in _chunks(first, len(second))]
+        nothing = np.zeros((0, len(second)))
+        logs = np.concatenate([nothing, *(logs for logs, _ in parts)])
+        return logs, np.concatenate([nothing, *(signs for _, signs in parts)])
 
     def __add__(self, other: Kernel) -> Kernel:
         if not isinstance(other, Kernel):
@@ -88,9 +120,9 @@ class Kernel:
         ----------
         x : array of shape (variables,)
         cardinalities : sequence of int, optional
-            Default: those of the kernel, if it knows them, else two states each.
+            Default: those the kernel is made for, or two states each if it fits any.
         vtree : Vtree, optional
-            Default: that of the kernel, if it has one, else balanced.
+            Default: the one the kernel is made for, or a balanced one if it fits any.
 
         Examples
         --------
@@ -109,7 +141,9 @@ class Kernel:
 
     def _projection(self, x: Any, cardinalities: Any, vtree: Vtree | None, left: bool) -> Circuit:
         d = len(x)
-        domains = [2] * d if cardinalities is None else list(cardinalities)
+        known = self.domains if cardinalities is None else cardinalities
+        domains = [2] * d if known is None else list(known)
+        vtree = self.vtree if vtree is None else vtree
         if any(c is None for c in domains):
             raise KernelError("Projections are circuits over discrete variables only.")
         point = as_points(x, domains)[0].astype(np.intp)
@@ -145,6 +179,25 @@ def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
     return values if sign is None else values * sign
 
 
+def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Two checked sets of points; one stands for both."""
+    first = _as_rows(X)
+    second = first if Y is None else _as_rows(Y)
+    if first.shape[1] != second.shape[1]:
+        raise KernelError(
+            "The points on both sides need as many columns. "
+            f"Got {first.shape[1]} and {second.shape[1]}."
+        )
+    return first, second
+
+
+def _chunks(rows: Any, n_columns: int) -> Iterator[Any]:
+    """The rows of a Gram matrix in groups of not too many entries."""
+    step = max(1, CHUNK // max(1, n_columns))
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]
+
+
 def _as_rows(X: Any) -> Any:
     rows = np.asarray(X, dtype=np.float64)
     rows = rows[None, :] if rows.ndim == 1 else rows
@@ -159,7 +212,23 @@ def _as_rows(X: Any) -> Any:
     return rows
 
 
-class SumKernel(Kernel):
+class CompositeKernel(Kernel):
+    """A kernel made of others, which may be made for certain variables."""
+
+    kernels: Sequence[Kernel]
+
+    @property
+    def domains(self) -> Domains | None:
+        """The number of states of every variable, None if all parts fit any."""
+        return next((k.domains for k in self.kernels if k.domains is not None), None)
+
+    @property
+    def vtree(self) -> Vtree | None:
+        """How the kernel splits its variables, None if all parts fit any vtree."""
+        return next((k.vtree for k in self.kernels if k.vtree is not None), None)
+
+
+class SumKernel(CompositeKernel):
     """A sum of kernels with positive weights; written ``2.0 * k + l``."""
 
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[float]):
@@ -183,6 +252,16 @@ class SumKernel(Kernel):
         """The values k(x_i, y_j)."""
         return sum(w * k.gram(X, Y) for k, w in zip(self.kernels, self.weights, strict=True))
 
+    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """The logs and signs of the values k(x_i, y_j)."""
+        terms = [k.log_gram(X, Y) for k in self.kernels]
+        logs = np.stack([x + log(w) for (x, _), w in zip(terms, self.weights, strict=True)])
+        top = np.max(logs, axis=0)
+        top = np.where(top > -inf, top, 0.0)
+        total = (np.exp(logs - top) * np.stack([signs for _, signs in terms])).sum(axis=0)
+        with np.errstate(divide="ignore"):
+            return np.log(np.abs(total)) + top, np.sign(total)
+
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all terms are; the weights are positive by construction."""
         return _all_definite(self.kernels, cardinalities, "sum")
@@ -196,11 +275,12 @@ class SumKernel(Kernel):
         return joined if len(terms) == 1 else f"({joined})"
 
 
-class ProductKernel(Kernel):
+class ProductKernel(CompositeKernel):
     """The product of two kernels; written ``k * l``."""
 
     def __init__(self, first: Kernel, second: Kernel):
         self.first, self.second = first, second
+        self.kernels = (first, second)
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
@@ -214,9 +294,14 @@ class ProductKernel(Kernel):
         """The values k(x_i, y_j)."""
         return self.first.gram(X, Y) * self.second.gram(X, Y)
 
+    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """The logs and signs of the values k(x_i, y_j)."""
+        (logs, signs), (others, other_signs) = (k.log_gram(X, Y) for k in (self.first, self.second))
+        return logs + others, signs * other_signs
+
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether both factors are."""
-        return _all_definite([self.first, self.second], cardinalities, "product")
+        return _all_definite(self.kernels, cardinalities, "product")
 
     @cached_property
     def _text(self) -> str:

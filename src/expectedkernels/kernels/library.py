@@ -27,7 +27,10 @@ class FactorKernel(Kernel):
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
-        return product_form(vtree, self.factors(vtree.n_variables))
+        factors = self.factors(vtree.n_variables)
+        for variable, (factor, cardinality) in enumerate(zip(factors, domains, strict=True)):
+            factor.check(cardinality, variable)
+        return product_form(vtree, factors)
 
     def pairs(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_i)."""
@@ -37,6 +40,19 @@ class FactorKernel(Kernel):
     def gram(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_j)."""
         return self._values(X.T[:, :, None], Y.T[:, None, :])
+
+    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """The logs and signs of the values k(x_i, y_j)."""
+        logs, signs = np.zeros((len(X), len(Y))), np.ones((len(X), len(Y)))
+        for variable, factor in enumerate(self.factors(X.shape[1])):
+            x, y = X[:, variable, None], Y[None, :, variable]
+            logs += factor.log_at(x - y)
+            if factor.table is not None:
+                entries = _lookup(factor.table, x, y, variable)
+                with np.errstate(divide="ignore"):
+                    logs += np.log(np.abs(entries))
+                signs *= np.sign(entries)
+        return logs, np.where(logs > -inf, signs, 0.0)
 
     def _values(self, X: Any, Y: Any) -> Any:
         """The product over variables, which are the first axis."""
@@ -215,6 +231,11 @@ class TableKernel(FactorKernel):
             if not np.isfinite(table).all():
                 raise KernelError(f"The table of variable {variable} must hold finite numbers.")
         self._factors = [Factor(table=table) for table in self.tables]
+
+    @property
+    def domains(self) -> Domains:
+        """The number of states of every variable."""
+        return [len(table) for table in self.tables]
 
     def factors(self, n_variables: int) -> list[Factor]:
         """One factor per variable."""

@@ -1,0 +1,384 @@
+"""Algebra of circuits: products, powers, quotients, shifts, linear combinations.
+
+Every function returns a new circuit on the vtree of its first argument. It says which properties
+it needs, checks them, and says which ones it keeps. Results are minimised and live on the host
+(but for shifts); gradients are not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from numbers import Real
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from expectedkernels.circuits.build import stack, with_root_weights
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.determinism import deterministic
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.circuits.products import product_blocks
+from expectedkernels.circuits.properties import is_compatible
+from expectedkernels.circuits.queries import refuse_signed
+from expectedkernels.circuits.wide import (
+    LOG_2,
+    Wide,
+    numbers_of,
+    require_in_range,
+    rescaled_blocks,
+    wide,
+    wide_exp,
+)
+from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
+
+
+@overload
+def multiply(f: Circuit, g: Circuit, normalize: Literal[False] = False) -> Circuit: ...
+@overload
+def multiply(f: Circuit, g: Circuit, normalize: Literal[True]) -> tuple[Circuit, Any]: ...
+def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
+    r"""The pointwise product of two circuits, :math:`h(x) = f(x)\, g(x)`.
+
+    Parameters
+    ----------
+    f, g : Circuit
+        They may be signed and unnormalised. Both may have as many roots, which are multiplied one
+        by one, or one of them has a single root, which is multiplied with all of the other's.
+    normalize : bool
+        Return the normalised product and the log of its normaliser.
+
+    Returns
+    -------
+    Circuit, or tuple of Circuit and float
+        With `normalize`, (h, log_z) such that f g = exp(log_z) h and h sums to one, right also
+        where exp(log_z) is no double (an array of log_z if there are several roots).
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits are not compatible.
+    PropertyError
+        With `normalize`, if the product sums to zero or to a negative number.
+
+    Notes
+    -----
+    Needs compatible circuits. Keeps structure: the product is compatible with f, with g, and with
+    what is compatible with them. It is deterministic if both are. Normal densities of real
+    variables multiply to normal densities.
+
+    Units of the product are pairs of units of the same vtree node. Pairs whose supports do not
+    meet, or that no root needs, are left out before anything is computed, which keeps products
+    of deterministic circuits small. Cost: O(\|f\| \|g\|), usually far less.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> g = ek.factorized([[1.0, 1.0], [0.0, 2.0]])
+    >>> multiply(f, g).input(1).table.tolist()
+    [[0.0, 1.0]]
+    >>> h, log_z = multiply(f, f, normalize=True)
+    >>> round(log_z, 6), h.marginals()[1].tolist()
+    (-1.07881, [0.5, 0.5])
+    """
+    _require_circuits("multiply", f, g)
+    _require_compatible("A product", f, g)
+    f, g = f.to("numpy"), g.to("numpy")
+    partner = g.aligned_to(f.vtree)
+    roots = _paired_roots(f.n_roots, g.n_roots)
+    blocks, scale = product_blocks(f, partner, roots)  # type: ignore[arg-type]
+    if not normalize:
+        require_in_range(scale, "The product", "ask for normalize=True")
+        return Circuit.from_blocks(f.vtree, blocks)
+    product = Circuit.from_blocks(f.vtree, blocks)
+    _refuse_zero_roots(product)
+    log_z = product.log_partition() + (0.0 if scale is None else LOG_2 * scale)
+    return product.normalize(), log_z if product.n_roots > 1 else float(np.squeeze(log_z))
+
+
+def _refuse_zero_roots(product: Circuit) -> None:
+    numbers, starts = numbers_of(product.blocks[-1])
+    rows = np.repeat(np.arange(product.n_roots), np.diff(starts))
+    if (np.bincount(rows[numbers != 0], minlength=product.n_roots) == 0).any():
+        raise PropertyError(
+            "The supports of the circuits do not meet, so their product is zero everywhere and "
+            "cannot be normalised."
+        )
+
+
+def _paired_roots(n: int, m: int) -> tuple[Any, Any]:
+    """Which roots are multiplied with each other."""
+    if n != m and min(n, m) != 1:
+        raise CircuitError(
+            "Circuits with several roots are multiplied root by root, so they need as many roots, "
+            f"or one of them a single root. Got {n} and {m} roots."
+        )
+    n_roots = max(n, m)
+    every, first = np.arange(n_roots), np.zeros(n_roots, dtype=np.intp)
+    return (every if n == n_roots else first), (every if m == n_roots else first)
+
+
+def power(f: Circuit, alpha: float) -> Circuit:
+    r"""The power of a circuit on its support: :math:`f(x)^\alpha` where f(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        Deterministic and not negative.
+    alpha : float
+        Any finite number. Zero gives the indicator of the support.
+
+    Raises
+    ------
+    PropertyError
+        If the circuit is not deterministic, has negative weights, or has a real variable and
+        alpha is not positive.
+
+    Notes
+    -----
+    At every point at most one input of every sum is not zero, so that the power of a sum is the
+    sum of powers: only the numbers change. Keeps everything: the vtree, determinism,
+    compatibility. Cost: O(\|f\|), and the check of determinism.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f = ek.factorized([[4.0, 9.0], [0.0, 1.0]])
+    >>> power(f, 0.5).input(0).table.tolist()
+    [[2.0, 3.0]]
+    >>> power(f, 0).input(1).table.tolist()
+    [[0.0, 1.0]]
+    """
+    _require_circuits("power", f)
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not isfinite(alpha):
+        raise CircuitError(
+            f"The 'alpha' parameter of power must be a finite float. Got {alpha!r} instead."
+        )
+    return _power(f, float(alpha), "A power")
+
+
+def reciprocal(f: Circuit) -> Circuit:
+    """The reciprocal of a circuit on its support: 1 / f(x) where f(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        Deterministic and not negative, over discrete variables.
+
+    Raises
+    ------
+    PropertyError
+        If the circuit is not deterministic, has negative weights, or has a real variable.
+
+    Notes
+    -----
+    The power -1, see `power`. Keeps everything: the vtree, determinism, compatibility.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> reciprocal(ek.factorized([[4.0, 0.0, 0.5]])).input(0).table.tolist()
+    [[0.25, 0.0, 2.0]]
+    """
+    _require_circuits("reciprocal", f)
+    return _power(f, -1.0, "A reciprocal")
+
+
+def _power(f: Circuit, alpha: float, what: str) -> Circuit:
+    f = f.to("numpy")
+    refuse_signed(f, what)
+    _require_deterministic(f, what)
+    parts = []
+    for node, block in enumerate(f.blocks):
+        numbers = wide(numbers_of(block)[0]) ** alpha
+        if isinstance(block, Normal):
+            block, factor = _normal_power(block, alpha, what, int(f.vtree.variable[node]))
+            numbers = numbers * factor
+        parts.append((block, numbers))
+    blocks, scale = rescaled_blocks(f.vtree, parts)
+    require_in_range(scale, f"The power {alpha:g}", "normalise the circuit, or lower the exponent")
+    return Circuit.from_blocks(f.vtree, blocks)
+
+
+def _normal_power(block: Normal, alpha: float, what: str, variable: int) -> tuple[Normal, Wide]:
+    """Normal densities with another variance, and the factors that make them powers.
+
+    N(x; m, v)^alpha = (2 pi v)^((1 - alpha) / 2) alpha^(-1/2) N(x; m, v / alpha)
+    """
+    if alpha <= 0 or (block.variance == 0).any():
+        found = f"the exponent is {alpha:g}" if alpha <= 0 else "one of its variances is zero"
+        raise PropertyError(
+            f"{what} on a real variable needs a positive exponent and positive variances: only "
+            f"then is a power of a normal density one. Variable {variable} is real, and {found}."
+        )
+    log_factor = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * block.variance) - np.log(alpha))
+    factor = wide_exp(np.tile(log_factor, block.n_units))
+    return Normal(block.weights, block.mean, block.variance / alpha), factor
+
+
+def quotient(f: Circuit, g: Circuit) -> Circuit:
+    r"""The quotient of two circuits: :math:`f(x) / g(x)` where g(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        It may be signed and need not be deterministic.
+    g : Circuit
+        Deterministic and not negative, over discrete variables.
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits are not compatible.
+    PropertyError
+        If g is not deterministic, has negative weights, or has a real variable.
+
+    Notes
+    -----
+    The product of f and the reciprocal of g, so that (f / g) g = f only where the support of f
+    lies in that of g. Keeps structure: the quotient is compatible with f and with g, and
+    deterministic if f is. Roots are paired as in `multiply`. Cost: that of a product.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f, g = ek.factorized([[3.0, 1.0, 2.0]]), ek.factorized([[4.0, 0.0, 0.5]])
+    >>> quotient(f, g).input(0).table.tolist()
+    [[0.75, 0.0, 4.0]]
+    """
+    _require_circuits("quotient", f, g)
+    _require_compatible("A quotient", f, g)
+    return multiply(f, _power(g, -1.0, "Division"))
+
+
+def shift(f: Circuit, variable: int, by: int = 1) -> Circuit:
+    r"""The circuit with one variable shifted cyclically: :math:`g(x) = f(x')`.
+
+    Here x' is x with :math:`x_i` replaced by :math:`x_i + by` modulo the number of states.
+
+    Parameters
+    ----------
+    f : Circuit
+    variable : int
+        The variable i, a discrete one.
+    by : int
+        By how many states. The default 1 is the shift of discrete Stein operators, -1 its inverse.
+
+    Raises
+    ------
+    PropertyError
+        If the variable is real.
+
+    Notes
+    -----
+    Needs no property and keeps all of them: only the tables of the variable change, and they stay
+    where they are (torch, a card). Cost: O(units of the variable).
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> shift(ek.factorized([[0.1, 0.2, 0.7]]), 0).input(0).table.tolist()
+    [[0.2, 0.7, 0.1]]
+    """
+    _require_circuits("shift", f)
+    i = _checked_variable(f, variable)
+    if isinstance(by, bool) or not isinstance(by, (int, np.integer)):
+        raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
+    block = f.input(i)
+    if not isinstance(block, Table):
+        raise PropertyError(
+            f"A cyclic shift needs a discrete variable. Variable {i} is real: it has normal inputs."
+        )
+    blocks = list(f.blocks)
+    steps = int(by) % block.cardinality
+    blocks[f.vtree.leaf(i)] = Table(f.xp.roll(block.table, -steps, axis=1))
+    return Circuit(f.vtree, tuple(blocks))
+
+
+def _checked_variable(f: Circuit, variable: Any) -> int:
+    if (
+        isinstance(variable, bool)
+        or not isinstance(variable, (int, np.integer))
+        or not 0 <= variable < f.n_variables
+    ):
+        raise CircuitError(
+            f"The 'variable' parameter of shift must be an int in 0..{f.n_variables - 1}. "
+            f"Got {variable!r} instead."
+        )
+    return int(variable)
+
+
+def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circuit:
+    r"""The weighted sum of circuits, :math:`\sum_j c_j f_j(x)`, with weights of any sign.
+
+    Parameters
+    ----------
+    circuits : sequence of Circuit
+        All with as many roots (which are combined one by one), or with a single root.
+    coefficients : sequence of float
+        One per circuit; they need not sum to anything.
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits are not compatible with each other.
+
+    Notes
+    -----
+    Needs compatible circuits. Keeps structure: the sum is compatible with what its terms are
+    compatible with. It is deterministic only if the terms are and their supports are disjoint.
+    Cost: the sum of the sizes; equal units are shared.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f, g = ek.factorized([[0.3, 0.7]]), ek.factorized([[0.5, 0.5]])
+    >>> linear_combination([f, g], [1.0, -1.0]).input(0).table.round(12).tolist()
+    [[-0.2, 0.2]]
+    """
+    circuits = list(circuits)
+    _require_circuits("linear_combination", *circuits)
+    factors = np.asarray(coefficients, dtype=np.float64)
+    if not circuits or factors.shape != (len(circuits),) or not np.isfinite(factors).all():
+        raise CircuitError(
+            "A linear combination needs at least one circuit, and one finite coefficient for "
+            f"each. Got {len(circuits)} circuits and coefficients {coefficients!r}."
+        )
+    for circuit in circuits[1:]:
+        _require_compatible("A linear combination", circuits[0], circuit)
+    n_roots = max(circuit.n_roots for circuit in circuits)
+    if any(circuit.n_roots not in (1, n_roots) for circuit in circuits):
+        raise CircuitError(
+            "Circuits with several roots are combined root by root, so they need as many roots, "
+            f"or a single one. Got {[circuit.n_roots for circuit in circuits]} roots."
+        )
+    parts = [
+        factor * (np.eye(n_roots) if circuit.n_roots == n_roots else np.ones((n_roots, 1)))
+        for circuit, factor in zip(circuits, factors, strict=True)
+    ]
+    return with_root_weights(stack(circuits), np.hstack(parts))
+
+
+def _require_circuits(name: str, *circuits: Any) -> None:
+    for circuit in circuits:
+        if not isinstance(circuit, Circuit):
+            raise CircuitError(
+                f"{name} works on Circuits. Got {type(circuit).__name__} instead; "
+                "Circuit.from_units makes one of a graph of units."
+            )
+
+
+def _require_compatible(what: str, f: Circuit, g: Circuit) -> None:
+    verdict = is_compatible(f, g)
+    if not verdict:
+        raise CompatibilityError(f"{what} needs compatible circuits, but {verdict.reason}.")
+
+
+def _require_deterministic(f: Circuit, what: str) -> None:
+    verdict = deterministic(f)
+    if not verdict:
+        raise PropertyError(
+            f"{what} needs a deterministic circuit, but {verdict.reason}. Powers do not "
+            "distribute over sums whose inputs overlap."
+        )

@@ -1,0 +1,234 @@
+"""From the root down: how likely every unit is to take part, and marginals made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.queries import leaf_sums, refuse_signed, require_possible
+from expectedkernels.circuits.sides import CircuitSide, check_single_root
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import products_at, upward
+from expectedkernels.engine.value import Value, Weights, to_log, weighted
+
+ALL = slice(None)
+CHUNK = 2**22
+"""How many shares of flow along edges are computed at once."""
+GATHER_ABOVE = 64
+"""Sparse weights with less than one entry in so many are worth looking up edge by edge: a matrix
+product is that much faster per entry."""
+
+
+@dataclass(eq=False)
+class Flow:
+    """How likely every unit of one vtree node is to take part, row by row or summed up.
+
+    Attributes
+    ----------
+    node : int
+    flow : array of shape (rows, units), or (patterns, units) if rows are summed up
+        The posterior probability that a unit is used when the circuit is read as a generative
+        process; or its sum over the rows of each pattern.
+    rows : int array, or a slice of all
+        The pattern at the node of every row of `flow`.
+    side : CircuitSide
+    values : list of Value
+        The values of all nodes.
+    """
+
+    node: int
+    flow: Any
+    rows: Any
+    side: CircuitSide
+    values: list[Value]
+
+    @property
+    def weights(self) -> Any:
+        """The weights of the node's sums, None if it has none."""
+        return self.side.circuit.blocks[self.node].weights  # type: ignore[union-attr]
+
+    @property
+    def logs(self) -> Any:
+        """The logs of the values of the units, shape (rows, units)."""
+        return self._by_row(to_log(self.values[self.node]))
+
+    def _by_row(self, value: Value) -> Any:
+        return value.data.reshape(self.side.operand.copies(self.node), -1)[self.rows]
+
+    @property
+    def _weights(self) -> Weights:
+        return self.side.operand.weights(self.node)  # type: ignore[return-value]
+
+    @cached_property
+    def _inputs(self) -> Value:
+        return products_at([self.side.operand], self.values, self.node)
+
+    @cached_property
+    def _share(self) -> Any:
+        """Flow over value of every unit, on the scale of the (plain) inputs."""
+        inputs, value = self._inputs, self.values[self.node]
+        same = value.scale is inputs.scale or (
+            value.scale is not None
+            and inputs.scale is not None
+            and np.array_equal(value.scale, inputs.scale)
+        )
+        if value.is_log or not same:
+            value = weighted(inputs, self._weights, 1)
+        sums = self._by_row(value)
+        return np.divide(self.flow, sums, out=np.zeros_like(self.flow), where=sums != 0)
+
+    @property
+    def products(self) -> Any:
+        """The flow of the product units, shape (rows, products)."""
+        if self.weights is None:
+            return self.flow
+        if self._inputs.is_log:
+            return self._edge_by_edge[0]
+        H = self._by_row(self._inputs)
+        with np.errstate(over="ignore", invalid="ignore"):  # where the product is zero
+            return np.where(H != 0, (self._share @ self.weights) * H, 0.0)
+
+    @property
+    def edges(self) -> Any:
+        """The flow through every weight, summed over all rows, as the weights are stored.
+
+        A matrix for dense weights, one number per stored entry for sparse ones.
+        """
+        if self._inputs.is_log:
+            return self._edge_by_edge[1]
+        weights, H = self.weights, self._by_row(self._inputs)
+        if not sparse.issparse(weights):
+            with np.errstate(over="ignore", invalid="ignore"):  # where there is no edge
+                return np.where(weights != 0, weights * (self._share.T @ H), 0.0)
+        unit = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+        if np.prod(weights.shape) <= GATHER_ABOVE * weights.nnz:
+            with np.errstate(over="ignore"):
+                return weights.data * (self._share.T @ H)[unit, weights.indices]
+        share, H = np.ascontiguousarray(self._share.T), np.ascontiguousarray(H.T)
+        step = max(1, CHUNK // max(1, len(self.flow)))
+        parts = [
+            np.einsum("en,en->e", share[unit[i : i + step]], H[weights.indices[i : i + step]])
+            for i in range(0, weights.nnz, step)
+        ]
+        return weights.data * np.concatenate(parts)
+
+    @cached_property
+    def _edge_by_edge(self) -> tuple[Any, Any]:
+        """The flow of products and of weights where values are out of range for plain numbers."""
+        csr = sparse.csr_array(self.weights)
+        unit = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        sums = self._by_row(to_log(weighted(self._inputs, self._weights, 1)))
+        H, to_products = self._by_row(self._inputs), _incidence(csr.indices, csr.shape[1])
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.abs(csr.data))
+        total, products = np.zeros(csr.nnz), []
+        step = max(1, CHUNK // max(1, csr.nnz))
+        for i in range(0, len(self.flow), step):
+            few = slice(i, i + step)
+            below = sums[few][:, unit]
+            with np.errstate(invalid="ignore"):
+                share = np.exp(logs + H[few][:, csr.indices] - below)
+            share = np.where(below > -inf, share, 0.0) * self.flow[few][:, unit]
+            total += share.sum(axis=0)
+            products.append(share @ to_products)
+        if not sparse.issparse(self.weights):
+            total = sparse.csr_array((total, csr.indices, csr.indptr), csr.shape).toarray()
+        return np.concatenate(products), total
+
+
+def flows(circuit: BlockCircuit, evidence: Evidence | None, weights: Any = None) -> Iterator[Flow]:
+    """From the root down, how likely every unit is to take part, given each row of evidence.
+
+    With weights of the rows, flows are not given row by row but as weighted sums over all rows
+    that look alike at a node: its patterns. That is all that counts of edges need, and costs
+    as little as a likelihood.
+    """
+    side = CircuitSide(circuit, evidence)
+    values = upward([side.operand], leaf_sums(side))
+    vtree, found = circuit.vtree, side.operand.patterns
+    n_rows = 1 if evidence is None else evidence.n_rows
+    top = None if found is None else found.rows
+    flow: dict[int, Any] = {vtree.root: np.ones((n_rows, 1))}
+    pattern: dict[int, Any] = {vtree.root: np.arange(n_rows) if top is None else top}
+    if weights is not None:
+        total: Any = np.asarray(weights, dtype=np.float64)
+        total = total if top is None else np.bincount(top, total)
+        flow[vtree.root], pattern[vtree.root] = total[:, None], ALL
+    for node in range(vtree.root, -1, -1):
+        here = Flow(node, flow.pop(node), pattern.pop(node), side, values)
+        yield here
+        block = circuit.blocks[node]
+        if not isinstance(block, Inner):
+            continue
+        to_products = here.products
+        for side_name in ("left", "right"):
+            child = int(getattr(vtree, side_name)[node])
+            index = getattr(block, side_name)
+            step = None if found is None else getattr(found, side_name)[node]
+            sent, pattern[child] = to_products, here.rows
+            if step is not None and weights is None:
+                pattern[child] = step[here.rows]
+            elif step is not None:
+                sent = _incidence(step, found.count[child]).T @ sent  # type: ignore[union-attr]
+            if index is not None:
+                sent = sent @ _incidence(index, circuit.blocks[child].n_units)
+            flow[child] = sent
+
+
+def _incidence(index: Any, n: int) -> sparse.csr_array:
+    """The 0-1 matrix that adds up what products send to their inputs."""
+    return sparse.csr_array(
+        (np.ones(len(index)), index, np.arange(len(index) + 1)), (len(index), n)
+    )
+
+
+def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
+    """See `Circuit.marginals`."""
+    check_single_root(circuit, "Marginals")
+    circuit = circuit.to("numpy")
+    refuse_signed(circuit, "A list of marginals")
+    read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
+    if read is not None and read.n_rows == 0:
+        return [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
+    require_possible(circuit, read)
+    result: list[Any] = [None] * circuit.n_variables
+    for found in flows(circuit, read):
+        block = circuit.blocks[found.node]
+        if isinstance(block, Inner):
+            continue
+        variable = int(circuit.vtree.variable[found.node])
+        column = None if read is None else read.column(variable)
+        posterior = _leaf_posterior(block, column, found.flow, found.logs)
+        result[variable] = posterior if is_batch(evidence) else posterior[0]
+    return result
+
+
+def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
+    """Probabilities of the states of a variable; mean and variance of a real one."""
+    if isinstance(block, Table):
+        with np.errstate(divide="ignore"):
+            per_unit = np.log(block.table)[None] - np.where(logs > -inf, logs, 0.0)[:, :, None]
+            if column is not None:
+                per_unit = per_unit + np.log(column.weights[column.codes])[:, None, :]
+        states = np.einsum("nu,nuc->nc", F, np.exp(per_unit))
+        return states / states.sum(axis=1, keepdims=True)
+    share = F / np.exp(np.log(block.weights.sum(axis=1)))
+    weights = share @ block.weights
+    weights = weights / np.where(weights.sum(axis=1) > 0, weights.sum(axis=1), 1.0)[:, None]
+    mean = weights @ block.mean
+    away = (block.mean - mean[:, None]) ** 2  # no difference of large squares
+    variance = weights @ block.variance + (weights * away).sum(axis=1)
+    if column is not None:
+        seen = column.values[column.codes]
+        mean = np.where(np.isnan(seen), mean, seen)
+        variance = np.where(np.isnan(seen), variance, 0.0)
+    return np.stack([mean, variance], axis=1)

@@ -1,0 +1,209 @@
+"""The blocks of the product of two circuits on one vtree: pairs of units, found before made.
+
+One pass from the leaves up says which units meet (have a product that is not zero everywhere),
+one from the root down which pairs are needed, and only these get numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.wide import Scale, Wide, rescaled_blocks, wide, wide_exp
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import PropertyError
+
+CHUNK = 2**21
+"""How many pairs are looked at in one go."""
+
+Pairs = tuple[Any, Any]
+"""Units of the first circuit, and those of the second they are multiplied with."""
+Part = tuple[Input | Inner, Wide]
+"""A block of pairs that says what goes where, and its numbers."""
+
+
+def product_blocks(f: Circuit, g: Circuit, roots: Pairs) -> tuple[list[Input | Inner], Scale]:
+    """The blocks of the products of pairs of roots, and what these roots are short of.
+
+    The circuits are on the same vtree, on the host. Blocks of no units mean that the product is
+    zero everywhere.
+    """
+    vtree = f.vtree
+    meets = _meetings(f, g)
+    pairs: list[Any] = [None] * vtree.n_nodes
+    pairs[vtree.root] = roots
+    parts: list[Any] = [None] * vtree.n_nodes
+    for node in range(vtree.root, -1, -1):
+        one, other = f.blocks[node], g.blocks[node]
+        if isinstance(one, Inner) and isinstance(other, Inner):
+            a, b = int(vtree.left[node]), int(vtree.right[node])
+            parts[node], pairs[a], pairs[b] = _inner_pairs(
+                one, other, meets[a], meets[b], pairs[node]
+            )
+            meets[a] = meets[b] = None
+        else:
+            parts[node] = _input_pairs(one, other, pairs[node])
+        pairs[node] = None
+    return rescaled_blocks(vtree, parts)
+
+
+def _meetings(f: Circuit, g: Circuit) -> list[Any]:
+    """For every node, which units of f and g (rows and columns) have overlapping supports."""
+    vtree = f.vtree
+    meets: list[Any] = []
+    for node, (one, other) in enumerate(zip(f.blocks, g.blocks, strict=True)):
+        if isinstance(one, Inner) and isinstance(other, Inner):
+            meets.append(
+                _inner_meetings(one, other, meets[vtree.left[node]], meets[vtree.right[node]])
+            )
+        elif isinstance(one, Normal) and isinstance(other, Normal):
+            seen, also_seen = (_nonzero(block.weights) for block in (one, other))
+            overlap = _overlaps(one, other).astype(np.float32)
+            meets.append(seen @ overlap @ also_seen.T > 0)
+        else:
+            seen, also_seen = (_nonzero(block.table) for block in (one, other))  # type: ignore[union-attr]
+            meets.append(seen @ also_seen.T > 0)
+    return meets
+
+
+def _nonzero(numbers: Any) -> Any:
+    """One where a number is not zero."""
+    return (numbers != 0).astype(np.float32)
+
+
+def _takes(block: Inner) -> Any:
+    """One where a sum takes a product, dense or sparse as the weights are."""
+    if not block.is_sparse:
+        return _nonzero(block.weights)
+    csr = block.csr
+    ones = np.ones(len(csr.data), dtype=np.float32)
+    return sparse.csr_array((ones, csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _overlaps(one: Normal, other: Normal) -> Any:
+    """Which components meet: all of them, but for points of mass in different places."""
+    points = (one.variance == 0)[:, None] & (other.variance == 0)[None, :]
+    return ~points | (one.mean[:, None] == other.mean[None, :])
+
+
+def _inner_meetings(one: Inner, other: Inner, left: Any, right: Any) -> Any:
+    """Which units of two inner blocks meet, given which units of the children do."""
+    other_left, other_right = other.index("left"), other.index("right")
+    takes = None if other.weights is None else _takes(other)
+    own_left, own_right = one.index("left"), one.index("right")
+    met = np.zeros((one.n_products, other.n_units), dtype=np.bool_)
+    rows = max(1, CHUNK // max(1, other.n_products))
+    for start in range(0, one.n_products, rows):
+        chosen = slice(start, start + rows)
+        pairs = left[own_left[chosen]][:, other_left] & right[own_right[chosen]][:, other_right]
+        met[chosen] = pairs if takes is None else (takes @ pairs.T.astype(np.float32)).T > 0
+    return met if one.weights is None else _takes(one) @ met.astype(np.float32) > 0
+
+
+def _inner_pairs(
+    one: Inner, other: Inner, left: Any, right: Any, pairs: Pairs
+) -> tuple[Part, Pairs, Pairs]:
+    """The sums and products of wanted pairs, and the pairs of the children they need."""
+    own_left, own_right = one.index("left"), one.index("right")
+    other_left, other_right = other.index("left"), other.index("right")
+
+    def alive(a: Any, b: Any) -> Any:
+        return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
+
+    unit, edge, other_edge = _common_edges(one.csr, other.csr, pairs, alive)
+    (a, b), column = _distinct_pairs(
+        one.csr.indices[edge],
+        other.csr.indices[other_edge],
+        (one.n_products, other.n_products),
+    )
+    left_pairs, left_index = _distinct_pairs(own_left[a], other_left[b], left.shape)
+    right_pairs, right_index = _distinct_pairs(own_right[a], other_right[b], right.shape)
+    n_units = len(pairs[0])
+    starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
+    weights = sparse.csr_array((np.ones(len(column)), column, starts), shape=(n_units, len(a)))
+    block = Inner(len(a), n_units, left_index, right_index, weights)
+    numbers = wide(one.csr.data)[edge] * wide(other.csr.data)[other_edge]
+    return (block, numbers), left_pairs, right_pairs
+
+
+def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, Any, Any]:
+    """The edges of sums of pairs: which pair, and which edge of either of its sums.
+
+    `one` and `other` are the sums' weights in sparse form; `alive` says which products meet.
+    """
+    units, partners = pairs
+    pair, edge = _spread(one.indptr[units], np.diff(one.indptr)[units])
+    starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
+    ends = np.cumsum(counts)
+    found = []
+    begin = 0
+    while begin < len(pair):
+        reached = ends[begin] - counts[begin] + CHUNK
+        stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
+        row, partner = _spread(starts[begin:stop], counts[begin:stop])
+        row += begin
+        keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
+        row = row[keep]
+        found.append((pair[row], edge[row], partner[keep]))
+        begin = stop
+    if not found:
+        return tuple(np.zeros(0, dtype=np.intp) for _ in range(3))  # type: ignore[return-value]
+    return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def _spread(starts: Any, counts: Any) -> tuple[Any, Any]:
+    """The rows and positions of runs: run i has `counts[i]` positions from `starts[i]` on."""
+    row = np.repeat(np.arange(len(counts)), counts)
+    shift = starts - (np.cumsum(counts) - counts)
+    return row, np.arange(len(row)) + shift[row]
+
+
+def _distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[Pairs, Any]:
+    """The distinct pairs of numbers in ascending order, and the place of every pair among them."""
+    keys = first.astype(np.int64) * shape[1] + second
+    n_keys = shape[0] * shape[1]
+    if n_keys > 8 * len(keys) + 1024:
+        distinct, place = np.unique(keys, return_inverse=True)
+    else:  # flags beat a sort
+        seen = np.zeros(n_keys, dtype=np.bool_)
+        seen[keys] = True
+        distinct, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+    return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
+
+
+def _input_pairs(one: Any, other: Any, pairs: Pairs) -> Part:
+    """The products of wanted pairs of input units."""
+    units, partners = pairs
+    if isinstance(one, Normal):
+        return _normal_pairs(one, other, pairs)
+    numbers = wide(one.table[units].reshape(-1)) * wide(other.table[partners].reshape(-1))
+    return Table(np.zeros((len(units), one.cardinality))), numbers
+
+
+def _normal_pairs(one: Normal, other: Normal, pairs: Pairs) -> Part:
+    """The products of pairs of mixtures of normals: normals between those of both, rescaled.
+
+    N(x; a, s) N(x; b, t) = N(a - b; 0, s + t) N(x; (a t + b s) / (s + t), s t / (s + t))
+    """
+    units, partners = pairs
+    used = (one.weights[units] != 0).T.astype(np.float32) @ (other.weights[partners] != 0)
+    first, second = np.nonzero((used > 0) & _overlaps(one, other))
+    total = one.variance[first] + other.variance[second]
+    if (total == 0).any():
+        place = float(one.mean[first[np.argmin(total)]])
+        raise PropertyError(
+            "The product of two points of mass at the same place is not defined. Both circuits "
+            f"have normal inputs of variance zero with mean {place}; use positive variances."
+        )
+    a, b = one.mean[first], other.mean[second]
+    share = one.variance[first] / total
+    factor = wide_exp(-0.5 * ((a - b) ** 2 / total + np.log(2.0 * np.pi * total)))
+    weights = wide(one.weights[units][:, first]) * wide(other.weights[partners][:, second])
+    numbers = weights * factor
+    places = np.zeros(numbers.mantissa.shape)
+    block = Normal(places, a + (b - a) * share, share * other.variance[second])
+    return block, Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))

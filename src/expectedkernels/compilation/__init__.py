@@ -1,0 +1,1 @@
+"""Graphical models, and how they become circuits."""

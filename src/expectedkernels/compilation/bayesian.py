@@ -1,0 +1,103 @@
+"""Bayesian networks: factor graphs of conditional probability tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.errors import CircuitError
+
+ROUNDING = 0.01
+"""How far the sum of a distribution may be from one: tables in files have few decimals."""
+
+
+class BayesianNetwork(FactorGraph):
+    """A factor graph whose factors are conditional probability tables, one per variable.
+
+    Parameters
+    ----------
+    parents : sequence of sequences of int
+        The parents of every variable.
+    cpts : sequence of arrays
+        For every variable its probabilities given its parents: one axis per parent, in their
+        order, and the last one for the variable itself. Sums may differ a little from one, as they
+        do where probabilities were rounded; the numbers are used as they are.
+    names, states : optional
+        As for `FactorGraph`.
+
+    Attributes
+    ----------
+    parents : tuple of tuples of int
+    cpts : tuple of arrays
+
+    Examples
+    --------
+    >>> rain = BayesianNetwork([[], [0]], [[0.8, 0.2], [[0.9, 0.1], [0.3, 0.7]]])
+    >>> rain
+    <BayesianNetwork of 2 variables: 2 factors>
+    >>> circuit, log_z = rain.compile()
+    >>> circuit.marginals()[1].round(12).tolist()
+    [0.78, 0.22]
+    """
+
+    parents: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self,
+        parents: Sequence[Sequence[int]],
+        cpts: Sequence[Any],
+        names: Sequence[str] | None = None,
+        states: Sequence[Sequence[str]] | None = None,
+    ):
+        if len(parents) != len(cpts):
+            raise CircuitError(
+                "A Bayesian network has one list of parents and one table per variable. "
+                f"Got {len(parents)} and {len(cpts)}."
+            )
+        factors = [
+            Factor((*above, v), table)
+            for v, (above, table) in enumerate(zip(parents, cpts, strict=True))
+        ]
+        super().__init__([f.table.shape[-1] for f in factors], factors, names, states)
+        self.parents = tuple(factor.scope[:-1] for factor in factors)
+        for v, table in enumerate(self.cpts):
+            worst = float(np.abs(table.sum(axis=-1) - 1.0).max())
+            if worst > ROUNDING:
+                raise CircuitError(
+                    f"The probabilities of {self._called(v)} must sum to one for every state of "
+                    f"its parents. Got a sum that is off by {worst:.3g}."
+                )
+        cycle = self._cycle()
+        if cycle is not None:
+            raise CircuitError(
+                f"The arcs of a Bayesian network form no cycle. {self._called(cycle)} is an "
+                "ancestor of itself."
+            )
+
+    @property
+    def cpts(self) -> tuple[Any, ...]:
+        """The conditional probability tables: axes of the parents, then of the variable."""
+        return tuple(factor.table for factor in self.factors)
+
+    def _called(self, variable: int) -> str:
+        name = "" if self._names is None else f" ({self._names[variable]!r})"
+        return f"variable {variable}{name}"
+
+    def _cycle(self) -> int | None:
+        """A variable on a cycle (or below one), None if there is none."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        waiting = [len(above) for above in self.parents]
+        for v, above in enumerate(self.parents):
+            for parent in above:
+                children[parent].append(v)
+        ready = [v for v, n in enumerate(waiting) if n == 0]
+        while ready:
+            for child in children[ready.pop()]:
+                waiting[child] -= 1
+                if waiting[child] == 0:
+                    ready.append(child)
+        left = [v for v, n in enumerate(waiting) if n > 0]
+        return left[0] if left else None

@@ -1,0 +1,418 @@
+"""Factor graphs: products of tables over a few discrete variables each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import as_points
+from expectedkernels.compilation.compiler import compiled, log_partition
+from expectedkernels.compilation.plan import CompilationPlan, Potential, make_plan
+from expectedkernels.compilation.vtrees import conditioning_vtree, interaction_graph
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import CircuitError, EvidenceError
+from expectedkernels.vtree import Vtree
+
+
+class Factor:
+    """A table of non-negative numbers over some variables.
+
+    Parameters
+    ----------
+    scope : sequence of int
+        The variables, each at most once, in the order of the axes of the table. An empty scope
+        makes a constant.
+    table : array
+        One axis per variable.
+
+    Examples
+    --------
+    >>> Factor([0, 2], [[1.0, 2.0], [3.0, 4.0]])
+    <Factor of variables (0, 2), shape (2, 2)>
+    """
+
+    scope: tuple[int, ...]
+    table: Any
+
+    def __init__(self, scope: Sequence[int], table: Any):
+        self.scope = tuple(_integers(scope, "The scope of a factor"))
+        shown = f"scope {self.scope}"
+        if len(set(self.scope)) != len(self.scope):
+            repeated = next(v for v in self.scope if self.scope.count(v) > 1)
+            raise CircuitError(
+                f"A factor names each of its variables once. Variable {repeated} is repeated in "
+                f"{shown}; take the diagonal of the table instead."
+            )
+        values = np.array(table, dtype=np.float64)
+        if values.ndim != len(self.scope):
+            raise CircuitError(
+                f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
+                f"{shown}."
+            )
+        if not (np.isfinite(values).all() and (values >= 0).all()):
+            bad = values[~(np.isfinite(values) & (values >= 0))].flat[0]
+            raise CircuitError(
+                f"The entries of a factor must be finite and not negative. Got {bad} in the table "
+                f"with {shown}."
+            )
+        values.flags.writeable = False
+        self.table = values
+
+    def __repr__(self) -> str:
+        return f"<Factor of variables {self.scope}, shape {self.table.shape}>"
+
+
+class FactorGraph:
+    """A product of factors over discrete variables, unnormalised.
+
+    Parameters
+    ----------
+    cardinalities : sequence of int
+        The number of states of every variable.
+    factors : sequence of Factor, or of (scope, table) pairs
+        Zero entries, equal scopes, empty scopes and variables without factors are allowed.
+    names : sequence of str, optional
+        One name per variable.
+    states : sequence of sequences of str, optional
+        The labels of the states of every variable.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+    factors : tuple of Factor
+
+    Examples
+    --------
+    >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+    >>> circuit, log_z = fg.compile()
+    >>> float(np.exp(log_z).round(12))
+    10.0
+    >>> circuit.marginals()[0].round(12).tolist()
+    [0.3, 0.7]
+    """
+
+    cardinalities: tuple[int, ...]
+    factors: tuple[Factor, ...]
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int],
+        factors: Iterable[Any],
+        names: Sequence[str] | None = None,
+        states: Sequence[Sequence[str]] | None = None,
+    ):
+        self.cardinalities = tuple(_integers(cardinalities, "The cardinalities"))
+        if not self.cardinalities or min(self.cardinalities) < 1:
+            raise CircuitError(
+                "A factor graph needs at least one variable, and every variable at least one "
+                f"state. Got the cardinalities {self.cardinalities}."
+            )
+        self.factors = tuple(
+            factor if isinstance(factor, Factor) else Factor(*factor) for factor in factors
+        )
+        for number, factor in enumerate(self.factors):
+            self._check_factor(number, factor)
+        self._names = None if names is None else tuple(map(str, names))
+        self._states = None if states is None else tuple(tuple(map(str, s)) for s in states)
+        self._check_labels()
+
+    def _check_factor(self, number: int, factor: Factor) -> None:
+        n = self.n_variables
+        if any(not 0 <= v < n for v in factor.scope):
+            raise CircuitError(
+                f"The variables of this factor graph are 0..{n - 1}. Got factor {number} with "
+                f"scope {factor.scope}."
+            )
+        wanted = tuple(self.cardinalities[v] for v in factor.scope)
+        if factor.table.shape != wanted:
+            raise CircuitError(
+                f"Factor {number} with scope {factor.scope} needs a table of shape {wanted}, the "
+                f"cardinalities of its variables. Got shape {factor.table.shape}."
+            )
+
+    def _check_labels(self) -> None:
+        if self._names is not None:
+            _check_distinct(self._names, self.n_variables, "names of the variables")
+        if self._states is None:
+            return
+        if len(self._states) != self.n_variables:
+            raise CircuitError(
+                f"States are one list of labels per variable, {self.n_variables} in all. "
+                f"Got {len(self._states)}."
+            )
+        for v, labels in enumerate(self._states):
+            _check_distinct(labels, self.cardinalities[v], f"states of variable {v}")
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return len(self.cardinalities)
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the variables, None if they have none."""
+        return None if self._names is None else list(self._names)
+
+    @property
+    def states(self) -> list[list[str]] | None:
+        """The labels of the states of every variable, None if they have none."""
+        return None if self._states is None else [list(labels) for labels in self._states]
+
+    @cached_property
+    def potential(self) -> Potential:
+        """The product of all factors as logarithms, equal scopes multiplied."""
+        return Potential.of(
+            self.cardinalities, [(factor.scope, factor.table) for factor in self.factors]
+        )
+
+    @cached_property
+    def graph(self) -> tuple[frozenset[int], ...]:
+        """The interaction graph: for every variable those it shares a factor with.
+
+        Examples
+        --------
+        >>> chain = FactorGraph([2] * 3, [((0, 1), np.ones((2, 2))), ((1, 2), np.eye(2))])
+        >>> [sorted(found) for found in chain.graph]
+        [[1], [0, 2], [1]]
+        """
+        return interaction_graph(self.n_variables, [factor.scope for factor in self.factors])
+
+    @cached_property
+    def vtree(self) -> Vtree:
+        """The vtree that `compile` uses by default: conditioning, in reversed min-fill order."""
+        return conditioning_vtree(self.graph)
+
+    def plan(self, vtree: Vtree | None = None, method: str | None = None) -> CompilationPlan:
+        """What `compile` would do: sizes of circuits can be compared before one is made.
+
+        Parameters
+        ----------
+        vtree, method
+            As for `compile`.
+
+        Examples
+        --------
+        >>> from expectedkernels.compilation.models import ising_grid
+        >>> from expectedkernels.vtree import Vtree
+        >>> ising_grid(4, 4, rng=0).plan(Vtree.balanced(16))
+        <CompilationPlan: boundary method, 129 sums, 864 products, width 7>
+        """
+        return make_plan(self.potential, self.vtree if vtree is None else vtree, method)
+
+    def compile(
+        self,
+        vtree: Vtree | None = None,
+        method: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> tuple[Circuit, float]:
+        """The circuit of the model, normalised and deterministic, and its log partition function.
+
+        Parameters
+        ----------
+        vtree : Vtree, optional
+            Default: `FactorGraph.vtree`. Models compiled on the same vtree are compatible.
+        method : "context", "boundary" or None
+            Whether units stand for assignments of the variables around a vtree node, or of those
+            at the rim inside it. The first gives smaller circuits, but needs a leaf beside
+            every node that it interacts with, as conditioning and linear vtrees have. None: the
+            first if it is possible.
+        max_bytes : int
+            Models that need more memory than about this are refused.
+
+        Returns
+        -------
+        circuit : Circuit
+        log_z : float
+
+        Raises
+        ------
+        PropertyError
+            If the factors multiply to zero everywhere.
+
+        Notes
+        -----
+        Cost: O(D K^(w+1)) time and memory for D variables of K states, where w is the width of the
+        elimination order behind the vtree.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 3], [Factor([0], [1.0, 3.0]), Factor([0, 1], np.eye(2, 3))])
+        >>> circuit, log_z = fg.compile()
+        >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(12).tolist()
+        (4.0, [0.25, 0.75, 0.0])
+        """
+        return compiled(self.plan(vtree, method), max_bytes)
+
+    def log_partition(
+        self,
+        vtree: Vtree | None = None,
+        method: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> float:
+        """The log of the partition function, without making a circuit.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+        >>> round(fg.log_partition(), 6)
+        2.302585
+        """
+        return log_partition(self.plan(vtree, method), max_bytes)
+
+    def log_score(self, X: Any) -> Any:
+        """The log of the product of all factors at complete points, shape (n,), unnormalised.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [0.0, 4.0]])])
+        >>> fg.log_score([[0, 1], [1, 0]]).round(6).tolist()
+        [0.693147, -inf]
+        """
+        points = as_points(X, self.cardinalities, "Points of a factor graph").astype(np.intp)
+        total = np.zeros(len(points))
+        with np.errstate(divide="ignore"):
+            for factor in self.factors:
+                total += np.log(factor.table[tuple(points[:, v] for v in factor.scope)])
+        return total
+
+    def condition(self, evidence: Any) -> FactorGraph:
+        """The model given evidence, over the same variables: observed ones become point masses.
+
+        Observed values are plugged into the factors, so that the rest falls apart where
+        observations separate it. The partition function of the result is the unnormalised
+        probability of the evidence; compiled on the same vtree, models with different evidence
+        are compatible.
+
+        Parameters
+        ----------
+        evidence : mapping, or array of shape (variables,) with NaN for "not observed"
+            A mapping goes from variables (numbers or names) to a state (a number or a label), to a
+            set of allowed states, or to an array of weights of the states.
+
+        Examples
+        --------
+        >>> fg = FactorGraph(
+        ...     [2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])], names=["rain", "wet"]
+        ... )
+        >>> circuit, log_z = fg.condition({"rain": 1}).compile()
+        >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(6).tolist()
+        (7.0, [0.428571, 0.571429])
+        """
+        values, weights = self._statements(evidence)
+        factors = [_plugged(factor, values) for factor in self.factors]
+        for v, value in values.items():
+            factors.append(Factor((v,), np.arange(self.cardinalities[v]) == value))
+        factors += [Factor((v,), given) for v, given in weights.items()]
+        return FactorGraph(self.cardinalities, factors, self._names, self._states)
+
+    def _statements(self, evidence: Any) -> tuple[dict[int, int], dict[int, Any]]:
+        """Evidence as values of variables, and as weights of their states."""
+        if not isinstance(evidence, Mapping):
+            row = np.asarray(evidence, dtype=np.float64)
+            if row.shape != (self.n_variables,):
+                raise EvidenceError(
+                    "Evidence on a factor graph is a mapping or one row with an entry per "
+                    f"variable, {self.n_variables} in all. Got shape {row.shape}."
+                )
+            evidence = {v: x for v, x in enumerate(row.tolist()) if not np.isnan(x)}
+        values: dict[int, int] = {}
+        weights: dict[int, Any] = {}
+        for key, statement in evidence.items():
+            v = self.variable(key)
+            if isinstance(statement, AbstractSet):
+                states = [self.state(v, state) for state in statement]
+                weights[v] = np.isin(np.arange(self.cardinalities[v]), states)
+            elif isinstance(statement, str) or np.ndim(statement) == 0:
+                if statement == statement:  # NaN: not observed
+                    values[v] = self.state(v, statement)
+            else:
+                weights[v] = self._soft(v, statement)
+        return values, weights
+
+    def _soft(self, variable: int, statement: Any) -> Any:
+        weights = np.asarray(statement, dtype=np.float64)
+        card = self.cardinalities[variable]
+        if weights.shape != (card,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise EvidenceError(
+                f"Weights of the states of variable {variable} must be {card} finite numbers that "
+                f"are not negative. Got {statement!r}."
+            )
+        return weights
+
+    def variable(self, key: Any) -> int:
+        """The number of a variable given by its number or its name.
+
+        Examples
+        --------
+        >>> FactorGraph([2, 2], [], names=["rain", "wet"]).variable("wet")
+        1
+        """
+        if isinstance(key, str):
+            if self._names is not None and key in self._names:
+                return self._names.index(key)
+        elif isinstance(key, (int, np.integer)) and 0 <= key < self.n_variables:
+            return int(key)
+        known = "" if self._names is None else ", or one of its names"
+        raise EvidenceError(
+            f"A variable of this factor graph is an int in 0..{self.n_variables - 1}{known}. "
+            f"Got {key!r} instead."
+        )
+
+    def state(self, variable: int, key: Any) -> int:
+        """The number of a state of a variable, given by its number or its label.
+
+        Examples
+        --------
+        >>> FactorGraph([2], [], states=[["no", "yes"]]).state(0, "yes")
+        1
+        """
+        card = self.cardinalities[variable]
+        if isinstance(key, str):
+            if self._states is not None and key in self._states[variable]:
+                return self._states[variable].index(key)
+        elif np.isreal(key) and 0 <= key < card and int(key) == key:
+            return int(key)
+        known = "" if self._states is None else f" or one of {list(self._states[variable])}"
+        raise EvidenceError(
+            f"A state of variable {variable} is an int in 0..{card - 1}{known}. "
+            f"Got {key!r} instead."
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.n_variables} variables: {len(self.factors)} factors>"
+        )
+
+
+def _plugged(factor: Factor, values: Mapping[int, int]) -> Factor:
+    """The factor with some of its variables observed."""
+    if not any(v in values for v in factor.scope):
+        return factor
+    index = tuple(values.get(v, slice(None)) for v in factor.scope)
+    return Factor([v for v in factor.scope if v not in values], factor.table[index])
+
+
+def _integers(numbers: Any, what: str) -> list[int]:
+    """A sequence of ints, checked."""
+    found = list(numbers)
+    for number in found:
+        if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
+            raise CircuitError(f"{what} must consist of ints. Got {number!r}.")
+    return [int(number) for number in found]
+
+
+def _check_distinct(labels: Sequence[str], n: int, what: str) -> None:
+    if len(labels) != n or len(set(labels)) != n:
+        raise CircuitError(
+            f"The {what} must be {n} different labels. Got {list(labels[:20])}"
+            f"{' ...' if len(labels) > 20 else ''}."
+        )

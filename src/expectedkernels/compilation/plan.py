@@ -1,0 +1,342 @@
+"""What a compiler will do, before it does it: the tables at every vtree node, and their size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.compilation.vtrees import interaction_graph
+from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.vtree import Vtree
+
+METHODS = ("context", "boundary")
+"""How units are indexed: by what lies outside a vtree node, or by what lies inside."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogFactor:
+    """The logarithms of a table over some variables, in increasing order."""
+
+    scope: tuple[int, ...]
+    logs: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Potential:
+    """A product of factors with different scopes, as logarithms, and a constant.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+        The number of states of every variable.
+    factors : tuple of LogFactor
+        No two have the same scope, no scope is empty, and the largest entry of each is zero
+        (unless all are -inf).
+    constant : float
+        The logarithm of what multiplies them all.
+    """
+
+    cardinalities: tuple[int, ...]
+    factors: tuple[LogFactor, ...]
+    constant: float
+
+    @classmethod
+    def of(
+        cls, cardinalities: Sequence[int], factors: Sequence[tuple[Sequence[int], Any]]
+    ) -> Potential:
+        """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
+
+        Variables with one state are left out of the scopes: they interact with nothing.
+        """
+        logs: dict[tuple[int, ...], Any] = {}
+        for scope, table in factors:
+            with np.errstate(divide="ignore"):
+                values = np.log(np.asarray(table, dtype=np.float64))
+            axes = sorted(range(len(scope)), key=lambda axis: scope[axis])
+            values = values.transpose(axes)
+            kept = tuple(scope[axis] for axis in axes if cardinalities[scope[axis]] > 1)
+            values = values.reshape([cardinalities[v] for v in kept])
+            logs[kept] = logs[kept] + values if kept in logs else values
+        constant = 0.0
+        scaled = []
+        for scope, values in logs.items():
+            top = float(values.max())
+            constant += top
+            if scope:
+                scaled.append(LogFactor(scope, values - top if top > -np.inf else values))
+        return cls(tuple(cardinalities), tuple(scaled), constant)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What happens at one vtree node.
+
+    Attributes
+    ----------
+    kind : str
+        ``"literals"`` (one indicator per state), ``"inputs"`` (one table per assignment of the
+        outside), ``"product"`` (two independent sides), ``"decision"`` (a leaf decides a variable
+        and the other side depends on it) or ``"sum"`` (products of everything on both sides).
+    axes : tuple of int
+        The variables whose assignments number the units.
+    wide : tuple of int
+        The variables of the largest table made here.
+    factors : tuple of LogFactor
+        The factors that are used here.
+    decides : int
+        The variable that a leaf or a decision decides, -1 elsewhere.
+    other : int
+        At a decision the child that is not the deciding leaf, -1 elsewhere.
+    n_units, n_products : int
+        How many units are made, and how many products enter them.
+    """
+
+    kind: str
+    axes: tuple[int, ...]
+    wide: tuple[int, ...]
+    factors: tuple[LogFactor, ...]
+    decides: int
+    other: int
+    n_units: int
+    n_products: int
+
+
+@dataclass(frozen=True, eq=False)
+class CompilationPlan:
+    """The steps of a compilation, one per vtree node, children first; printable and costed.
+
+    Attributes
+    ----------
+    potential : Potential
+    vtree : Vtree
+    method : str
+        ``"context"`` or ``"boundary"``.
+    steps : tuple of Step
+
+    Examples
+    --------
+    >>> from expectedkernels.compilation.models import ising_grid
+    >>> ising_grid(4, 4, rng=0).plan()
+    <CompilationPlan: context method, 179 sums, 290 products, width 4>
+    """
+
+    potential: Potential
+    vtree: Vtree
+    method: str
+    steps: tuple[Step, ...]
+
+    @property
+    def n_sums(self) -> int:
+        """The number of sum units at inner vtree nodes (those of one product included)."""
+        inner = zip(self.steps, self.vtree.left.tolist(), strict=True)
+        return sum(step.n_units for step, left in inner if left >= 0)
+
+    @property
+    def n_products(self) -> int:
+        """The number of inputs of these sums, if no two sums share a product."""
+        return sum(step.n_products for step in self.steps)
+
+    @property
+    def n_pairs(self) -> int:
+        """The sum of squared numbers of products: the work of an expected kernel."""
+        return sum(step.n_products**2 for step in self.steps)
+
+    @property
+    def width(self) -> int:
+        """The largest number of variables in one table, less one: the width of the elimination."""
+        return max(len(step.wide) for step in self.steps) - 1
+
+    @property
+    def largest(self) -> int:
+        """The number of entries of the largest table."""
+        cards = self.potential.cardinalities
+        return max(prod(cards[v] for v in step.wide) for step in self.steps)
+
+    def __repr__(self) -> str:
+        return (
+            f"<CompilationPlan: {self.method} method, {self.n_sums} sums, "
+            f"{self.n_products} products, width {self.width}>"
+        )
+
+
+def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> CompilationPlan:
+    """The plan of one method for a vtree.
+
+    Parameters
+    ----------
+    potential : Potential
+    vtree : Vtree
+        Over all variables.
+    method : "context", "boundary" or None
+        None: the context method if the vtree allows it, otherwise the boundary method, which
+        any vtree allows.
+    """
+    n = len(potential.cardinalities)
+    if sorted(vtree.scope().tolist()) != list(range(n)):
+        raise CompatibilityError(
+            f"The vtree must be over the variables 0..{n - 1} of the model. "
+            f"Got one over {sorted(vtree.scope().tolist())[:20]}."
+        )
+    if method not in (None, *METHODS):
+        raise CircuitError(
+            f"The 'method' parameter of compile must be 'context', 'boundary' or None. "
+            f"Got {method!r} instead."
+        )
+    tree = _Tree(potential, vtree)
+    clash = None if method == "boundary" else tree.clash()
+    if method == "context" and clash is not None:
+        raise CompatibilityError(
+            "The context method needs a leaf beside every node that it interacts with. Vtree node "
+            f"{clash} has interacting variables on both sides and more than one on each: use "
+            "method='boundary', or a conditioning vtree."
+        )
+    steps = tree.by_boundary() if method == "boundary" or clash is not None else tree.by_context()
+    chosen = "boundary" if method == "boundary" or clash is not None else "context"
+    return CompilationPlan(potential, vtree, chosen, steps)
+
+
+class _Tree:
+    """The variables of a model on a vtree: who interacts with whom, below and across nodes."""
+
+    def __init__(self, potential: Potential, vtree: Vtree):
+        self.potential, self.vtree = potential, vtree
+        self.cards = potential.cardinalities
+        scopes = [factor.scope for factor in potential.factors]
+        self.graph = interaction_graph(len(self.cards), scopes)
+        self.leaf = {v: vtree.leaf(v) for v in range(len(self.cards))}
+        self.variables = vtree.variable.tolist()
+        self.children = list(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True))
+        self.first = (np.arange(vtree.n_nodes) - vtree.n_below + 1).tolist()
+
+    def size(self, variables: Sequence[int]) -> int:
+        return prod(self.cards[v] for v in variables)
+
+    def below(self, variable: int, node: int) -> bool:
+        return self.first[node] <= self.leaf[variable] <= node
+
+    @property
+    def contexts(self) -> list[tuple[int, ...]]:
+        """For every node the outside variables that interact with the inside."""
+        found: list[tuple[int, ...]] = []
+        for node, (a, b) in enumerate(self.children):
+            if a < 0:
+                found.append(tuple(sorted(self.graph[self.variables[node]])))
+            else:
+                around = {*found[a], *found[b]}
+                found.append(tuple(sorted(v for v in around if not self.below(v, node))))
+        return found
+
+    @property
+    def boundaries(self) -> list[tuple[int, ...]]:
+        """For every node the inside variables that interact with the outside."""
+        reach = {}
+        for v, near in enumerate(self.graph):
+            leaves = [self.leaf[u] for u in near]
+            reach[v] = (min(leaves), max(leaves)) if leaves else (self.leaf[v],) * 2
+        found: list[tuple[int, ...]] = []
+        for node, (a, b) in enumerate(self.children):
+            inside = found[a] + found[b] if a >= 0 else (self.variables[node],)
+            start = self.first[node]
+            found.append(tuple(v for v in inside if reach[v][0] < start or reach[v][1] > node))
+        return found
+
+    def interacting(self, contexts: list[tuple[int, ...]]) -> list[bool]:
+        """Whether the two sides of every node interact."""
+        return [a >= 0 and any(self.below(v, b) for v in contexts[a]) for a, b in self.children]
+
+    def clash(self) -> int | None:
+        """The first node whose sides interact and are both no leaves."""
+        for node, meets in enumerate(self.interacting(self.contexts)):
+            if meets and all(self.children[child][0] >= 0 for child in self.children[node]):
+                return node
+        return None
+
+    def by_context(self) -> tuple[Step, ...]:
+        """The steps of the context method: a unit per assignment of the outside of a node."""
+        contexts = self.contexts
+        decided_at = self._deciding(self.interacting(contexts))
+        factors = self._last_decided(decided_at)
+        steps: list[Step] = []
+        for node, (a, b) in enumerate(self.children):
+            axes = contexts[node]
+            if a < 0:
+                v = self.variables[node]
+                if decided_at[v] == node:
+                    made = self._step("inputs", axes, (*axes, v), factors[v], v)
+                else:
+                    made = self._step("literals", (v,), (v,), (), v)
+            elif (v := self._decision(node, decided_at)) is None:
+                made = self._step("product", axes, axes, ())
+            else:
+                other = b if self.leaf[v] == a else a
+                made = self._step("decision", axes, (*axes, v), factors[v], v, other)
+            steps.append(made)
+        return tuple(steps)
+
+    def _step(
+        self,
+        kind: str,
+        axes: tuple[int, ...],
+        wide: tuple[int, ...],
+        factors: Sequence[LogFactor],
+        decides: int = -1,
+        other: int = -1,
+    ) -> Step:
+        n_products = 0 if kind in ("literals", "inputs") else self.size(wide)
+        return Step(kind, axes, wide, tuple(factors), decides, other, self.size(axes), n_products)
+
+    def _deciding(self, meets: list[bool]) -> list[int]:
+        """For every variable the node that decides it: its leaf, or the parent of its leaf."""
+        decided_at = [self.leaf[v] for v in range(len(self.cards))]
+        for node, (a, b) in enumerate(self.children):
+            if meets[node]:
+                v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
+                decided_at[v] = node
+        return decided_at
+
+    def _decision(self, node: int, decided_at: list[int]) -> int | None:
+        """The variable that an inner node decides, if it does."""
+        for child in self.children[node]:
+            v = self.variables[child]
+            if v >= 0 and decided_at[v] == node:
+                return v
+        return None
+
+    def _last_decided(self, decided_at: list[int]) -> list[list[LogFactor]]:
+        """The factors of which a variable is the last to be decided, for every variable."""
+        depth = self.vtree.depth.tolist()
+        factors: list[list[LogFactor]] = [[] for _ in self.cards]
+        for factor in self.potential.factors:
+            factors[max(factor.scope, key=lambda v: depth[decided_at[v]])].append(factor)
+        return factors
+
+    def by_boundary(self) -> tuple[Step, ...]:
+        """The steps of the boundary method: a unit per assignment of the rim of a node."""
+        boundaries = self.boundaries
+        inside = self._spanning()
+        steps: list[Step] = []
+        for node, (a, b) in enumerate(self.children):
+            axes, v = boundaries[node], self.variables[node]
+            if a < 0:
+                kind = "literals" if axes else "inputs"
+                steps.append(self._step(kind, axes, (v,), inside[node], v))
+            else:
+                wide = boundaries[a] + boundaries[b]
+                steps.append(self._step("sum", axes, wide, inside[node]))
+        return tuple(steps)
+
+    def _spanning(self) -> list[list[LogFactor]]:
+        """For every node the factors that lie below it, but not below a child."""
+        depth = self.vtree.depth
+        found: list[list[LogFactor]] = [[] for _ in self.children]
+        for factor in self.potential.factors:
+            leaves = [self.leaf[v] for v in factor.scope]
+            node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
+            for leaf in leaves:
+                node = self.vtree.lca(leaf, node)
+            found[node].append(factor)
+        return found

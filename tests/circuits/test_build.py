@@ -1,0 +1,295 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from assertions import assert_close, assert_logs_close
+from circuit_oracles import all_worlds, drawn_circuit, joint, log_joint
+from expectedkernels.circuits.build import (
+    factorized,
+    gaussian_mixture,
+    hmm,
+    mixture,
+    random_circuit,
+    stack,
+)
+from expectedkernels.errors import CircuitError, CompatibilityError, VtreeError
+from expectedkernels.vtree import Vtree
+from unit_graphs import random_nested
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seeds)
+def test_factorized_circuits_multiply_their_tables(seed):
+    rng = np.random.default_rng(seed)
+    tables = [rng.random(int(rng.integers(1, 5))) for _ in range(int(rng.integers(1, 6)))]
+    vtree = Vtree.from_nested(random_nested(rng, rng.permutation(len(tables))))
+    for p in (factorized(tables), factorized(tables, vtree)):
+        assert p.cardinalities == tuple(len(table) for table in tables)
+        expected = np.ones(())
+        for table in tables:
+            expected = expected[..., None] * table
+        assert_close(np.exp(log_joint(p)), expected)
+        assert_logs_close(p.log_likelihood(all_worlds(p.cardinalities)), np.log(expected).ravel())
+    assert p.vtree == vtree
+
+
+def test_factorized_circuits_of_many_variables():
+    n = 10_000
+    p = factorized([[0.25, 0.75]] * n, Vtree.right_linear(n))
+    assert_close(p.log_likelihood(np.ones((1, n))), np.array([n * np.log(0.75)]))
+
+
+@given(seeds, st.booleans())
+def test_mixtures_are_weighted_sums(seed, given_weights):
+    rng = np.random.default_rng(seed)
+    vtree, n = Vtree.random(3, rng=seed), int(rng.integers(1, 5))
+    parts = []
+    for i in range(n):
+        density = None if rng.random() < 0.5 else 0.5
+        parts.append(
+            random_circuit(vtree, 3, rng=seed + i, cardinalities=[2, 3, 2], density=density)
+        )
+    # weights need not be normalised
+    weights = rng.uniform(0, 3, size=n) if given_weights else None
+    p = mixture(parts, weights)
+    share = np.full(n, 1 / n) if weights is None else weights
+    assert p.n_roots == 1
+    expected = sum(w * joint(part) for w, part in zip(share, parts, strict=True))
+    assert_close(joint(p), expected)
+    assert_close(np.exp(p.log_partition()), share.sum())
+
+
+def test_mixtures_of_one_variable():
+    p = mixture([factorized([[0.2, 0.8]]), factorized([[0.6, 0.4]])], [0.25, 0.75])
+    assert_close(p.input(0).table, np.array([[0.5, 0.5]]))
+    q = mixture([gaussian_mixture([1.0], [m], [1.0]) for m in (0.0, 2.0)], [0.3, 0.7])
+    x = np.linspace(-1, 3, 5)
+    expected = 0.3 * norm.pdf(x, 0) + 0.7 * norm.pdf(x, 2)
+    assert_close(np.exp(q.log_likelihood(x[:, None])), expected)
+
+
+def test_negative_weights_are_allowed():
+    p = mixture([factorized([[0.5, 0.5]]), factorized([[0.2, 0.8]])], [2.0, -1.0])
+    assert_close(p.input(0).table, np.array([[0.8, 0.2]]))
+
+
+def test_mixtures_of_swapped_vtrees():
+    p = factorized([[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]], Vtree.from_nested(((0, 1), 2)))
+    q = factorized([[0.5, 0.5], [0.1, 0.9], [0.6, 0.4]], Vtree.from_nested((2, (1, 0))))
+    mixed = mixture([p, q], [0.5, 0.5])
+    assert mixed.vtree == p.vtree
+    assert_close(joint(mixed), 0.5 * joint(p) + 0.5 * joint(q))
+
+
+@given(seeds)
+def test_stacks_have_all_roots_in_order(seed):
+    p = drawn_circuit(seed, n_max=4, roots=2)
+    q = drawn_circuit(seed, n_max=4, roots=1)  # the same vtree and cardinalities
+    both = stack([p, q, p])
+    expected = np.concatenate([joint(p), joint(q), joint(p)])
+    np.testing.assert_allclose(joint(both), expected, rtol=1e-10)
+
+
+def test_stacks_of_circuits_elsewhere_come_back():
+    pytest.importorskip("torch")
+    p = random_circuit(3, 2, rng=0)
+    assert stack([p.to("torch"), p]).xp is np
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("varying", [False, True])
+def test_hidden_markov_models_sum_over_all_paths(length, varying):
+    rng = np.random.default_rng(length)
+    states, symbols = 3, [2, 3, 4, 2, 3][:length] if varying else [3] * length
+    initial = rng.dirichlet(np.ones(states))
+    transitions = rng.dirichlet(np.ones(states), size=(length - 1, states))
+    emissions = [rng.dirichlet(np.ones(n), size=states) for n in symbols]
+    if not varying:
+        transitions[:], emissions = transitions[:1], [emissions[0]] * length
+    expected = np.zeros(symbols)
+    for path in product(range(states), repeat=length):
+        prior = initial[path[0]]
+        for t in range(length - 1):
+            prior *= transitions[t, path[t], path[t + 1]]
+        likelihood = np.ones(())
+        for t, state in enumerate(path):
+            likelihood = likelihood[..., None] * emissions[t][state]
+        expected += prior * likelihood
+    if varying:
+        p = hmm(initial, transitions, emissions)
+    else:
+        step = transitions[0] if length > 1 else np.eye(states)
+        p = hmm(initial, step, emissions[0], length=length)
+    assert p.vtree == Vtree.right_linear(length)
+    assert_close(np.exp(log_joint(p)), expected)
+    assert_close(np.exp(p.log_likelihood(all_worlds(p.cardinalities))), expected.ravel())
+
+
+def test_length_of_hidden_markov_models_may_follow_from_the_parameters():
+    start, step, emit = [0.5, 0.5], np.full((2, 2), 0.5), np.full((2, 3), 1 / 3)
+    assert hmm(start, np.stack([step] * 3), emit).n_variables == 4
+    assert hmm(start, step, [emit] * 5).n_variables == 5
+    assert hmm(start, step, np.stack([emit] * 5)).n_variables == 5
+    assert hmm(start, step.tolist(), emit.tolist(), length=6).n_variables == 6
+
+
+def test_long_hidden_markov_models():
+    p = hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], length=3000)
+    assert abs(p.log_partition()) < 1e-9
+    assert p.n_units < 6 * 3000
+
+
+@given(seeds)
+def test_gaussian_mixtures_have_the_right_density(seed):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    weights, means = rng.dirichlet(np.ones(n)), rng.normal(0, 3, size=(n, d))
+    variances = rng.uniform(0.1, 4, size=(n, d))
+    X = rng.normal(0, 3, size=(6, d))
+    p = gaussian_mixture(weights, means, variances, vtree=Vtree.random(d, rng=seed))
+    assert p.cardinalities == (None,) * d
+    densities = norm.pdf(X[:, None, :], means, np.sqrt(variances)).prod(axis=2) @ weights
+    assert_close(np.exp(p.log_likelihood(X)), densities)
+    assert abs(p.log_partition()) < 1e-12
+
+
+def test_gaussian_mixtures_of_one_variable_take_vectors():
+    p = gaussian_mixture([0.4, 0.6], [0.0, 3.0], [1.0, 0.25])
+    assert p.n_variables == 1
+    expected = 0.4 * norm.pdf(1.0) + 0.6 * norm.pdf(1.0, 3.0, 0.5)
+    assert_close(np.exp(p.log_likelihood([[1.0]])), np.array([expected]))
+
+
+@pytest.mark.parametrize("density", [None, 0.1, 0.5, 1.0])
+@given(seeds)
+def test_random_circuits_are_distributions(density, seed):
+    rng = np.random.default_rng(seed)
+    n, units = int(rng.integers(1, 6)), int(rng.integers(1, 7))
+    cards = tuple(rng.integers(1, 4, size=n).tolist())
+    p = random_circuit(
+        Vtree.random(n, rng=seed), units, rng=seed, cardinalities=cards, density=density
+    )
+    assert p.cardinalities == cards
+    assert p.n_roots == 1
+    values = joint(p)
+    assert (values >= 0).all()
+    assert values.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_random_circuits_are_reproducible():
+    p, q = (random_circuit(4, 3, rng=7) for _ in range(2))
+    np.testing.assert_array_equal(joint(p), joint(q))
+    generator = np.random.default_rng(7)
+    np.testing.assert_array_equal(joint(p), joint(random_circuit(4, 3, rng=generator)))
+    assert (joint(random_circuit(4, 3, rng=generator)) != joint(p)).any()
+
+
+def test_density_thins_out_random_circuits():
+    dense = random_circuit(8, 40, rng=0)
+    thin = random_circuit(8, 40, rng=0, density=0.1)
+    assert thin.n_edges < 0.3 * dense.n_edges
+    assert dense.n_parameters == 6 * 40 * 40 + 40 + 8 * 40 * 2
+
+
+def test_random_circuits_may_be_large():
+    p = random_circuit(Vtree.balanced(8), 1000, rng=0)
+    assert p.n_parameters > 6_000_000
+    assert abs(p.log_partition()) < 1e-9
+
+
+p2 = factorized([[0.5, 0.5], [0.5, 0.5]])
+step2, emit2 = np.eye(2), np.eye(2)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: factorized([]), VtreeError, "at least one variable"),
+        (lambda: factorized([np.eye(2)]), CircuitError, r"variable 0 must have one .*\(2, 2\)"),
+        (lambda: factorized([[0.5], []]), CircuitError, r"variable 1 must .* Got shape \(0,\)"),
+        (
+            lambda: factorized([[1, 1]], Vtree.balanced(2)),
+            CircuitError,
+            r"tables for variables 0 to 0, but a vtree over \[0, 1\] \(2 in all\)",
+        ),
+        (
+            lambda: factorized([[1, 1]] * 2, Vtree.balanced([0, 2])),
+            CircuitError,
+            r"variables 0 to 1, but a vtree over \[0, 2\]",
+        ),
+        (lambda: factorized([[np.nan, 1]]), CircuitError, "must be finite numbers"),
+        (lambda: mixture([]), CircuitError, "at least one circuit. Got none"),
+        (lambda: mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
+        (lambda: mixture([p2], [np.nan]), CircuitError, r"finite weights. Got \[nan\]"),
+        (
+            lambda: mixture([p2, factorized([[0.5, 0.5]])]),
+            CompatibilityError,
+            "Circuits 0 and 1 cannot be put together",
+        ),
+        (
+            lambda: stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]),
+            CompatibilityError,
+            "Circuits 0 and 2 .* same cardinalities",
+        ),
+        (
+            lambda: stack(
+                [random_circuit(v, 2, rng=0) for v in (Vtree.right_linear(3), Vtree.left_linear(3))]
+            ),
+            CompatibilityError,
+            r"split in the same way. Got Vtree\(\(0, \(1, 2\)\)\) and Vtree\(\(\(0, 1\), 2\)\)",
+        ),
+        (lambda: hmm([1, 0], step2, emit2), CircuitError, "'length' of an HMM .* Got None"),
+        (lambda: hmm([1, 0], step2, emit2, length=0), CircuitError, "positive int. Got 0"),
+        (lambda: hmm([1, 0], step2, emit2, length=2.0), CircuitError, "positive int. Got 2.0"),
+        (
+            lambda: hmm([1, 0, 0], step2, emit2, length=2),
+            CircuitError,
+            r"3 states and length 2 .* \(3, 3\) .* Got \(2, 2\) and \[\(2, 2\)",
+        ),
+        (
+            lambda: hmm([1, 0], step2, np.eye(3), length=2),
+            CircuitError,
+            r"Got \(2, 2\) and \[\(3, 3\)",
+        ),
+        (lambda: hmm([1, 0], step2, [emit2] * 3, length=2), CircuitError, "length 2 needs"),
+        (lambda: hmm([1, 0], [step2] * 4, emit2, length=3), CircuitError, r"Got \(4, 2, 2\)"),
+        (
+            lambda: gaussian_mixture([1.0], [[0.0]], [[1.0, 1.0]]),
+            CircuitError,
+            r"Got \(1, 1\), \(1, 2\) and \(1,\)",
+        ),
+        (lambda: gaussian_mixture([0.5, 0.5], [0.0], [1.0]), CircuitError, r"and \(2,\)"),
+        (lambda: gaussian_mixture([], [], []), CircuitError, "one weight per component"),
+        (lambda: gaussian_mixture(1.0, 0.0, 1.0), CircuitError, "one weight per component"),
+        (
+            lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)),
+            CircuitError,
+            r"means and variances for variables 0 to 1, but a vtree over \[0\]",
+        ),
+        (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
+        (lambda: random_circuit(2, 1.5), CircuitError, "'units' parameter .* Got 1.5"),
+        (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"in \(0, 1\]. Got 0.0"),
+        (lambda: random_circuit(2, 2, density=1.5), CircuitError, "'density' .* Got 1.5"),
+        (
+            lambda: random_circuit(2, 2, cardinalities=[2, 2, 2]),
+            CircuitError,
+            r"'cardinalities' parameter .* \(2 in all\). Got \[2, 2, 2\]",
+        ),
+        (lambda: random_circuit(2, 2, cardinalities=0), CircuitError, "positive int.* Got 0"),
+        (lambda: random_circuit(2, 2, cardinalities=2.5), CircuitError, "Got 2.5"),
+        (
+            lambda: random_circuit(Vtree.balanced([1, 2]), 2),
+            CircuitError,
+            r"0 to 1, but a vtree over \[1, 2\]",
+        ),
+        (lambda: random_circuit(0, 2), VtreeError, "at least one variable"),
+    ],
+)
+def test_errors(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

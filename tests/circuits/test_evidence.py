@@ -1,0 +1,218 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assertions import assert_close
+from expectedkernels.circuits.evidence import (
+    FEW_ROWS,
+    Evidence,
+    as_evidence,
+    as_points,
+    is_batch,
+)
+from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.vtree import Vtree
+
+seeds = st.integers(0, 2**32 - 1)
+nan = np.nan
+DOMAINS = (2, 3, None)
+
+
+def statements(evidence, variable):
+    """What every row says of a variable: weights of its states, or its value."""
+    column = evidence.column(variable)
+    return (column.values if column.weights is None else column.weights)[column.codes]
+
+
+def assert_says(evidence, *expected):
+    for variable, rows in enumerate(expected):
+        np.testing.assert_array_equal(statements(evidence, variable), np.asarray(rows, float))
+
+
+def test_rows_with_nan():
+    rows = np.array([[0, nan, 1.5], [nan, 2, nan], [1, 0, -2.0]])
+    expected = (
+        [[1, 0], [1, 1], [0, 1]],
+        [[1, 1, 1], [0, 0, 1], [1, 0, 0]],
+        [1.5, nan, -2.0],
+    )
+    for form in (rows, rows.tolist(), tuple(rows.tolist())):
+        evidence = as_evidence(form, DOMAINS)
+        assert evidence.n_rows == 3
+        assert_says(evidence, *expected)
+        assert is_batch(form)
+
+
+def test_a_single_row():
+    for form in (np.array([1, nan, 0.5]), [1, nan, 0.5], (1, nan, 0.5)):
+        evidence = as_evidence(form, DOMAINS)
+        assert evidence.n_rows == 1
+        assert_says(evidence, [[0, 1]], [[1, 1, 1]], [0.5])
+        assert not is_batch(form)
+
+
+def test_integers_and_booleans_are_states():
+    assert_says(as_evidence(np.array([[True, False]]), (2, 2)), [[0, 1]], [[1, 0]])
+    assert_says(as_evidence(np.array([[1, 0]], dtype=np.int8), (2, 2)), [[0, 1]], [[1, 0]])
+
+
+def test_lists_of_weights():
+    weights = [np.array([[0.5, 2.0], [0.0, 1.0]]), None, np.array([[1.5], [nan]])]
+    evidence = as_evidence(weights, DOMAINS)
+    assert evidence.n_rows == 2
+    assert_says(evidence, weights[0], np.ones((2, 3)), [1.5, nan])
+    assert is_batch(weights)
+    assert is_batch([None] * 3)
+    assert as_evidence([None] * 3, DOMAINS).n_rows == 1
+    lists = [[[0.5, 2.0], [0.0, 1.0]], None, [1.5, nan]]
+    assert_says(as_evidence(lists, DOMAINS), weights[0], np.ones((2, 3)), [1.5, nan])
+
+
+def test_mappings():
+    evidence = as_evidence({0: 1, 1: {0, 2}, 2: 3.5}, DOMAINS)
+    assert evidence.n_rows == 1
+    assert_says(evidence, [[0, 1]], [[1, 0, 1]], [3.5])
+    soft = as_evidence({1: [0.1, 0.9, 0.0]}, DOMAINS)
+    assert_says(soft, [[1, 1]], [[0.1, 0.9, 0.0]], [nan])
+    frozen = as_evidence({np.int64(0): frozenset([1]), 1: np.float64(2)}, DOMAINS)
+    assert_says(frozen, [[0, 1]], [[0, 0, 1]], [nan])
+    assert_says(as_evidence({0: {0, 1}, 2: {1.5}}, DOMAINS), [[1, 1]], [[1, 1, 1]], [1.5])
+    assert not is_batch({0: 1})
+
+
+@pytest.mark.parametrize("evidence", [{}, {0: nan}, {0: nan, 1: nan, 2: nan}])
+@pytest.mark.parametrize("domains", [DOMAINS, (2, None, 3)])
+def test_mappings_that_say_nothing(evidence, domains):
+    read = as_evidence(evidence, domains)
+    assert read.n_rows == 1
+    for variable, card in enumerate(domains):
+        expected = [nan] if card is None else np.ones((1, card))
+        np.testing.assert_array_equal(statements(read, variable), expected)
+
+
+def test_no_evidence_is_no_batch():
+    assert not is_batch(None)
+    read = as_evidence([[0, nan, nan]], DOMAINS)
+    assert as_evidence(read, DOMAINS) is read
+    assert is_batch(read)
+
+
+def test_no_rows():
+    assert as_evidence(np.empty((0, 3)), DOMAINS).n_rows == 0
+
+
+@given(seeds)
+def test_rows_and_weights_say_the_same(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 50))
+    domains = (2, 4, 3)
+    rows = np.stack([rng.integers(card, size=n) for card in domains], axis=1).astype(float)
+    rows[rng.random(rows.shape) < 0.4] = nan
+    weights = [
+        ((np.arange(card) == rows[:, [v]]) | np.isnan(rows[:, [v]])).astype(float)
+        for v, card in enumerate(domains)
+    ]
+    chosen = slice(n // 4, n // 4 + 3)
+    for form in (rows, weights):
+        evidence = as_evidence(form, domains)
+        for variable, expected in enumerate(weights):
+            column = evidence.column(variable)
+            assert column.n_statements == len(np.unique(expected, axis=0))
+            np.testing.assert_array_equal(column.weights[column.codes], expected)
+            np.testing.assert_array_equal(evidence.state_weights([variable])[0], expected)
+            part = evidence.rows(chosen)
+            assert part.n_rows == len(expected[chosen])
+            np.testing.assert_array_equal(statements(part, variable), expected[chosen])
+
+
+@given(seeds)
+def test_real_columns(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.choice([-1.5, 0.0, 2.5, nan], size=(int(rng.integers(1, 40)), 1))
+    for form in (x, [x], [x[:, 0], None]):
+        domains = (None,) * (2 if isinstance(form, list) and len(form) == 2 else 1)
+        evidence = as_evidence(form, domains)
+        column = evidence.column(0)
+        np.testing.assert_array_equal(column.values[column.codes], x[:, 0])
+        assert column.n_statements == len(np.unique(x))
+        assert np.isnan(column.values).sum() <= 1
+        np.testing.assert_array_equal(statements(evidence.rows(slice(0, 2)), 0), x[:2, 0])
+
+
+def test_few_rows_are_taken_as_they_are_and_many_by_pattern():
+    vtree = Vtree.balanced(2)
+    few = as_evidence(np.zeros((FEW_ROWS, 2)), (2, 2)).patterns(vtree)
+    assert few.is_uniform
+    assert few.count == [FEW_ROWS] * 3
+    many = as_evidence(np.zeros((FEW_ROWS + 1, 2)), (2, 2)).patterns(vtree)
+    assert many.count == [1, 1, 1]
+
+
+def test_evidence_can_be_made_of_columns():
+    read = as_evidence([[0, nan, 1.0]], DOMAINS)
+    again = Evidence(DOMAINS, columns=[read.column(v) for v in range(3)])
+    assert_says(again, [[1, 0]], [[1, 1, 1]], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ([[0, 1]], r"shape \(rows, 3\): one column per variable. Got shape \(1, 2\)"),
+        ([0, 1, 0.0, 1], r"Got shape \(1, 4\)"),
+        (np.zeros((1, 1, 3)), r"Got shape \(1, 1, 3\)"),
+        (None, r"Got shape \(\)"),
+        ([[2, 0, 0.0]], r"on variable 0 must be integers in 0..1. Got 2.0 in row 0"),
+        ([[0, 0, 0.0], [0, 0.5, 0.0]], r"variable 1 must be integers in 0..2. Got 0.5 in row 1"),
+        ([[-1, 0, 0.0]], "Got -1.0 in row 0"),
+        ([[0, np.inf, 0.0]], r"variable 1 must be integers .* Got inf"),
+        ([[0, 0, np.inf]], "variable 2 must be finite. Got inf in row 0"),
+        ({3: 0}, r"on variables 0..2. Got 3 instead"),
+        ({-1: 0}, r"on variables 0..2. Got -1 instead"),
+        ({"a": 0}, r"on variables 0..2. Got 'a' instead"),
+        ({0: 2}, r"variable 0 must be integers in 0..1. Got 2.0"),
+        ({1: {0, 3}}, r"variable 1 must be integers in 0..2. Got 3.0"),
+        ({2: {0.5, 1.5}}, r"real variable 2 must be one value. Got \{"),
+        ({2: [0.5, 1.5]}, r"real variable 2 must be one finite value .* shape \(1, 2\)"),
+        ({2: np.inf}, "real variable 2 must be one finite value"),
+        ({0: [0.5, 0.25, 0.25]}, r"weights of variable 0 .* \(rows, 2\). Got .* shape \(1, 3\)\."),
+        ({0: [-0.5, 1.0]}, r"non-negative .* shape \(1, 2\) with other entries"),
+        ({0: [nan, 1.0]}, "finite, non-negative .* with other entries"),
+        ([None, None], "needs one array per variable, 3 in all. Got 2"),
+        (
+            [np.ones((2, 2)), np.ones((3, 3)), None],
+            r"All arrays of weights need as many rows. Got \[2, 3\] rows",
+        ),
+        ([np.ones((2, 3)), None, None], r"weights of variable 0 .* Got .* shape \(2, 3\)\."),
+        ([np.array([[np.inf, 1.0]]), None, None], "with other entries"),
+        ([None, None, np.ones((2, 2))], r"real variable 2 must be one .* shape \(2, 2\)"),
+    ],
+)
+def test_errors(evidence, message):
+    with pytest.raises(EvidenceError, match=message):
+        as_evidence(evidence, DOMAINS)
+
+
+def test_points():
+    points = as_points([[0, 2, 0.5], [1, 0, -1.0]], DOMAINS)
+    assert_close(points, np.array([[0, 2, 0.5], [1, 0, -1.0]]))
+    assert as_points([0, 2, 0.5], DOMAINS).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([[0, 1]], r"Points must have shape \(rows, 3\).* Got shape \(1, 2\)"),
+        ([[0, nan, 0.0]], r"must be complete. Got NaN in row 0, column 1; missing values can"),
+        ([[0, 3, 0.0]], r"Points on variable 1 must be integers in 0..2. Got 3.0 in row 0"),
+        ([[0, 0, -np.inf]], "Points on variable 2 must be finite. Got -inf"),
+    ],
+)
+def test_errors_of_points(X, message):
+    with pytest.raises(DataError, match=message):
+        as_points(X, DOMAINS)
+
+
+def test_points_are_named():
+    with pytest.raises(DataError, match=r"Y must have shape"):
+        as_points([[0]], DOMAINS, what="Y")

@@ -1,0 +1,365 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from assertions import assert_close, assert_logs_close
+from circuit_oracles import (
+    as_weights,
+    drawn_deterministic,
+    drawn_distribution,
+    log_joint,
+    log_weights,
+    posterior,
+    random_evidence,
+)
+from expectedkernels.circuits.build import (
+    factorized,
+    gaussian_mixture,
+    hmm,
+    mixture,
+    random_circuit,
+    stack,
+)
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
+from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError
+from expectedkernels.vtree import Vtree
+
+seeds = st.integers(0, 2**32 - 1)
+nan, inf = np.nan, np.inf
+
+
+def assert_frequencies(X, p):
+    """Compare how often all points were drawn with their probabilities, (*cardinalities).
+
+    Six standard deviations, and a little for rare points; impossible points are never drawn.
+    """
+    n, p = len(X), p / p.sum()
+    counts = np.bincount(np.ravel_multi_index(X.astype(int).T, p.shape), minlength=p.size)
+    p = p.ravel()
+    assert not counts[p == 0].any()
+    assert (np.abs(counts - n * p) <= 6 * np.sqrt(n * p * (1 - p)) + 6).all()
+
+
+@settings(max_examples=50)
+@given(seeds, st.booleans())
+def test_samples_follow_the_distribution(seed, deterministic):
+    p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
+    X = p.sample(4000, rng=seed)
+    assert X.shape == (4000, p.n_variables)
+    assert_frequencies(X, np.exp(log_joint(p) - p.log_partition()))
+
+
+@settings(max_examples=50)
+@given(seeds, st.booleans(), st.sampled_from([2, 40]))
+def test_samples_given_rows(seed, deterministic, n_rows):
+    p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
+    rows = random_evidence(np.random.default_rng(seed), p, n_rows)
+    exact = posterior(p, as_weights(rows, p.cardinalities))
+    n = 2000 if n_rows == 2 else 200
+    X = p.sample(n, rng=seed, evidence=rows)
+    assert X.shape == (n_rows, n, p.n_variables)
+    for sample, row, expected in zip(X, rows, exact, strict=True):
+        seen = ~np.isnan(row)
+        np.testing.assert_array_equal(sample[:, seen], np.broadcast_to(row[seen], (n, seen.sum())))
+        assert_frequencies(sample, expected)
+
+
+@settings(max_examples=50)
+@given(seeds)
+def test_samples_given_soft_evidence(seed):
+    p = drawn_distribution(seed, n_max=4)
+    rng = np.random.default_rng(seed)
+    weights = [
+        w * rng.uniform(0.1, 3, size=w.shape)
+        for w in as_weights(random_evidence(rng, p, 2), p.cardinalities)
+    ]
+    exact = posterior(p, weights)
+    X = p.sample(3000, rng=seed, evidence=weights)
+    for sample, expected in zip(X, exact, strict=True):
+        assert_frequencies(sample, expected)
+    one = p.sample(3000, rng=seed, evidence={v: w[0] for v, w in enumerate(weights)})
+    assert_frequencies(one, exact[0])
+
+
+def test_shapes_of_samples():
+    p = random_circuit(3, 2, rng=0, cardinalities=[2, 3, 2])
+    assert p.sample(5, rng=0).shape == (5, 3)
+    for evidence in ({0: 1}, [1, nan, nan], np.array([1, nan, nan])):
+        X = p.sample(5, rng=0, evidence=evidence)
+        assert X.shape == (5, 3)
+        assert (X[:, 0] == 1).all()
+    for evidence in ([[1, nan, nan]], [np.array([[0.0, 1.0]]), None, None]):
+        assert p.sample(5, rng=0, evidence=evidence).shape == (1, 5, 3)
+    assert p.sample(0, rng=0).shape == (0, 3)
+    assert p.sample(0, rng=0, evidence=[[1, nan, nan]] * 2).shape == (2, 0, 3)
+    assert p.sample(5, rng=0, evidence=np.empty((0, 3))).shape == (0, 5, 3)
+
+
+def test_samples_are_reproducible():
+    p = random_circuit(6, 4, rng=0)
+    np.testing.assert_array_equal(p.sample(9, rng=3), p.sample(9, rng=np.random.default_rng(3)))
+    assert (p.sample(9, rng=3) != p.sample(9, rng=4)).any()
+
+
+def test_samples_of_circuits_elsewhere(xp):
+    p = random_circuit(4, 3, rng=0)
+    X = p.to(xp).sample(7, rng=1)
+    assert isinstance(X, np.ndarray)
+    np.testing.assert_array_equal(X, p.sample(7, rng=1))
+
+
+def test_states_of_probability_zero_are_never_drawn():
+    # zeros first, last and in between, in tables and between components
+    tables = [[0.0, 1.0, 0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
+    p = mixture([factorized(tables), factorized([[1.0, 0, 0, 0, 0], [0, 0, 1.0]])], [1.0, 1e-3])
+    X = p.sample(200_000, rng=0)
+    assert np.isfinite(p.log_likelihood(X)).all()
+    assert set(X[:, 0]) == {0.0, 1.0, 3.0}
+
+
+def test_rare_components_are_drawn_in_proportion():
+    p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])], [1.0, 1e-4])
+    X = p.sample(1_000_000, rng=0)
+    assert 50 < X[:, 0].sum() < 160
+
+
+def test_independent_rows_of_many_patterns():
+    p = random_circuit(8, 5, rng=0)
+    rows = p.sample(3000, rng=1)
+    rows[:, ::2] = nan
+    X = p.sample(1, rng=2, evidence=rows)[:, 0]
+    np.testing.assert_array_equal(X[:, 1::2], rows[:, 1::2])
+    # samples of a posterior given samples are samples again
+    second = np.stack([m[1] for m in p.marginals()])
+    assert (np.abs(X.mean(axis=0) - second) < 6 * np.sqrt(0.25 / 3000)).all()
+
+
+def test_moments_of_normal_samples():
+    weights, means = np.array([0.3, 0.7]), np.array([[0.0, 5.0], [4.0, -1.0]])
+    variances = np.array([[1.0, 0.5], [2.0, 0.1]])
+    p = gaussian_mixture(weights, means, variances)
+    n = 40_000
+    X = p.sample(n, rng=0)
+    mean, variance = np.stack(p.marginals()).T
+    assert (np.abs(X.mean(axis=0) - mean) < 6 * np.sqrt(variance / n)).all()
+    np.testing.assert_allclose(X.var(axis=0), variance, rtol=0.05)
+    covariance = weights @ np.prod(means, axis=1) - np.prod(mean)
+    assert np.cov(X.T)[0, 1] == pytest.approx(covariance, rel=0.05)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_normal_samples_given_evidence(rows):
+    p = gaussian_mixture([0.5, 0.5], [[0.0, 5.0], [4.0, 1.0]], [[1.0, 0.5], [2.0, 0.5]])
+    x, n = 3.1, 20_000 // rows
+    share = norm.pdf(x, [5.0, 1.0], np.sqrt(0.5))
+    share /= share.sum()
+    X = p.sample(n, rng=0, evidence=[[nan, x]] * rows)
+    assert X.shape == (rows, n, 2)
+    np.testing.assert_array_equal(X[..., 1], x)
+    mean = share @ [0.0, 4.0]
+    spread = share @ [1.0, 2.0 + 16.0] - mean**2
+    assert abs(X[..., 0].mean() - mean) < 6 * np.sqrt(spread / X[..., 0].size)
+
+
+def test_samples_of_mixed_circuits():
+    p = Circuit.from_units(
+        Sum(
+            [
+                Product([Indicator(0, 0, 2), Gaussian(1, -3.0, 1.0)]),
+                Product([Indicator(0, 1, 2), Gaussian(1, 3.0, 1.0)]),
+            ],
+            [0.2, 0.8],
+        )
+    )
+    X = p.sample(5000, rng=0)
+    assert abs(X[:, 0].mean() - 0.8) < 6 * np.sqrt(0.16 / 5000)
+    for state, mean in ((0, -3.0), (1, 3.0)):
+        part = X[X[:, 0] == state, 1]
+        assert abs(part.mean() - mean) < 6 / np.sqrt(len(part))
+
+
+def test_numbers_out_of_range():
+    p = factorized([[1e-200, 1e-201, 0.5], [1e308, 1e308, 0.0]])
+    with np.errstate(over="ignore"):
+        X = p.sample(2000, rng=0, evidence={0: [1e-200, 1e-200, 0.0]})
+    assert abs(X[:, 0].mean() - 1 / 11) < 6 * np.sqrt(0.1 / 2000)
+    assert abs(X[:, 1].mean() - 0.5) < 6 * np.sqrt(0.25 / 2000)
+
+
+def crossing(n, build):
+    tables = [[0.9, 0.1], [0.1, 0.9]]
+    return mixture([factorized([table] * n, build(n)) for table in tables], [0.6, 0.4])
+
+
+@pytest.mark.parametrize("build", [Vtree.balanced, Vtree.right_linear, Vtree.left_linear])
+def test_samples_of_components_thousands_of_nats_apart(build):
+    n = 1000
+    p = crossing(n, build)
+    X = p.sample(400, rng=0)
+    share = (X.mean(axis=1) < 0.5).mean()
+    assert abs(share - 0.6) < 6 * np.sqrt(0.24 / 400)
+    rows = np.full((2, n), nan)
+    rows[0, :-100], rows[1, :-100] = 0.0, 1.0
+    given_first, given_second = p.sample(200, rng=0, evidence=rows)
+    assert abs(given_first[:, -100:].mean() - 0.1) < 6 * np.sqrt(0.09 / 20_000)
+    assert abs(given_second[:, -100:].mean() - 0.9) < 6 * np.sqrt(0.09 / 20_000)
+
+
+def test_long_chains():
+    p = hmm([0.5, 0.5], [[0.99, 0.01], [0.01, 0.99]], np.eye(2), length=2000)
+    X = p.sample(20, rng=0)
+    changes = (np.diff(X, axis=1) != 0).mean()
+    assert abs(changes - 0.01) < 6 * np.sqrt(0.01 / X.size)
+
+
+@given(seeds, st.booleans(), st.sampled_from([1, 10, 50]))
+def test_most_probable_completions(seed, ties, n):
+    p = drawn_deterministic(seed, ties=ties)
+    rng = np.random.default_rng(seed)
+    rows = random_evidence(rng, p, n)
+    if rng.random() < 0.3:
+        rows[0] = nan
+    completed = p.map(rows)
+    seen = ~np.isnan(rows)
+    np.testing.assert_array_equal(completed[seen], rows[seen])
+    logs = log_joint(p)
+    allowed = logs + log_weights(as_weights(rows, p.cardinalities), p.cardinalities)
+    best = allowed.reshape(n, -1).max(axis=1)
+    reached = logs[tuple(completed.astype(int).T)]
+    assert_logs_close(reached, best)
+
+
+@given(seeds)
+def test_most_probable_completions_under_soft_evidence(seed):
+    p = drawn_deterministic(seed)
+    rng = np.random.default_rng(seed)
+    weights = [
+        w * rng.uniform(0.1, 3, size=w.shape)
+        for w in as_weights(random_evidence(rng, p, 3), p.cardinalities)
+    ]
+    completed = p.map(weights).astype(int)
+    scores = log_joint(p) + log_weights(weights, p.cardinalities)
+    reached = [score[tuple(row)] for score, row in zip(scores, completed, strict=True)]
+    assert_logs_close(np.array(reached), scores.reshape(3, -1).max(axis=1))
+
+
+def test_shapes_of_completions():
+    p = factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    for X in ([nan, 0], np.array([nan, 0]), {1: 0}):
+        assert p.map(X).tolist() == [1.0, 0.0]
+    for X in ([[nan, 0]], np.array([[nan, 0]]), [None, np.array([[1.0, 0, 0]])]):
+        assert p.map(X).tolist() == [[1.0, 0.0]]
+    assert p.map([[0, 1], [nan, nan]]).tolist() == [[0.0, 1.0], [1.0, 2.0]]
+    assert p.map({1: {0, 1}}).tolist() == [1.0, 1.0]
+    assert p.map(np.empty((0, 2))).shape == (0, 2)
+
+
+def decision(values):
+    """A deterministic circuit: the value of variable 0 decides on the table of variable 1."""
+    return Circuit.from_units(
+        Sum(
+            [Product([Indicator(0, i, 2), Categorical(1, t)]) for i, t in enumerate(values)], [1, 1]
+        )
+    )
+
+
+def test_the_most_probable_world_is_not_the_most_probable_state():
+    p = decision([[0.2, 0.2, 0.2], [0.4, 0.0, 0.0]])
+    assert p.marginals()[0].argmax() == 0
+    assert p.map([nan, nan]).tolist() == [1.0, 0.0]
+
+
+def test_most_probable_values_of_real_variables():
+    p = Circuit.from_units(
+        Sum(
+            [
+                Product([Indicator(0, 0, 2), Gaussian(1, -3.0, 1.0)]),
+                Product([Indicator(0, 1, 2), Gaussian(1, 3.0, 100.0)]),
+            ],
+            [0.2, 0.8],
+        )
+    )
+    # the narrow component has the larger density although it has the smaller weight
+    assert p.map([nan, nan]).tolist() == [0.0, -3.0]
+    assert p.map([[nan, 3.0], [1.0, nan], [nan, -3.0]]).tolist() == [
+        [1.0, 3.0],
+        [1.0, 3.0],
+        [0.0, -3.0],
+    ]
+
+
+def test_completions_of_circuits_elsewhere(xp):
+    p = decision([[0.2, 0.7], [0.5, 0.1]])
+    np.testing.assert_array_equal(p.to(xp).map([[nan, nan]]), p.map([[nan, nan]]))
+
+
+@pytest.mark.parametrize("build", [Vtree.balanced, Vtree.right_linear, Vtree.left_linear])
+def test_completions_of_components_thousands_of_nats_apart(build):
+    # variable 0 tells which of two opposite factorised components a row comes from
+    n, tables = 800, ([0.8, 0.2], [0.1, 0.9])
+    parts = []
+    for i, table in enumerate(tables):
+        parts.append(factorized([np.eye(2)[i], *([table] * (n - 1))], build(n)))
+    p = mixture(parts, [0.6, 0.4])
+    rows = np.full((4, n), nan)
+    rows[0, 1:], rows[1, 1:], rows[2, 0] = 0.0, 1.0, 0.0
+    expected = np.stack([np.zeros(n), np.ones(n), np.zeros(n), np.ones(n)])
+    np.testing.assert_array_equal(p.map(rows), expected)
+    many = np.tile(rows, (10, 1))
+    np.testing.assert_array_equal(p.map(many), np.tile(expected, (10, 1)))
+
+
+p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (
+            lambda: random_circuit(3, 2, rng=0).map([nan] * 3),
+            PropertyError,
+            r"need a deterministic circuit .*NP-hard.* This one is not: sum unit .* overlapping",
+        ),
+        (
+            lambda: gaussian_mixture([0.5, 0.5], [0, 1], [1, 1]).map([nan]),
+            PropertyError,
+            "several normal densities, which overlap",
+        ),
+        (lambda: p2.map([[0, 1]]), EvidenceError, "row 0 has probability zero"),
+        (lambda: p2.map([[0]]), EvidenceError, r"shape \(rows, 2\)"),
+        (lambda: stack([p2, p2]).map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
+        (lambda: factorized([[1, -1]]).map([nan]), PropertyError, "MAP needs .* negative weights"),
+        (lambda: p2.sample(-1), DataError, "non-negative int. Got -1 instead"),
+        (lambda: p2.sample(2.5), DataError, "non-negative int. Got 2.5 instead"),
+        (lambda: p2.sample(True), DataError, "non-negative int. Got True instead"),
+        (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
+        (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "variable 0 must be integers"),
+        (lambda: stack([p2, p2]).sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
+        (lambda: factorized([[0, 0]]).sample(1), PropertyError, "sums to zero"),
+        (
+            lambda: factorized([[2, -1], [1, 1]]).sample(1),
+            PropertyError,
+            "Sampling needs a circuit without negative weights. There is one at vtree node 0",
+        ),
+        (
+            lambda: mixture([p2, factorized([[0.5, 0.5]] * 2)], [2, -1]).sample(1),
+            PropertyError,
+            "There is one at vtree node 2",
+        ),
+    ],
+)
+def test_errors(ask, error, message):
+    with pytest.raises(error, match=message):
+        ask()
+
+
+def test_probabilities_of_samples():
+    p = random_circuit(Vtree.random(12, rng=0), 6, rng=0, cardinalities=3, density=0.5)
+    X = p.sample(5000, rng=0)
+    exact = np.stack(p.marginals())
+    counts = np.stack([np.bincount(x.astype(int), minlength=3) for x in X.T])
+    assert (np.abs(counts / 5000 - exact) < 6 * np.sqrt(exact * (1 - exact) / 5000) + 1e-3).all()
+    assert_close(counts.sum(axis=1) / 5000, np.ones(12))

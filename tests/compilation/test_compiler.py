@@ -1,0 +1,264 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.models import ising_grid
+from expectedkernels.compilation.vtrees import (
+    bisection_vtree,
+    conditioning_vtree,
+    elimination_vtree,
+)
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
+from expectedkernels.io.uai import read_uai
+from expectedkernels.vtree import Vtree
+from factor_graphs import factor_graphs, row_by_row, scores
+from oracles import distribution, worlds
+from strategies import rngs, vtrees
+
+GRID_MARGINALS = [
+    [0.465698, 0.055924, 0.210891, 0.276034],
+    [0.688824, 0.059906, 0.148000, 0.734724],
+    [0.488214, 0.222368, 0.137453, 0.192583],
+    [0.971414, 0.058589, 0.211428, 0.489945],
+]
+
+
+def check(model, vtree, method):
+    """Compare a compiled circuit with the enumeration of all worlds."""
+    circuit, log_z = model.compile(vtree, method)
+    expected = scores(model)
+    np.testing.assert_allclose(log_z, np.log(expected.sum()), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        distribution(circuit), expected / expected.sum(), rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(circuit.log_partition(), 0.0, atol=1e-12)
+    assert circuit.vtree == (model.vtree if vtree is None else vtree)
+    assert circuit.cardinalities == model.cardinalities
+    found = ek.properties(circuit)
+    assert found.smooth
+    assert found.structured_decomposable
+    assert found.deterministic
+    np.testing.assert_allclose(model.log_partition(vtree, method), log_z, rtol=0, atol=1e-12)
+    return circuit
+
+
+@given(factor_graphs())
+def test_default(model):
+    check(model, None, None)
+
+
+@given(factor_graphs(), st.data())
+def test_any_vtree(model, data):
+    check(
+        model, data.draw(vtrees(model.n_variables)), data.draw(st.sampled_from([None, "boundary"]))
+    )
+
+
+@given(factor_graphs(), rngs, st.sampled_from(["order", "right", "left"]))
+def test_context_vtrees(model, rng, form):
+    order = rng.permutation(model.n_variables).tolist()
+    if form == "order":
+        vtree = conditioning_vtree(model.graph, order)
+    else:
+        vtree = Vtree.right_linear(order) if form == "right" else Vtree.left_linear(order)
+    check(model, vtree, "context")
+    assert model.plan(vtree).method == "context"
+
+
+@given(factor_graphs(), rngs)
+def test_elimination_vtrees(model, rng):
+    check(model, elimination_vtree(model.graph, rng.permutation(model.n_variables)), "boundary")
+
+
+@given(factor_graphs())
+def test_every_unit_sums_to_one(model):
+    circuit, _ = model.compile()
+    for block in circuit.blocks:
+        if isinstance(block, Inner):
+            np.testing.assert_allclose(block.csr.sum(axis=1), 1.0, rtol=1e-12)
+        else:
+            np.testing.assert_allclose(block.table.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["context", "boundary"])
+def test_grid_with_three_states(method):
+    model = ising_grid(3, 3, rng=5, cardinality=3)
+    circuit, log_z = model.compile(method=method)
+    values = scores(model)
+    np.testing.assert_allclose(log_z, np.log(values.sum()), rtol=1e-13)
+    np.testing.assert_allclose(distribution(circuit), values / values.sum(), rtol=1e-11)
+
+
+def sizes(plan):
+    return plan.n_sums, plan.n_products
+
+
+@pytest.mark.parametrize(
+    ("side", "context", "linear", "boundary", "bisection", "elimination"),
+    [
+        (4, (179, 290), (183, 366), (185, 372), (97, 480), (145, 344)),
+        (5, (463, 718), (599, 1198), (601, 1204), (233, 2008), (621, 1940)),
+        (6, (1167, 1806), (1783, 3566), (1785, 3572), (569, 7808), (1393, 5512)),
+        (7, (4031, 5822), (4983, 9966), (4985, 9972), (1297, 38328), (7357, 27684)),
+        (8, (10271, 14974), (13303, 26606), (13305, 26612), (2529, 132992), (57629, 213988)),
+    ],
+)
+def test_sizes_of_grids(side, context, linear, boundary, bisection, elimination):
+    grid = ising_grid(side, side, rng=0)
+    row_linear = Vtree.right_linear(side * side)
+    assert sizes(grid.plan()) == context
+    assert sizes(grid.plan(row_linear)) == linear
+    assert sizes(grid.plan(row_linear, "boundary")) == boundary
+    assert sizes(grid.plan(bisection_vtree(side, side))) == bisection
+    assert sizes(grid.plan(elimination_vtree(grid.graph), "boundary")) == elimination
+
+
+@pytest.mark.parametrize(("side", "expected"), [(3, (51, 74)), (4, (179, 290)), (6, (1167, 1806))])
+def test_circuits_have_the_planned_size(side, expected):
+    grid = ising_grid(side, side, rng=0)
+    circuit, _ = grid.compile()
+    inner = [block for block in circuit.blocks if isinstance(block, Inner)]
+    inputs = sum(block.csr.nnz for block in inner)
+    assert (sum(block.n_units for block in inner), inputs) == expected == sizes(grid.plan())
+
+
+@pytest.mark.parametrize(("side", "pairs"), [(4, 7.5e3), (5, 3.2e4), (6, 1.6e5), (8, 1.5e7)])
+def test_work_of_expected_kernels_of_grids(side, pairs):
+    np.testing.assert_allclose(ising_grid(side, side, rng=0).plan().n_pairs, pairs, rtol=0.04)
+
+
+def test_public_grid(data_dir):
+    model = read_uai(data_dir / "uai" / "ising_4x4.uai")
+    assert sizes(model.plan()) == (179, 290)
+    values, points = scores(model), worlds(model.cardinalities)
+    for method in ("context", "boundary"):
+        circuit, log_z = model.compile(method=method)
+        np.testing.assert_allclose(log_z, -5.0747427194, rtol=0, atol=5e-11)
+        ones = [table[1] for table in circuit.marginals()]
+        # the published marginals are right to 4e-7, and rounded to six decimals here
+        np.testing.assert_allclose(ones, np.ravel(GRID_MARGINALS), rtol=0, atol=9e-7)
+        np.testing.assert_allclose(ones, values @ points / values.sum(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 6), (5, 7), (8, 8), (10, 10)])
+def test_large_grids(rows, cols):
+    grid = ising_grid(rows, cols, rng=11)
+    circuit, log_z = grid.compile()
+    np.testing.assert_allclose(log_z, row_by_row(grid, rows, cols), rtol=1e-12)
+    np.testing.assert_allclose(circuit.log_partition(), 0.0, atol=1e-12)
+    X = circuit.sample(20, rng=0)
+    np.testing.assert_allclose(circuit.log_likelihood(X), grid.log_score(X) - log_z, rtol=1e-11)
+
+
+def test_larger_grids_need_only_the_messages():
+    grid = ising_grid(12, 12, rng=2)
+    linear = Vtree.right_linear(144)
+    np.testing.assert_allclose(grid.log_partition(linear), row_by_row(grid, 12, 12), rtol=1e-12)
+
+
+def doubled(p, q, kernel):
+    """The model of two independent copies with a kernel between the twins of every variable."""
+    n = p.n_variables
+    second = [Factor([v + n for v in factor.scope], factor.table) for factor in q.factors]
+    twins = [Factor((v, v + n), kernel) for v in range(n)]
+    return FactorGraph(p.cardinalities + q.cardinalities, [*p.factors, *second, *twins])
+
+
+@pytest.mark.parametrize("frustrated", [False, True])
+def test_expected_kernel_is_the_partition_function_of_two_copies(frustrated):
+    p, q = (ising_grid(6, 6, rng=seed, frustrated=frustrated) for seed in (1, 2))
+    off = np.exp(-1 / 36)
+    together = doubled(p, q, np.array([[1.0, off], [off, 1.0]])).log_partition()
+    (circuit_p, log_z_p), (circuit_q, log_z_q) = p.compile(), q.compile()
+    exact = ek.expected_kernel(circuit_p, circuit_q, ek.ExpHamming(), log=True)
+    np.testing.assert_allclose(exact, together - log_z_p - log_z_q, rtol=0, atol=1e-11)
+
+
+def test_models_on_one_vtree_are_compatible():
+    p, q = ising_grid(3, 3, rng=1), ising_grid(3, 3, rng=2)
+    a, b = p.compile()[0], q.compile(method="boundary")[0]
+    direct = distribution(a) @ distribution(b)
+    assert_close(ek.expected_kernel(a, b, ek.Delta()), np.float64(direct))
+
+
+@pytest.mark.parametrize(("form", "n"), [("default", 10_000), ("left", 2_000), ("balanced", 2_000)])
+def test_long_chains(form, n):
+    tables = np.random.default_rng(3).random((n - 1, 2, 2))
+    chain = FactorGraph([2] * n, [((i, i + 1), tables[i]) for i in range(n - 1)])
+    vtree = {"default": None, "left": Vtree.left_linear(n), "balanced": Vtree.balanced(n)}[form]
+    circuit, log_z = chain.compile(vtree)
+    message, expected = np.ones(2), 0.0
+    for table in tables:
+        message = message @ table
+        expected += np.log(message.sum())
+        message /= message.sum()
+    np.testing.assert_allclose(log_z, expected, rtol=1e-11)
+    np.testing.assert_allclose(circuit.log_partition(), 0.0, atol=1e-9)
+
+
+def test_tiny_and_huge_tables():
+    tables = [np.full((2, 2), 1e-300), np.array([[1e300, 1.0], [1e-300, 2.0]])]
+    factors = [((0, 1), tables[0]), ((1, 2), tables[1])]
+    chain = FactorGraph([2] * 3, [*factors, *factors, *factors])
+    circuit, log_z = chain.compile()
+    logs = 3 * (np.log(tables[0])[:, :, None] + np.log(tables[1])[None])
+    expected = np.logaddexp.reduce(logs, axis=None)
+    np.testing.assert_allclose(log_z, expected, rtol=1e-14)
+    np.testing.assert_allclose(circuit.marginals()[2], [1.0, 0.0], atol=1e-12)
+
+
+def test_isolated_variables_and_constants():
+    model = FactorGraph([2, 3, 1, 2], [((), 4.0), ((1,), [1.0, 2.0, 5.0]), ((), 0.5), ((2,), [3])])
+    circuit, log_z = model.compile()
+    np.testing.assert_allclose(log_z, np.log(4.0 * 0.5 * 8.0 * 3.0 * 2 * 2), rtol=1e-14)
+    expected = [[0.5, 0.5], [0.125, 0.25, 0.625], [1.0], [0.5, 0.5]]
+    for table, wanted in zip(circuit.marginals(), expected, strict=True):
+        np.testing.assert_allclose(table, wanted, rtol=1e-14)
+
+
+def test_many_variables_of_one_state():
+    n = 100
+    scopes = [(v,) for v in range(n)] + [(v, (v + 1) % n) for v in range(n)]
+    model = FactorGraph([1] * n, [(scope, np.full([1] * len(scope), 2.0)) for scope in scopes])
+    _, log_z = model.compile()
+    np.testing.assert_allclose(log_z, 2 * n * np.log(2.0), rtol=1e-13)
+
+
+def test_zeros_shrink_the_circuit():
+    n = 12
+    copy = FactorGraph([3] * n, [((i, i + 1), np.eye(3)) for i in range(n - 1)])
+    circuit, log_z = copy.compile()
+    np.testing.assert_allclose(log_z, np.log(3.0), rtol=1e-14)
+    assert circuit.n_edges < copy.plan().n_products
+
+
+@pytest.mark.parametrize("method", ["context", "boundary"])
+def test_impossible_models(method):
+    clash = FactorGraph([2, 2], [((0, 1), np.eye(2)), ((0,), [1.0, 0.0]), ((1,), [0.0, 1.0])])
+    with pytest.raises(PropertyError, match=r"multiply to zero at every state \(Z = 0\)"):
+        clash.compile(method=method)
+    with pytest.raises(PropertyError, match="multiply to zero"):
+        clash.log_partition(method=method)
+    with pytest.raises(PropertyError, match="multiply to zero"):
+        FactorGraph([2], [((), 0.0)]).compile(method=method)
+
+
+def test_errors():
+    grid = ising_grid(4, 4, rng=0)
+    with pytest.raises(CompatibilityError, match=r"over the variables 0\.\.15 of the model"):
+        grid.compile(Vtree.balanced(4))
+    with pytest.raises(CompatibilityError, match=r"node 6 has interacting .* method='boundary'"):
+        grid.compile(Vtree.balanced(16), "context")
+    with pytest.raises(CircuitError, match=r"'method' parameter of compile .* Got 'best' instead"):
+        grid.compile(method="best")
+    with pytest.raises(CircuitError, match=r"needs about .* GiB, .* width 4 on its vtree"):
+        grid.compile(max_bytes=1000)
+    with pytest.raises(CircuitError, match=r"has width 43 .* Condition on some variables"):
+        ising_grid(30, 30, rng=0).compile()
+    with pytest.raises(CircuitError, match="more than max_bytes"):
+        ising_grid(30, 30, rng=0).log_partition()

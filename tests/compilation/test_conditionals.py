@@ -1,0 +1,158 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from expectedkernels.compilation.conditionals import CollapsedModel
+from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.compilation.models import asia, ising_grid
+from expectedkernels.errors import CircuitError, DataError, EvidenceError
+from expectedkernels.vtree import Vtree
+from factor_graphs import factor_graphs, scores
+from oracles import distribution, worlds
+from strategies import rngs
+
+
+@settings(max_examples=60)
+@given(factor_graphs(), rngs, st.booleans())
+def test_three_routes(model, rng, balanced):
+    values = scores(model)
+    points = worlds(model.cardinalities)
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < rng.choice([0.3, 0.6]))
+    X = points[rng.choice(np.flatnonzero(values > 0), size=4)]
+    X[:, collapsed] = np.nan
+    vtree = Vtree.balanced(model.n_variables) if balanced else None
+    reweighted = CollapsedModel(model, collapsed, vtree)
+    circuit, log_z = model.compile(reweighted.circuit.vtree)
+    marginals = reweighted.marginals(X)
+    for n, row in enumerate(X):
+        joint = values * np.all(np.isnan(row) | (points == row), axis=1)
+        expected = joint / joint.sum()
+        by_evidence = circuit.condition(row)
+        by_reduction, log_sum = model.condition(row).compile(circuit.vtree)
+        by_weights = reweighted.conditional(row)
+        for found in (by_evidence, by_reduction, by_weights):
+            np.testing.assert_allclose(distribution(found), expected, rtol=0, atol=1e-12)
+            assert found.vtree == circuit.vtree
+        for v, card in enumerate(model.cardinalities):
+            by_hand = [expected[points[:, v] == state].sum() for state in range(card)]
+            np.testing.assert_allclose(marginals[v][n], by_hand, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(log_sum, np.log(joint.sum()), rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(reweighted.log_marginal(row), log_sum, rtol=1e-11, atol=1e-11)
+        by_likelihood = circuit.log_likelihood(row) + log_z
+        np.testing.assert_allclose(by_likelihood, log_sum, rtol=1e-11, atol=1e-11)
+
+
+@given(factor_graphs(zeros=False), rngs)
+def test_constants_complete_the_model(model, rng):
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5)
+    reweighted = CollapsedModel(model, collapsed)
+    X = worlds(model.cardinalities)
+    weights, constants = reweighted.evidence(X)
+    taken = [np.log(w[np.arange(len(X)), X[:, v].astype(int)]) for v, w in enumerate(weights)]
+    logs = reweighted.circuit.log_likelihood(X) + reweighted.log_z + constants + sum(taken)
+    np.testing.assert_allclose(logs, model.log_score(X), rtol=1e-11, atol=1e-11)
+
+
+def test_batches_of_expected_kernels():
+    model = ising_grid(3, 3, rng=3)
+    kernel = ek.ExpHamming()
+    rng = np.random.default_rng(0)
+    X, Y = (rng.integers(2, size=(n, 9)).astype(float) for n in (2, 34))
+    first, second = CollapsedModel(model, [0, 1, 4, 5]), CollapsedModel(model, [4, 7, 8])
+    gram = ek.expected_kernel(
+        first.circuit,
+        second.circuit,
+        kernel,
+        evidence_p=first.evidence(X)[0],
+        evidence_q=second.evidence(Y)[0],
+    )
+    by_circuit = [
+        [ek.expected_kernel(first.conditional(x), second.conditional(y), kernel) for y in Y]
+        for x in X
+    ]
+    np.testing.assert_allclose(gram, by_circuit, rtol=1e-12)
+
+
+def test_structure_is_that_of_the_collapsed_set():
+    grid = ising_grid(8, 8, rng=0)
+    reweighted = CollapsedModel(grid, [0, 9, 18, 27, 28])
+    # only the edge between 27 and 28 is left of the grid
+    assert reweighted.circuit.n_edges < 200
+    assert reweighted.relevant == (1, 8, 10, 17, 19, 20, 26, 29, 35, 36)
+    assert repr(reweighted).startswith("<CollapsedModel: 5 of 64 variables collapsed")
+
+
+def test_models_too_large_to_compile():
+    grid = ising_grid(30, 30, rng=0)
+    with pytest.raises(CircuitError, match="more than max_bytes"):
+        grid.compile()
+    number = np.arange(900).reshape(30, 30)
+    collapsed = np.concatenate([number[::3].reshape(-1), number[1::3, ::2].reshape(-1)])
+    reweighted = CollapsedModel(grid, collapsed, shared=False)
+    X = np.random.default_rng(1).integers(2, size=(3, 900)).astype(float)
+    marginals = reweighted.marginals(X)
+    assert all(np.isfinite(table).all() for table in marginals)
+    v = int(collapsed[7])
+    flipped = X.copy()
+    flipped[:, v] = 1 - X[:, v]
+    np.testing.assert_array_equal(reweighted.log_marginal(flipped), reweighted.log_marginal(X))
+
+
+def test_irrelevant_variables_change_nothing_but_the_constant():
+    grid = ising_grid(4, 4, rng=2)
+    reweighted = CollapsedModel(grid, [0, 1])
+    X = np.zeros((1, 16))
+    Y = X.copy()
+    Y[0, 15] = 1.0
+    for v in (0, 1):
+        np.testing.assert_array_equal(reweighted.marginals(X)[v], reweighted.marginals(Y)[v])
+    assert reweighted.relevant == (2, 4, 5)
+
+
+def test_sampled_variables_between_collapsed_ones():
+    network = asia()
+    reweighted = CollapsedModel(network, ["either", "tub"])
+    x = np.zeros(8)
+    x[3] = 1.0  # no lung cancer
+    full, _ = network.compile()
+    row = x.copy()
+    row[list(reweighted.collapsed)] = np.nan
+    expected = full.marginals(row[None])
+    for found, wanted in zip(reweighted.marginals(x), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_all_and_none_collapsed():
+    grid = ising_grid(2, 2, rng=0)
+    none, every = CollapsedModel(grid, []), CollapsedModel(grid, range(4))
+    X = worlds(grid.cardinalities)
+    np.testing.assert_allclose(none.log_marginal(X), grid.log_score(X), rtol=1e-12)
+    np.testing.assert_allclose(every.log_marginal(X), grid.log_partition(), rtol=1e-12)
+
+
+def test_impossible_rows():
+    model = FactorGraph([2, 2, 2], [((0, 1), np.eye(2)), ((1, 2), [[0.0, 0.0], [1.0, 1.0]])])
+    reweighted = CollapsedModel(model, [1])
+    X = [[0.0, np.nan, 0.0], [1.0, np.nan, 0.0]]
+    assert reweighted.log_marginal(X).tolist() == [-np.inf, 0.0]
+    with pytest.raises(EvidenceError, match="probability zero"):
+        reweighted.marginals(X)
+    with pytest.raises(EvidenceError, match="probability zero"):
+        reweighted.conditional(X[0])
+
+
+def test_errors():
+    grid = ising_grid(2, 2, rng=0)
+    model = CollapsedModel(grid, [0])
+    with pytest.raises(DataError, match=r"must be complete\. Got NaN in row 0, column 1"):
+        model.evidence(np.full((1, 4), np.nan))
+    with pytest.raises(DataError, match=r"must have shape \(rows, 4\)"):
+        model.evidence(np.zeros((1, 3)))
+    with pytest.raises(DataError, match=r"on variable 3 must be integers in 0\.\.1"):
+        model.evidence([[0, 0, 0, 2]])
+    with pytest.raises(DataError, match=r"One conditional needs one row .* batches are made by"):
+        model.conditional(np.zeros((2, 4)))
+    with pytest.raises(EvidenceError, match=r"an int in 0\.\.3"):
+        CollapsedModel(grid, [4])

@@ -1,0 +1,209 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assertions import assert_logs_close
+from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.errors import CircuitError, DataError, EvidenceError
+from factor_graphs import factor_graphs, scores
+from oracles import distribution, worlds
+from strategies import rngs
+
+
+@given(factor_graphs())
+def test_log_score(model):
+    with np.errstate(divide="ignore"):
+        expected = np.log(scores(model))
+    assert_logs_close(model.log_score(worlds(model.cardinalities)), expected)
+
+
+@given(factor_graphs())
+def test_merged_factors(model):
+    scopes = [factor.scope for factor in model.potential.factors]
+    assert len(set(scopes)) == len(scopes)
+    assert all(scope and list(scope) == sorted(scope) for scope in scopes)
+    points = worlds(model.cardinalities).astype(int)
+    total = np.full(len(points), model.potential.constant)
+    for factor in model.potential.factors:
+        total += factor.logs[tuple(points[:, v] for v in factor.scope)]
+    assert_logs_close(total, model.log_score(points))
+
+
+@given(factor_graphs(), rngs, st.sampled_from(["mapping", "row"]))
+def test_condition_on_values(model, rng, form):
+    values = scores(model)
+    points = worlds(model.cardinalities)
+    point = points[rng.choice(np.flatnonzero(values > 0))]
+    row = np.where(rng.random(len(point)) < 0.5, point, np.nan)
+    evidence = row if form == "row" else {v: x for v, x in enumerate(row.tolist()) if x == x}
+    agrees = np.all(np.isnan(row) | (points == row), axis=1)
+    given_evidence = model.condition(evidence)
+    circuit, log_z = given_evidence.compile(model.vtree)
+    np.testing.assert_allclose(log_z, np.log((values * agrees).sum()), rtol=1e-12, atol=1e-12)
+    expected = values * agrees / (values * agrees).sum()
+    np.testing.assert_allclose(distribution(circuit), expected, rtol=1e-11, atol=1e-15)
+    observed = np.flatnonzero(~np.isnan(row))
+    assert all(not given_evidence.graph[v] for v in observed)
+
+
+def test_condition_on_sets_weights_and_names():
+    table = np.arange(1.0, 7.0).reshape(2, 3)
+    model = FactorGraph(
+        [2, 3], [((0, 1), table)], names=["rain", "sky"], states=[["no", "yes"], ["a", "b", "c"]]
+    )
+    for evidence, expected in [
+        ({"rain": "yes"}, table[1].sum()),
+        ({"rain": 1, 1: "c"}, table[1, 2]),
+        ({"sky": {"a", 2}}, table[:, [0, 2]].sum()),
+        ({"sky": [0.5, 2.0, 0.0]}, (table @ [0.5, 2.0, 0.0]).sum()),
+        ({"sky": np.nan}, table.sum()),
+        ({0: True, 1: np.int64(1)}, table[1, 1]),
+        ({}, table.sum()),
+    ]:
+        np.testing.assert_allclose(
+            model.condition(evidence).log_partition(), np.log(expected), rtol=1e-13
+        )
+    assert model.condition({"rain": 0}).names == ["rain", "sky"]
+
+
+def test_evidence_on_everything_is_a_point():
+    model = FactorGraph([2, 3], [((0, 1), np.arange(1.0, 7.0).reshape(2, 3))])
+    circuit, log_z = model.condition([1, 2]).compile()
+    np.testing.assert_allclose(log_z, np.log(6.0), rtol=1e-14)
+    assert distribution(circuit).tolist() == [0.0] * 5 + [1.0]
+
+
+def test_labels():
+    model = FactorGraph([2, 1], [], names=("a", "b"), states=(("no", "yes"), ("x",)))
+    assert model.names == ["a", "b"]
+    assert model.states == [["no", "yes"], ["x"]]
+    assert repr(model) == "<FactorGraph of 2 variables: 0 factors>"
+    bare = FactorGraph([2], [])
+    assert bare.names is None
+    assert bare.states is None
+
+
+def test_factors_are_values():
+    table = np.ones((2, 2))
+    factor = Factor([0, 1], table)
+    table[0, 0] = 5.0
+    assert factor.table.sum() == 4.0
+    with pytest.raises(ValueError, match="read-only"):
+        factor.table[0, 0] = 2.0
+
+
+@pytest.mark.parametrize(
+    ("scope", "table", "message"),
+    [
+        ([0, 0], np.ones((2, 2)), r"Variable 0 is repeated in scope \(0, 0\); take the diagonal"),
+        ([0, 1], np.ones(4), r"one axis per variable\. Got 1 axes for scope \(0, 1\)"),
+        ([0], [1.0, -0.5], r"finite and not negative\. Got -0\.5 in the table with scope \(0,\)"),
+        ([0], [1.0, np.nan], r"finite and not negative\. Got nan"),
+        ([0], [1.0, np.inf], r"finite and not negative\. Got inf"),
+        ([0.5], [1.0, 1.0], r"The scope of a factor must consist of ints\. Got 0\.5"),
+        ([True], [1.0, 1.0], "The scope of a factor must consist of ints. Got True"),
+    ],
+)
+def test_bad_factors(scope, table, message):
+    with pytest.raises(CircuitError, match=message):
+        Factor(scope, table)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], []), "needs at least one variable"),
+        (([2, 0], []), r"at least one state\. Got the cardinalities \(2, 0\)"),
+        (([2.0], []), r"The cardinalities must consist of ints\. Got 2\.0"),
+        (([2, 2], [((0, 2), np.ones((2, 2)))]), r"are 0\.\.1\. Got factor 0 with scope \(0, 2\)"),
+        (([2, 2], [((-1,), [1, 1])]), r"are 0\.\.1\. Got factor 0 with scope \(-1,\)"),
+        (([2, 3], [((1, 0), np.ones((2, 3)))]), r"shape \(3, 2\), .* Got shape \(2, 3\)"),
+        (([2, 2], [], ["a"]), r"names of the variables must be 2 different labels\. Got \['a'\]"),
+        (([2, 2], [], ["a", "a"]), "names of the variables must be 2 different labels"),
+        (([2, 2], [], None, [["x", "y"]]), "one list of labels per variable, 2 in all. Got 1"),
+        (
+            ([2], [], None, [["x"]]),
+            r"states of variable 0 must be 2 different labels\. Got \['x'\]",
+        ),
+    ],
+)
+def test_bad_factor_graphs(arguments, message):
+    with pytest.raises(CircuitError, match=message):
+        FactorGraph(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        ({5: 0}, r"an int in 0\.\.1, or one of its names\. Got 5 instead"),
+        ({"c": 0}, "Got 'c' instead"),
+        ({0: 2}, r"A state of variable 0 is an int in 0\.\.1 or one of \['no', 'yes'\]\. Got 2"),
+        ({0: -1}, "Got -1 instead"),
+        ({0: 0.5}, "Got 0.5 instead"),
+        ({0: "maybe"}, "Got 'maybe' instead"),
+        ({0: {0, 7}}, "Got 7 instead"),
+        ({0: [1.0, 2.0, 3.0]}, "Weights of the states of variable 0 must be 2 finite numbers"),
+        ({0: [1.0, -2.0]}, "Weights of the states of variable 0 must be 2 finite numbers"),
+        ([0.0], r"one row with an entry per variable, 2 in all\. Got shape \(1,\)"),
+        ([[0.0, 1.0]], r"Got shape \(1, 2\)"),
+    ],
+)
+def test_bad_evidence(evidence, message):
+    model = FactorGraph([2, 2], [], names=["a", "b"], states=[["no", "yes"], ["x", "y"]])
+    with pytest.raises(EvidenceError, match=message):
+        model.condition(evidence)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([[0, 2]], r"Points of a factor graph on variable 1 must be integers in 0\.\.1\. Got 2"),
+        ([[0, np.nan]], "Points of a factor graph must be complete"),
+        ([[0, 1, 1]], r"must have shape \(rows, 2\)"),
+    ],
+)
+def test_bad_points(X, message):
+    with pytest.raises(DataError, match=message):
+        FactorGraph([2, 2], []).log_score(X)
+
+
+@given(rngs, st.integers(1, 6))
+def test_bayesian_networks(rng, n):
+    cards = rng.integers(1, 4, size=n)
+    order = rng.permutation(n)
+    parents = [[]] * n
+    for i, v in enumerate(order):
+        chosen = rng.permutation(order[:i])[: rng.integers(0, 3)]
+        parents[v] = chosen.tolist()
+    cpts = []
+    for v in range(n):
+        cpts.append(rng.dirichlet(np.ones(cards[v]), size=[cards[p] for p in parents[v]]))
+    network = BayesianNetwork(parents, cpts)
+    assert network.parents == tuple(map(tuple, parents))
+    assert network.cardinalities == tuple(cards.tolist())
+    circuit, log_z = network.compile()
+    np.testing.assert_allclose(log_z, 0.0, atol=1e-12)
+    np.testing.assert_allclose(distribution(circuit), scores(network), rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("parents", "cpts", "message"),
+    [
+        ([[]], [], "one list of parents and one table per variable. Got 1 and 0"),
+        ([[]], [[0.5, 0.4]], r"probabilities of variable 0 must sum to one .* off by 0\.1"),
+        ([[1], [0]], [np.eye(2), np.eye(2)], "form no cycle. variable 0 is an ancestor of itself"),
+        ([[0]], [np.eye(2)], "Variable 0 is repeated"),
+        ([[], [0]], [[1.0], np.eye(2)], r"needs a table of shape \(1, 2\)"),
+        ([[], [5]], [[1.0], np.eye(2)], "Got factor 1 with scope"),
+    ],
+)
+def test_bad_networks(parents, cpts, message):
+    with pytest.raises(CircuitError, match=message):
+        BayesianNetwork(parents, cpts)
+
+
+def test_bad_networks_name_their_variables():
+    with pytest.raises(CircuitError, match=r"variable 0 \('rain'\) must sum to one"):
+        BayesianNetwork([[]], [[0.5, 0.4]], ["rain"])

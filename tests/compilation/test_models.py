@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from expectedkernels.compilation.models import asia, ising_grid
+from expectedkernels.errors import CircuitError
+from factor_graphs import grid_scopes
+
+YES = {
+    "asia": 0.01,
+    "tub": 0.0104,
+    "smoke": 0.5,
+    "lung": 0.055,
+    "bronc": 0.45,
+    "either": 0.064828,
+    "xray": 0.110290,
+    "dysp": 0.435971,
+}
+
+
+def test_asia():
+    network = asia()
+    assert network.names == list(YES)
+    assert network.states == [["yes", "no"]] * 8
+    circuit, log_z = network.compile()
+    np.testing.assert_allclose(log_z, 0.0, atol=1e-14)
+    found = [table[0] for table in circuit.marginals()]
+    np.testing.assert_allclose(found, list(YES.values()), rtol=0, atol=5e-7)
+    either, tub, lung = (network.variable(name) for name in ("either", "tub", "lung"))
+    assert network.parents[either] == (tub, lung)
+    assert network.cpts[either][:, :, 0].tolist() == [[1.0, 1.0], [1.0, 0.0]]
+
+
+def test_tables_are_drawn_edge_by_edge():
+    grid = ising_grid(3, 4, rng=7)
+    assert [factor.scope for factor in grid.factors] == grid_scopes(3, 4)
+    rng = np.random.default_rng(7)
+    for factor in grid.factors:
+        np.testing.assert_array_equal(factor.table, rng.random((2, 2)))
+
+
+def test_the_order_of_edges_is_that_of_the_public_model(data_dir):
+    lines = (data_dir / "uai" / "ising_4x4.uai").read_text().splitlines()
+    scopes = [tuple(map(int, line.split()[1:])) for line in lines[4:28]]
+    assert [factor.scope for factor in ising_grid(4, 4, rng=0).factors] == scopes
+
+
+def test_frustrated_grids():
+    grid = ising_grid(20, 20, rng=0, frustrated=True)
+    tables = np.stack([factor.table for factor in grid.factors])
+    diagonal = tables[:, [0, 1], [0, 1]]
+    others = tables[:, [0, 1], [1, 0]]
+    small = (diagonal <= 0.5).all(axis=1) & (others >= 0.5).all(axis=1)
+    large = (diagonal >= 0.5).all(axis=1) & (others <= 0.5).all(axis=1)
+    assert (small ^ large).all()
+    assert 0.4 < small.mean() < 0.6
+
+
+def test_more_states_and_single_cells():
+    assert ising_grid(2, 2, rng=0, cardinality=3).cardinalities == (3, 3, 3, 3)
+    lone = ising_grid(1, 1, rng=0)
+    assert lone.factors == ()
+    assert lone.compile()[0].marginals()[0].tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((0, 3), {}, r"'rows' parameter of ising_grid must be an int in \[1, inf\)\. Got 0"),
+        ((3, "3"), {}, "'cols' parameter of ising_grid must be an int"),
+        ((3, True), {}, "'cols' parameter of ising_grid must be an int"),
+        ((2, 2), {"cardinality": 0}, "'cardinality' parameter of ising_grid must be an int"),
+    ],
+)
+def test_errors(arguments, options, message):
+    with pytest.raises(CircuitError, match=message):
+        ising_grid(*arguments, rng=0, **options)

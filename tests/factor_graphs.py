@@ -1,0 +1,90 @@
+"""Random factor graphs, and what they stand for by definition."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from expectedkernels.compilation.factors import Factor, FactorGraph
+from oracles import worlds
+from strategies import rngs
+
+
+def scores(model):
+    """The product of all factors at all worlds, the last variable varying fastest."""
+    points = worlds(model.cardinalities).astype(int)
+    values = np.ones(len(points))
+    for factor in model.factors:
+        values *= factor.table[tuple(points[:, v] for v in factor.scope)]
+    return values
+
+
+def grid_scopes(rows, cols):
+    """The edges of a grid."""
+    across = [(i * cols + j, i * cols + j + 1) for i in range(rows) for j in range(cols - 1)]
+    down = [(i * cols + j, (i + 1) * cols + j) for j in range(cols) for i in range(rows - 1)]
+    return across + down
+
+
+def row_by_row(model, rows, cols):
+    """The log partition function of a pairwise grid, by the vector of partial sums over rows."""
+    states = worlds(model.cardinalities[:cols]).astype(int)
+    tables = {factor.scope: factor.table for factor in model.factors}
+    message, log_scale = np.ones(len(states)), 0.0
+    for i in range(rows):
+        within = np.ones(len(states))
+        for j in range(cols - 1):
+            table = tables[i * cols + j, i * cols + j + 1]
+            within *= table[states[:, j], states[:, j + 1]]
+        if i:
+            shape = [2] * cols
+            message = message.reshape(shape)
+            for j in range(cols):
+                table = tables[(i - 1) * cols + j, i * cols + j]
+                message = np.moveaxis(np.tensordot(message, table, axes=(j, 0)), -1, j)
+            message = message.reshape(-1)
+        message = message * within
+        log_scale += np.log(message.sum())
+        message = message / message.sum()
+    return log_scale
+
+
+def random_table(rng, shape, zeros, alive):
+    """Positive numbers of different sizes and some zeros, but not at one index."""
+    table = rng.gamma(0.7, size=shape) + 1e-3
+    keep = np.asarray(rng.random(shape) >= zeros)
+    keep[alive] = True
+    return np.where(keep, table, 0.0)
+
+
+@st.composite
+def factor_graphs(draw, max_worlds=200, shapes=("chain", "cycle", "grid", "loose"), zeros=True):
+    """Factor graphs with at least one possible world.
+
+    Chains, cycles and grids with cards from 2 to 4, with unary factors on some variables; or loose
+    ones: any scopes from empty ones to four variables, repeated scopes, variables of one state
+    and variables without factors.
+    """
+    rng = draw(rngs)
+    shape = draw(st.sampled_from(shapes))
+    n = draw(st.integers(1 if shape in ("chain", "loose") else 3, 6))
+    if shape == "grid":
+        n = (n // 2) * 2
+        scopes = grid_scopes(2, n // 2)
+    elif shape == "loose":
+        sizes = rng.integers(0, min(n, 4) + 1, size=rng.integers(0, n + 3))
+        scopes = [tuple(rng.permutation(n)[:size].tolist()) for size in sizes]
+        scopes += [scope[::-1] for scope in scopes if rng.random() < 0.3]
+    else:
+        scopes = [(i, i + 1) for i in range(n - 1)] + ([(n - 1, 0)] if shape == "cycle" else [])
+    scopes += [(v,) for v in range(n) if rng.random() < 0.3]
+    cards = rng.integers(1 if shape == "loose" else 2, 5, size=n)
+    while np.prod(cards) > max_worlds:
+        cards[np.argmax(cards)] -= 1
+    alive = [int(rng.integers(card)) for card in cards]
+    share = float(rng.choice([0.0, 0.3, 0.7])) if zeros else 0.0
+    factors = []
+    for scope in rng.permutation(len(scopes)):
+        chosen = scopes[scope]
+        size = [int(cards[v]) for v in chosen]
+        table = random_table(rng, size, share, tuple(alive[v] for v in chosen))
+        factors.append(Factor(chosen, table))
+    return FactorGraph(cards.tolist(), factors)

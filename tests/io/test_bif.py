@@ -1,0 +1,251 @@
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.compilation.models import asia
+from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels.io.bif import read_bif, write_bif
+from strategies import rngs
+
+# Arcs of the monitoring network ALARM: variable, number of states, parents.
+ALARM = """
+HISTORY 2 LVFAILURE; CVP 3 LVEDVOLUME; PCWP 3 LVEDVOLUME; HYPOVOLEMIA 2; LVFAILURE 2;
+LVEDVOLUME 3 HYPOVOLEMIA LVFAILURE; STROKEVOLUME 3 HYPOVOLEMIA LVFAILURE; ERRLOWOUTPUT 2;
+HRBP 3 ERRLOWOUTPUT HR; HREKG 3 ERRCAUTER HR; ERRCAUTER 2; HRSAT 3 ERRCAUTER HR; INSUFFANESTH 2;
+ANAPHYLAXIS 2; TPR 3 ANAPHYLAXIS; EXPCO2 4 ARTCO2 VENTLUNG; KINKEDTUBE 2;
+MINVOL 4 INTUBATION VENTLUNG; FIO2 2; PVSAT 3 FIO2 VENTALV; SAO2 3 PVSAT SHUNT; PAP 3 PULMEMBOLUS;
+PULMEMBOLUS 2; SHUNT 2 INTUBATION PULMEMBOLUS; INTUBATION 3; PRESS 4 INTUBATION KINKEDTUBE VENTTUBE;
+DISCONNECT 2; MINVOLSET 3; VENTMACH 4 MINVOLSET; VENTTUBE 4 DISCONNECT VENTMACH;
+VENTLUNG 4 INTUBATION KINKEDTUBE VENTTUBE; VENTALV 4 INTUBATION VENTLUNG; ARTCO2 3 VENTALV;
+CATECHOL 2 ARTCO2 INSUFFANESTH SAO2 TPR; HR 3 CATECHOL; CO 3 HR STROKEVOLUME; BP 3 CO TPR
+"""
+
+SMALL = """
+// a comment { with marks
+network "small net" { property "author = (someone; else)" ; property version 2 ; }
+variable rain {  /* states of
+                    the sky */
+  type discrete [ 2 ] { yes, no };
+  property "position = (73, 165)" ;
+}
+variable "wet grass" { property x = (1, 2); type discrete[3] {<7.5, "7.5 - 12" >=12} ; }
+variable 3rd { type discrete [ 2 ] { Asy/Patch, Transp. }; }
+probability ( rain ) { table 0.2, 0.8; }
+probability ( "wet grass" | rain ) {
+  (yes) 0.1, 0.2, 0.7; // wet
+  property "x" ;
+  (no) 5e-1 0.25 .25 ;
+}
+probability ( 3rd | "wet grass", rain ) {
+  ("7.5 - 12", no) 0.4, 0.6;
+  default 0.5, 0.5;
+  (<7.5, yes) 1, 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def gum():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its binary part does not survive warnings as errors
+        return pytest.importorskip("pyagrum", reason="pyagrum is not installed")
+
+
+def test_small_file(write):
+    network = read_bif(write("a.bif", [SMALL]))
+    assert network.names == ["rain", "wet grass", "3rd"]
+    assert network.states == [["yes", "no"], ["<7.5", "7.5 - 12", ">=12"], ["Asy/Patch", "Transp."]]
+    assert network.parents == ((), (0,), (1, 0))
+    assert network.cpts[0].tolist() == [0.2, 0.8]
+    assert network.cpts[1].tolist() == [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]
+    half = [0.5, 0.5]
+    assert network.cpts[2].tolist() == [[[1.0, 0.0], half], [half, [0.4, 0.6]], [half, half]]
+
+
+def test_tables_start_with_the_variable_itself(write):
+    text = """
+    variable a { type discrete [2] { t, f }; } variable b { type discrete [3] { x, y, z }; }
+    variable c { type discrete [2] { t, f }; }
+    probability ( c | a, b ) { table 0.1 0.2 0.3 0.4 0.5 0.6   0.9 0.8 0.7 0.6 0.5 0.4; }
+    probability ( a ) { table 0.5, 0.5; } probability ( b a ) { table .1 .2 .3 .4 .6 .4; }
+    """
+    network = read_bif(write("a.bif", [text]))
+    assert network.parents == ((), (0,), (0, 1))
+    assert network.cpts[2][:, :, 0].tolist() == [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]
+    assert network.cpts[1].tolist() == [[0.1, 0.3, 0.6], [0.2, 0.4, 0.4]]
+
+
+def random_network(rng, n):
+    """A network with strange names and few parents."""
+    cards = rng.integers(1, 4, size=n)
+    parents = [rng.permutation(v)[: rng.integers(0, 3)].tolist() for v in range(n)]
+    cpts = [rng.dirichlet(np.ones(cards[v]), [cards[p] for p in parents[v]]) for v in range(n)]
+    words = ["a b", "x//y", "{", "plain", "-1", "1.5", "|", "(0,1)", "'", "/*", "table", ""]
+    names = [f"{words[rng.integers(len(words))]}_{v}" for v in range(n)]
+    states = [[f"{words[rng.integers(len(words))]}{k}" for k in range(card)] for card in cards]
+    return BayesianNetwork(parents, cpts, names, states)
+
+
+@given(rngs, st.integers(1, 6), st.sampled_from(["random.bif", "random.bif.gz"]))
+def test_round_trip(scratch, rng, n, name):
+    network = random_network(rng, n)
+    write_bif(network, scratch / name)
+    again = read_bif(scratch / name)
+    assert again.names == network.names
+    assert again.states == network.states
+    assert again.parents == network.parents
+    for a, b in zip(again.cpts, network.cpts, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_networks_without_names(tmp_path):
+    write_bif(BayesianNetwork([[], [0]], [[0.5, 0.5], np.eye(2)]), tmp_path / "a.bif")
+    again = read_bif(tmp_path / "a.bif")
+    assert again.names == ["x0", "x1"]
+    assert again.states == [["s0", "s1"]] * 2
+
+
+def test_asia(tmp_path):
+    write_bif(asia(), tmp_path / "asia.bif")
+    again = read_bif(tmp_path / "asia.bif")
+    circuit, _ = again.compile()
+    np.testing.assert_allclose(circuit.marginals()[7][0], 0.435971, rtol=0, atol=5e-7)
+
+
+def check_with_pyagrum(gum, network, path):
+    """Compare marginals, prior and posterior, with those of the network the file came from."""
+    gum.saveBN(network, str(path))
+    model = read_bif(path)
+    assert sorted(model.names) == sorted(network.names())
+    circuit, log_z = model.compile()
+    np.testing.assert_allclose(log_z, 0.0, atol=1e-10)
+    engine = gum.LazyPropagation(network)
+    observed = dict.fromkeys(model.names[::9], 0)
+    for evidence in ({}, observed):
+        engine.setEvidence(evidence)
+        engine.makeInference()
+        found = circuit.marginals({model.variable(name): x for name, x in evidence.items()})
+        for name, table in zip(model.names, found, strict=True):
+            expected = engine.posterior(name).tolist()
+            np.testing.assert_allclose(table, expected, rtol=0, atol=1e-10)
+
+
+def test_alarm(gum, tmp_path):
+    rows = [row.split() for row in ALARM.split(";")]
+    states = {name: n for name, n, *_ in rows}
+    arcs = [f"{p}[{states[p]}]->{name}[{n}]" for name, n, *above in rows for p in above]
+    network = gum.fastBN(";".join(arcs))
+    assert (network.size(), network.sizeArcs()) == (37, 46)
+    gum.initRandom(2)
+    network.generateCPTs()
+    check_with_pyagrum(gum, network, tmp_path / "alarm.bif")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_networks(gum, tmp_path, seed):
+    gum.initRandom(seed)
+    network = gum.BNGenerator().generate(37, 46, 4)
+    network.generateCPTs()
+    check_with_pyagrum(gum, network, tmp_path / "random.bif")
+
+
+A = "variable a { type discrete [ 2 ] { t, f }; }\n"
+B = "variable b { type discrete [ 2 ] { t, f }; }\n"
+PA = "probability ( a ) { table 0.5, 0.5; }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"a\.bif: expected the declaration of at least one variable, found none"),
+        ("hello", "line 1: expected 'network', 'variable' or 'probability', found 'hello'"),
+        ("network x {", "line 2: expected '}', found the end of the file"),
+        ("\n/* never closed", "line 2: a comment is not closed"),
+        ('network "x\n{ }', "line 1: a quoted name is not closed"),
+        ("variable { }", "line 1: expected the name of a variable, found '{'"),
+        (
+            "variable a { kind discrete }",
+            "line 1: expected 'type', 'property' or '}', found 'kind'",
+        ),
+        ("variable a { type real; }", "line 1: expected 'discrete', found 'real'"),
+        ("variable a { }", "line 1: variable 'a' has no type"),
+        ("variable a {\ntype discrete [ 3 ] { x, y }; }", "line 2: .* with '3' states, but 2 are"),
+        ("variable a { type discrete [ 0 ] { }; }", "line 1: .* with '0' states, but 0 are named"),
+        ("variable a { type discrete [ 2 ] { x, x }; }", "line 1: .* two states of one name"),
+        ("variable a { type discrete [ 2 ] { x, y }", "line 2: expected ';', found the end"),
+        (A + A, "line 2: variable 'a' is declared twice"),
+        (A, "line 1: variable 'a' has no probabilities"),
+        (A + PA + PA, "line 3: variable 'a' has probabilities twice"),
+        (A + PA + "probability ( b ) { table 1; }", "line 3: variable 'b' is not declared"),
+        (A + "probability ( a | c ) { table 1 0; }", "line 2: variable 'c' is not declared"),
+        (A + "probability ( a | a ) { table 1 0; }", "line 2: .* 'a' name a variable twice"),
+        (A + "probability ( | ) { }", r"line 2: expected the name of a variable, found '\|'"),
+        (A + "probability ( a ) { 0.5 0.5; }", "line 2: expected .*'table'.* found '0.5'"),
+        (A + "probability ( a ) { table 0.5 0.5 }", "line 2: expected a number or ';', found '}'"),
+        (A + "probability ( a ) { table 0.5 x; }", "line 2: expected a number, found 'x'"),
+        (A + "probability ( a ) { table 1.5 -0.5; }", "line 2: .* not negative, found -0.5"),
+        (A + "probability ( a ) { table nan 1; }", "line 2: .* not negative, found nan"),
+        (A + "probability ( a ) { table 1; }", "line 2: expected 2 probabilities of 'a', found 1"),
+        (A + "probability ( a ) {\ntable 0.5 0.4; }", "line 3: .* sum to one, found a sum of 0.9"),
+        (A + "probability ( a ) { }", "line 2: the probabilities of 'a' are missing"),
+        (
+            A + B + PA + "probability ( b | a ) { (t) 1 0; }",
+            r"line 4: the probabilities of 'b' given \(f\) are missing",
+        ),
+        (
+            A + "probability ( a ) { table 1 0; table 0 1; }",
+            "line 2: the probabilities of 'a' are given twice",
+        ),
+        (
+            A + B + PA + "probability ( b | a ) { (t) 1 0; (t) 1 0; }",
+            r"line 4: the probabilities of 'b' given \(t\) are given twice",
+        ),
+        (
+            A + B + PA + "probability ( b | a ) {\n(t) 1 0;\n(f) 1 0;\n(t) 0 1; }",
+            r"line 7: the probabilities of 'b' given \(t\) are given twice",
+        ),
+        (
+            A + B + PA + "probability ( b | a ) { (t) 1 0;\n(x) 1 0; }",
+            r"line 5: 'x' is no state of 'a', which has \['t', 'f'\]",
+        ),
+        (
+            A + B + PA + "probability ( b | a ) { (t, f) 1 0; }",
+            "line 4: expected states of the 1 parents of 'b', found 2",
+        ),
+        (
+            A + B + "probability ( a | b ) { default 1 0; } probability ( b | a ) { default 1 0; }",
+            "The arcs of a Bayesian network form no cycle",
+        ),
+    ],
+)
+def test_broken_files(write, text, message):
+    with pytest.raises(ParseError, match=message):
+        read_bif(write("a.bif", [text]))
+
+
+def test_networks_that_cannot_be_written(tmp_path):
+    with pytest.raises(
+        CircuitError, match=r"holds a Bayesian network\. Got a FactorGraph; use write"
+    ):
+        write_bif(FactorGraph([2], []), tmp_path / "a.bif")
+    with pytest.raises(CircuitError, match=r"are ASCII, without quotes and line breaks\. Got 'é'"):
+        write_bif(BayesianNetwork([[]], [[1.0]], ["é"]), tmp_path / "a.bif")
+
+
+TOKENS = ["0", "-1", "0.5", "nan", "x", "a", "{", "}", "(", ")", "|", ";", ",", '"', "/*", "table"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(TOKENS)), min_size=1))
+def test_damaged_files(scratch, edits):
+    tokens = SMALL.split(" ")
+    for share, token in edits:
+        tokens[int(share * len(tokens))] = token
+    (scratch / "damaged.bif").write_text(" ".join(tokens))
+    with contextlib.suppress(CircuitError):
+        read_bif(scratch / "damaged.bif")

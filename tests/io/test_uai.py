@@ -1,0 +1,193 @@
+import contextlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.models import asia, ising_grid
+from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
+from factor_graphs import factor_graphs
+
+
+def same(a, b):
+    assert a.cardinalities == b.cardinalities
+    assert [f.scope for f in a.factors] == [f.scope for f in b.factors]
+    for one, other in zip(a.factors, b.factors, strict=True):
+        np.testing.assert_array_equal(one.table, other.table)
+
+
+def test_small_file(write):
+    lines = ["MARKOV", "3", "2 3 2", "2", "2 1 0", "1 2", "", "6", " 0.5 1 2", "3 4e0 .5", "2 1 0"]
+    model = read_uai(write("a.uai", lines))
+    assert model.cardinalities == (2, 3, 2)
+    assert [factor.scope for factor in model.factors] == [(1, 0), (2,)]
+    assert model.factors[0].table.tolist() == [[0.5, 1.0], [2.0, 3.0], [4.0, 0.5]]
+    assert model.names is None
+    assert not isinstance(model, BayesianNetwork)
+
+
+def test_white_space_is_free(write):
+    text = "markov 2 2 2 1 2 0 1 4 1 2 3 4"
+    wide = read_uai(write("a.uai", ["", *text.split(), ""]))
+    same(wide, read_uai(write("b.uai", [text])))
+    same(wide, read_uai(write("c.uai", [text.replace("2 0 1", "2 0 1 # an edge\n")])))
+
+
+def test_empty_scopes(write):
+    model = read_uai(write("a.uai", ["MARKOV 1 2 2", "0", "1 0", "1 0.25", "2 1 3"]))
+    assert model.factors[0].scope == ()
+    np.testing.assert_allclose(model.log_partition(), 0.0, atol=1e-14)
+
+
+def test_networks(write):
+    lines = ["BAYES", "2", "2 3", "2", "2 1 0", "1 1", "6", "0.1 0.9 0.2 0.8 0.3 0.7", "3 .2 .2 .6"]
+    network = read_uai(write("a.uai", lines))
+    assert isinstance(network, BayesianNetwork)
+    assert network.parents == ((1,), ())
+    assert network.cpts[0].tolist() == [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]]
+
+
+def test_public_grid(data_dir):
+    model = read_uai(data_dir / "uai" / "ising_4x4.uai")
+    assert model.cardinalities == (2,) * 16
+    assert len(model.factors) == 24
+    assert model.factors[0].table.tolist() == [[0.8773558, 0.24339577], [0.29175817, 0.11773018]]
+
+
+@given(factor_graphs(), st.sampled_from(["model.uai", "model.uai.gz"]))
+def test_round_trip(scratch, model, name):
+    write_uai(model, scratch / name)
+    same(read_uai(scratch / name), model)
+
+
+def test_round_trip_of_networks(tmp_path):
+    write_uai(asia(), tmp_path / "asia.uai")
+    assert (tmp_path / "asia.uai").read_text().startswith("BAYES\n8\n")
+    again = read_uai(tmp_path / "asia.uai")
+    same(again, asia())
+    assert again.parents == asia().parents
+
+
+def test_large_files(tmp_path):
+    model = ising_grid(60, 60, rng=0)
+    write_uai(model, tmp_path / "large.uai")
+    same(read_uai(tmp_path / "large.uai"), model)
+
+
+MARKOV = ["MARKOV", "2", "2 2", "1", "2 0 1"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([""], r"a\.uai: expected 'MARKOV' or 'BAYES', found the end of the file"),
+        (["GRID", "2"], "line 1: expected 'MARKOV' or 'BAYES', found 'GRID'"),
+        (["", "MARKOV", "x"], "line 3: the number of variables must be an integer .* found 'x'"),
+        (["MARKOV", "0"], "line 2: the number of variables must be an integer in 1"),
+        (["MARKOV", "2", "2 0"], "line 3: a number of states must be an integer in 1"),
+        (["MARKOV", "2", "2"], "line 3: expected a number of states, found the end of the file"),
+        (["MARKOV", "1 2", "-1"], "line 3: the number of factors must be an integer at least 0"),
+        (["MARKOV", "2 2 2", "1", "3 0 1 1"], "line 4: the size of a scope .* in 0..2, found '3'"),
+        (["MARKOV", "2 2 2", "1", "2 0 2"], "line 4: a variable must be an integer in 0..1"),
+        (["MARKOV", "2 2 2", "1", "2 1 1"], "line 4: variable 1 is repeated in the scope"),
+        ([*MARKOV, "5 1 2 3 4 5"], r"line 6: a table over .* \[2, 2\] states has 4 entries, .* 5"),
+        ([*MARKOV, "4 1 2 3"], "line 6: expected 4 entries of a table, found the end"),
+        ([*MARKOV, "4 1", "2 x 4"], "line 7: the entries of a table must be finite .* found 'x'"),
+        ([*MARKOV, "4 1 2", "3 -4"], "line 7: the entries of a table .* not negative, found '-4'"),
+        ([*MARKOV, "4 1 2 nan 4"], "line 6: the entries of a table must be finite"),
+        ([*MARKOV, "4 1 2 3 4", "", "7"], "line 8: expected the end of the file, found '7'"),
+        (
+            ["MARKOV", "65", *["1"] * 65, "1", f"65 {' '.join(map(str, range(65)))}"],
+            "line 69: factors have at most 64 variables, found 65",
+        ),
+        (
+            ["BAYES", "2 2 2", "2 1 0 1 0", "2 .5 .5", "2 .5 .5"],
+            "line 5: in a BAYES file .* a second table of variable 0; write MARKOV",
+        ),
+        (["BAYES", "1 2", "1 0", "1 1"], "line 4: in a BAYES file .* Found none; write MARKOV"),
+        (["BAYES", "2 2 2", "1 1 0", "2 .5 .5"], "line 1: .* table for every variable; 1 has none"),
+        (["BAYES", "1 2 1 1 0", "2 .5 .6"], "line 1: .* must sum to one .* Write MARKOV"),
+        (
+            ["BAYES", "2 2 2 2", "2 1 0 2 0 1", "4 1 0 0 1", "4 1 0 0 1"],
+            "line 1: .* no cycle.* Write MARKOV",
+        ),
+    ],
+)
+def test_broken_files(write, lines, message):
+    with pytest.raises(ParseError, match=message):
+        read_uai(write("a.uai", lines))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["2 5 0 7 1"], [{5: 0, 7: 1}]),
+        (["2", "5 0", "7 1"], [{5: 0, 7: 1}]),
+        (["0"], [{}]),
+        ([""], []),
+        (["1", "2 5 0 7 1"], [{5: 0, 7: 1}]),
+        (["2", "1 5 0", "2 5 1 7 1"], [{5: 0}, {5: 1, 7: 1}]),
+        (["2", "1 3 0", "0"], [{3: 0}, {}]),
+        (["1", "3 0"], [{3: 0}]),
+        (["1 0"], [{}]),
+    ],
+)
+def test_evidence(write, lines, expected):
+    assert read_uai_evidence(write("a.uai.evid", lines)) == expected
+
+
+@given(
+    st.one_of(
+        st.dictionaries(st.integers(0, 9), st.integers(0, 3), max_size=4),
+        st.lists(st.dictionaries(st.integers(0, 9), st.integers(0, 3), max_size=4), min_size=1),
+    )
+)
+def test_evidence_round_trip(scratch, evidence):
+    write_uai_evidence(evidence, scratch / "model.uai.evid")
+    found = read_uai_evidence(scratch / "model.uai.evid")
+    assert found == (evidence if isinstance(evidence, list) else [evidence])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["x"], r"line 1: the number of observations \(or of sets\) must be an integer"),
+        (["2 1 0"], "line 1: expected a value, found the end of the file"),
+        (["1", "2", "3 0 3 1"], "line 3: variable 3 is observed twice"),
+        (["1 3 -1"], "line 1: a value must be an integer at least 0"),
+        (["1 0", "3 4"], "line 2: expected the end of the file, found '3'"),
+    ],
+)
+def test_broken_evidence(write, lines, message):
+    with pytest.raises(ParseError, match=message):
+        read_uai_evidence(write("a.uai.evid", lines))
+
+
+TOKENS = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "0.5",
+    "nan",
+    "1e400",
+    "99999999999999999999",
+    "x",
+    "BAYES",
+    "#",
+    "\0",
+]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from(TOKENS)), min_size=1))
+def test_damaged_files(scratch, edits):
+    write_uai(asia(), scratch / "whole.uai")
+    tokens = (scratch / "whole.uai").read_text().split(" ")
+    for share, token in edits:
+        tokens[int(share * len(tokens))] = token
+    (scratch / "damaged.uai").write_text(" ".join(tokens))
+    with contextlib.suppress(CircuitError):
+        read_uai(scratch / "damaged.uai")

@@ -1,0 +1,52 @@
+from math import exp, inf
+
+import numpy as np
+import pytest
+
+from assertions import assert_close, assert_logs_close
+from expectedkernels.circuits.sides import Atoms
+from expectedkernels.errors import KernelError
+from expectedkernels.kernels.factors import Factor
+
+
+def test_a_factor_by_definition():
+    factor = Factor(square=0.3, absolute=0.5, unequal=0.7)
+    expected = [exp(-0.3 * d * d - 0.5 * abs(d) - 0.7 * (d != 0)) for d in (-2.0, 0.0, 0.5)]
+    assert_close(np.exp(factor.log_at(np.array([-2.0, 0.0, 0.5]))), np.array(expected))
+
+
+def test_products_add_rates_and_multiply_tables():
+    table = np.array([[1.0, -2.0], [0.0, 3.0]])
+    product = Factor(0.1, 0.2, 0.3, table) * Factor(1.0, 2.0, 3.0, table)
+    assert (product.square, product.absolute, product.unequal) == (1.1, 2.2, 3.3)
+    assert_close(product.table, table**2)
+    assert (Factor(table=table) * Factor()).table is table
+    assert (Factor() * Factor(table=table)).table is table
+    assert (Factor(unequal=inf) * Factor(unequal=1.0)).unequal == inf
+    with pytest.raises(KernelError, match="same shape"):
+        Factor(table=table) * Factor(table=np.eye(3))
+
+
+def test_states():
+    table = np.array([[1.0, -2.0], [0.0, 3.0]])
+    logs, signs = Factor(absolute=0.5, table=table).logs(Atoms(2), Atoms(2), 0)
+    assert_logs_close(logs, np.array([[0.0, np.log(2) - 0.5], [-inf, np.log(3)]]))
+    np.testing.assert_array_equal(signs, [[1, -1], [0, 1]])
+    logs, signs = Factor(unequal=inf).logs(Atoms(3), Atoms(3), 0)
+    assert_logs_close(logs, np.where(np.eye(3) > 0, 0.0, -inf))
+    assert signs is None
+
+
+def test_points_of_a_real_variable():
+    factor = Factor(square=0.3, absolute=0.5, unequal=0.7)
+    x, y = np.array([0.0, 1.0, -3.0]), np.array([1.0, 1e5])
+    left, right = (Atoms(None, z, np.zeros_like(z)) for z in (x, y))
+    logs, _ = factor.logs(left, right, 0)
+    assert_logs_close(logs, factor.log_at(x[:, None] - y))
+    assert left.n == 3
+
+
+def test_remote_differences_have_no_warnings():
+    difference = np.array([1e150, 1e308])
+    assert_logs_close(Factor(absolute=1e-10).log_at(difference), -1e-10 * difference)
+    np.testing.assert_array_equal(Factor(unequal=inf).log_at(difference), [-inf, -inf])

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from oracles import values_at, worlds
+from strategies import domains, kernels, points, rngs, vtrees
+
+INDEFINITE = ek.TableKernel([[[1.0, 2.0], [2.0, 1.0]]])
+
+
+def test_sums_products_and_scalings():
+    rng = np.random.default_rng(0)
+    X, Y = points(rng, (3, 3), 4), points(rng, (3, 3), 5)
+    k, other = ek.RBF(0.3), ek.Laplacian(0.7)
+    assert_close((k + other)(X, Y), k(X, Y) + other(X, Y))
+    assert_close((k * other)(X, Y), k(X, Y) * other(X, Y))
+    assert_close((2.5 * k)(X, Y), 2.5 * k(X, Y))
+    assert_close((k * np.float64(2.5))(X, Y), 2.5 * k(X, Y))
+    assert_close(
+        ((k + other) * (other + 3 * k))(X, Y), (k(X, Y) + other(X, Y)) * (other(X, Y) + 3 * k(X, Y))
+    )
+    assert_close(sum([k, other], start=ek.Delta())(X, Y), ek.Delta()(X, Y) + k(X, Y) + other(X, Y))
+
+
+def test_sums_and_products_of_definite_kernels_are_definite():
+    k = 2.0 * ek.RBF(1.0) + ek.Delta() * ek.ExpHamming()
+    assert k.is_positive_definite()
+    assert "sum of positive definite kernels" in k.is_positive_definite().reason
+    assert "product of positive" in (ek.RBF(1.0) * ek.Delta()).is_positive_definite().reason
+
+
+@pytest.mark.parametrize(
+    "k",
+    [
+        INDEFINITE + ek.RBF(1.0),
+        ek.RBF(1.0) + 2.0 * INDEFINITE,
+        INDEFINITE * ek.RBF(1.0),
+        ek.Delta() * (ek.RBF(1.0) + INDEFINITE),
+    ],
+    ids=repr,
+)
+def test_what_is_made_of_indefinite_kernels_is_not_trusted(k):
+    verdict = k.is_positive_definite()
+    assert verdict.holds is not True
+    assert "negative eigenvalue, -1" in verdict.reason
+
+
+def test_representations():
+    k = 2.0 * ek.RBF(0.5) + ek.Delta()
+    assert repr(k) == "(2.0 * RBF(gamma=0.5) + Delta())"
+    assert repr(3.0 * ek.Delta()) == "3.0 * Delta()"
+    assert repr(ek.Delta() * ek.RBF(1.0)) == "Delta() * RBF(gamma=1.0)"
+    assert repr(k * ek.Delta()) == "(2.0 * RBF(gamma=0.5) + Delta()) * Delta()"
+    names = {"RBF": ek.RBF, "Delta": ek.Delta}
+    again = eval(repr(k * (ek.Delta() + ek.RBF(1.0))), names)
+    X = worlds([3, 2])
+    assert_close(again(X), (k * (ek.Delta() + ek.RBF(1.0)))(X))
+
+
+@settings(max_examples=40)
+@given(st.data(), domains(max_worlds=64), rngs)
+def test_projections_are_circuits(data, cards, rng):
+    vtree = data.draw(vtrees(len(cards)))
+    twin = data.draw(kernels(cards, vtree, signed=True))
+    X, x = worlds(cards), points(rng, cards, 1)
+    left = twin.kernel.left_projection(x[0], cards, vtree)
+    right = twin.kernel.right_projection(x[0], cards, vtree)
+    size = np.abs(twin.naive(X, X)).max()
+    assert_close(values_at(left, X)[:, 0], twin.naive(X, x)[:, 0], size)
+    assert_close(values_at(right, X)[:, 0], twin.naive(x, X)[0], size)
+    # the expected kernel at a point is an inner product of circuits
+    p = ek.random_circuit(vtree, 3, rng, cards)
+    inner = ek.expected_kernel(p, left, ek.Delta())
+    assert_close(inner, ek.expected_kernel(p, x, twin.kernel)[0], size)
+
+
+def test_projections_know_the_variables_of_their_kernel():
+    tables = [np.eye(3) + 0.5, np.eye(2)]
+    f = ek.TableKernel(tables).left_projection([2, 1])
+    assert f.cardinalities == (3, 2)
+    units = [ek.kernel_input(v, np.eye(3) + v) for v in range(3)]
+    k = ek.KernelCircuit(ek.Product([ek.Product(units[:2]), units[2]]))
+    f = k.right_projection([2, 1, 0])
+    assert f.cardinalities == (3, 3, 3)
+    assert f.vtree == k.vtree
+    X = worlds([3, 3, 3])
+    assert_close(values_at(f, X)[:, 0], k([[2, 1, 0]], X)[0])
+    mixed = (2.0 * ek.RBF(0.5) + ek.Delta() * k).left_projection([2, 1, 0])
+    assert mixed.cardinalities == (3, 3, 3)
+    assert mixed.vtree == k.vtree
+    assert ek.RBF(1.0).left_projection([0, 1]).cardinalities == (2, 2)
+
+
+def test_a_kernel_is_used_on_many_circuits():
+    k = ek.RBF([0.1, 0.2, 0.3]) + ek.Delta()
+    for vtree in (
+        ek.Vtree.right_linear(3),
+        ek.Vtree.left_linear(3),
+        ek.Vtree.from_nested((1, (0, 2))),
+    ):
+        for cards in ((2, 2, 2), (2, 3, 4)):
+            p = ek.random_circuit(vtree, 2, rng=0, cardinalities=cards)
+            X = worlds(cards)
+            P = values_at(p, X)[:, 0]
+            assert_close(ek.expected_kernel(p, p, k), P @ k(X) @ P)

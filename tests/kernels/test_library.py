@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close, assert_logs_close
+from strategies import delta_twin, kernels, points, rate_twin, rngs, table_twin
+
+RATES = [0.3, 2.0, [0.5, 0.0, 1.5]]
+
+
+def assert_gram(twin, X, Y):
+    """A kernel gives the Gram matrix of its textbook formula in all ways there are to ask."""
+    expected = twin.naive(X, Y)
+    size = np.abs(expected).max()
+    assert_close(twin.kernel(X, Y), expected, size)
+    assert_close(twin.kernel(X), twin.naive(X, X), np.abs(twin.naive(X, X)).max())
+    n = min(len(X), len(Y))
+    assert_close(twin.kernel.pairs(X[:n], Y[:n]), np.diag(expected), size)
+    logs, signs = twin.kernel.logs(X, Y)
+    np.testing.assert_array_equal(signs == 0, logs == -np.inf)
+    assert_close(signs * np.exp(logs), expected, size)
+
+
+@pytest.mark.parametrize("gamma", RATES, ids=str)
+@pytest.mark.parametrize("name", ["RBF", "Laplacian", "ExpHamming"])
+def test_kernels_with_rates(name, gamma):
+    rng = np.random.default_rng(0)
+    twin = rate_twin(name, gamma)
+    assert_gram(twin, rng.normal(size=(4, 3)), rng.normal(size=(5, 3)))
+    X, Y = (points(rng, (3, 3, 3), n) for n in (6, 4))
+    assert_gram(twin, X, Y)
+
+
+def test_the_default_rate_of_hamming_kernels():
+    X = np.array([[0, 0, 1, 2], [0, 1, 1, 0]])
+    assert_close(ek.ExpHamming()(X), np.exp(-np.array([[0, 2], [2, 0]]) / 4))
+    assert ek.ExpHamming().gamma is None
+
+
+def test_delta():
+    X, Y = (points(np.random.default_rng(0), (2, 3), n) for n in (7, 5))
+    assert_gram(delta_twin(), X, Y)
+    np.testing.assert_array_equal(ek.Delta()([[0.5], [0.5]]), np.ones((2, 2)))
+
+
+@given(rngs)
+def test_tables(rng):
+    cards = (2, 4, 3)
+    twin = table_twin([rng.normal(size=(card, card)) for card in cards])
+    assert_gram(twin, points(rng, cards, 6), points(rng, cards, 3))
+
+
+@settings(max_examples=40)
+@given(st.data(), rngs)
+def test_the_whole_algebra(data, rng):
+    cards = (2, 3, 4)
+    twin = data.draw(kernels(cards, ek.Vtree.balanced(3), signed=True))
+    assert_gram(twin, points(rng, cards, 5), points(rng, cards, 4))
+
+
+def test_one_point_is_a_row():
+    k = ek.RBF(0.5)
+    assert_close(k([0.0, 1.0], [[1.0, 1.0], [0.0, 1.0]]), np.exp([[-0.5, 0.0]]))
+    assert k(np.zeros((0, 2)), np.zeros((3, 2))).shape == (0, 3)
+    assert k(np.zeros((3, 2)), np.zeros((0, 2))).shape == (3, 0)
+
+
+def test_many_points_in_chunks(monkeypatch):
+    monkeypatch.setattr("expectedkernels.kernels.kernel.CHUNK", 10)
+    X = np.random.default_rng(0).normal(size=(7, 2))
+    twin = rate_twin("Laplacian", 0.4)
+    assert_gram(twin, X, X[:4])
+
+
+def test_logs_of_remote_points():
+    X, Y = np.array([[0.0], [3.0]]), np.array([[1e6], [2.0]])
+    logs, signs = ek.RBF(2.0).logs(X, Y)
+    assert_logs_close(logs, -2.0 * (X - Y.T) ** 2)
+    np.testing.assert_array_equal(signs, np.ones((2, 2)))
+    logs, _ = (ek.RBF(2.0) + 0.5 * ek.Laplacian(1.0)).logs(X, Y)
+    distance = np.abs(X - Y.T)
+    assert_logs_close(logs, np.logaddexp(-2.0 * distance**2, np.log(0.5) - distance))
+    logs, signs = ek.TableKernel([[[1.0, -1e-300], [0.0, 1.0]]] * 3).logs([[0] * 3, [1] * 3])
+    assert_logs_close(logs, np.array([[0.0, -900 * np.log(10)], [-np.inf, 0.0]]))
+    np.testing.assert_array_equal(signs, [[1.0, -1.0], [0.0, 1.0]])
+
+
+@settings(max_examples=40)
+@given(st.data(), rngs)
+def test_positive_definite_kernels_have_positive_definite_gram_matrices(data, rng):
+    cards = (2, 3, 4)
+    k = data.draw(kernels(cards, ek.Vtree.balanced(3), definite=True, signed=True)).kernel
+    assert k.is_positive_definite(cards)
+    gram = k(points(rng, cards, 12))
+    assert_close(gram, gram.T, np.abs(gram).max())
+    assert np.linalg.eigvalsh((gram + gram.T) / 2).min() >= -1e-12 * 12 * np.abs(gram).max()
+
+
+def test_verdicts():
+    for k in (ek.RBF(1.0), ek.Laplacian(1.0), ek.ExpHamming(), ek.Delta()):
+        verdict = k.is_positive_definite()
+        assert verdict.holds is True
+        assert "positive definite" in verdict.reason
+    assert ek.TableKernel([np.eye(3), [[1.0, -0.5], [-0.5, 1.0]]]).is_positive_definite()
+
+
+def test_a_table_that_is_not_symmetric():
+    verdict = ek.TableKernel([np.eye(2), [[1.0, 0.5], [0.4, 1.0]]]).is_positive_definite()
+    assert verdict.holds is False
+    assert "table of variable 1 is not symmetric: entries (0, 1) and (1, 0) are 0.5 and 0.4" in (
+        verdict.reason
+    )
+
+
+def test_a_table_with_a_negative_eigenvalue():
+    verdict = ek.TableKernel([[[1.0, 2.0], [2.0, 1.0]]]).is_positive_definite()
+    assert verdict.holds is False
+    assert verdict.reason == "the table of variable 0 has a negative eigenvalue, -1"
+
+
+def test_singular_tables_are_positive_definite():
+    # eigenvalues of zero come out slightly negative
+    root = np.random.default_rng(0).normal(size=(6, 2))
+    table = root @ root.T
+    table = (table + table.T) / 2
+    for scale in (1e-200, 1.0, 1e200):
+        assert ek.TableKernel([scale * table]).is_positive_definite()
+    assert ek.TableKernel([np.zeros((2, 2))]).is_positive_definite()
+
+
+@pytest.mark.parametrize(
+    ("k", "text"),
+    [
+        (ek.RBF(0.5), "RBF(gamma=0.5)"),
+        (ek.RBF(2), "RBF(gamma=2.0)"),
+        (ek.Laplacian([0.5, 1]), "Laplacian(gamma=[0.5, 1.0])"),
+        (ek.ExpHamming(), "ExpHamming(gamma=None)"),
+        (ek.Delta(), "Delta()"),
+        (ek.TableKernel([np.eye(2)] * 3), "TableKernel(3 tables)"),
+    ],
+)
+def test_representations(k, text):
+    assert repr(k) == text

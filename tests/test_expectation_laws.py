@@ -1,0 +1,206 @@
+"""Laws of expected kernels: what must hold for all circuits and kernels, without any oracle."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.circuits.inputs import Table
+from oracles import worlds
+from strategies import (
+    circuits,
+    domains,
+    evidence,
+    kernels,
+    points,
+    product_twin,
+    rate_twin,
+    rngs,
+    table_twin,
+    vtrees,
+    with_swaps,
+)
+
+
+@st.composite
+def settings_of(draw, n_circuits, definite=True, **options):
+    """Circuits on one vtree up to swaps, and a kernel (with negative values only if definite)."""
+    cards = draw(domains(**options))
+    vtree = draw(vtrees(len(cards)))
+    trees = [vtree, *(with_swaps(vtree, draw(rngs)) for _ in range(n_circuits - 1))]
+    found = [draw(circuits(cards, tree)) for tree in trees]
+    return found, draw(kernels(cards, vtree, definite=definite, signed=definite)).kernel
+
+
+def root_scale(p, q, k):
+    """The size of numbers that M(p, q) may be the cancelling sum of (Cauchy-Schwarz)."""
+    return np.sqrt(ek.expected_kernel(p, p, k) * ek.expected_kernel(q, q, k))
+
+
+@settings(max_examples=40)
+@given(settings_of(2))
+def test_symmetry_and_cauchy_schwarz(drawn):
+    (p, q), k = drawn
+    scale = root_scale(p, q, k)
+    forth, back = ek.expected_kernel(p, q, k), ek.expected_kernel(q, p, k)
+    assert_close(forth, back, scale)
+    assert abs(forth) <= scale * (1 + 1e-12)
+
+
+@settings(max_examples=40)
+@given(settings_of(3, definite=False), st.floats(0.1, 2.0), st.floats(0.1, 2.0))
+def test_linearity_in_the_circuits(drawn, a, b):
+    (p, q, r), k = drawn
+    mixed = ek.mixture([p, q], [a, b])
+    parts = a * ek.expected_kernel(p, r, k) + b * ek.expected_kernel(q, r, k)
+    assert_close(ek.expected_kernel(mixed, r, k), parts)
+    parts = a * ek.expected_kernel(r, p, k) + b * ek.expected_kernel(r, q, k)
+    assert_close(ek.expected_kernel(r, mixed, k), parts)
+
+
+@settings(max_examples=40)
+@given(st.data(), domains(), st.floats(0.01, 100.0))
+def test_linearity_in_the_kernel(data, cards, c):
+    vtree = data.draw(vtrees(len(cards)))
+    p, q = (data.draw(circuits(cards, vtree)) for _ in range(2))
+    k, h = (data.draw(kernels(cards, vtree)).kernel for _ in range(2))
+    one, other = ek.expected_kernel(p, q, k), ek.expected_kernel(p, q, h)
+    assert_close(ek.expected_kernel(p, q, k + h), one + other)
+    assert_close(ek.expected_kernel(p, q, c * k), c * one)
+    assert_close(ek.expected_kernel(p, q, k * c), c * one)
+
+
+@settings(max_examples=30)
+@given(st.data(), domains(max_worlds=64), rngs)
+def test_products_of_kernels_are_pointwise(data, cards, rng):
+    vtree = data.draw(vtrees(len(cards)))
+    a, b = (data.draw(kernels(cards, vtree, signed=True)) for _ in range(2))
+    X, Y = (points(rng, cards, n) for n in (5, 6))
+    k = product_twin(a, b).kernel
+    values = a.kernel(X, Y) * b.kernel(X, Y)
+    assert_close(k(X, Y), values, np.abs(values).max())
+    assert_close(k.pairs(X, Y[:5]), np.diag(values), np.abs(values).max())
+
+
+@settings(max_examples=30)
+@given(settings_of(1), st.data())
+def test_gram_matrices_of_conditionals_are_positive_definite(drawn, data):
+    (p,), k = drawn
+    E = data.draw(evidence(p))
+    gram = ek.expected_kernel(p, p, k, evidence_p=E.given, evidence_q=E.given)
+    size = np.abs(gram).max()
+    assert_close(gram, gram.T, size)
+    assert np.linalg.eigvalsh((gram + gram.T) / 2).min() >= -1e-12 * len(gram) * size
+
+
+@settings(max_examples=30)
+@given(settings_of(4))
+def test_gram_matrices_of_circuits_are_positive_definite(drawn):
+    several, k = drawn
+    together = ek.stack(several)
+    gram = ek.expected_kernel(together, together, k)
+    for i, p in enumerate(several):
+        for j, q in enumerate(several):
+            assert_close(gram[i, j], ek.expected_kernel(p, q, k), root_scale(p, q, k))
+    size = np.abs(gram).max()
+    assert np.linalg.eigvalsh((gram + gram.T) / 2).min() >= -1e-12 * len(gram) * size
+
+
+@settings(max_examples=20)
+@given(settings_of(2, definite=False), rngs)
+def test_points_stand_for_circuits_of_points(drawn, rng):
+    (p, _), k = drawn
+    cards = p.cardinalities
+    Y = points(rng, cards, 3)
+    as_circuits = ek.stack(
+        [
+            ek.factorized([np.arange(c) == x for c, x in zip(cards, y, strict=True)], p.vtree)
+            for y in Y
+        ]
+    )
+    assert_close(ek.expected_kernel(p, Y, k), ek.expected_kernel(p, as_circuits, k))
+    share = rng.random(3)
+    assert_close(
+        ek.expected_kernel(p, ek.Empirical(Y, share), k), ek.expected_kernel(p, Y, k) @ share
+    )
+
+
+@settings(max_examples=30)
+@given(settings_of(2, definite=False), rngs)
+def test_reordering_units_changes_nothing(drawn, rng):
+    (p, q), k = drawn
+    blocks = list(p.blocks)
+    for node, parent in enumerate(p.vtree.parent[:-1].tolist()):
+        order = rng.permutation(blocks[node].n_units)
+        place = np.argsort(order)
+        if isinstance(blocks[node], Table):
+            blocks[node] = blocks[node].take(order)
+        else:
+            weights = sparse.csr_array(blocks[node].csr[order])
+            blocks[node] = replace(blocks[node], weights=weights.toarray())
+        side = "left" if p.vtree.left[parent] == node else "right"
+        blocks[parent] = replace(blocks[parent], **{side: place[blocks[parent].index(side)]})
+    shuffled = ek.Circuit(p.vtree, tuple(blocks))
+    assert_close(ek.expected_kernel(shuffled, q, k), ek.expected_kernel(p, q, k))
+    assert_close(ek.expected_kernel(shuffled, shuffled, k), ek.expected_kernel(p, p, k))
+
+
+@settings(max_examples=30)
+@given(st.data(), domains(), rngs)
+def test_renaming_variables_changes_nothing(data, cards, rng):
+    vtree = data.draw(vtrees(len(cards)))
+    p, q = (data.draw(circuits(cards, vtree)) for _ in range(2))
+    n = len(cards)
+    name = rng.permutation(n)  # variable v is called name[v]
+    renamed = ek.Vtree(
+        vtree.left, vtree.right, np.where(vtree.variable < 0, -1, name[vtree.variable])
+    )
+    a, b = (ek.Circuit(renamed, circuit.blocks) for circuit in (p, q))
+    rates = rng.random(n)
+    tables = [rng.random((card, card)) for card in cards]
+    before = product_twin(rate_twin("RBF", rates), table_twin(tables)).kernel
+    inverse = np.argsort(name)
+    after = product_twin(
+        rate_twin("RBF", rates[inverse]), table_twin([tables[v] for v in inverse])
+    ).kernel
+    assert_close(ek.expected_kernel(a, b, after), ek.expected_kernel(p, q, before))
+    Y = points(rng, cards, 4)
+    renamed_points = Y[:, inverse]
+    assert_close(ek.expected_kernel(a, renamed_points, after), ek.expected_kernel(p, Y, before))
+
+
+@settings(max_examples=20)
+@given(settings_of(2, definite=False))
+def test_a_constant_kernel_gives_the_product_of_the_masses(drawn):
+    (p, q), _ = drawn
+    constant = ek.RBF(np.zeros(p.n_variables))
+    log = ek.expected_kernel(p, q, constant, log=True)
+    assert_close(np.exp(log - p.log_partition() - q.log_partition()), 1.0)
+
+
+@settings(max_examples=20)
+@given(settings_of(1, definite=False, max_worlds=64))
+def test_the_delta_kernel_gives_the_inner_product(drawn):
+    (p,), _ = drawn
+    X = worlds(p.cardinalities)
+    values = np.exp(p.log_likelihood(X))
+    assert_close(ek.expected_kernel(p, p, ek.Delta()), values @ values)
+    assert_close(ek.expected_kernel(p, X, ek.Delta()), values)
+
+
+@settings(max_examples=30)
+@given(settings_of(2, definite=False), rngs)
+def test_the_witness_is_the_difference_of_mean_embeddings(drawn, rng):
+    (p, q), k = drawn
+    Y = points(rng, p.cardinalities, 6)
+    one, other = ek.expected_kernel(p, Y, k), ek.expected_kernel(q, Y, k)
+    assert_close(ek.witness(p, q, k, Y), one - other, one + other)
+    Z = points(rng, p.cardinalities, 4)
+    third = k(Z, Y).mean(axis=0)
+    assert_close(ek.witness(p, Z, k, Y), one - third, one + third)
+    assert_close(ek.witness(ek.Empirical(Z), q, k, Y), third - other, third + other)
+    np.testing.assert_array_equal(ek.witness(p, p, k, Y), np.zeros(6))

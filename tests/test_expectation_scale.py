@@ -1,0 +1,298 @@
+"""Expected kernels far outside the range of floats: many variables, remote parts, zeros."""
+
+from math import inf, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+import expectedkernels as ek
+from assertions import assert_close, assert_logs_close
+from oracles import distribution, evidence_weights, log_distribution, worlds
+from strategies import circuits, domains, evidence, rate_twin, rngs, vtrees, with_swaps
+
+MANY = 10_000
+VTREES = {
+    "balanced": ek.Vtree.balanced,
+    "right-linear": ek.Vtree.right_linear,
+    "left-linear": ek.Vtree.left_linear,
+}
+HAMMING = np.exp(-0.3 * (1 - np.eye(2)))
+
+
+def log_products(tables, others):
+    """Sums over variables of log(t' K u), for K of two states that differ by exp(-0.3)."""
+    return np.log(np.einsum("na,ab,nb->n", tables, HAMMING, others)).sum()
+
+
+@pytest.mark.parametrize("shape", VTREES)
+def test_factorised_circuits_of_many_variables(shape):
+    rng = np.random.default_rng(0)
+    n = MANY if shape != "left-linear" else 4000
+    t, u = rng.random((2, n, 2))
+    vtree = VTREES[shape](n)
+    p, q = ek.factorized(t, vtree), ek.factorized(u, vtree)
+    expected = log_products(t, u)
+    assert expected < -745
+    assert_close(ek.expected_kernel(p, q, ek.RBF(0.3), log=True), expected)
+    assert ek.expected_kernel(p, q, ek.RBF(0.3)) == 0.0
+    assert_close(ek.expected_kernel(p, q, ek.Delta(), log=True), np.log((t * u).sum(axis=1)).sum())
+    X = rng.integers(2, size=(3, n))
+    points = np.eye(2)[X]
+    expected = np.array([log_products(t, x) for x in points])
+    assert_close(ek.expected_kernel(p, X, ek.RBF(0.3), log=True), expected)
+
+
+@pytest.mark.parametrize("rows", [2, 35])
+def test_evidence_of_probability_far_below_the_smallest_float(rows):
+    rng = np.random.default_rng(1)
+    n = 2000
+    t, u = rng.random((2, n, 2)) + 0.01
+    p, q = ek.factorized(t), ek.factorized(u)
+    E = rng.integers(2, size=(rows, n)).astype(float)
+    E[rng.random(E.shape) < 0.3] = np.nan
+    assert p.log_likelihood(E).max() < -745
+    known = np.where(np.isnan(E)[:, :, None], 1.0, E[:, :, None] == np.arange(2))
+    conditionals = t * known
+    conditionals /= conditionals.sum(axis=2, keepdims=True)
+    expected = np.array([log_products(c, u) for c in conditionals])
+    assert_close(ek.expected_kernel(p, q, ek.RBF(0.3), evidence_p=E, log=True), expected)
+    # a kernel that is nearly one: the number itself is in range again
+    weak = ek.RBF(np.where(np.arange(n) < 5, 0.3, 0.0))
+    normalised = u / u.sum(axis=1, keepdims=True)
+    expected = [np.exp(log_products(c[:5], normalised[:5])) for c in conditionals]
+    actual = ek.expected_kernel(p, q.normalize(), weak, evidence_p=E)
+    assert_close(actual, np.array(expected))
+
+
+def forward(initial, transition, factors):
+    """The log of a hidden Markov model's value, by the forward algorithm.
+
+    `factors` holds the value of every state at every position.
+    """
+    total, state = 0.0, initial * factors[0]
+    for factor in factors[1:]:
+        state = (state @ transition) * factor
+        total += np.log(state.sum())
+        state = state / state.sum()
+    return total + np.log(state.sum())
+
+
+def test_hidden_markov_models():
+    rng = np.random.default_rng(2)
+
+    def model():
+        return rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3), 3), rng.dirichlet(np.ones(2), 3)
+
+    (a, A, Ea), (b, B, Eb) = model(), model()
+    p, q = ek.hmm(a, A, Ea, length=MANY), ek.hmm(b, B, Eb, length=MANY)
+    X = rng.integers(2, size=(4, MANY)).astype(float)
+    X[1:, ::7] = np.nan
+    values = np.where(np.isnan(X)[:, :, None], 1.0, Ea.T[np.nan_to_num(X).astype(int)])
+    expected = np.array([forward(a, A, x) for x in values])
+    assert_close(p.log_likelihood(X), expected)
+    assert_close(p.log_partition(), 0.0, scale=1.0)
+    # a pair of models is a model over pairs of states
+    pairs = (np.kron(a, b), np.kron(A, B))
+    factor = (Ea @ HAMMING @ Eb.T).ravel()
+    expected = forward(*pairs, np.broadcast_to(factor, (MANY, 9)))
+    assert expected < -745
+    assert_close(ek.expected_kernel(p, q, ek.RBF(0.3), log=True), expected)
+    # given evidence: the joint value over the probability of the evidence
+    row = X[1]
+    known = np.where(np.isnan(row)[:, None], 1.0, row[:, None] == np.arange(2))
+    factors = np.einsum("sa,na,ab,tb->nst", Ea, known, HAMMING, Eb).reshape(MANY, 9)
+    expected = forward(*pairs, factors) - p.log_likelihood(row)[0]
+    actual = ek.expected_kernel(p, q, ek.RBF(0.3), evidence_p=row, log=True)
+    assert_close(actual, np.array([expected]))
+
+
+def crossing(n, low, vtree):
+    """Two tables, each `low` on the other half of the variables, and their mixture."""
+    parts = np.ones((2, n, 2))
+    parts[0, : n // 2, 1] = parts[1, n // 2 :, 1] = low
+    parts[0, n // 2 :, 0] = parts[1, : n // 2, 0] = low
+    circuits = [ek.factorized(part, vtree) for part in parts]
+    return parts, ek.mixture(circuits, [0.3, 0.7])
+
+
+@pytest.mark.parametrize("shape", VTREES)
+@pytest.mark.parametrize(("n", "low"), [(8, 1e-300), (600, 1e-9), (700, 1e-30)])
+def test_parts_that_favour_opposite_halves(shape, n, low):
+    # each half alone prefers one part by thousands of nats, and the other half the other part:
+    # what is negligible at a node is not at its parent
+    parts, p = crossing(n, low, VTREES[shape](n))
+    logs = np.log([0.3, 0.7])
+    half = np.arange(n) < n // 2
+    X = np.stack([np.zeros(n), np.ones(n), half * 1.0, 1.0 - half, np.where(half, 1.0, np.nan)])
+    known = np.where(np.isnan(X)[:, :, None], 1.0, X[:, :, None] == np.arange(2))
+    values = np.log(np.einsum("cna,rna->rcn", parts, known)).sum(axis=2) + logs
+    assert np.ptp(np.log(parts[:, : n // 2, 0]).sum(axis=1)) > 2000
+    assert_close(p.log_likelihood(X), special.logsumexp(values, axis=1))
+    pairs = [
+        logs[i] + logs[j] + log_products(parts[i], parts[j]) for i in range(2) for j in range(2)
+    ]
+    expected = special.logsumexp(pairs)
+    assert_logs_close(ek.expected_kernel(p, p, ek.RBF(0.3), log=True), expected)
+    # against points, and given evidence
+    to_points = np.array(
+        [[logs[i] + log_products(parts[i], k) for i in range(2)] for k in known[:4]]
+    )
+    assert_logs_close(
+        ek.expected_kernel(p, X[:4], ek.RBF(0.3), log=True), special.logsumexp(to_points, axis=1)
+    )
+    given = np.array(
+        [
+            special.logsumexp(
+                [
+                    logs[i] + logs[j] + log_products(parts[i] * k, parts[j])
+                    for i in range(2)
+                    for j in range(2)
+                ]
+            )
+            for k in known
+        ]
+    )
+    given -= special.logsumexp(values, axis=1)
+    for copies in (1, 8):
+        rows = np.tile(X, (copies, 1))
+        actual = ek.expected_kernel(p, p, ek.RBF(0.3), evidence_p=rows, log=True)
+        assert_close(actual, np.tile(given, copies), np.abs(values).max())
+
+
+@pytest.mark.parametrize("gamma", [10.0, 500.0, 1e5])
+def test_kernels_that_differ_by_thousands_of_nats(gamma):
+    # tables of a kernel whose own entries do not fit together into floats
+    p, q = (
+        ek.factorized([[0.0, 0.0, 0.0, 1.0], [1.0, 0.0]]),
+        ek.factorized([[1.0, 0, 0, 0], [0, 1.0]]),
+    )
+    assert_close(ek.expected_kernel(p, q, ek.RBF(gamma), log=True), -10.0 * gamma)
+    spread = ek.factorized([[0.25] * 4, [0.5, 0.5]])
+    expected = special.logsumexp([-gamma * (d**2 + 1) for d in range(4)], b=1 / 8)
+    expected = np.logaddexp(expected, special.logsumexp([-gamma * d**2 for d in range(4)], b=1 / 8))
+    assert_logs_close(ek.expected_kernel(p, spread, ek.RBF(gamma), log=True), expected)
+    both = ek.RBF(gamma) + ek.RBF(2 * gamma)
+    expected = np.logaddexp(-10.0 * gamma, -20.0 * gamma)
+    assert_close(ek.expected_kernel(p, q, both, log=True), expected)
+
+
+def test_tables_with_both_ends_of_the_range():
+    t = np.array([1e-300, 1.0, 1e300])
+    k, X = rate_twin("Laplacian", 0.5), worlds([3])
+    n = 5
+    p = ek.factorized([t] * n, ek.Vtree.right_linear(n))
+    single = log((t / 1e300) @ k.naive(X, X) @ (t / 1e300)) + 600 * log(10)
+    assert_close(ek.expected_kernel(p, p, k.kernel, log=True), n * single)
+    at = ek.expected_kernel(p, [[0] * n, [2] * n], k.kernel, log=True)
+    assert_close(at, n * np.log(k.naive(X[[0, 2]], X) @ t))
+    assert_close(p.log_likelihood([[0] * n]), np.array([-300 * n * log(10)]))
+
+
+@settings(max_examples=60)
+@given(st.data(), domains(max_worlds=64), rngs, st.sampled_from([20, 150]))
+def test_numbers_of_all_sizes(data, cards, rng, digits):
+    vtree = data.draw(vtrees(len(cards)))
+    p = data.draw(circuits(cards, vtree, digits=digits))
+    q = data.draw(circuits(cards, with_swaps(vtree, rng), digits=digits))
+    gamma = 10.0 ** rng.uniform(-1, 3, size=len(cards))
+    k = ek.RBF(gamma)
+    k = k + ek.Delta() + ek.Laplacian(100.0) if rng.random() < 0.5 else k
+    X = worlds(cards)
+    P, Q = log_distribution(p), log_distribution(q)
+    K, _ = k.logs(X)
+    joint = P[:, None] + K + Q
+    with np.errstate(divide="ignore"):  # a sum of nothing
+        expected = special.logsumexp(joint)
+        assert_logs_close(ek.expected_kernel(p, q, k, log=True), expected)
+        at_points = special.logsumexp(P[:, None] + K, axis=0)
+        assert_logs_close(ek.expected_kernel(p, X, k, log=True), at_points)
+        twin = data.draw(evidence(p))
+        allowed = np.log(evidence_weights(twin.weights, X))
+        logs = special.logsumexp(allowed + P, axis=1)
+        assert_logs_close(p.log_likelihood(twin.given), logs)
+        expected = special.logsumexp(allowed[:, :, None] + joint, axis=(1, 2)) - logs
+    actual = ek.expected_kernel(p, q, k, evidence_p=twin.given, log=True)
+    np.testing.assert_array_equal(actual == -inf, expected == -inf)
+    finite = np.isfinite(expected)
+    # differences of logs are no closer than these
+    size = 1 + np.abs(logs) + np.abs(expected)
+    assert_close(actual[finite], expected[finite], size[finite])
+
+
+def test_large_and_small_circuits_meet_in_range():
+    # mantissas and scales of opposite sizes: their product is an ordinary number
+    n = 40
+    large, small = (ek.factorized(np.full((n, 2), x)) for x in (1e30, 1e-30))
+    assert_close(ek.expected_kernel(large, small, ek.RBF(np.zeros(n))), 2.0 ** (2 * n))
+    log_of = ek.expected_kernel(large, large, ek.RBF(np.zeros(n)), log=True)
+    assert_close(log_of, n * (60 * log(10) + log(4)))
+    tiny = ek.Empirical(np.zeros((1, n)), [1e-300])
+    value = ek.expected_kernel(tiny, ek.factorized(np.full((n, 2), 1e10)), ek.RBF(np.zeros(n)))
+    assert_close(value, 1e100 * 2.0**n)
+
+
+def test_zeros_are_zeros():
+    rng = np.random.default_rng(3)
+    n = 1500
+    t = rng.random((n, 2)) * 0.1
+    p = ek.factorized(t)
+    none = ek.factorized(np.where(np.arange(n)[:, None] == 7, [0.0, 1.0], t))
+    other = ek.factorized(np.where(np.arange(n)[:, None] == 7, [1.0, 0.0], t))
+    assert ek.expected_kernel(none, other, ek.Delta(), log=True) == -inf
+    assert ek.expected_kernel(none, other, ek.Delta()) == 0.0
+    X = np.zeros((3, n))
+    X[1, 7] = 1.0
+    X[2] = 1.0
+    logs = ek.expected_kernel(none, X, ek.Delta(), log=True)
+    assert logs[0] == -inf
+    assert logs[1] < -2000
+    # the mean over points whose values are zero, or far below the smallest float
+    share = np.array([0.5, 0.25, 0.25])
+    mean = ek.expected_kernel(none, ek.Empirical(X, share), ek.Delta(), log=True)
+    assert_close(mean, special.logsumexp(logs[1:], b=0.25))
+    mean = ek.expected_kernel(ek.Empirical(X, share), p, ek.RBF(0.3), log=True)
+    each = ek.expected_kernel(p, X, ek.RBF(0.3), log=True)
+    assert_close(mean, special.logsumexp(each, b=share))
+    # the same next to a root that is not small at all
+    together = ek.stack([none, ek.factorized(np.ones((n, 2)) / 2), none])
+    mean = ek.expected_kernel(together, ek.Empirical(X, share), ek.Delta(), log=True)
+    assert_close(mean[0], special.logsumexp(logs[1:], b=0.25))
+    assert_close(mean[1:], np.array([-n * log(2), mean[0]]))
+
+
+def test_points_of_many_variables():
+    X = np.zeros((2, 5000))
+    X[1] = 1.0
+    expected = np.array([[0.0, -5000.0], [-5000.0, 0.0]])
+    assert_logs_close(ek.expected_kernel(X, X, ek.RBF(1.0), log=True), expected)
+    mean = ek.expected_kernel(ek.Empirical(X[:1]), ek.Empirical(X[1:]), ek.RBF(1.0), log=True)
+    assert_close(mean, -5000.0)
+
+
+def test_signed_values_of_many_variables():
+    # signs and sizes are kept apart: a product of many signed sums is exact
+    n = 2000
+    rng = np.random.default_rng(4)
+    t = rng.normal(size=(n, 2))
+    p, q = ek.factorized(t), ek.factorized(rng.random((n, 2)))
+    tables = rng.normal(size=(n, 2, 2))
+    u = np.stack([q.input(v).table[0] for v in range(n)])
+    sizes = np.einsum("na,nab,nb->n", t, tables, u)
+    k = ek.TableKernel(list(tables))
+    # scaled into range by a last variable
+    scale = -np.log(np.abs(sizes)).sum() / n
+    scaled = ek.factorized(t * np.exp(scale))
+    assert_close(ek.expected_kernel(scaled, q, k), np.prod(np.sign(sizes)))
+    if np.prod(np.sign(sizes)) > 0:
+        assert_close(ek.expected_kernel(p, q, k, log=True), np.log(np.abs(sizes)).sum())
+
+
+def test_random_circuits_of_many_variables_are_normalised():
+    p = ek.random_circuit(ek.Vtree.random(3000, rng=0), 4, rng=1, cardinalities=3)
+    constant = ek.ExpHamming(np.zeros(3000))
+    assert_close(ek.expected_kernel(p, p, constant), 1.0)
+    small = ek.random_circuit(4, 3, rng=0)
+    assert_close(distribution(small).sum(), 1.0)

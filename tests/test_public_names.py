@@ -1,0 +1,38 @@
+"""Every public name is documented, with an example that runs (the doctests run them)."""
+
+import inspect
+
+import pytest
+
+import expectedkernels as ek
+
+
+def methods(cls):
+    for name, member in vars(cls).items():
+        if not name.startswith("_") and callable(getattr(cls, name)):
+            yield f"{cls.__name__}.{name}", member
+
+
+@pytest.mark.parametrize("name", ek.__all__)
+def test_every_public_name_has_a_docstring(name):
+    assert inspect.getdoc(getattr(ek, name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for n in ek.__all__ if not (inspect.isclass(getattr(ek, n))
+                                   and issubclass(getattr(ek, n), Exception))],
+)  # fmt: skip
+def test_every_public_name_but_the_errors_has_an_example(name):
+    assert ">>> " in getattr(ek, name).__doc__
+
+
+@pytest.mark.parametrize(("name", "method"), list(methods(ek.Circuit)))
+def test_every_question_to_a_circuit_has_an_example(name, method):
+    function = getattr(method, "__func__", method)
+    assert ">>> " in function.__doc__, name
+
+
+def test_all_is_sorted_and_complete():
+    public = {n for n, x in vars(ek).items() if not n.startswith("_") and not inspect.ismodule(x)}
+    assert public == set(ek.__all__)
