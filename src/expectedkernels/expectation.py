@@ -10,8 +10,10 @@ import numpy as np
 from tqdm import tqdm
 
 from expectedkernels.arrays import as_like, detach, is_numpy, namespace, place_of
+from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_evidence, as_points
+from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
+from expectedkernels.circuits.evidence import Evidence, as_evidence, as_points
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible
@@ -166,14 +168,18 @@ def expected_kernel(
         return _between_points(p, q, k, log)
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
-        p, q = _in_one_place(p, q.aligned_to(p.vtree))
+        p, q = _in_one_place(p, q.aligned_to(p.vtree))  # type: ignore[arg-type]
     circuit = p if isinstance(p, Circuit) else q
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     sides = []
     logs: list[Any] = []
     weights = []
-    for x, evidence, name in ((p, evidence_p, "evidence_p"), (q, evidence_q, "evidence_q")):
-        side, log_evidence, share = _side(x, evidence, name, circuit)
+    given = [
+        _read_evidence(p, evidence_p, "evidence_p"),
+        _read_evidence(q, evidence_q, "evidence_q"),
+    ]
+    for x, evidence, other in ((p, given[0], (q, given[1])), (q, given[1], (p, given[0]))):
+        side, log_evidence, share = _side(x, evidence, circuit, _extent(*other))
         sides.append(side)
         logs.append(log_evidence)
         weights.append(share)
@@ -219,7 +225,7 @@ def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     return p, q
 
 
-def _array_in(circuit: Circuit) -> Any:
+def _array_in(circuit: BlockCircuit) -> Any:
     """One of the circuit's arrays."""
     block: Any = circuit.blocks[0]
     return block.table if isinstance(block, Table) else block.weights
@@ -230,15 +236,31 @@ def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
         raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
 
 
-def _side(x: Any, evidence: Any, name: str, circuit: Circuit) -> tuple[Side, Any, Any]:
+def _read_evidence(x: Any, evidence: Any, name: str) -> Evidence | None:
+    if evidence is None:
+        return None
+    _refuse_evidence(x, evidence, name)
+    check_single_root(x, f"Conditioning ({name})")
+    return as_evidence(evidence, x.cardinalities)
+
+
+def _extent(x: Any, evidence: Evidence | None) -> int:
+    """How many rows or units a side has, about."""
+    if isinstance(x, Circuit):
+        return max(x.operand.units) if evidence is None else evidence.n_rows
+    return len(x.X) if isinstance(x, Empirical) else len(np.atleast_2d(x))
+
+
+def _side(
+    x: Any, evidence: Evidence | None, circuit: Circuit, n_other: int
+) -> tuple[Side, Any, Any]:
     """The side of the sweep, logs to divide by (per row), and weights to sum rows with."""
     if isinstance(x, Circuit):
         if evidence is None:
             return CircuitSide(x), None, None
-        check_single_root(x, f"Conditioning ({name})")
-        read = as_evidence(evidence, x.cardinalities)
-        return CircuitSide(x, read), require_possible(x, read), None
-    _refuse_evidence(x, evidence, name)
+        logs = require_possible(x, evidence)
+        side = evidence_side(x, evidence, n_other)
+        return side, None if isinstance(side, ConditionalsSide) else logs, None
     if isinstance(x, Empirical):
         merged = x.merged()
         points = as_points(merged.X, circuit.cardinalities)
@@ -252,10 +274,11 @@ def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> S
     if p.n_rows == 0 or q.n_rows == 0:
         n, m = (s.circuit.n_roots if s.n_rows is None else s.n_rows for s in (p, q))
         return Scaled(as_like(np.zeros((n, m)), _array_of(p, q)), None)
-    operands = [kernel.operand, p.operand, q.operand]
     rows = (p.n_rows or 1, q.n_rows or 1)
-    if max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES):
-        axis = 0 if rows[0] >= rows[1] else 1
+    many = [axis for axis, s in enumerate((p, q)) if s.max_rows and rows[axis] > s.max_rows]
+    operands = [] if many else [kernel.operand, p.operand, q.operand]
+    if many or (max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES)):
+        axis = many[0] if many else int(rows[0] < rows[1])
         half = rows[axis] // 2
         parts = []
         for chosen in (slice(0, half), slice(half, rows[axis])):
@@ -301,7 +324,7 @@ def _by_rows(root: Value, p: Side, q: Side) -> Scaled:
         if root.scale is not None:
             scale = xp.broadcast_to(root.scale[0, 0, ...], data.shape)
     for axis, side in enumerate((p, q)):
-        rows = None if side.operand.patterns is None else side.operand.patterns.rows
+        rows = side.root_rows
         if rows is not None:
             index = as_like(rows, data)
             data = xp.take(data, index, axis=axis)

@@ -63,6 +63,9 @@ class Atoms:
 class CircuitSide:
     """A circuit, optionally given a batch of rows of evidence."""
 
+    max_rows: int | None = None
+    """How many rows may be worked on at once, None for any number."""
+
     def __init__(self, circuit: BlockCircuit, evidence: Evidence | None = None):
         self.circuit, self.evidence = circuit, evidence
         self.operand: Operand = circuit.operand
@@ -73,6 +76,11 @@ class CircuitSide:
     def n_rows(self) -> int | None:
         """The number of rows of evidence, None without evidence."""
         return None if self.evidence is None else self.evidence.n_rows
+
+    @property
+    def root_rows(self) -> Any:
+        """Where along the root's axis the value of every row is; None: row i is at i."""
+        return None if self.operand.patterns is None else self.operand.patterns.rows
 
     def rows(self, chosen: slice) -> CircuitSide:
         """The side with some of its rows."""
@@ -183,6 +191,8 @@ def log_normal(x: Any, block: Any) -> Any:
 class PointSide:
     """A set of complete points: one unit per node, one pattern per distinct restricted point."""
 
+    max_rows: int | None = None
+
     def __init__(self, points: Any, vtree: Vtree, domains: Any):
         self.points, self.vtree, self.domains = points, vtree, domains
         self.columns = [np.unique(x, return_inverse=True) for x in points.T]
@@ -194,6 +204,11 @@ class PointSide:
     def n_rows(self) -> int:
         """The number of points."""
         return len(self.points)
+
+    @property
+    def root_rows(self) -> Any:
+        """Where along the root's axis the value of every point is; None: point i is at i."""
+        return self.operand.patterns.rows  # type: ignore[union-attr]
 
     def rows(self, chosen: slice) -> PointSide:
         """The side with some of its points."""

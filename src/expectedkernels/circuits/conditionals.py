@@ -1,0 +1,255 @@
+"""Batches of conditionals as one circuit with many roots, with no more units than they need.
+
+Given evidence, most units of a deterministic circuit are zero or cannot be reached, and units
+that differ only in what is now known become equal. What is left, over all rows of a batch, is
+often a small part of (patterns x units).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import is_numpy
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.queries import leaf_sums, negative_node
+from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.engine.sweep import Operand, upward
+from expectedkernels.engine.value import to_log
+
+CHUNK_ROWS = 512
+"""How many conditionals are worked on at once."""
+FEW_CELLS = 20_000
+"""With fewer pairs of rows than this, finding out what is worth it costs more than it saves."""
+DENSE_RATE = 0.1
+"""The time of one term of a dense matrix product, in terms of a sparse one."""
+
+
+class ConditionalsSide(CircuitSide):
+    """A side of an expectation: the conditionals of a circuit, normalised."""
+
+    max_rows = CHUNK_ROWS
+
+    def __init__(self, circuit: BlockCircuit, evidence: Evidence):
+        self.model, self.rows_of_evidence = circuit, evidence
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of evidence."""
+        return self.rows_of_evidence.n_rows
+
+    def rows(self, chosen: slice) -> ConditionalsSide:
+        """The side with some of its rows."""
+        return ConditionalsSide(self.model, self.rows_of_evidence.rows(chosen))
+
+    @cached_property
+    def _built(self) -> tuple[BlockCircuit, Any]:
+        return conditional_circuits(self.model, self.rows_of_evidence)
+
+    @property
+    def root_rows(self) -> Any:
+        """The root of every row."""
+        return self._built[1]
+
+    @property
+    def evidence(self) -> None:  # type: ignore[override]
+        """Nothing is left to condition on."""
+        return
+
+    @property
+    def circuit(self) -> BlockCircuit:  # type: ignore[override]
+        """The circuit with one root per distinct conditional."""
+        return self._built[0]
+
+    @property
+    def operand(self) -> Operand:  # type: ignore[override]
+        """The circuit as one axis of a sweep."""
+        return self._built[0].operand
+
+
+def evidence_side(circuit: BlockCircuit, evidence: Evidence, n_other: int) -> CircuitSide:
+    """The cheaper side for a circuit given evidence, against `n_other` rows or units.
+
+    Either all units for every pattern of evidence, or only those that each conditional needs.
+    """
+    discrete = all(c is not None for c in circuit.cardinalities)
+    if not (discrete and is_numpy(circuit.xp) and evidence.n_rows * n_other >= FEW_CELLS):
+        return CircuitSide(circuit, evidence)
+    if negative_node(circuit) is not None:
+        return CircuitSide(circuit, evidence)
+    every = max(1, evidence.n_rows // 64)
+    sample = evidence.rows(slice(None, None, every))
+    condensed, _ = conditional_circuits(circuit, sample)
+    grid = CircuitSide(circuit, sample).operand
+    if _work(condensed.operand) < 0.6 * _work(grid):
+        return ConditionalsSide(circuit, evidence)
+    return CircuitSide(circuit, evidence)
+
+
+def _work(operand: Operand) -> float:
+    """How many terms a sweep multiplies and adds along the operand's axis."""
+    total = 0.0
+    for node, block in enumerate(operand.inner):
+        if block is not None:
+            terms = 1.5 * block.n_products
+            if block.is_sparse:
+                terms += block.weights.nnz
+            elif block.weights is not None:
+                terms += DENSE_RATE * block.n_products * block.n_units
+            total += operand.copies(node) * terms
+    return total
+
+
+def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[BlockCircuit, Any]:
+    """The conditionals given rows of evidence as roots of one circuit, and the root of every row.
+
+    Every unit of the result sums to one. Needs a non-negative circuit over discrete variables on
+    the host, with one root, and evidence of positive probability. Cost: two passes over
+    (patterns x edges).
+    """
+    side = CircuitSide(circuit, evidence)
+    operand, vtree = side.operand, circuit.vtree
+    found: Any = operand.patterns
+    logs = [
+        to_log(value).data.reshape(operand.copies(node), -1)
+        for node, value in enumerate(upward([operand], leaf_sums(side)))
+    ]
+    reached = _reached(circuit, found, logs)
+    blocks: list[Input | Inner] = []
+    new: Input | Inner
+    place: list[Any] = []  # of every (pattern, unit) among the new units
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Inner):
+            a, b = int(vtree.left[node]), int(vtree.right[node])
+            index = _child_units(block, found, node)
+            inputs = logs[a][index["left"]] + logs[b][index["right"]]
+            below = (place[a][index["left"]], place[b][index["right"]])
+            new, where = _condensed(
+                block,
+                reached[node],
+                inputs,
+                logs[node],
+                below,
+                blocks[a].n_units,
+                blocks[b].n_units,
+            )
+        else:
+            weights = _state_weights(side, evidence, int(vtree.variable[node]))
+            new, where = _condensed_leaf(block, weights, reached[node])
+        blocks.append(new)
+        place.append(where)
+    rows = np.arange(evidence.n_rows) if found.rows is None else found.rows
+    return type(circuit)(vtree, tuple(blocks)), place[-1][rows, 0]
+
+
+def _state_weights(side: CircuitSide, evidence: Evidence, variable: int) -> Any:
+    """What each pattern says of the states of a variable."""
+    if side.operand.patterns.is_uniform:  # type: ignore[union-attr]
+        return evidence.state_weights([variable])[0]
+    return evidence.column(variable).weights
+
+
+def _child_units(block: Inner, found: Any, node: int) -> dict[str, Any]:
+    """Where the inputs of every (pattern, product) lie among the (patterns, units) of a child."""
+    every = slice(None)
+    index = {}
+    for side in ("left", "right"):
+        pattern, unit = getattr(found, side)[node], getattr(block, side)
+        if pattern is None or unit is None:
+            index[side] = (every if pattern is None else pattern, every if unit is None else unit)
+        else:
+            index[side] = np.ix_(pattern, unit)
+    return index
+
+
+def _reached(circuit: BlockCircuit, found: Any, logs: list[Any]) -> list[Any]:
+    """Which (pattern, unit) take part in some row, from the root down."""
+    vtree = circuit.vtree
+    reached = [np.zeros(values.shape, dtype=np.bool_) for values in logs]
+    reached[vtree.root][:] = True
+    for node in range(vtree.root, -1, -1):
+        block = circuit.blocks[node]
+        if not isinstance(block, Inner):
+            continue
+        products = _reached_products(block, reached[node])
+        index = _child_units(block, found, node)
+        children = {side: int(getattr(vtree, side)[node]) for side in ("left", "right")}
+        for side, child in children.items():
+            products &= logs[child][index[side]] > -inf
+        for side, child in children.items():
+            pattern, unit = getattr(found, side)[node], getattr(block, side)
+            rows, columns = np.nonzero(products)
+            rows = rows if pattern is None else pattern[rows]
+            reached[child][rows, columns if unit is None else unit[columns]] = True
+    return reached
+
+
+def _reached_products(block: Inner, units: Any) -> Any:
+    if block.weights is None:
+        return units.copy()
+    takes = block.csr.copy()
+    takes.data = np.ones(takes.nnz)
+    return (units.astype(np.float64) @ takes) > 0
+
+
+def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Table, Any]:
+    """The distinct conditional distributions of the reached input units."""
+    pattern, unit = np.nonzero(reached)
+    with np.errstate(divide="ignore"):
+        rows = np.log(block.table)[unit] + np.log(weights)[pattern]
+    rows = np.exp(rows - rows.max(axis=1, keepdims=True))
+    rows /= rows.sum(axis=1, keepdims=True)
+    distinct, number = np.unique(rows, axis=0, return_inverse=True)
+    place = np.full(reached.shape, -1, dtype=np.intp)
+    place[pattern, unit] = number.reshape(-1)
+    return Table(distinct), place
+
+
+def _condensed(
+    block: Inner, reached: Any, inputs: Any, totals: Any, below: Any, n_left: int, n_right: int
+) -> tuple[Inner, Any]:
+    """The distinct products of new units, and the sums of them that are not one product."""
+    pattern, unit = np.nonzero(reached)
+    place = np.full(reached.shape, -1, dtype=np.intp)
+    if block.weights is None:
+        key = below[0][pattern, unit] * n_right + below[1][pattern, unit]
+        distinct, number = np.unique(key, return_inverse=True)
+        place[pattern, unit] = number
+        return inner(*np.divmod(distinct, n_right), None, n_left, n_right), place
+    csr = block.csr
+    fan_in = np.diff(csr.indptr)[unit]
+    row = np.repeat(np.arange(len(unit)), fan_in)
+    first = np.repeat(csr.indptr[unit] - np.cumsum(fan_in) + fan_in, fan_in)
+    edge = first + np.arange(len(row))
+    product, owner = csr.indices[edge], pattern[row]
+    alive = inputs[owner, product] > -inf
+    row, edge, product, owner = row[alive], edge[alive], product[alive], owner[alive]
+    share = np.exp(np.log(csr.data[edge]) + inputs[owner, product] - totals[owner, unit[row]])
+    key = below[0][owner, product] * n_right + below[1][owner, product]
+    distinct, number = np.unique(key, return_inverse=True)
+    sums = sparse.csr_array((share, (row, number)), shape=(len(unit), len(distinct)))
+    weights, where = _without_copies(sums)
+    place[pattern, unit] = where
+    return inner(*np.divmod(distinct, n_right), weights, n_left, n_right), place
+
+
+def _without_copies(sums: sparse.csr_array) -> tuple[sparse.csr_array, Any]:
+    """Sums of one product become that product, once; where each sum went."""
+    sums.sum_duplicates()
+    single = np.diff(sums.indptr) == 1
+    passed, which = np.unique(sums.indices[sums.indptr[:-1][single]], return_inverse=True)
+    where = np.empty(sums.shape[0], dtype=np.intp)
+    where[single] = which
+    where[~single] = len(passed) + np.arange(int((~single).sum()))
+    ones = sparse.csr_array(
+        (np.ones(len(passed)), passed, np.arange(len(passed) + 1)),
+        shape=(len(passed), sums.shape[1]),
+    )
+    return sparse.csr_array(sparse.vstack([ones, sums[~single]], format="csr")), where
