@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import expected_kernels
+from benchmarks import expected_kernels, learning
 
-BENCHMARKS = {function.__name__: function for function in expected_kernels.ALL}
+BENCHMARKS = {f.__name__: f for f in (*expected_kernels.ALL, *learning.ALL)}
 
 
 def main(names: list[str]) -> None:

@@ -1,6 +1,8 @@
+import gzip
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -23,10 +25,19 @@ def test_without_a_command_help_is_shown():
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_names_the_options(flag):
-    done = invoke("demo", flag)
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("demo", ["--out", "--seed", "--samples"]),
+        ("learn", ["--out", "--method", "--valid", "--iterations", "--components", "--seed"]),
+        ("compile", ["--out", "--evidence", "--vtree"]),
+        ("info", ["--vtree"]),
+    ],
+)
+def test_help_names_the_options(flag, command, options):
+    done = invoke(command, flag)
     assert done.exit_code == 0
-    for option in ("--out", "--seed", "--samples"):
+    for option in options:
         assert option in done.output
 
 
@@ -65,3 +76,198 @@ def test_demo_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
     assert "pip install 'expectedkernels[plot]'" in done.output
     assert "Monte Carlo" in done.output
     assert not out.exists()
+
+
+def table(tmp_path, name="data.csv", n=60, seed=0, header="a,b,c,d"):
+    """A file with a header and missing values, and its rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(2, size=(n, 4)).astype(float)
+    X[:, 1] = X[:, 0]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    lines = [",".join("" if np.isnan(x) else str(int(x)) for x in row) for row in X]
+    path = tmp_path / name
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path, X
+
+
+def shown(done):
+    """The two columns that a command prints, as a dictionary."""
+    return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
+
+
+@pytest.mark.parametrize("method", ["chow-liu", "strudel", "mixture"])
+@pytest.mark.parametrize("validated", [False, True])
+def test_learn_writes_a_circuit(tmp_path, method, validated):
+    data, X = table(tmp_path)
+    out = tmp_path / "circuit.npz"
+    options = ["--iterations", 3, "--components", 2, "--em-iterations", 3]
+    if validated:
+        valid, X_valid = table(tmp_path, "valid.csv", seed=1)
+        options += ["--valid", valid]
+    done = invoke("learn", data, "-o", out, "--method", method, *options)
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    circuit = ek.load(out)
+    found = shown(done)
+    assert found["rows"] == "60"
+    assert found["variables"] == "4 (4 binary)"
+    assert found["log-likelihood"].startswith(f"{circuit.log_likelihood(X).mean():.4f}")
+    if validated:
+        assert found["validation"] == f"{circuit.log_likelihood(X_valid).mean():.4f}"
+
+
+def test_learn_reads_compressed_tables_without_a_header(tmp_path):
+    data = tmp_path / "data.data.gz"
+    data.write_bytes(gzip.compress(b"0 2 1\n1 0 0\n1 1 0\n"))
+    done = invoke("learn", data, "--out", tmp_path / "c.npz", "--pseudocount", 0.5)
+    assert done.exit_code == 0, done.output
+    assert shown(done)["variables"] == "3 (2 binary, 1 with 3 states)"
+
+
+def test_states_that_only_the_validation_data_have_count(tmp_path):
+    data, valid = tmp_path / "data.csv", tmp_path / "valid.csv"
+    data.write_text("0,1\n1,0\n")
+    valid.write_text("0,2\n")
+    for method in ("chow-liu", "strudel", "mixture"):
+        out = tmp_path / f"{method}.npz"
+        options = ["--valid", valid, "--method", method, "--components", 2]
+        done = invoke("learn", data, "-o", out, *options)
+        assert done.exit_code == 0, done.output
+        assert ek.load(out).cardinalities == (2, 3)
+
+
+def test_compile_writes_a_circuit_and_its_partition_function(tmp_path):
+    model, out = tmp_path / "model.uai", tmp_path / "c.npz"
+    model.write_text("MARKOV 2 2 2 1 2 0 1 4 1.0 2.0 3.0 4.0")
+    done = invoke("compile", model, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert f"log Z       {np.log(10):.10f}" in done.stdout
+    assert ek.load(out).marginals()[0].round(12).tolist() == [0.3, 0.7]
+    evidence, vtree = tmp_path / "model.uai.evid", tmp_path / "model.vtree"
+    evidence.write_text("1 0 1")
+    ek.write_vtree(ek.Vtree.from_nested((1, 0)), vtree)
+    done = invoke("compile", model, "-o", out, "--evidence", evidence, "--vtree", vtree)
+    assert done.exit_code == 0, done.output
+    assert f"log Z       {np.log(7):.10f}" in done.stdout
+    assert ek.load(out).vtree == ek.Vtree.from_nested((1, 0))
+
+
+def test_the_grid_of_the_data_folder(data_dir, tmp_path):
+    out = tmp_path / "c.npz"
+    done = invoke("compile", data_dir / "uai" / "ising_4x4.uai", "-o", out)
+    assert done.exit_code == 0, done.output
+    assert "log Z       -5.0747427194" in done.stdout
+    done = invoke("info", data_dir / "psdd" / "abalone.psdd")
+    assert shown(done)["variables"] == "72 (72 binary)"
+
+
+def test_info_of_every_format(tmp_path):
+    p = ek.mixture([ek.factorized([[0.1, 0.9]] * 3), ek.factorized([[0.2, 0.8]] * 3)])
+    deterministic = ek.factorized([[0.25, 0.75]] * 3)
+    ek.save(p, tmp_path / "p.npz")
+    ek.write_jpc(p, tmp_path / "p.jpc.gz")
+    ek.write_spn(p, tmp_path / "p.spn")
+    ek.write_psdd(deterministic, tmp_path / "q.psdd", tmp_path / "q.vtree")
+    for name in ("p.npz", "p.jpc.gz", "p.spn", "q.psdd"):
+        done = invoke("info", tmp_path / name)
+        assert done.exit_code == 0, done.output
+        assert shown(done)["variables"] == "3 (3 binary)"
+        assert shown(done)["sum"] == "1, normalised"
+        assert done.stdout.count("yes: ") == (4 if name == "q.psdd" else 3)
+    assert "overlapping supports" in invoke("info", tmp_path / "p.npz").stdout
+    (tmp_path / "q.vtree").rename(tmp_path / "other.vtree")
+    done = invoke("info", tmp_path / "q.psdd", "--vtree", tmp_path / "other.vtree")
+    assert done.exit_code == 0, done.output
+
+
+def test_info_of_other_circuits(tmp_path, monkeypatch):
+    cases = {
+        "not normalised": ek.factorized([[1.0, 3.0], [1.0, 1.0]]),
+        "exp(2.07944), not": ek.factorized([[1.0, 3.0], [1.0, 1.0]]),
+        "negative": ek.factorized([[1.0, -3.0], [1.0, 1.0]]),
+        "1 real": ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]),
+        "roots": ek.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])]),
+        "... up to 12 states": ek.factorized([[1.0] * n for n in range(2, 13)]),
+    }
+    path = tmp_path / "p.npz"
+    for text, circuit in cases.items():
+        ek.save(circuit, path)
+        done = invoke("info", path)
+        assert done.exit_code == 0, done.output
+        assert text in done.stdout
+    monkeypatch.setattr("expectedkernels.cli.LARGEST_CHECKED", 0)
+    done = invoke("info", path)
+    assert "undecided: not checked" in done.stdout
+
+
+def test_info_of_a_circuit_that_is_not_structured(tmp_path):
+    half = np.log(0.5)
+    lines = ["(2 2 2)", "v 0 0", "v 1 0", "v 2 0", "v 0 1", "v 1 1", "v 2 1"]
+    lines += ["* 0 1", "* 3 4", f"+ 6 {half} 7 {half}", "* 8 2"]  # {0, 1} | {2}
+    lines += ["* 0 2", "* 3 5", f"+ 10 {half} 11 {half}", "* 12 4"]  # {0, 2} | {1}
+    path = tmp_path / "p.spn"
+    path.write_text("\n".join([*lines, f"+ 9 {half} 13 {half}", "EOF"]) + "\n")
+    done = invoke("info", path)
+    assert done.exit_code == 0, done.output
+    assert shown(done)["units"] == "15"
+    assert "structured_decomposable: no: over variables {0, 1, 2}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
+        (["learn", "words.csv", "-o", "c.npz"], "words.csv, line 2: expected an integer code"),
+        (["learn", "good.csv", "-o", "absent/c.npz"], "The folder to write to does not exist"),
+        (["learn", "good.csv", "-o", "."], "Is a folder"),
+        (
+            ["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
+            "wide.csv must have the same columns as good.csv. Got 3 and 2.",
+        ),
+        (
+            ["learn", "named.csv", "-o", "c.npz", "--valid", "others.csv"],
+            "others.csv must have the same columns as named.csv. Got ['a', 'c'] and ['a', 'b'].",
+        ),
+        (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
+        (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),
+        (["compile", "cut.uai", "-o", "c.npz"], "cut.uai"),
+        (["info", "words.csv"], "expected a file that ends in .npz, .psdd, .jpc or .spn"),
+        (["info", "words.npz"], "words.npz: expected a circuit written by save()"),
+        (["info", "words.psdd"], "words.psdd, line 1: expected the header line 'psdd ...'"),
+        (["info", "absent.jpc"], "absent.jpc: No such file or directory"),
+    ],
+)
+def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("words.csv", "words.npz", "words.psdd"):
+        (tmp_path / name).write_text("0,1\n1,red\n")
+    (tmp_path / "good.csv").write_text("0,1\n1,0\n")
+    (tmp_path / "wide.csv").write_text("0,1,1\n")
+    (tmp_path / "named.csv").write_text("a,b\n0,1\n")
+    (tmp_path / "others.csv").write_text("a,c\n0,1\n")
+    (tmp_path / "empty.csv").write_text("0,\n1,\n")
+    (tmp_path / "cut.uai").write_text("MARKOV 2 2 2 1 2 0")
+    done = invoke(*arguments)
+    assert done.exit_code == 1, done.output
+    assert done.stderr.startswith("Error: ")
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert not (tmp_path / "c.npz").exists()
+
+
+def test_running_out_of_memory_is_no_traceback(tmp_path, monkeypatch):
+    def hungry(path):
+        raise MemoryError
+
+    monkeypatch.setattr("expectedkernels.io.load", hungry)
+    done = invoke("info", tmp_path / "p.npz")
+    assert done.exit_code == 1
+    assert "not enough memory" in done.stderr
+
+
+def test_notes_of_errors_are_shown(tmp_path):
+    ek.write_psdd(ek.factorized([[0.5, 0.5]] * 3), tmp_path / "q.psdd", tmp_path / "q.vtree")
+    ek.write_vtree(ek.Vtree.balanced(2), tmp_path / "q.vtree")
+    done = invoke("info", tmp_path / "q.psdd")
+    assert done.exit_code == 1
+    assert "which lies beside the file" in done.stderr

@@ -1,5 +1,8 @@
 """Exact expectations of kernels under probabilistic circuits."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from expectedkernels.circuits.build import (
     factorized,
     gaussian_mixture,
@@ -28,37 +31,132 @@ from expectedkernels.expectation import (
     monte_carlo_expected_kernel,
     witness,
 )
-from expectedkernels.io import (
-    load,
-    read_jpc,
-    read_psdd,
-    read_spn,
-    read_vtree,
-    save,
-    write_jpc,
-    write_psdd,
-    write_spn,
-    write_vtree,
-)
 from expectedkernels.kernels.circuit import KernelCircuit, is_kernel_compatible, kernel_input
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import RBF, Delta, ExpHamming, Laplacian, TableKernel
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
+if TYPE_CHECKING:
+    from expectedkernels.circuits.algebra import (
+        linear_combination,
+        multiply,
+        power,
+        quotient,
+        reciprocal,
+        shift,
+    )
+    from expectedkernels.circuits.marginalization import marginalize
+    from expectedkernels.compilation.bayesian import BayesianNetwork
+    from expectedkernels.compilation.conditionals import CollapsedModel
+    from expectedkernels.compilation.factors import Factor, FactorGraph
+    from expectedkernels.compilation.models import asia, ising_grid
+    from expectedkernels.compilation.vtrees import (
+        bisection_vtree,
+        conditioning_vtree,
+        elimination_vtree,
+        min_fill_order,
+    )
+    from expectedkernels.io import (
+        compile_file,
+        load,
+        read_bif,
+        read_jpc,
+        read_model,
+        read_psdd,
+        read_spn,
+        read_table,
+        read_uai,
+        read_uai_evidence,
+        read_vtree,
+        save,
+        write_bif,
+        write_jpc,
+        write_psdd,
+        write_spn,
+        write_uai,
+        write_uai_evidence,
+        write_vtree,
+    )
+    from expectedkernels.learning.chow_liu import learn_chow_liu
+    from expectedkernels.learning.em import em
+    from expectedkernels.learning.mixtures import learn_mixture
+    from expectedkernels.learning.strudel import learn_strudel
+
 __version__ = "0.1.0"
+
+# Names of the outer layers are imported when they are first used, so that starting up stays quick.
+_LATER = {
+    "linear_combination": "expectedkernels.circuits.algebra",
+    "multiply": "expectedkernels.circuits.algebra",
+    "power": "expectedkernels.circuits.algebra",
+    "quotient": "expectedkernels.circuits.algebra",
+    "reciprocal": "expectedkernels.circuits.algebra",
+    "shift": "expectedkernels.circuits.algebra",
+    "marginalize": "expectedkernels.circuits.marginalization",
+    "BayesianNetwork": "expectedkernels.compilation.bayesian",
+    "CollapsedModel": "expectedkernels.compilation.conditionals",
+    "Factor": "expectedkernels.compilation.factors",
+    "FactorGraph": "expectedkernels.compilation.factors",
+    "asia": "expectedkernels.compilation.models",
+    "ising_grid": "expectedkernels.compilation.models",
+    "bisection_vtree": "expectedkernels.compilation.vtrees",
+    "conditioning_vtree": "expectedkernels.compilation.vtrees",
+    "elimination_vtree": "expectedkernels.compilation.vtrees",
+    "min_fill_order": "expectedkernels.compilation.vtrees",
+    "compile_file": "expectedkernels.io",
+    "load": "expectedkernels.io",
+    "read_bif": "expectedkernels.io",
+    "read_jpc": "expectedkernels.io",
+    "read_model": "expectedkernels.io",
+    "read_psdd": "expectedkernels.io",
+    "read_spn": "expectedkernels.io",
+    "read_table": "expectedkernels.io",
+    "read_uai": "expectedkernels.io",
+    "read_uai_evidence": "expectedkernels.io",
+    "read_vtree": "expectedkernels.io",
+    "save": "expectedkernels.io",
+    "write_bif": "expectedkernels.io",
+    "write_jpc": "expectedkernels.io",
+    "write_psdd": "expectedkernels.io",
+    "write_spn": "expectedkernels.io",
+    "write_uai": "expectedkernels.io",
+    "write_uai_evidence": "expectedkernels.io",
+    "write_vtree": "expectedkernels.io",
+    "learn_chow_liu": "expectedkernels.learning.chow_liu",
+    "em": "expectedkernels.learning.em",
+    "learn_mixture": "expectedkernels.learning.mixtures",
+    "learn_strudel": "expectedkernels.learning.strudel",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'expectedkernels' has no attribute {name!r}")
+    value = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 __all__ = [
     "RBF",
+    "BayesianNetwork",
     "Categorical",
     "Circuit",
     "CircuitError",
+    "CollapsedModel",
     "CompatibilityError",
     "DataError",
     "Delta",
     "Empirical",
     "EvidenceError",
     "ExpHamming",
+    "Factor",
+    "FactorGraph",
     "Gaussian",
     "Indicator",
     "Kernel",
@@ -73,29 +171,55 @@ __all__ = [
     "Verdict",
     "Vtree",
     "VtreeError",
+    "asia",
+    "bisection_vtree",
+    "compile_file",
+    "conditioning_vtree",
+    "elimination_vtree",
+    "em",
     "expected_kernel",
     "factorized",
     "gaussian_mixture",
     "hmm",
     "is_compatible",
     "is_kernel_compatible",
+    "ising_grid",
     "kernel_input",
+    "learn_chow_liu",
+    "learn_mixture",
+    "learn_strudel",
+    "linear_combination",
     "load",
+    "marginalize",
+    "min_fill_order",
     "mixture",
     "mmd",
     "mmd2",
     "monte_carlo_expected_kernel",
+    "multiply",
+    "power",
     "properties",
+    "quotient",
     "random_circuit",
+    "read_bif",
     "read_jpc",
+    "read_model",
     "read_psdd",
     "read_spn",
+    "read_table",
+    "read_uai",
+    "read_uai_evidence",
     "read_vtree",
+    "reciprocal",
     "save",
+    "shift",
     "stack",
     "witness",
+    "write_bif",
     "write_jpc",
     "write_psdd",
     "write_spn",
+    "write_uai",
+    "write_uai_evidence",
     "write_vtree",
 ]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from expectedkernels import __version__
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
+
+LARGEST_CHECKED = 5_000
+"""Determinism compares all pairs of products of a vtree node: `info` does for up to so many."""
+ROUNDING = 1e-6
+"""Sums this close to one are one: some formats print six decimals."""
 
 app = typer.Typer(
     name="expectedkernels",
@@ -17,6 +30,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write the circuit (.npz).")]
+
+
+class Method(StrEnum):
+    """How `learn` makes a circuit."""
+
+    CHOW_LIU = "chow-liu"
+    STRUDEL = "strudel"
+    MIXTURE = "mixture"
+
+
+class Tie(StrEnum):
+    """Which of several edges that as many rows use is split."""
+
+    FIRST = "first"
+    TOP = "top"
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,7 +77,7 @@ def demo(
         int, typer.Option(min=100, help="The largest number of samples to compare with.")
     ] = 1_000_000,
 ) -> None:
-    """Compare the exact E[k(x, x')] of two circuits of digits with Monte Carlo estimates."""
+    """Compare an exact expected kernel of two circuits of digits with Monte Carlo estimates."""
     from expectedkernels.experiments.demo import run, table
 
     result = run(seed=seed, max_samples=samples)
@@ -64,3 +94,286 @@ def demo(
         standard_errors=[estimate.standard_error for estimate in result.estimates],
     )
     typer.echo(f"\nPicture written to {save(axes, out)}")
+
+
+@app.command()
+def learn(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="The data: one row per line, integer codes from 0, separated by commas, "
+            "semicolons, tabs or spaces; empty cells, 'nan' and '?' are missing values. "
+            "A header and gzip are recognised."
+        ),
+    ],
+    out: Out,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="A tree of variables; splits of that tree; or a mixture of circuits that share "
+            "such a structure."
+        ),
+    ] = Method.STRUDEL,
+    valid: Annotated[
+        Path | None,
+        typer.Option(help="Validation data: the circuit that fits them best is kept."),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
+    ] = 100,
+    tie: Annotated[
+        Tie,
+        typer.Option(
+            help="Which of several edges that as many rows use is split; 'top' makes larger "
+            "circuits that fit better (strudel, mixture)."
+        ),
+    ] = Tie.FIRST,
+    components: Annotated[int, typer.Option(min=1, help="The number of components (mixture).")] = 5,
+    em_iterations: Annotated[
+        int, typer.Option(min=0, help="The number of iterations of EM (mixture).")
+    ] = 100,
+    pseudocount: Annotated[
+        float, typer.Option(min=0.0, help="Rows' worth of counts that every sum gets in advance.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+) -> None:
+    """Learn a circuit from a table of integer codes; values may be missing.
+
+    Ctrl-C ends the search, and the best circuit so far is written.
+    """
+    from expectedkernels.learning.chow_liu import learn_chow_liu
+    from expectedkernels.learning.mixtures import learn_mixture
+    from expectedkernels.learning.strudel import learn_strudel
+
+    with _errors():
+        _check_folder(out)
+        X, X_valid, cardinalities = _read_data(data, valid)
+        began = perf_counter()
+        if method is Method.CHOW_LIU:
+            circuit = learn_chow_liu(X, pseudocount, cardinalities=cardinalities)
+        else:
+            options: dict[str, Any] = {
+                "X_valid": X_valid,
+                "cardinalities": cardinalities,
+                "pseudocount": pseudocount,
+                "tie": tie.value,
+                "rng": seed,
+            }
+            if method is Method.STRUDEL:
+                circuit = learn_strudel(X, iterations=iterations, **options)
+            else:
+                options |= {"splits": iterations, "iterations": em_iterations}
+                circuit = learn_mixture(X, components, **options)
+        seconds = perf_counter() - began
+        _save(circuit, out)
+        found = {"rows": f"{len(X)}", **_sizes(circuit)}
+        found["log-likelihood"] = f"{circuit.log_likelihood(X).mean():.4f} (mean of the rows)"
+        if X_valid is not None:
+            found["validation"] = f"{circuit.log_likelihood(X_valid).mean():.4f}"
+        _show(found | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+@app.command("compile")
+def compile_model(
+    model: Annotated[
+        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif).")
+    ],
+    out: Out,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Observations to condition on (.uai.evid).")
+    ] = None,
+    vtree: Annotated[
+        Path | None,
+        typer.Option(help="The vtree to compile along (.vtree). Default: found by min-fill."),
+    ] = None,
+) -> None:
+    """Compile a graphical model into a circuit, exactly, and print its partition function."""
+    from expectedkernels.io import read_vtree
+    from expectedkernels.io.models import compile_file
+
+    with _errors():
+        _check_folder(out)
+        began = perf_counter()
+        along = None if vtree is None else read_vtree(vtree)
+        circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
+        seconds = perf_counter() - began
+        _save(circuit, out)
+        found = _sizes(circuit) | {"log Z": f"{log_z:.10f}"}
+        _show(found | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+@app.command()
+def info(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CIRCUIT", help="A circuit: .npz, .psdd, .jpc or .spn (these also gzipped)."
+        ),
+    ],
+    vtree: Annotated[
+        Path | None,
+        typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it."),
+    ] = None,
+) -> None:
+    """Print the variables, the size and the structural properties of a circuit."""
+    from expectedkernels.circuits.circuit import Circuit
+    from expectedkernels.circuits.properties import properties
+
+    with _errors():
+        circuit = _read_circuit(path, vtree)
+        if not isinstance(circuit, Circuit):
+            _show(_graph_sizes(circuit))
+            typer.echo(repr(properties(circuit)))
+            return
+        _show(_sizes(circuit) | {"sum": _sum_in_words(circuit)})
+        typer.echo(repr(_properties(circuit)))
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Turn the errors a user can do something about into a message and the exit code 1."""
+    from expectedkernels.errors import CircuitError
+
+    try:
+        yield
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        _fail(f"{place}{error.strerror or error}")
+    except CircuitError as error:
+        _fail("\n".join([str(error), *getattr(error, "__notes__", ())]))
+    except MemoryError:
+        _fail("There is not enough memory.")
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(code=1)
+
+
+def _check_folder(out: Path) -> None:
+    """Raise before the work is done if its result cannot be written."""
+    if out.is_dir():
+        raise IsADirectoryError(21, "Is a folder, and not a place for a circuit", str(out))
+    if not out.absolute().parent.is_dir():
+        raise FileNotFoundError(2, "The folder to write to does not exist", str(out))
+
+
+def _read_data(data: Path, valid: Path | None) -> tuple[Any, Any, Any]:
+    """Training and validation data, and the number of states of every variable in both."""
+    from expectedkernels.errors import DataError
+    from expectedkernels.io.tables import read_table
+    from expectedkernels.learning.data import as_cardinalities, as_states
+
+    train = read_table(data)
+    if valid is None:
+        return train.X, None, as_cardinalities(None, as_states(train.X, str(data)), what=str(data))
+    other = read_table(valid)
+    columns, wanted = (t.names or t.X.shape[1] for t in (other, train))
+    if isinstance(columns, list) != isinstance(wanted, list):
+        columns, wanted = other.X.shape[1], train.X.shape[1]
+    if columns != wanted:
+        raise DataError(
+            f"{valid} must have the same columns as {data}. Got {columns} and {wanted}."
+        )
+    sets = [as_states(train.X, str(data)), as_states(other.X, str(valid))]
+    return train.X, other.X, as_cardinalities(None, *sets, what=str(data))
+
+
+def _read_circuit(path: Path, vtree: Path | None) -> Any:
+    """The circuit in a file, or, if it is not structured, the root of its graph of units."""
+    from expectedkernels import io
+    from expectedkernels.errors import ParseError, PropertyError
+
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if suffix == ".npz":
+        return io.load(path)
+    if suffix == ".psdd":
+        return io.read_psdd(path, vtree)
+    if suffix not in (".jpc", ".spn"):
+        raise ParseError("expected a file that ends in .npz, .psdd, .jpc or .spn", path=str(path))
+    read: Any = io.read_jpc if suffix == ".jpc" else io.read_spn
+    try:
+        return read(path, None if vtree is None else io.read_vtree(vtree))
+    except PropertyError:
+        return read(path, as_units=True)
+
+
+def _save(circuit: Circuit, out: Path) -> None:
+    from expectedkernels.io import save
+
+    save(circuit, out)
+
+
+def _show(found: dict[str, str]) -> None:
+    """Print names and values in two columns."""
+    width = max(map(len, found)) + 2
+    for name, value in found.items():
+        typer.echo(f"{name:{width}}{value}")
+
+
+def _sizes(circuit: Circuit) -> dict[str, str]:
+    """The variables and the size of a circuit, in words."""
+    return {
+        "variables": _variables(circuit.cardinalities),
+        "units": f"{circuit.n_units}",
+        "edges": f"{circuit.n_edges}",
+        "parameters": f"{circuit.n_parameters}",
+    } | ({} if circuit.n_roots == 1 else {"roots": f"{circuit.n_roots}"})
+
+
+def _graph_sizes(root: Any) -> dict[str, str]:
+    """The variables and the size of a graph of units, in words."""
+    from expectedkernels.circuits.graph import Graph
+
+    graph = Graph(root)
+    return {
+        "variables": _variables(tuple(graph.cardinalities.values())),
+        "units": f"{len(graph.units)}",
+        "edges": f"{sum(map(len, graph.inputs))}",
+    }
+
+
+def _variables(cardinalities: tuple[int | None, ...]) -> str:
+    """How many variables there are, and with how many states."""
+    counts = Counter(-1 if card is None else card for card in cardinalities)
+    names = {-1: "real", 2: "binary"}
+    kinds = [f"{n} {names.get(card, f'with {card} states')}" for card, n in sorted(counts.items())]
+    shown = kinds if len(kinds) <= 6 else [*kinds[:5], f"... up to {max(counts)} states"]
+    return f"{len(cardinalities)} ({', '.join(shown)})"
+
+
+def _sum_in_words(circuit: Circuit) -> str:
+    """What a circuit sums to over all states, and whether that is one."""
+    import numpy as np
+
+    from expectedkernels.errors import PropertyError
+
+    try:
+        logs = np.atleast_1d(circuit.log_partition())
+    except PropertyError:
+        return "negative, so the circuit is no distribution"
+    if (np.abs(logs) <= ROUNDING).all():
+        return "1, normalised"
+    shown = ", ".join(f"exp({log:.6g})" for log in logs[:4]) + (", ..." if len(logs) > 4 else "")
+    return f"{shown}, not normalised"
+
+
+def _properties(circuit: Circuit) -> Any:
+    """The structural properties of a circuit; determinism only if it does not take too long."""
+    from expectedkernels.circuits.properties import Properties, properties
+    from expectedkernels.verdict import Verdict
+
+    most = max(getattr(block, "n_products", block.n_units) for block in circuit.blocks)
+    if most <= LARGEST_CHECKED:
+        return properties(circuit)
+    holds = Verdict(True, "its units are those of a vtree's nodes")
+    return Properties(
+        holds,
+        holds,
+        holds,
+        Verdict(
+            None,
+            f"not checked, as a vtree node has {most} products and all pairs of them would be "
+            "compared; properties() does that",
+        ),
+    )

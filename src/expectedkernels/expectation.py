@@ -47,7 +47,7 @@ class Empirical:
     """
 
     def __init__(self, X: Any, weights: Any = None):
-        points = np.asarray(X, dtype=np.float64)
+        points = np.array(X, dtype=np.float64)
         points = points[None, :] if points.ndim == 1 else points
         if points.ndim != 2 or not len(points):
             raise DataError(
@@ -55,7 +55,7 @@ class Empirical:
                 f"Got shape {points.shape}."
             )
         n = len(points)
-        share = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+        share = np.full(n, 1.0 / n) if weights is None else np.array(weights, dtype=np.float64)
         if share.shape != (n,) or not np.isfinite(share).all():
             raise DataError(
                 f"An empirical distribution of {n} points needs as many finite weights. "

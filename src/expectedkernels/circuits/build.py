@@ -34,7 +34,7 @@ def factorized(tables: Sequence[Any], vtree: Vtree | None = None) -> Circuit:
     >>> p.cardinalities
     (2, 3)
     """
-    rows = [np.atleast_1d(np.asarray(table, dtype=np.float64)) for table in tables]
+    rows = [np.atleast_1d(np.array(table, dtype=np.float64)) for table in tables]
     for variable, row in enumerate(rows):
         if row.ndim != 1 or not len(row):
             raise CircuitError(
@@ -174,18 +174,18 @@ def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None)
     >>> p.n_variables
     5
     """
-    start = np.asarray(initial, dtype=np.float64)
-    steps = np.asarray(transition, dtype=np.float64)
+    start = np.array(initial, dtype=np.float64)
+    steps = np.array(transition, dtype=np.float64)
     varying = not isinstance(emission, np.ndarray) and np.ndim(emission[0]) == 2
     varying = varying or (isinstance(emission, np.ndarray) and emission.ndim == 3)
-    tables = [np.asarray(e, dtype=np.float64) for e in emission] if varying else None
+    tables = [np.array(e, dtype=np.float64) for e in emission] if varying else None
     if length is None:
         length = len(tables) if tables is not None else None
         length = len(steps) + 1 if length is None and steps.ndim == 3 else length
     if not isinstance(length, (int, np.integer)) or length < 1:
         raise CircuitError(f"The 'length' of an HMM must be a positive int. Got {length!r}.")
     if tables is None:
-        tables = [np.asarray(emission, dtype=np.float64)] * length
+        tables = [np.array(emission, dtype=np.float64)] * length
     states = len(start)
     if steps.ndim == 2:
         steps = np.broadcast_to(steps, (length - 1, *steps.shape))
@@ -235,10 +235,10 @@ def gaussian_mixture(
     >>> p.cardinalities
     (None, None)
     """
-    share = np.asarray(weights, dtype=np.float64)
-    mean = np.asarray(means, dtype=np.float64)
+    share = np.array(weights, dtype=np.float64)
+    mean = np.array(means, dtype=np.float64)
     mean = mean[:, None] if mean.ndim == 1 else mean
-    variance = np.asarray(variances, dtype=np.float64)
+    variance = np.array(variances, dtype=np.float64)
     variance = variance[:, None] if variance.ndim == 1 else variance
     fits = mean.ndim == 2 and mean.shape == variance.shape and share.shape == (len(mean),)
     if not fits or not mean.size:

@@ -183,7 +183,8 @@ def log_normal(x: Any, block: Any) -> Any:
     away = as_like(x, mean)[:, None] - mean[None, :]
     point = variance == 0
     spread = xp.where(point, xp.ones_like(variance), variance)
-    density = -0.5 * (away**2 / spread + xp.log(spread) + log(2 * pi))
+    with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
+        density = -0.5 * (away**2 / spread + xp.log(spread) + log(2 * pi))
     at_point = xp.where(away == 0, xp.zeros_like(away), xp.full_like(away, -inf))
     return xp.where(xp.broadcast_to(point, away.shape), at_point, density)
 

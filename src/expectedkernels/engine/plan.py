@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from math import prod
+from functools import cached_property
+from math import inf, prod
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -26,6 +27,8 @@ FOLD_HOST = 64 * 64
 nothing from it."""
 FOLD_DEVICE = 2**40
 """On other devices all equal shapes are stacked: launching a kernel costs more than padding."""
+CACHED_PLANS, CACHED_BYTES = 16, 2**27
+"""How many plans are kept for the next call, and how much memory these may take together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +179,11 @@ class Gather:
     flat: IntArray | None = None
     scale: IntArray | None = None
 
+    @property
+    def n_bytes(self) -> int:
+        """The memory that the largest of its arrays takes."""
+        return 0 if self.flat is None else int(self.flat.nbytes)
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -228,21 +236,58 @@ class Plan:
         return "\n".join(lines)
 
     @cached_property
+    def index_bytes(self) -> int:
+        """The memory that the plan itself takes."""
+        gathers = (g for step in self.steps for g in (step.left, step.right) if g is not None)
+        return sum(gather.n_bytes for gather in gathers)
+
+    @cached_property
     def peak_bytes(self) -> int:
         """The most memory that values take at once, with two gathered children of a step."""
-        alive = peak = 0
+        peak, alive = 0, self.index_bytes
         for step, shape, products in zip(self.steps, self.shapes, self.products, strict=True):
             peak = max(peak, alive + 8 * (prod(shape) + 2 * prod(products)))
             alive += 8 * prod(shape) - sum(8 * prod(self.shapes[s]) for s in step.last_use)
         return peak
 
 
-@lru_cache(maxsize=16)
-def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
+_plans: OrderedDict[Hashable, tuple[tuple[ReferenceType[Fold], ...], Plan | None]] = OrderedDict()
+"""Plans of former calls, the last used one last. They do not keep the circuits alive."""
+
+
+def folded_plan(
+    folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float = inf
+) -> Plan | None:
     """The plan that computes nodes of equal shape and height together, level by level.
 
     Every operand is unbatched, or batched with one pattern per row (`batch` copies) everywhere.
+    None if it would need too much memory.
     """
+    key = (tuple(map(id, folds)), batch, max_bytes)
+    found = _plans.pop(key, None)
+    if found is None or any(r() is not f for r, f in zip(found[0], folds, strict=True)):
+        plan = _new_plan(folds, batch, max_bytes)
+        if plan is not None and plan.peak_bytes > max_bytes:
+            plan = None
+        found = tuple(ref(f) for f in folds), plan
+        _make_room(0 if plan is None else plan.index_bytes)
+    _plans[key] = found
+    return found[1]
+
+
+def _make_room(n_bytes: int) -> None:
+    """Forget plans of circuits that are gone, and then the oldest ones, to keep one more."""
+    for key, (refs, _) in list(_plans.items()):
+        if any(r() is None for r in refs):
+            del _plans[key]
+    held = sum(0 if plan is None else plan.index_bytes for _, plan in _plans.values())
+    while _plans and (len(_plans) >= CACHED_PLANS or held + n_bytes > CACHED_BYTES):
+        _, (_, plan) = _plans.popitem(last=False)
+        held -= 0 if plan is None else plan.index_bytes
+
+
+def _new_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
+    """See `folded_plan`; None as soon as the plan itself takes more memory than allowed."""
     vtree = folds[0].vtree
     keyed: dict[tuple[int, ...], list[int]] = {}
     heights = vtree.height.tolist()
@@ -256,6 +301,7 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
     shapes: list[tuple[int, ...]] = []
     products: list[tuple[int, ...]] = []
     user: dict[int, int] = {}
+    taken = 0
     for number, key in enumerate(order):
         nodes = np.asarray(keyed[key], dtype=np.intp)
         step_of[nodes], slot_of[nodes] = number, np.arange(len(nodes))
@@ -266,12 +312,15 @@ def folded_plan(folds: tuple[Fold, ...], batch: tuple[int, ...]) -> Plan:
             axes = zip(folds, batch, key[1:], strict=True)
             kept.append((len(nodes), *(a * getattr(f, sizes)[g] for f, a, g in axes)))
         gathers: dict[str, Gather] = {}
+        if taken + 8 * prod(products[-1]) > max_bytes:
+            return None
         for side in ("left", "right") if key[0] > 0 else ():
             children = getattr(vtree, side)[nodes]
             gathers[side] = _gather(
                 folds, batch, parts, nodes, side, step_of[children], slot_of[children], shapes
             )
             user.update(dict.fromkeys(gathers[side].sources, number))
+            taken += gathers[side].n_bytes
         steps.append(Step(nodes, tuple(parts), gathers.get("left"), gathers.get("right"), []))
     for source, number in user.items():
         steps[number].last_use.append(source)

@@ -164,8 +164,8 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
     batches = [op.patterns for op in operands]
     if all(b is None or b.is_uniform for b in batches):
         batch = tuple(1 if b is None else b.count[0] for b in batches)
-        plan = folded_plan(tuple(op.fold for op in operands), batch)
-        if plan.peak_bytes <= max_bytes:
+        plan = folded_plan(tuple(op.fold for op in operands), batch, max_bytes)
+        if plan is not None:
             return _run(plan, operands, batch, leaf)
     (_, _, root) = deque(visit(operands, leaf), maxlen=1).pop()
     return root

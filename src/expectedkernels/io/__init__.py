@@ -7,6 +7,7 @@ from expectedkernels.io.npz import load, save
 from expectedkernels.io.psdd import read_psdd
 from expectedkernels.io.psdd_writing import write_psdd
 from expectedkernels.io.spn import read_spn, write_spn
+from expectedkernels.io.tables import read_table
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
 from expectedkernels.io.vtree import read_vtree, write_vtree
 
@@ -18,6 +19,7 @@ __all__ = [
     "read_model",
     "read_psdd",
     "read_spn",
+    "read_table",
     "read_uai",
     "read_uai_evidence",
     "read_vtree",

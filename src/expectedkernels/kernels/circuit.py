@@ -187,6 +187,11 @@ def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:
     >>> ek.is_kernel_compatible(ek.RBF(1.0), p, p)
     yes: the kernel's products split the variables as the circuits' do
     """
+    if not isinstance(k, Kernel):
+        raise KernelError(
+            "The kernel must be an expectedkernels kernel, such as RBF(gamma=0.1). "
+            f"Got {type(k).__name__} instead."
+        )
     verdict = is_compatible(p, q)
     if not verdict:
         return verdict

@@ -7,7 +7,6 @@ from math import inf, log, pi
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from expectedkernels.arrays import as_like, detach, namespace, to_numpy
 from expectedkernels.circuits.sides import Atoms
@@ -134,7 +133,10 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
     mean = a[0][:, None] - b[0][None, :]
     variance = a[1][:, None] + b[1][None, :]
     shrink = 1.0 + 2.0 * factor.square * variance
-    logs = -factor.square * mean**2 / shrink - 0.5 * xp.log(shrink)
+    logs = -0.5 * xp.log(shrink)
+    if factor.square:
+        with np.errstate(over="ignore"):  # the log of a remote value is -inf
+            logs = logs - factor.square * mean**2 / shrink
     if factor.absolute:
         logs = logs + _log_laplace(mean / shrink, variance / shrink, factor.absolute)
     if factor.unequal:
@@ -149,7 +151,8 @@ def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
 
     Special functions are evaluated on the host. Gradients flow through the tangent.
     """
-    logs, by_mean, by_variance = _log_laplace_on_host(to_numpy(mean), to_numpy(variance), rate)
+    with np.errstate(over="ignore"):  # the density at zero of a remote normal is zero
+        logs, by_mean, by_variance = _log_laplace_on_host(to_numpy(mean), to_numpy(variance), rate)
     if isinstance(mean, np.ndarray):
         return logs
     logs, by_mean, by_variance = (as_like(x, mean) for x in (logs, by_mean, by_variance))
@@ -159,6 +162,8 @@ def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
 
 def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, Any, Any]:
     """The log, without cancellation, and its derivatives by mean and variance."""
+    from scipy import special  # slow to import, and only needed here
+
     point = variance == 0
     sd = np.sqrt(np.where(point, 1.0, variance))
 

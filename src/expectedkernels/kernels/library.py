@@ -106,7 +106,7 @@ def _checked_rate(gamma: Any, name: str) -> Any:
         if 0 < float(gamma) < inf:
             return float(gamma)
     elif not isinstance(gamma, (str, bool)) and np.ndim(gamma) == 1:
-        rates = np.asarray(gamma, dtype=np.float64)
+        rates = np.array(gamma, dtype=np.float64)
         if np.isfinite(rates).all() and (rates >= 0).all():
             return rates
     raise KernelError(
@@ -221,7 +221,7 @@ class TableKernel(FactorKernel):
     """
 
     def __init__(self, tables: Sequence[Any]):
-        self.tables = [np.asarray(table, dtype=np.float64) for table in tables]
+        self.tables = [np.array(table, dtype=np.float64) for table in tables]
         for variable, table in enumerate(self.tables):
             if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
                 raise KernelError(

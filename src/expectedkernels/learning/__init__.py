@@ -1,0 +1,1 @@
+"""Circuits from data: Chow-Liu trees, Strudel, mixtures, expectation maximisation."""

@@ -1,0 +1,242 @@
+"""Chow-Liu trees: the best tree of pairwise dependencies, as a deterministic circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.errors import CircuitError
+from expectedkernels.learning.data import (
+    MISSING,
+    FloatArray,
+    IntArray,
+    as_cardinalities,
+    as_states,
+    as_weights,
+    check_choice,
+    check_real,
+)
+from expectedkernels.learning.em import em
+from expectedkernels.learning.statistics import PairCounts, closed_form, mutual_information
+from expectedkernels.learning.trees import Forest, TreeVtree, rooted, spanning_edges, tree_vtree
+
+EM_ITERATIONS = 100
+"""With missing values, the parameters come from at most so many iterations of EM,"""
+EM_TOLERANCE = 1e-6
+"""or until the mean log-likelihood improves by less than this."""
+
+
+def learn_chow_liu(
+    X: Any,
+    pseudocount: float = 1.0,
+    *,
+    alpha: float = 1.0,
+    cardinalities: int | Sequence[int] | None = None,
+    sample_weight: Any = None,
+    parameters: str = "flows",
+    root: str | int = "center",
+    min_mi: float = 0.0,
+    grouping: str = "balanced",
+    rng: Any = None,
+) -> Circuit:
+    """The circuit of the tree of variables with the largest total mutual information.
+
+    Of all distributions in which every variable depends on one other, this one fits the data
+    best. Its circuit is smooth, deterministic and structured-decomposable; it has one sum unit
+    for every variable and state of its parent.
+
+    Parameters
+    ----------
+    X : array of shape (n, variables)
+        States coded as integers 0, 1, 2, ...; NaN for missing values.
+    pseudocount : float
+        How many rows' worth of counts every sum unit gets in advance, spread evenly over its
+        inputs. Only for ``parameters="flows"``.
+    alpha : float
+        Smoothing of the mutual information: every pair of variables gets 4 alpha counts in
+        advance, spread evenly over its cells.
+    cardinalities : int or sequence of int, optional
+        The number of states of every variable. Default: one more than the largest code, and at
+        least two.
+    sample_weight : array of shape (n,), optional
+        How much every row counts. The pseudocount is multiplied by the mean weight.
+    parameters : {"flows", "cpt"}
+        Where the weights come from: from how often they are used, with the pseudocount; or from
+        the smoothed pairwise statistics of the tree, with `alpha`.
+    root : {"center", "random"} or int
+        The root of the tree: its centre, any variable, or this one.
+    min_mi : float
+        Pairs with less mutual information than this (in nats) are not connected, which may
+        leave several trees.
+    grouping : {"balanced", "linear"}
+        How the vtree groups siblings of the tree.
+    rng : int, Generator or None
+        For ``root="random"``.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    DataError
+        If the data are not states coded as integers.
+
+    Notes
+    -----
+    Missing values: the statistics of a pair come from the rows in which both are observed (right
+    when values are missing completely at random), and the weights from EM, which sums
+    missing values out (right when they are missing at random), started at these statistics.
+
+    Cost: O(n s^2) for s states in all, and O(d^2) for the tree over d variables.
+
+    References
+    ----------
+    Chow, C. and Liu, C. (1968). Approximating discrete probability distributions with dependence
+    trees. IEEE Transactions on Information Theory 14(3).
+
+    Examples
+    --------
+    >>> X = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]]
+    >>> p = learn_chow_liu(X, pseudocount=0.0, min_mi=0.1, alpha=0.1)
+    >>> p.vtree
+    Vtree(((0, 1), 2))
+    >>> np.exp(p.log_likelihood([[0, 0, 1], [0, 1, 1]])).round(6).tolist()
+    [0.25, 0.0]
+    """
+    name = "learn_chow_liu"
+    beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
+    check_choice(name, "parameters", parameters, ("flows", "cpt"))
+    states = as_states(X)
+    cards = as_cardinalities(cardinalities, states)
+    weights = as_weights(sample_weight, len(states))
+    tree = chow_liu_tree(
+        states, cards, weights, alpha, root=root, min_mi=min_mi, grouping=grouping, rng=rng
+    )
+    if parameters == "cpt":
+        return Circuit.from_blocks(tree.vtree, tree_blocks(tree, tree.conditionals(alpha)))
+    blocks = flow_blocks(tree, states, weights, beta, alpha)
+    return Circuit.from_blocks(tree.vtree, blocks)
+
+
+@dataclass(frozen=True)
+class ChowLiuTree:
+    """A tree of variables with the statistics it was made of.
+
+    Attributes
+    ----------
+    forest : Forest
+    layout : TreeVtree
+    counts : PairCounts
+    """
+
+    forest: Forest
+    layout: TreeVtree
+    counts: PairCounts
+
+    @property
+    def vtree(self) -> Any:
+        """The vtree of the tree."""
+        return self.layout.vtree
+
+    @cached_property
+    def cardinalities(self) -> list[int]:
+        """The number of states of every variable."""
+        return [int(c) for c in self.counts.cardinalities]
+
+    def contexts(self, variable: int) -> int:
+        """The number of states of a variable's parent, 1 for roots."""
+        parent = self.forest.parent[variable]
+        return 1 if parent < 0 else int(self.counts.cardinalities[parent])
+
+    def conditionals(self, alpha: float) -> list[FloatArray]:
+        """For every variable its probabilities, one row per state of its parent.
+
+        They are smoothed as the mutual information is: 4 alpha counts for every pair.
+        """
+        return [closed_form(n, 4.0 * alpha / len(n)) for n in self._tables()]
+
+    def from_counts(self, beta: float) -> list[FloatArray]:
+        """For every variable its probabilities with a pseudocount, one row per parent's state."""
+        return [closed_form(n, beta) for n in self._tables()]
+
+    def _tables(self) -> Iterator[FloatArray]:
+        """For every variable the counts of its states, one row per state of its parent."""
+        for v, parent in enumerate(self.forest.parent):
+            yield self.counts.single(v)[None, :] if parent < 0 else self.counts.pair(parent, v)
+
+
+def chow_liu_tree(
+    states: IntArray,
+    cardinalities: Sequence[int],
+    weights: FloatArray,
+    alpha: float,
+    *,
+    root: Any = "center",
+    min_mi: float = 0.0,
+    grouping: str = "balanced",
+    rng: Any = None,
+) -> ChowLiuTree:
+    """The tree with the largest total mutual information, rooted, and its vtree."""
+    name, n = "learn_chow_liu", states.shape[1]
+    is_variable = isinstance(root, Integral) and not isinstance(root, bool)
+    if not (root in range(n) if is_variable else root in ("center", "random")):
+        raise CircuitError(
+            f"The 'root' parameter of {name} must be 'center', 'random' or a variable in "
+            f"0..{n - 1}. Got {root!r} instead."
+        )
+    check_choice(name, "grouping", grouping, ("balanced", "linear"))
+    counts = PairCounts(states, cardinalities, weights)
+    information = mutual_information(counts, alpha)
+    edges = spanning_edges(information, check_real(name, "min_mi", min_mi))
+    forest = rooted(n, edges, root, np.random.default_rng(rng))
+    return ChowLiuTree(forest, tree_vtree(forest, grouping), counts)
+
+
+def tree_blocks(tree: ChowLiuTree, conditionals: Sequence[FloatArray]) -> list[Input | Inner]:
+    """The blocks of a tree's circuit: at every node one unit per state of the parent variable."""
+    vtree = tree.vtree
+    blocks: list[Input | Inner] = []
+    for node, v in enumerate(tree.layout.top):
+        cardinality = tree.cardinalities[v]
+        if vtree.is_leaf(node):
+            is_parent = bool(tree.forest.children[v])
+            blocks.append(Table(np.eye(cardinality) if is_parent else conditionals[v]))
+        elif tree.layout.decides[node]:
+            every = np.arange(cardinality)
+            blocks.append(inner(every, every, conditionals[v], cardinality, cardinality))
+        else:
+            n = tree.contexts(v)
+            blocks.append(Inner(n, n, None, None, None))
+    return blocks
+
+
+def flow_blocks(
+    tree: ChowLiuTree, states: IntArray, weights: FloatArray, beta: float, alpha: float
+) -> list[Input | Inner]:
+    """The blocks of a tree's circuit with weights from flows, expected ones if values are missing.
+
+    Not minimised, so that every unit keeps its place.
+    """
+    scale = float(weights.mean()) if len(weights) else 1.0
+    if not (states == MISSING).any():
+        return tree_blocks(tree, tree.from_counts(beta * scale))
+    start = Circuit(tree.vtree, tuple(tree_blocks(tree, tree.conditionals(alpha or 1.0))))
+    fitted = em(
+        start,
+        np.where(states == MISSING, np.nan, states),
+        EM_ITERATIONS,
+        pseudocount=beta,
+        sample_weight=weights,
+        tolerance=EM_TOLERANCE,
+        progress=False,
+    )
+    return list(fitted.blocks)

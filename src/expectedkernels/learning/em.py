@@ -1,0 +1,370 @@
+"""EM: the parameters of any circuit fitted to data, with missing values summed out exactly.
+
+One E-step is one pass up and one down. It gives, for every weight, entry of a table and normal
+component, how often it is expected to be used when the circuit generates the data; the M-step
+turns these counts into shares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from tqdm import tqdm
+
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
+from expectedkernels.circuits.flows import Flow, flows
+from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.queries import conditional_blocks, refuse_signed
+from expectedkernels.circuits.sides import check_single_root, log_normal
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
+from expectedkernels.learning.data import as_weights, check_count, check_real
+
+Counts = list[Any]
+"""For every vtree node the expected counts of its parameters, None if it has none."""
+
+SMALLEST_SHARE = 1e-30
+"""Shares that are not zero stay above this: no row would notice smaller ones, but they would
+leave the range in which values are plain numbers."""
+SMALLEST_VARIANCE = 1e-6
+"""Fitted variances stay above this part of the variable's variance in the data."""
+
+
+def em(
+    circuit: Circuit,
+    X: Any,
+    iterations: int = 20,
+    *,
+    pseudocount: float = 0.0,
+    sample_weight: Any = None,
+    tolerance: float | None = None,
+    progress: bool = True,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Circuit:
+    """The circuit with its parameters fitted to data by expectation maximisation.
+
+    Every iteration sets each weight to the expected share of its edge,
+
+        w(n, c) = (F(n, c) + beta / k) / (F(n) + beta),
+
+    where F counts how often the edge from sum n to its input c is expected to be used, k is the
+    number of inputs of n and beta the pseudocount. Tables are sums over states, so the same rule
+    fits them; means and variances of normal inputs become weighted moments. Weights and entries
+    that are zero stay zero. Without a pseudocount the likelihood never decreases, and units that
+    the data never reaches keep their parameters. For a deterministic circuit and complete data
+    one iteration gives the maximum likelihood estimate.
+
+    The structure stays as it is, unit for unit. Interrupting (Ctrl-C) returns the circuit of
+    the last complete iteration.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The structure and the parameters to start from, with one root and no negative weights.
+    X : array of shape (n, variables), or list of one (n, cardinality) array per variable
+        NaN stands for a value that is not observed.
+    iterations : int
+    pseudocount : float
+        How many rows' worth of counts every sum unit and table gets in advance, spread evenly.
+    sample_weight : array of shape (n,), optional
+        How much every row counts. The pseudocount is multiplied by the mean weight.
+    tolerance : float, optional
+        Stop when the mean log-likelihood improves by less than this.
+    progress : bool
+        Whether to show a bar with the mean log-likelihood (only on a terminal).
+    max_bytes : int
+        How much memory intermediate values may take; rows are worked on in chunks.
+
+    Returns
+    -------
+    Circuit
+        Normalised, on the host.
+
+    Notes
+    -----
+    An iteration costs a few times the likelihood of the distinct rows. Starting from sums whose
+    inputs are all equal is starting from a saddle point: use random weights.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> X = [[0, 0], [0, 0], [1, 1], [1, float("nan")]]
+    >>> start = ek.random_circuit(2, units=2, rng=0)
+    >>> p = em(start, X, iterations=50, progress=False)
+    >>> round(float(p.log_likelihood(X).mean()), 3)
+    -0.693
+    """
+    check_count("em", "iterations", iterations)
+    check_real("em", "pseudocount", pseudocount)
+    if tolerance is not None:
+        check_real("em", "tolerance", tolerance)
+    current = normalized(circuit)
+    evidence, weights, mean_weight = _read_data(current, X, sample_weight)
+    chunks = chunks_of(current, evidence, max_bytes)
+    floors = _variance_floors(current, evidence)
+    beta = pseudocount * mean_weight
+    before = -inf
+    bar = progress_bar(iterations, "EM", progress)
+    try:
+        for _ in range(iterations):
+            total, counts = expected_counts(current, evidence, weights, chunks)
+            mean = total / float(weights.sum())
+            bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
+            current = maximized(current, counts, beta, floors)
+            bar.update()
+            if tolerance is not None and mean - before < tolerance:
+                break
+            before = mean
+    except KeyboardInterrupt:
+        if not bar.disable:
+            bar.write("EM was interrupted: returning its last circuit.", file=sys.stderr)
+    finally:
+        bar.close()
+    return current
+
+
+def progress_bar(total: int, name: str, progress: bool) -> Any:
+    """A bar on the terminal for what takes more than a moment; none without a terminal."""
+    return tqdm(
+        total=total,
+        desc=name,
+        unit="iteration",
+        disable=None if progress else True,
+        delay=1.0,
+        leave=False,
+    )
+
+
+def normalized(circuit: Circuit) -> Circuit:
+    """The circuit on the host with every unit summing to one, and its structure as it is.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.Circuit.from_blocks(ek.Vtree.balanced(1), [Table(np.array([[1.0, 3.0]]))])
+    >>> normalized(p).input(0).table.round(12).tolist()
+    [[0.25, 0.75]]
+    """
+    check_single_root(circuit, "EM")
+    circuit = circuit.to("numpy")
+    refuse_signed(circuit, "EM")
+    blocks: list[Input | Inner] = []
+    for old, new in zip(circuit.blocks, conditional_blocks(circuit, None), strict=True):
+        if isinstance(old, Inner) and isinstance(new, Inner):
+            weights = None if old.weights is None else new.weights
+            if weights is not None and not old.is_sparse:
+                weights = weights.toarray()
+            new = _with_weights(old, weights)
+        blocks.append(new)
+    return Circuit(circuit.vtree, tuple(blocks))
+
+
+def _with_weights(block: Inner, weights: Any) -> Inner:
+    return Inner(block.n_products, block.n_units, block.left, block.right, weights)
+
+
+def _read_data(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Evidence, Any, float]:
+    """The rows and their weights, without rows of weight zero, and the mean weight of all."""
+    evidence = as_evidence(X, circuit.cardinalities)
+    if evidence.n_rows == 0:
+        raise DataError("EM needs at least one row of data. Got none.")
+    weights = as_weights(sample_weight, evidence.n_rows)
+    mean = float(weights.mean())
+    if weights.all():
+        return evidence, weights, mean
+    kept: Any = np.flatnonzero(weights)
+    return evidence.rows(kept), weights[kept], mean
+
+
+def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list[slice]:
+    """The rows in parts whose values, in a pass up and down, fit into memory."""
+    n = evidence.n_rows
+    per_row = 16 * circuit.vtree.n_nodes  # what it takes to list the patterns
+    most = max(1, min(n, max_bytes // per_row))
+    waiting = [slice(i, min(i + most, n)) for i in range(0, n, most)][::-1]
+    chunks: list[slice] = []
+    while waiting:
+        rows = waiting.pop()
+        size = rows.stop - rows.start
+        part = evidence if size == n else evidence.rows(rows)
+        if size > 1 and _pass_bytes(circuit, part) > max_bytes:
+            middle = rows.start + size // 2
+            waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
+        else:
+            chunks.append(rows)
+    return chunks
+
+
+def _pass_bytes(circuit: BlockCircuit, evidence: Evidence) -> int:
+    """How much memory a pass up and down takes: all values, and flows at one node."""
+    count = evidence.patterns(circuit.vtree).count
+    kept = largest = 0
+    for n, block in zip(count, circuit.blocks, strict=True):
+        products = block.n_products if isinstance(block, Inner) else 0
+        kept += n * block.n_units
+        largest = max(largest, n * (3 * block.n_units + 4 * products))
+    return 8 * (kept + largest)
+
+
+def expected_counts(
+    circuit: Circuit, evidence: Evidence, weights: Any, chunks: Sequence[slice]
+) -> tuple[float, Counts]:
+    """The log-likelihood of the data, and how often every parameter is expected to be used.
+
+    Counts come as the parameters do: one number per stored weight and per entry of a table. For
+    normal inputs they are (weights, moments), the moments being the expected count of every
+    component and of the first two powers of the distance from its mean.
+    """
+    total = 0.0
+    counts: Counts = [None] * circuit.vtree.n_nodes
+    for rows in chunks:
+        chunk = evidence if len(chunks) == 1 else evidence.rows(rows)
+        by_row = chunk.patterns(circuit.vtree).is_uniform
+        for found in flows(circuit, chunk, weights[rows]):
+            node = found.node
+            block = circuit.blocks[node]
+            if node == circuit.vtree.root:
+                total += _log_likelihood(found, rows.start)
+            if isinstance(block, Inner):
+                if block.weights is not None:
+                    _add(counts, node, (found.edges,))
+                continue
+            column = chunk.column(int(circuit.vtree.variable[node]))
+            statement = column.codes if by_row else np.arange(column.n_statements)
+            if isinstance(block, Table):
+                _add(counts, node, (_table_counts(block, column, statement, found.flow),))
+            else:
+                _add(counts, node, _normal_counts(block, column, statement, found))
+    return total, counts
+
+
+def _add(counts: Counts, node: int, found: tuple[Any, ...]) -> None:
+    before = counts[node]
+    counts[node] = (
+        found if before is None else tuple(a + b for a, b in zip(before, found, strict=True))
+    )
+
+
+def _log_likelihood(root: Flow, start: int) -> float:
+    """The weighted sum of the log-likelihoods of rows from `start` on; raises if one is -inf."""
+    logs, weights = root.logs[:, 0], root.flow[:, 0]
+    used = weights > 0
+    if not (logs[used] > -inf).all():
+        patterns: Any = root.side.operand.patterns
+        by_row = logs if patterns.rows is None else logs[patterns.rows]
+        weight = weights if patterns.rows is None else weights[patterns.rows]
+        first = int(np.argmax((by_row == -inf) & (weight > 0)))
+        raise DataError(
+            f"Row {first + start} of the data (among those of positive weight) has "
+            "probability zero under the circuit, whatever its weights: zeros stay zero in EM. "
+            "Start from a circuit with larger support, or drop the row."
+        )
+    return float(weights[used] @ logs[used])
+
+
+def _table_counts(block: Table, column: Column, statement: Any, flow: Any) -> Any:
+    """The expected counts of the states in every unit."""
+    allowed = column.weights[statement]
+    allowed = allowed / np.maximum(allowed.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    sums = allowed @ block.table.T
+    share = np.divide(flow, sums, out=np.zeros_like(flow), where=sums > 0)
+    return block.table * (share.T @ allowed)
+
+
+def _normal_counts(block: Normal, column: Column, statement: Any, found: Flow) -> tuple[Any, Any]:
+    """The expected counts of the components in every unit, and the moments of the components."""
+    x = column.values[statement]
+    missing = np.isnan(x)
+    seen = np.where(missing, 0.0, x)
+    log_density = np.where(missing[:, None], 0.0, log_normal(seen, block))
+    away = np.where(missing[:, None], 0.0, seen[:, None] - block.mean)
+    square = np.where(missing[:, None], block.variance, away**2)
+    logs = found.logs
+    counts = np.zeros_like(block.weights)
+    moments = np.zeros((3, len(block.mean)))
+    for unit in range(block.n_units):
+        used = np.flatnonzero(block.weights[unit])
+        rows = np.flatnonzero(found.flow[:, unit] > 0)
+        terms = np.log(block.weights[unit, used]) + log_density[np.ix_(rows, used)]
+        share = np.exp(terms - logs[rows, unit, None]) * found.flow[rows, unit, None]
+        counts[unit, used] = share.sum(axis=0)
+        moments[0, used] += counts[unit, used]
+        moments[1, used] += (share * away[np.ix_(rows, used)]).sum(axis=0)
+        moments[2, used] += (share * square[np.ix_(rows, used)]).sum(axis=0)
+    return counts, moments
+
+
+def maximized(circuit: Circuit, counts: Counts, beta: float, floors: Any = None) -> Circuit:
+    """The circuit with the parameters that make expected counts most likely.
+
+    `floors` maps real variables to the smallest variance their components may get.
+    """
+    blocks: list[Input | Inner] = []
+    for node, (block, found) in enumerate(zip(circuit.blocks, counts, strict=True)):
+        if found is None:
+            blocks.append(block)
+        elif isinstance(block, Inner):
+            blocks.append(_with_weights(block, _shares(block.weights, found[0], beta)))
+        elif isinstance(block, Table):
+            blocks.append(Table(_shares(block.table, found[0], beta)))
+        else:
+            floor = (floors or {}).get(int(circuit.vtree.variable[node]), 0.0)
+            blocks.append(_fitted_normal(block, found[0], found[1], beta, floor))
+    return Circuit(circuit.vtree, tuple(blocks))
+
+
+def _shares(old: Any, counts: Any, beta: float) -> Any:
+    """The rows of counts as shares; rows without any keep their old ones."""
+    if sparse.issparse(old):
+        unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
+        data = _row_shares(
+            old.data, counts, beta, lambda x: np.bincount(unit, x, old.shape[0])[unit]
+        )
+        return sparse.csr_array((data, old.indices, old.indptr), old.shape)
+    return _row_shares(old, counts, beta, lambda x: x.sum(axis=1, keepdims=True))
+
+
+def _row_shares(old: Any, counts: Any, beta: float, row_sums: Any) -> Any:
+    """Numbers over the sums of their rows, after spreading `beta` over a row's non-zero ones."""
+    alive = (old != 0).astype(np.float64)
+    if beta > 0:
+        counts = counts + beta * alive / np.maximum(row_sums(alive), 1.0)
+    total = np.broadcast_to(row_sums(counts), old.shape)
+    shares = np.divide(counts, total, out=np.array(old, dtype=np.float64), where=total > 0)
+    return np.where((shares > 0) & (total > 0), np.maximum(shares, SMALLEST_SHARE), shares)
+
+
+def _fitted_normal(block: Normal, counts: Any, moments: Any, beta: float, floor: float) -> Normal:
+    """Normal inputs with new weights, means and variances; points of mass stay where they are."""
+    n, first, second = moments
+    free = (n > 0) & (block.variance > 0)
+    n = np.where(free, n, 1.0)
+    shift = np.where(free, first / n, 0.0)
+    # a floor below the old variance: the likelihood cannot decrease by being held there
+    spread = np.maximum(second / n - shift**2, np.minimum(floor, block.variance))
+    return Normal(
+        _shares(block.weights, counts, beta),
+        block.mean + shift,
+        np.where(free, spread, block.variance),
+    )
+
+
+def _variance_floors(circuit: Circuit, evidence: Evidence) -> dict[int, float]:
+    """The smallest variance of every real variable's components, None of them points."""
+    floors = {}
+    for variable, cardinality in enumerate(circuit.cardinalities):
+        if cardinality is None:
+            column = evidence.column(variable)
+            x = column.values[column.codes]
+            x = x[~np.isnan(x)]
+            spread = float(x.var()) if len(x) else 0.0
+            floors[variable] = SMALLEST_VARIANCE * (spread if spread > 0 else 1.0)
+    return floors

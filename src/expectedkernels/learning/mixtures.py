@@ -1,0 +1,388 @@
+"""Mixtures of circuits that share one structure and differ in their parameters."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp
+
+from expectedkernels.circuits.build import mixture
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.determinism import deterministic
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.learning.active import Parameters
+from expectedkernels.learning.data import (
+    MISSING,
+    FloatArray,
+    IntArray,
+    as_cardinalities,
+    as_states,
+    as_weights,
+    check_choice,
+    check_count,
+    check_real,
+    distinct_rows,
+)
+from expectedkernels.learning.em import (
+    chunks_of,
+    expected_counts,
+    maximized,
+    normalized,
+    progress_bar,
+)
+from expectedkernels.learning.strudel import learn_strudel
+
+EM_ITERATIONS = 100
+CERTAINTY = 0.9
+"""How sure EM is at the start that a row belongs to the component of its cluster."""
+
+
+def learn_mixture(
+    X: Any,
+    n_components: int,
+    *,
+    method: str = "em",
+    iterations: int | None = None,
+    splits: int = 100,
+    structure: Circuit | None = None,
+    X_valid: Any = None,
+    pseudocount: float = 1.0,
+    sample_weight: Any = None,
+    tolerance: float | None = None,
+    rng: Any = None,
+    progress: bool = True,
+    **options: Any,
+) -> Circuit:
+    """The mixture of circuits of one structure, each with its own parameters, that fits data.
+
+    The structure is learned once by `learn_strudel` (or given). Every component weights it in
+    its own way: by EM, which starts at the clusters of k-means and alternates between how far
+    each component is responsible for each row and the parameters that fit these rows; or by
+    bagging, which fits each component to rows drawn with replacement. A mixture is not
+    deterministic, but structured-decomposable, and compatible with all circuits on its vtree.
+
+    Parameters
+    ----------
+    X : array of shape (n, variables)
+        States coded as integers 0, 1, 2, ...; NaN for missing values.
+    n_components : int
+    method : {"em", "bagging"}
+        Where the components come from.
+    iterations : int, optional
+        How many iterations of EM follow. Default: 100 for ``method="em"``, none for bagging.
+    splits : int
+        How often `learn_strudel` splits the structure.
+    structure : Circuit, optional
+        The circuit to reweight instead of learning one. Its zeros stay zero.
+    X_valid : array of shape (m, variables), optional
+        Validation data. The structure and the iteration of EM are those that fit it best.
+    pseudocount : float
+        How many rows' worth of counts every sum unit of a component gets in advance, spread
+        evenly over its inputs. With zero the likelihood never decreases during EM.
+    sample_weight : array of shape (n,), optional
+        How much every row counts. The pseudocount is multiplied by the mean weight.
+    tolerance : float, optional
+        Stop when the mean log-likelihood improves by less than this.
+    rng : int, Generator or None
+        For k-means and for bags.
+    progress : bool
+        Whether to show bars with the log-likelihood. Ctrl-C returns the best circuit so far.
+    **options
+        Further options of `learn_strudel`.
+
+    Returns
+    -------
+    Circuit
+        Normalised, with one root.
+
+    Notes
+    -----
+    On complete data and a deterministic structure the edges that a row uses do not depend on the
+    parameters. They are found once, and an iteration is two products with a sparse matrix of
+    one entry per row and vtree node. Otherwise one costs two passes per component.
+
+    References
+    ----------
+    Dang, M., Vergari, A. and Van den Broeck, G. (2020). Strudel: Learning structured-decomposable
+    probabilistic circuits. PGM.
+
+    Examples
+    --------
+    >>> X = [[0, 0], [0, 0], [1, 1], [1, 1], [0, 1]]
+    >>> p = learn_mixture(X, 2, splits=1, rng=0, progress=False)
+    >>> p.n_roots, round(p.log_partition(), 9)
+    (1, 0.0)
+    """
+    name = "learn_mixture"
+    check_count(name, "n_components", n_components, low=1)
+    check_count(name, "splits", splits)
+    check_choice(name, "method", method, ("em", "bagging"))
+    check_count(name, "iterations", iterations, none=True)
+    check_real(name, "pseudocount", pseudocount)
+    if tolerance is not None:
+        check_real(name, "tolerance", tolerance)
+    if iterations is None:
+        iterations = EM_ITERATIONS if method == "em" else 0
+    generator = np.random.default_rng(rng)
+    if structure is None:
+        chosen: dict[str, Any] = {
+            "pseudocount": pseudocount,
+            "sample_weight": sample_weight,
+            "minimize": False,  # units are equal for one component only
+            "rng": generator,
+            "progress": progress,
+        }
+        structure = learn_strudel(X, X_valid, splits, **chosen, **options)
+        data = _read(structure, X, X_valid, sample_weight)
+        is_deterministic = True
+    else:
+        if options:
+            raise CircuitError(
+                "Options of learn_strudel mean nothing when the structure is given. "
+                f"Got {', '.join(sorted(options))}."
+            )
+        structure = normalized(structure)
+        data = _read(structure, X, X_valid, sample_weight)
+        _refuse_impossible(structure, X=X, X_valid=X_valid)
+        is_deterministic = bool(deterministic(structure))
+    family: _Family
+    if is_deterministic and not (data.states == MISSING).any():
+        family = _ByUses(structure, data, pseudocount * data.mean_weight)
+    else:
+        family = _ByPasses(structure, data, pseudocount * data.mean_weight)
+    if method == "em":
+        shares = _clusters(data, n_components, generator) * data.weights[0][:, None]
+        log_weights = np.log(shares.sum(axis=0) / shares.sum())
+    else:
+        shares = _bags(data, n_components, generator)
+        log_weights = np.full(n_components, -np.log(n_components))
+    start = _State(log_weights, family.start(shares))
+    best = _em(start, family, data, iterations, tolerance, progress)
+    return mixture(family.circuits(best.parameters), np.exp(best.log_weights))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The distinct rows of the training and validation data.
+
+    Attributes
+    ----------
+    states : int array of shape (rows, variables)
+    weights : array of shape (sets, rows)
+        How much each row counts in the training data, and in the validation data if there is any.
+    cardinalities : tuple of int
+    n_rows : int
+        The number of training rows.
+    """
+
+    states: IntArray
+    weights: FloatArray
+    cardinalities: tuple[int, ...]
+    n_rows: int
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of the training rows."""
+        return float(self.weights[0].sum()) / self.n_rows
+
+
+@dataclass(frozen=True)
+class _State:
+    """A mixture: the logs of the weights of its components, and their parameters."""
+
+    log_weights: FloatArray
+    parameters: Any
+
+
+def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> _Data:
+    """The rows that fit the structure."""
+    cards = structure.cardinalities
+    real = [v for v, card in enumerate(cards) if card is None]
+    if real:
+        raise CircuitError(
+            "A mixture is learned over discrete variables. The structure has the real variable "
+            f"{real[0]}; see `em` for circuits with normal inputs."
+        )
+    states = as_states(X)
+    sets = [states] if X_valid is None else [states, as_states(X_valid, "X_valid")]
+    if not all(map(len, sets)):
+        raise DataError("A mixture needs at least one row of data. Got none.")
+    as_cardinalities(cards, *sets)
+    counts = np.zeros((len(sets), sum(map(len, sets))))
+    counts[0, : len(states)] = as_weights(sample_weight, len(states))
+    counts[1:, len(states) :] = 1.0
+    rows, weights = distinct_rows(np.concatenate(sets), counts, cards)  # type: ignore[arg-type]
+    return _Data(rows, weights, cards, len(states))  # type: ignore[arg-type]
+
+
+def _refuse_impossible(structure: Circuit, **sets: Any) -> None:
+    """Raise if a row has probability zero under a given structure."""
+    for name, X in sets.items():
+        if X is None:
+            continue
+        logs = structure.log_likelihood(_with_nan(as_states(X, name)))
+        if not (logs > -inf).all():
+            raise DataError(
+                f"Row {int(np.argmin(logs))} of {name} has probability zero under the structure, "
+                "and zeros stay zero. Use a structure with larger support, or drop the row."
+            )
+
+
+def _with_nan(states: IntArray) -> FloatArray:
+    return np.where(states == MISSING, np.nan, states)
+
+
+def _clusters(data: _Data, n: int, generator: np.random.Generator) -> FloatArray:
+    """How far each component is responsible for each row at the start, (rows, components)."""
+    from sklearn.cluster import KMeans  # heavy, and needed only here
+
+    train = np.flatnonzero(data.weights[0])
+    bits = _one_hot(data, train)
+    R = np.full((len(data.states), n), (1.0 - CERTAINTY) / n)
+    seed = int(generator.integers(2**31))
+    means = KMeans(min(n, len(train)), n_init=4, random_state=seed)
+    R[train, means.fit_predict(bits, sample_weight=data.weights[0, train])] += CERTAINTY
+    return R
+
+
+def _one_hot(data: _Data, rows: IntArray) -> FloatArray:
+    """Rows as indicators of states, the frequencies of the states where values are missing."""
+    parts = []
+    for x, card in zip(data.states[rows].T, data.cardinalities, strict=True):
+        bits = (x[:, None] == np.arange(card)).astype(np.float64)
+        frequency = data.weights[0, rows] @ bits
+        bits[x == MISSING] = frequency / max(frequency.sum(), 1.0)
+        parts.append(bits[:, 1:] if card == 2 else bits)
+    return np.concatenate(parts, axis=1)
+
+
+def _bags(data: _Data, n: int, generator: np.random.Generator) -> FloatArray:
+    """How often every row is drawn for each component, with replacement, (rows, components)."""
+    weights = data.weights[0]
+    drawn = generator.multinomial(data.n_rows, weights / weights.sum(), size=n)
+    return np.asarray(drawn.T * data.mean_weight, dtype=np.float64)
+
+
+class _Family(Protocol):
+    """Circuits of one structure: their parameters from weighted rows, and their likelihoods."""
+
+    def start(self, weights: FloatArray) -> Any:
+        """The parameters of one component per column of weights of the rows."""
+
+    def update(self, parameters: Any, weights: FloatArray) -> Any:
+        """The next parameters, given those before."""
+
+    def logs(self, parameters: Any) -> FloatArray:
+        """The log-likelihoods of the rows, shape (rows, components)."""
+
+    def circuits(self, parameters: Any) -> list[Circuit]:
+        """The components."""
+
+
+class _ByUses:
+    """Components of a deterministic structure, on complete rows: which edges these use is fixed."""
+
+    def __init__(self, structure: Circuit, data: _Data, beta: float):
+        self.layout, self.beta = Parameters(structure), beta
+        self.uses = self.layout.uses(data.states)
+        self.users = sparse.csr_array(self.uses.T)
+
+    def start(self, weights: FloatArray) -> FloatArray:
+        return self.layout.shares(self.users @ weights, self.beta)
+
+    def update(self, parameters: FloatArray, weights: FloatArray) -> FloatArray:
+        return self.start(weights)
+
+    def logs(self, parameters: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return self.uses @ np.log(parameters)
+
+    def circuits(self, parameters: FloatArray) -> list[Circuit]:
+        return [self.layout.with_shares(shares) for shares in parameters.T]
+
+
+class _ByPasses:
+    """Components of any structure, on rows with missing values: one pass up and down for each."""
+
+    def __init__(self, structure: Circuit, data: _Data, beta: float):
+        self.structure, self.beta = normalized(structure), beta
+        self.rows = as_evidence(_with_nan(data.states), structure.cardinalities)
+        self.chunks = chunks_of(structure, self.rows, DEFAULT_MAX_BYTES)
+
+    def start(self, weights: FloatArray) -> list[Circuit]:
+        return self.update([self.structure] * weights.shape[1], weights)
+
+    def update(self, parameters: list[Circuit], weights: FloatArray) -> list[Circuit]:
+        new = []
+        for circuit, column in zip(parameters, weights.T, strict=True):
+            _, counts = expected_counts(circuit, self.rows, column, self.chunks)
+            new.append(maximized(circuit, counts, self.beta))
+        return new
+
+    def logs(self, parameters: list[Circuit]) -> FloatArray:
+        return np.stack([circuit.log_likelihood(self.rows) for circuit in parameters], axis=1)
+
+    def circuits(self, parameters: list[Circuit]) -> list[Circuit]:
+        return parameters
+
+
+def _em(
+    state: _State,
+    family: _Family,
+    data: _Data,
+    iterations: int,
+    tolerance: float | None,
+    progress: bool,
+) -> _State:
+    """The last mixture, or the one that fits the validation data best."""
+    best, best_score, before = state, -inf, -inf
+    bar = progress_bar(iterations, "EM of the mixture", progress)
+    try:
+        for step in range(iterations + 1):
+            joint = family.logs(state.parameters) + state.log_weights
+            total = logsumexp(joint, axis=1)
+            means = [_mean(total, weights) for weights in data.weights]
+            shown = f"log-likelihood {means[0]:.4f}"
+            shown += f", valid {means[1]:.4f}" if len(means) > 1 else ""
+            bar.set_postfix_str(shown, refresh=False)
+            score = means[1] if len(means) > 1 else step
+            if step == 0 or score > best_score:
+                best, best_score = state, score
+            if step == iterations or (tolerance is not None and means[0] - before < tolerance):
+                break
+            before = means[0]
+            state = _next(state, family, data, joint, total)
+            bar.update()
+    except KeyboardInterrupt:
+        if not bar.disable:
+            bar.write("EM was interrupted: returning the best mixture so far.", file=sys.stderr)
+    finally:
+        bar.close()
+    return best
+
+
+def _next(state: _State, family: _Family, data: _Data, joint: Any, total: Any) -> _State:
+    """One iteration of EM, given the log-likelihoods of the components and of the mixture."""
+    weights = data.weights[0]
+    possible = total > -inf
+    if not (possible | (weights == 0)).all():
+        raise DataError(
+            "A row of the data has probability zero under all components. Use a pseudocount above "
+            "zero."
+        )
+    shares = np.exp(joint - np.where(possible, total, 0.0)[:, None]) * weights[:, None]
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(shares.sum(axis=0) / weights.sum())
+    return _State(log_weights, family.update(state.parameters, shares))
+
+
+def _mean(logs: FloatArray, weights: FloatArray) -> float:
+    used = weights > 0
+    return float(logs[used] @ weights[used] / weights.sum())

@@ -1,0 +1,235 @@
+"""The search for a structure: which split comes next, when to stop, which circuit is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from expectedkernels.learning.complete import CompleteSearch
+from expectedkernels.learning.incomplete import IncompleteSearch
+from expectedkernels.learning.statistics import PairCounts, mutual_information
+
+SAME_SCORE = 1e-12
+"""Variables whose scores differ by less are tied: the first one is taken."""
+
+Search = CompleteSearch | IncompleteSearch
+
+
+@dataclass(frozen=True)
+class StrudelStep:
+    """What `learn_strudel` tells its callback after a split.
+
+    Attributes
+    ----------
+    iteration : int
+        The number of splits so far.
+    decisions, elements : int
+        The number of sum units that are not sums of indicators, and of their inputs.
+    units : int
+        The number of sums, products and indicators.
+    log_likelihood : float
+        The mean log-likelihood of the training rows.
+    valid_log_likelihood : float or None
+        That of the validation rows.
+
+    Examples
+    --------
+    >>> from expectedkernels.learning.strudel import learn_strudel
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    >>> told = []
+    >>> p = learn_strudel(X, iterations=2, callback=told.append)
+    >>> [(step.iteration, step.decisions, step.elements) for step in told]
+    [(1, 3, 5), (2, 3, 6)]
+    """
+
+    iteration: int
+    decisions: int
+    elements: int
+    units: int
+    log_likelihood: float
+    valid_log_likelihood: float | None
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """How splits are chosen.
+
+    Attributes
+    ----------
+    edge, tie, variable : str
+        See `learn_strudel`.
+    alpha : float
+    rng : numpy.random.Generator
+    """
+
+    edge: str
+    tie: str
+    variable: str
+    alpha: float
+    rng: np.random.Generator
+
+    def edges(self, search: Search, n: int = 1) -> Iterator[int]:
+        """The best edges to split, at most n."""
+        candidates = search.candidates
+        if self.edge == "flow":
+            return islice(candidates.ranked(search.circuit, self.tie), n)
+        every = list(candidates)
+        n = min(n, len(every))
+        return iter([every[i] for i in self.rng.permutation(len(every))[:n]])
+
+    def variable_at(self, search: Search, edge: int) -> int:
+        """The best variable to split an edge on."""
+        variables = search.circuit.splittable_variables(edge)
+        if self.variable == "random":
+            return int(self.rng.choice(variables))
+        if len(variables) == 1:
+            return int(variables[0])
+        rows, weights = search.rows_through(edge)
+        cards = np.asarray(search.circuit.cardinalities)[variables]
+        counts = PairCounts(rows[:, variables], cards, weights)
+        scores = mutual_information(counts, self.alpha).sum(axis=1)
+        return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
+
+
+class Run:
+    """How long a search goes on, and who is told.
+
+    Parameters
+    ----------
+    iterations, patience, max_units : int or None
+        See `learn_strudel`.
+    deadline : float
+        When to stop, in seconds of the monotonic clock.
+    callback : function or None
+    """
+
+    def __init__(
+        self,
+        iterations: int,
+        patience: int | None,
+        max_units: int | None,
+        deadline: float,
+        callback: Callable[[StrudelStep], object] | None,
+    ) -> None:
+        self.iterations, self.max_units = iterations, max_units
+        self._patience = inf if patience is None else patience
+        self._deadline, self._callback = deadline, callback
+
+    def follow(self, search: Search, progress: bool) -> None:
+        """Start from a circuit."""
+        self._has_valid = len(search.log_likelihoods) > 1
+        self._best, self._best_at = search.log_likelihoods[-1], 0
+        self._bar = tqdm(
+            total=self.iterations,
+            desc="Strudel",
+            unit="split",
+            disable=None if progress else True,
+            delay=1.0,
+            leave=False,
+        )
+        self._is_shown = not self._bar.disable  # bars that are closed count as disabled
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the splits to come, until it is time to stop or the user interrupts."""
+        with self._bar:
+            for iteration in range(1, self.iterations + 1):
+                yield iteration
+                late = monotonic() > self._deadline
+                if late or iteration - self._best_at >= self._patience:
+                    return
+
+    def interrupted(self) -> None:
+        """Tell that the user has interrupted."""
+        if self._is_shown:
+            message = "Strudel was interrupted: returning the best circuit so far."
+            self._bar.write(message, file=sys.stderr)
+
+    def report(self, search: Search, iteration: int) -> bool:
+        """Tell about a split; whether the circuit is the one to return if nothing better comes."""
+        train, *valid = search.log_likelihoods
+        best = not self._has_valid or valid[0] > self._best
+        if best:
+            self._best, self._best_at = search.log_likelihoods[-1], iteration
+        self._bar.set_postfix_str(
+            f"log-likelihood {train:.4f}" + (f", valid {valid[0]:.4f}" if valid else ""), False
+        )
+        self._bar.update()
+        return best
+
+    def tell(self, search: Search, iteration: int) -> None:
+        """Call the callback."""
+        if self._callback is not None:
+            circuit = search.circuit
+            train, *valid = search.log_likelihoods
+            self._callback(
+                StrudelStep(
+                    iteration,
+                    circuit.n_decisions,
+                    circuit.n_elements,
+                    circuit.n_units,
+                    train,
+                    valid[0] if valid else None,
+                )
+            )
+
+    def is_too_large(self, search: Search) -> bool:
+        """Whether a circuit has more units than allowed."""
+        return self.max_units is not None and search.circuit.n_units > self.max_units
+
+
+def greedy(search: Search, chooser: Chooser, run: Run) -> Search:
+    """Split one circuit again and again; it keeps the best one on the way."""
+    try:
+        for iteration in run:
+            edge = next(chooser.edges(search), None)
+            if edge is None:
+                break
+            search.split(edge, chooser.variable_at(search, edge))
+            if run.report(search, iteration):
+                search.keep()
+            run.tell(search, iteration)
+            if run.is_too_large(search):
+                break
+    except KeyboardInterrupt:
+        run.interrupted()
+    return search
+
+
+def beam_search(search: Search, chooser: Chooser, run: Run, width: int) -> Search:
+    """Split several circuits, each in several ways, and go on with the best; the best of all."""
+    beam, best = [search], search
+    try:
+        for iteration in run:
+            beam = _successors(beam, chooser, run, width)
+            if not beam:
+                break
+            beam[0].keep()
+            if run.report(beam[0], iteration):
+                best = beam[0]
+            run.tell(beam[0], iteration)
+    except KeyboardInterrupt:
+        run.interrupted()
+    return best
+
+
+def _successors(beam: list[Search], chooser: Chooser, run: Run, width: int) -> list[Search]:
+    """The best circuits that are one split away, without those that look the same."""
+    found: dict[Any, Search] = {}
+    for search in beam:
+        for edge in list(chooser.edges(search, width)):
+            new: Any = search.copy()
+            new.split(edge, chooser.variable_at(new, edge))
+            circuit = new.circuit
+            sizes = (circuit.n_units, circuit.n_decisions, circuit.n_elements)
+            if not run.is_too_large(new):
+                found.setdefault((*sizes, round(new.log_likelihoods[0], 12)), new)
+    ranked = sorted(found.values(), key=lambda new: -new.log_likelihoods[-1])
+    return ranked[:width]

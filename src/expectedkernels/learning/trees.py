@@ -1,0 +1,210 @@
+"""Trees of variables: maximum spanning forests, their roots, and the vtrees they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.learning.data import FloatArray
+from expectedkernels.vtree import Vtree
+
+SAME = 12
+"""Weights of edges are compared after rounding to so many decimals, so that ties stay ties."""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Rooted trees over variables 0, 1, ...
+
+    Attributes
+    ----------
+    parent : tuple of int
+        The parent of every variable, -1 at roots.
+
+    Examples
+    --------
+    >>> Forest((-1, 0, 0)).children
+    [[1, 2], [], []]
+    """
+
+    parent: tuple[int, ...]
+
+    @property
+    def roots(self) -> list[int]:
+        """The roots, in order."""
+        return [v for v, parent in enumerate(self.parent) if parent < 0]
+
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """The children of every variable, in order."""
+        children: list[list[int]] = [[] for _ in self.parent]
+        for v, parent in enumerate(self.parent):
+            if parent >= 0:
+                children[parent].append(v)
+        return children
+
+
+def spanning_edges(weights: FloatArray, at_least: float = 0.0) -> list[tuple[int, int]]:
+    """The edges of the maximum spanning forest, without those of smaller weight than a limit.
+
+    Edges come before each other by (larger weight, smaller i, smaller j) for i < j, which makes
+    the forest unique. Cost: O(D^2).
+
+    Examples
+    --------
+    >>> spanning_edges(np.array([[0.0, 0.1, 0.3], [0.1, 0.0, 0.2], [0.3, 0.2, 0.0]]))
+    [(0, 2), (1, 2)]
+    """
+    n = len(weights)
+    rounded = np.round(weights, SAME)
+    outside = np.arange(1, n)
+    best, link = rounded[0, 1:].copy(), np.zeros(n - 1, dtype=np.intp)
+    edges: list[tuple[int, int]] = []
+    while len(outside):
+        low, high = np.minimum(link, outside), np.maximum(link, outside)
+        chosen = int(np.lexsort((high, low, -best))[0]) if _tied(best) else int(np.argmax(best))
+        vertex = int(outside[chosen])
+        if weights[link[chosen], vertex] >= at_least:
+            edges.append((int(low[chosen]), int(high[chosen])))
+        keep = np.arange(len(outside)) != chosen
+        outside, best, link = outside[keep], best[keep], link[keep]
+        new = rounded[vertex, outside]
+        low, high = np.minimum(link, outside), np.maximum(link, outside)
+        new_low, new_high = np.minimum(vertex, outside), np.maximum(vertex, outside)
+        earlier = (new_low < low) | ((new_low == low) & (new_high < high))
+        better = (new > best) | ((new == best) & earlier)
+        best, link = np.where(better, new, best), np.where(better, vertex, link)
+    return sorted(edges)
+
+
+def _tied(best: Any) -> bool:
+    return int((best == best.max()).sum()) > 1
+
+
+def rooted(
+    n: int, edges: Sequence[tuple[int, int]], root: Any = "center", rng: Any = None
+) -> Forest:
+    """The forest with every tree rooted at its centre, at random, or (one of them) as told.
+
+    Parameters
+    ----------
+    n : int
+        The number of variables.
+    edges : sequence of pairs of int
+    root : {"center", "random"} or int
+        The centre is the vertex whose farthest vertex is nearest, the smallest if there are two.
+        With an int, that variable is the root of its tree, and other trees have their centres.
+    rng : numpy.random.Generator, optional
+
+    Examples
+    --------
+    >>> rooted(3, [(0, 1), (1, 2)]).parent
+    (1, -1, 1)
+    """
+    near: list[list[int]] = [[] for _ in range(n)]
+    for i, j in edges:
+        near[i].append(j)
+        near[j].append(i)
+    parent = [-1] * n
+    done = [False] * n
+    for start in range(n):
+        if done[start]:
+            continue
+        tree = list(_search(near, start))
+        if root == "random":
+            top = sorted(tree)[int(rng.integers(len(tree)))]
+        else:
+            top = root if root in tree else _center(near, start)
+        for v, above in _search(near, top).items():
+            parent[v], done[v] = above, True
+    return Forest(tuple(parent))
+
+
+def _search(near: list[list[int]], start: int) -> dict[int, int]:
+    """What is reached from a vertex, the farthest last, each with where it was reached from."""
+    reached = {start: -1}
+    queue = [start]
+    for v in queue:
+        for other in near[v]:
+            if other not in reached:
+                reached[other] = v
+                queue.append(other)
+    return reached
+
+
+def _center(near: list[list[int]], start: int) -> int:
+    """The middle of a longest path."""
+    end = next(reversed(_search(near, start)))
+    back = _search(near, end)
+    path = [next(reversed(back))]
+    while back[path[-1]] >= 0:
+        path.append(back[path[-1]])
+    half = len(path) // 2
+    return path[half] if len(path) % 2 else min(path[half - 1], path[half])
+
+
+@dataclass(frozen=True)
+class TreeVtree:
+    """The vtree of a forest, and what its nodes stand for.
+
+    Attributes
+    ----------
+    vtree : Vtree
+        A variable with children has its leaf on the left, and its children's nodes, grouped, on
+        the right.
+    top : list of int
+        For every node one of the tree's variables at its top: the variable that decides at the
+        node, or one of the siblings grouped there.
+    decides : list of bool
+        Whether the node is an inner node at which a variable decides.
+    """
+
+    vtree: Vtree
+    top: list[int]
+    decides: list[bool]
+
+
+def tree_vtree(forest: Forest, grouping: str = "balanced") -> TreeVtree:
+    """The vtree of a forest: every variable beside its group of children.
+
+    Parameters
+    ----------
+    forest : Forest
+    grouping : {"balanced", "linear"}
+        How siblings (and roots) are grouped: by halves, or one after the other.
+
+    Examples
+    --------
+    >>> tree_vtree(Forest((-1, 0, 0, 1))).vtree
+    Vtree((0, ((1, 3), 2)))
+    """
+    nodes: list[tuple[int, int, int]] = []
+    top: list[int] = []
+    decides: list[bool] = []
+    done: list[int] = []
+    # a group of siblings; or a variable whose two parts are done; or None: two groups are done
+    stack: list[Any] = [forest.roots]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, list):
+            if len(item) > 1:
+                half = len(item) // 2 if grouping == "balanced" else 1
+                stack += [None, item[half:], item[:half]]
+                continue
+            v = item[0]
+            if forest.children[v]:
+                stack += [v, forest.children[v]]
+            nodes.append((-1, -1, v))
+            top.append(v)
+            decides.append(False)
+        else:
+            b, a = done.pop(), done.pop()
+            nodes.append((a, b, -1))
+            top.append(top[a])
+            decides.append(item is not None)
+        done.append(len(nodes) - 1)
+    return TreeVtree(Vtree(*zip(*nodes, strict=True)), top, decides)

@@ -1,0 +1,472 @@
+"""Chow-Liu trees: statistics, trees, circuits and parameters, against their definitions."""
+
+from itertools import combinations, product
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+import learning_oracles
+from assertions import assert_close
+from expectedkernels.learning.chow_liu import (
+    ChowLiuTree,
+    chow_liu_tree,
+    flow_blocks,
+    learn_chow_liu,
+    tree_blocks,
+)
+from expectedkernels.learning.data import as_states
+from expectedkernels.learning.em import em
+from expectedkernels.learning.logical import tree_circuit
+from expectedkernels.learning.statistics import PairCounts, closed_form, mutual_information
+from expectedkernels.learning.trees import Forest, rooted, spanning_edges, tree_vtree
+from oracles import distribution, worlds
+from strategies import domains, rngs
+
+
+def random_rows(rng, cardinalities, n):
+    """Rows whose columns depend on each other."""
+    columns = [rng.integers(cardinalities[0], size=n)]
+    for card in cardinalities[1:]:
+        other = columns[rng.integers(len(columns))]
+        noise = rng.integers(card, size=n)
+        columns.append(np.where(rng.random(n) < 0.6, other % card, noise))
+    return np.stack(columns, axis=1)
+
+
+def random_forest(rng, n, share=1.0):
+    """A rooted forest; every variable hangs below an earlier one (of a random order)."""
+    order = rng.permutation(n)
+    parent = [-1] * n
+    for i in range(1, n):
+        if rng.random() < share:
+            parent[order[i]] = int(order[rng.integers(i)])
+    return Forest(tuple(parent))
+
+
+def random_tree(rng, cardinalities, share=0.8, grouping="balanced"):
+    """A tree without data."""
+    forest = random_forest(rng, len(cardinalities), share)
+    counts = PairCounts(
+        np.zeros((0, len(cardinalities)), dtype=np.intp), cardinalities, np.zeros(0)
+    )
+    return ChowLiuTree(forest, tree_vtree(forest, grouping), counts)
+
+
+def random_conditionals(rng, tree):
+    """Random probabilities of every variable given its parent."""
+    return [
+        rng.dirichlet(np.ones(card), size=tree.contexts(v))
+        for v, card in enumerate(tree.cardinalities)
+    ]
+
+
+def joint(forest, conditionals, X):
+    """The product of the conditional probabilities at complete points."""
+    result = np.ones(len(X))
+    for v, parent in enumerate(forest.parent):
+        context = 0 if parent < 0 else X[:, parent].astype(int)
+        result *= conditionals[v][context, X[:, v].astype(int)]
+    return result
+
+
+@given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 0.3, 1.0]))
+def test_mutual_information_by_definition(rng, cardinalities, alpha):
+    X = random_rows(rng, cardinalities, 20)
+    weights = rng.integers(0, 4, size=20).astype(float)
+    weights[0] = 1.0
+    found = mutual_information(PairCounts(X, cardinalities, weights), alpha)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_array_equal(np.diag(found), 0.0)
+    assert (found >= 0).all()
+    for i, j in combinations(range(len(cardinalities)), 2):
+        expected = learning_oracles.mutual_information(X, cardinalities, weights, alpha, i, j)
+        np.testing.assert_allclose(found[i, j], expected, atol=1e-13)
+
+
+@given(rngs, domains(min_variables=2, max_variables=4))
+def test_mutual_information_does_not_depend_on_names_of_states(rng, cardinalities):
+    X = random_rows(rng, cardinalities, 30)
+    renamed = np.stack(
+        [rng.permutation(card)[x] for x, card in zip(X.T, cardinalities, strict=True)], axis=1
+    )
+    before, after = (
+        mutual_information(PairCounts(rows, cardinalities, np.ones(30))) for rows in (X, renamed)
+    )
+    np.testing.assert_allclose(after, before, atol=1e-13)
+
+
+@given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 1.0]))
+def test_missing_values_leave_out_pairs(rng, cardinalities, alpha):
+    X = random_rows(rng, cardinalities, 25)
+    X[rng.random(X.shape) < 0.3] = -1
+    weights = rng.gamma(1.0, size=25)
+    counts = PairCounts(X, cardinalities, weights)
+    found = mutual_information(counts, alpha)
+    for i, j in combinations(range(len(cardinalities)), 2):
+        both = (X[:, i] >= 0) & (X[:, j] >= 0)
+        if not both.any():
+            np.testing.assert_allclose(found[i, j], 0.0, atol=1e-13)
+            continue
+        expected = learning_oracles.mutual_information(
+            X[both], cardinalities, weights[both], alpha, i, j
+        )
+        np.testing.assert_allclose(found[i, j], expected, atol=1e-13)
+        table = np.zeros((cardinalities[i], cardinalities[j]))
+        np.add.at(table, (X[both, i], X[both, j]), weights[both])
+        np.testing.assert_allclose(counts.pair(i, j), table, atol=1e-12)
+    alone = np.bincount(X[:, 0][X[:, 0] >= 0], weights[X[:, 0] >= 0], cardinalities[0])
+    np.testing.assert_allclose(counts.single(0), alone, atol=1e-12)
+
+
+def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
+    rng = np.random.default_rng(0)
+    cardinalities = [2, 1, 4, 3, 2]
+    X = np.stack([rng.integers(card, size=50) for card in cardinalities], axis=1)
+    whole = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
+    monkeypatch.setattr("expectedkernels.learning.statistics.CHUNK", 40)
+    parts = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
+    np.testing.assert_allclose(parts, whole, atol=1e-15)
+    np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)
+
+
+def all_trees(n):
+    """The edges of all labelled trees, by Prüfer sequences."""
+    if n == 2:
+        yield [(0, 1)]
+        return
+    for code in product(range(n), repeat=n - 2):
+        degree = [1 + code.count(v) for v in range(n)]
+        edges = []
+        for v in code:
+            leaf = degree.index(1)
+            edges.append((min(leaf, v), max(leaf, v)))
+            degree[leaf] -= 1
+            degree[v] -= 1
+        last = [v for v in range(n) if degree[v] == 1]
+        yield [*edges, tuple(last)]
+
+
+@given(rngs, st.integers(2, 5))
+@settings(max_examples=30)
+def test_the_tree_is_the_best_of_all(rng, n):
+    weights = rng.random((n, n))
+    weights = weights + weights.T
+    best = max(sum(weights[edge] for edge in edges) for edges in all_trees(n))
+    assert_close(np.float64(sum(weights[edge] for edge in spanning_edges(weights))), best)
+
+
+@given(rngs, st.integers(1, 9), st.integers(1, 4))
+def test_tied_edges_are_taken_in_order(rng, n, n_values):
+    weights = rng.integers(n_values, size=(n, n)).astype(float)
+    weights = weights + weights.T
+    limit = float(rng.integers(2 * n_values))
+    tree = list(range(n))
+    kruskal = []
+    for i, j in sorted(combinations(range(n), 2), key=lambda e: (-weights[e], e)):
+        if weights[i, j] >= limit and tree[i] != tree[j]:
+            kruskal.append((i, j))
+            tree = [tree[i] if t == tree[j] else t for t in tree]
+    assert spanning_edges(weights, limit) == sorted(kruskal)
+
+
+@given(rngs, st.integers(1, 12), st.sampled_from([0.7, 1.0]))
+def test_trees_are_rooted_at_their_centers(rng, n, share):
+    forest = random_forest(rng, n, share)
+    edges = [(v, p) for v, p in enumerate(forest.parent) if p >= 0]
+    distance = np.full((n, n), np.inf)
+    np.fill_diagonal(distance, 0.0)
+    for i, j in edges:
+        distance[i, j] = distance[j, i] = 1.0
+    for k in range(n):
+        distance = np.minimum(distance, distance[:, [k]] + distance[[k], :])
+    farthest = np.where(np.isfinite(distance), distance, 0.0).max(axis=1)
+    found = rooted(n, edges)
+    assert sorted((min(v, p), max(v, p)) for v, p in enumerate(found.parent) if p >= 0) == sorted(
+        (min(e), max(e)) for e in edges
+    )
+    for root in found.roots:
+        tree = np.flatnonzero(np.isfinite(distance[root]))
+        assert root == tree[np.argmin(farthest[tree])]
+
+
+def test_roots_can_be_chosen():
+    X = random_rows(np.random.default_rng(0), [2] * 6, 200)
+    for root in range(6):
+        p = learn_chow_liu(X, root=root)
+        assert p.vtree.scope()[0] == root
+        assert ek.properties(p).deterministic
+    roots = {int(learn_chow_liu(X, root="random", rng=seed).vtree.scope()[0]) for seed in range(30)}
+    assert len(roots) > 2
+    again = [learn_chow_liu(X, root="random", rng=7).vtree for _ in range(2)]
+    assert again[0] == again[1]
+
+
+@given(rngs, st.integers(1, 12), st.sampled_from(["balanced", "linear"]))
+def test_vtrees_put_variables_beside_their_children(rng, n, grouping):
+    forest = random_forest(rng, n, 0.8)
+    layout = tree_vtree(forest, grouping)
+    vtree = layout.vtree
+    for node in range(vtree.n_nodes):
+        if vtree.is_leaf(node):
+            continue
+        first = int(vtree.scope(int(vtree.left[node]))[0])
+        second = int(vtree.scope(int(vtree.right[node]))[0])
+        if layout.decides[node]:
+            assert forest.parent[second] == first
+            assert vtree.is_leaf(int(vtree.left[node]))
+        else:
+            assert forest.parent[second] == forest.parent[first]
+
+
+def test_siblings_are_grouped_by_halves_or_one_by_one():
+    star = Forest((-1, 0, 0, 0, 0, 0))
+    assert repr(tree_vtree(star).vtree) == "Vtree((0, ((1, 2), (3, (4, 5)))))"
+    assert repr(tree_vtree(star, "linear").vtree) == "Vtree((0, (1, (2, (3, (4, 5))))))"
+
+
+def test_deep_trees_work():
+    n = 5000
+    forest = rooted(n, [(i, i + 1) for i in range(n - 1)], root=0)
+    counts = PairCounts(np.zeros((0, 1), dtype=np.intp), [2], np.zeros(0))
+    counts.cardinalities = np.full(n, 2)
+    tree = ChowLiuTree(forest, tree_vtree(forest), counts)
+    table = np.array([[0.75, 0.25], [0.25, 0.75]])
+    p = ek.Circuit.from_blocks(
+        tree.vtree, tree_blocks(tree, [np.array([[0.5, 0.5]])] + [table] * (n - 1))
+    )
+    expected = log(0.5) + (n - 1) * log(0.75)
+    assert_close(p.log_likelihood(np.zeros((1, n))), np.array([expected]))
+    assert tree_circuit(tree).circuit.n_units == 2 * n + 2 * (n - 1) + 1 + 4 * (n - 2) + 2
+
+
+@given(rngs, domains(), st.sampled_from(["balanced", "linear"]))
+def test_circuits_of_trees_are_products_of_conditionals(rng, cardinalities, grouping):
+    tree = random_tree(rng, cardinalities, grouping=grouping)
+    conditionals = random_conditionals(rng, tree)
+    p = ek.Circuit.from_blocks(tree.vtree, tree_blocks(tree, conditionals))
+    X = worlds(cardinalities)
+    expected = joint(tree.forest, conditionals, X)
+    np.testing.assert_allclose(p.log_likelihood(X), np.log(expected), rtol=0, atol=1e-12)
+
+
+def test_a_larger_circuit_is_a_product_of_conditionals():
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, (3, 2, 4, 2, 3), share=1.0)
+    conditionals = random_conditionals(rng, tree)
+    p = ek.Circuit.from_blocks(tree.vtree, tree_blocks(tree, conditionals))
+    X = worlds(tree.cardinalities)
+    expected = np.log(joint(tree.forest, conditionals, X))
+    np.testing.assert_allclose(p.log_likelihood(X), expected, rtol=0, atol=1e-12)
+
+
+@given(rngs, domains(), st.sampled_from(["flows", "cpt"]))
+@settings(max_examples=40)
+def test_learned_circuits_are_deterministic_distributions(rng, cardinalities, parameters):
+    X = random_rows(rng, cardinalities, 30)
+    p = learn_chow_liu(X, cardinalities=cardinalities, parameters=parameters)
+    found = ek.properties(p)
+    assert found.smooth
+    assert found.deterministic
+    assert found.structured_decomposable
+    values = distribution(p)
+    np.testing.assert_allclose(values.sum(), 1.0, rtol=1e-12)
+    for v, marginal in enumerate(p.marginals()):
+        states = worlds(cardinalities)[:, v]
+        expected = [values[states == a].sum() for a in range(cardinalities[v])]
+        np.testing.assert_allclose(marginal, expected, rtol=1e-10)
+
+
+@given(rngs, domains(min_variables=2), st.sampled_from([0.0, 0.5, 1.0]))
+@settings(max_examples=40)
+def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
+    X = random_rows(rng, cardinalities, 30)
+    weights = rng.integers(1, 4, size=30).astype(float)
+    tree = chow_liu_tree(X, cardinalities, weights, 1.0)
+    flows, cpts = [], []
+    for v, parent in enumerate(tree.forest.parent):
+        contexts = [np.ones(30, dtype=bool)]
+        if parent >= 0:
+            contexts = [X[:, parent] == b for b in range(cardinalities[parent])]
+        card, n = cardinalities[v], len(contexts)
+        count = np.array(
+            [[weights[c & (X[:, v] == a)].sum() for a in range(card)] for c in contexts]
+        )
+        beta = smoothing * weights.mean()
+        flows.append(closed_form(count, beta))
+        cell = count + 4 * smoothing / (n * card)
+        total = cell.sum(axis=1, keepdims=True)
+        cpts.append(np.divide(cell, total, out=np.full_like(cell, 1 / card), where=total > 0))
+    points = worlds(cardinalities)
+    options = {"cardinalities": cardinalities, "sample_weight": weights}
+    p = learn_chow_liu(X, pseudocount=smoothing, **options)
+    np.testing.assert_allclose(distribution(p), joint(tree.forest, flows, points), atol=1e-14)
+    tree = chow_liu_tree(X, cardinalities, weights, smoothing)
+    if tree.forest == chow_liu_tree(X, cardinalities, weights, 1.0).forest:
+        q = learn_chow_liu(X, parameters="cpt", alpha=smoothing, **options)
+        np.testing.assert_allclose(distribution(q), joint(tree.forest, cpts, points), atol=1e-14)
+
+
+@given(rngs, domains(min_variables=2))
+@settings(max_examples=40)
+def test_integer_weights_are_repeated_rows(rng, cardinalities):
+    X = random_rows(rng, cardinalities, 20)
+    weights = rng.integers(0, 4, size=20)
+    weights[0] = 1
+    repeated = np.repeat(X, weights, axis=0)
+    for options in ({"parameters": "cpt"}, {"pseudocount": 0.0}):
+        p = learn_chow_liu(X, sample_weight=weights, cardinalities=cardinalities, **options)
+        q = learn_chow_liu(repeated, cardinalities=cardinalities, **options)
+        assert p.vtree == q.vtree
+        np.testing.assert_array_equal(distribution(p), distribution(q))
+
+
+def test_the_pseudocount_grows_with_the_mean_weight():
+    X = random_rows(np.random.default_rng(0), [2, 3, 2], 40)
+    p = learn_chow_liu(X, sample_weight=np.full(40, 2.5), alpha=2.5)
+    np.testing.assert_allclose(distribution(p), distribution(learn_chow_liu(X)), rtol=1e-12)
+
+
+def test_one_variable():
+    p = learn_chow_liu([[0], [2], [2]], pseudocount=3.0)
+    np.testing.assert_allclose(distribution(p), [2 / 6, 1 / 6, 3 / 6])
+    assert p.vtree.n_nodes == 1
+
+
+@pytest.mark.parametrize("parameters", ["flows", "cpt"])
+def test_no_rows_give_a_uniform_distribution(parameters):
+    p = learn_chow_liu(np.zeros((0, 3)), cardinalities=[2, 3, 2], parameters=parameters)
+    np.testing.assert_allclose(distribution(p), 1 / 12)
+    p = learn_chow_liu(np.zeros((0, 2)), 0.0, cardinalities=2, alpha=0.0, parameters=parameters)
+    np.testing.assert_allclose(distribution(p), 1 / 4)
+
+
+def test_constant_columns_are_connected_in_order():
+    X = np.zeros((10, 4), dtype=int)
+    X[:, 3] = np.arange(10) % 2
+    for alpha in (0.0, 1.0):
+        p = learn_chow_liu(X, pseudocount=0.0, alpha=alpha)
+        assert ek.properties(p).deterministic
+        np.testing.assert_allclose(np.exp(p.log_likelihood(X)), 0.5)
+    same = learn_chow_liu(np.zeros((10, 4), dtype=int), alpha=0.0)
+    assert repr(same.vtree) == "Vtree((0, (1, (2, 3))))"  # a star around variable 0
+
+
+def test_weak_pairs_are_not_connected():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(2, size=(2, 500))
+    X = np.stack([a, b, a, b, rng.integers(3, size=500)], axis=1)
+    p = learn_chow_liu(X, pseudocount=0.0, min_mi=0.1)
+    assert repr(p.vtree) == "Vtree(((0, 2), ((1, 3), 4)))"
+    alone = learn_chow_liu(X, min_mi=10.0)
+    tables = [closed_form(np.bincount(x)[None, :], 1.0)[0] for x in X.T]
+    expected = distribution(ek.factorized(tables))
+    np.testing.assert_allclose(distribution(alone), expected, rtol=1e-12)
+
+
+def test_variables_of_one_state():
+    p = learn_chow_liu([[0, 0, 1], [0, 1, 0]], cardinalities=[1, 2, 2])
+    assert p.cardinalities == (1, 2, 2)
+    np.testing.assert_allclose(distribution(p).sum(), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pseudocount": -1.0}, r"'pseudocount' parameter of learn_chow_liu must be a float in"),
+        ({"alpha": np.nan}, r"'alpha' parameter of learn_chow_liu must be a float in the range"),
+        ({"min_mi": "0"}, r"'min_mi' parameter of learn_chow_liu must be a float in .*Got '0'"),
+        ({"parameters": "em"}, r"'parameters' .* must be 'flows' or 'cpt'. Got 'em' instead"),
+        ({"grouping": "tree"}, r"'grouping' .* must be 'balanced' or 'linear'. Got 'tree'"),
+        (
+            {"root": "top"},
+            r"'root' .* must be 'center', 'random' or a variable in 0..1. Got 'top'",
+        ),
+        ({"root": 2}, r"'root' .* a variable in 0..1. Got 2 instead"),
+        ({"root": True}, r"'root' .* a variable in 0..1. Got True instead"),
+    ],
+)
+def test_bad_parameters_are_refused(options, message):
+    with pytest.raises(ek.CircuitError, match=message):
+        learn_chow_liu([[0, 1], [1, 0]], **options)
+
+
+def missing(rng, X, share):
+    """The rows with some entries missing."""
+    return np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+@given(rngs, domains(min_variables=2))
+@settings(max_examples=20)
+def test_em_has_settled_on_data_with_missing_values(rng, cardinalities):
+    X = missing(rng, random_rows(rng, cardinalities, 40), 0.2)
+    X[0] = 0.0
+    states, weights = as_states(X), np.ones(40)
+    tree = chow_liu_tree(states, cardinalities, weights, 1.0)
+    before = ek.Circuit(tree.vtree, tuple(flow_blocks(tree, states, weights, 1.0, 1.0)))
+    after = em(before, X, 1, pseudocount=1.0, progress=False)
+    np.testing.assert_allclose(distribution(after), distribution(before), atol=1e-3)
+    learned = learn_chow_liu(X, cardinalities=cardinalities)
+    np.testing.assert_allclose(distribution(learned), distribution(before), rtol=1e-12)
+    assert ek.properties(learned).deterministic
+
+
+def test_missing_values_cost_little():
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, [2, 3, 2, 2, 4, 2], share=1.0)
+    truth = ek.Circuit.from_blocks(tree.vtree, tree_blocks(tree, random_conditionals(rng, tree)))
+    X, fresh = truth.sample(4000, rng=1), truth.sample(4000, rng=2)
+    holes = missing(rng, X, 0.3)
+    best = truth.log_likelihood(fresh).mean()
+    for parameters in ("flows", "cpt"):
+        p = learn_chow_liu(holes, parameters=parameters)
+        assert best - p.log_likelihood(fresh).mean() < 0.02
+    # rows with a hole are worth something
+    complete = learn_chow_liu(X[~np.isnan(holes).any(axis=1)])
+    p = learn_chow_liu(holes)
+    assert p.log_likelihood(fresh).mean() > complete.log_likelihood(fresh).mean()
+
+
+def test_a_column_may_be_missing_altogether():
+    X = np.array([[0, np.nan, 1], [1, np.nan, 0], [1, np.nan, np.nan]])
+    p = learn_chow_liu(X, cardinalities=[2, 3, 2])
+    np.testing.assert_allclose(p.marginals()[1], 1 / 3, rtol=1e-6)
+    q = learn_chow_liu(X, cardinalities=[2, 3, 2], parameters="cpt", alpha=0.0)
+    np.testing.assert_allclose(distribution(q).sum(), 1.0, rtol=1e-12)
+
+
+def test_weights_of_rows_with_missing_values():
+    rng = np.random.default_rng(3)
+    X = missing(rng, random_rows(rng, [2, 3, 2], 30), 0.2)
+    weights = rng.integers(1, 4, size=30)
+    p = learn_chow_liu(X, 0.0, sample_weight=weights)
+    q = learn_chow_liu(np.repeat(X, weights, axis=0), 0.0)
+    np.testing.assert_allclose(distribution(p), distribution(q), atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def nltcs(data_dir):
+    return [
+        np.loadtxt(data_dir / "density" / f"nltcs.{part}.data", delimiter=",", dtype=np.intp)
+        for part in ("train", "valid", "test")
+    ]
+
+
+def test_nltcs(nltcs):
+    p = learn_chow_liu(nltcs[0])
+    means = [float(p.log_likelihood(X).mean()) for X in nltcs]
+    np.testing.assert_allclose(means, [-6.7601, -6.7185, -6.7591], rtol=0, atol=5e-5)
+    assert ek.properties(p).deterministic
+    cpt = learn_chow_liu(nltcs[0], parameters="cpt")
+    np.testing.assert_allclose(cpt.log_likelihood(nltcs[2]).mean(), means[2], atol=1e-3)
+
+
+def test_nltcs_has_the_published_size(nltcs):
+    X = nltcs[0]
+    circuit = tree_circuit(chow_liu_tree(X, [2] * 16, np.ones(len(X)), 1.0)).circuit
+    assert (circuit.n_sums, circuit.n_sums - circuit.n_decisions) == (43, 14)
+    assert (circuit.n_products, circuit.n_indicators) == (46, 32)
+    assert 2 * circuit.n_products + len(circuit.sum_of) == 166

@@ -1,0 +1,447 @@
+"""Strudel: splits, flows and searches, against the naive definitions."""
+
+from hashlib import sha256
+from io import StringIO
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.learning.blocks import blocks_of, plan
+from expectedkernels.learning.candidates import Candidates, in_order
+from expectedkernels.learning.chow_liu import learn_chow_liu
+from expectedkernels.learning.logical import Logical
+from expectedkernels.learning.strudel import learn_strudel
+from learning_oracles import NaiveStrudel
+from learning_searches import (
+    advance,
+    assert_same_circuit,
+    chooser,
+    random_rows,
+    shape,
+    start,
+    steps,
+)
+from oracles import distribution, worlds
+from strategies import domains, rngs
+
+
+@given(
+    rngs,
+    domains(min_variables=2, max_variables=5),
+    st.sampled_from(["first", "top"]),
+    st.sampled_from([1.0, 0.1]),
+    st.booleans(),
+)
+@settings(max_examples=40)
+def test_every_split_is_that_of_the_naive_search(rng, cardinalities, tie, alpha, weighted):
+    X = random_rows(rng, cardinalities, 25)
+    weights = rng.integers(1, 4, size=25) / 4 if weighted else np.ones(25)
+    search, tree = start(X, cardinalities, weights, alpha)
+    naive = NaiveStrudel(tree.forest.parent, cardinalities, X, weights, alpha, tie)
+    assert shape(search.circuit) == naive.shape()
+    for _ in range(12):
+        went_on = advance(search, chooser(tie, alpha=alpha))
+        assert went_on == naive.step()
+        assert shape(search.circuit) == naive.shape()
+        assert (search.circuit.n_decisions, search.circuit.n_elements) == naive.counts()
+        logs = naive.log_likelihoods(1.0)
+        np.testing.assert_allclose(search.log_likelihoods, [weights @ logs / weights.sum()])
+        if not went_on:
+            break
+    np.testing.assert_allclose(search.to_circuit().log_likelihood(X), logs, atol=1e-12)
+
+
+@given(rngs, domains(min_variables=2, max_variables=5), st.integers(1, 15))
+@settings(max_examples=30)
+def test_what_is_kept_is_what_a_fresh_start_finds(rng, cardinalities, n_splits):
+    X = random_rows(rng, cardinalities, 25)
+    search, _ = start(X, cardinalities)
+    for _ in range(n_splits):
+        advance(search, chooser(edge="random", variable="random", seed=rng.integers(1000)))
+    circuit = search.circuit
+    alive = [edge for edges in circuit.edges for edge in edges]
+    assert circuit.n_sums == sum(map(bool, circuit.edges))
+    assert sorted(search.candidates) == [e for e in sorted(alive) if circuit.is_splittable(e)]
+    # flows: the flow of a sum is the flow of its edges, and comes from the products above it
+    flow = search._flow[0]
+    into = {circuit.root: float(len(X))}
+    for edge in alive:
+        product = circuit.input_of[edge]
+        if circuit.left[product] >= 0:
+            for below in (circuit.left[product], circuit.right[product]):
+                into[below] = into.get(below, 0.0) + flow[edge]
+    for unit in circuit.sums():
+        assert flow[circuit.edges[unit]].sum() == into[unit]
+    for edge in set(range(len(circuit.sum_of))) - set(alive):
+        assert flow[edge] == 0.0
+    for edge in alive:
+        rows, weights = search.rows_through(edge)
+        assert weights.sum() == flow[edge] == len(rows)
+    p = search.to_circuit()
+    assert_close(np.array(search.log_likelihoods), p.log_likelihood(X).mean()[None])
+
+
+@given(rngs, domains(min_variables=2, max_variables=5))
+@settings(max_examples=30)
+def test_splits_keep_structure_and_support(rng, cardinalities):
+    X = random_rows(rng, cardinalities, 30)
+    search, tree = start(X, cardinalities, beta=0.0)
+    before = search.log_likelihoods[0]
+    points = worlds(cardinalities)
+    for _ in range(6):
+        if not advance(search, chooser(variable="random", seed=rng.integers(1000))):
+            break
+        assert search.log_likelihoods[0] >= before - 1e-12
+        before = search.log_likelihoods[0]
+    circuit = search.circuit
+    everywhere = np.ones(len(circuit.sum_of))
+    p = ek.Circuit.from_blocks(tree.vtree, blocks_of(circuit, plan(circuit), everywhere))
+    np.testing.assert_array_equal(np.exp(p.log_likelihood(points)), 1.0)
+    found = ek.properties(p)
+    assert found.smooth
+    assert found.deterministic
+    assert found.structured_decomposable
+    assert search.to_circuit().vtree == tree.vtree
+
+
+@given(rngs, domains(max_worlds=16, max_variables=4), st.sampled_from(["first", "top"]))
+@settings(max_examples=30)
+def test_all_splits_together_represent_the_data_exactly(rng, cardinalities, tie):
+    X = random_rows(rng, cardinalities, 20)
+    p = learn_strudel(X, iterations=10_000, pseudocount=0.0, tie=tie, cardinalities=cardinalities)
+    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    np.testing.assert_allclose(np.exp(p.log_likelihood(X)), counts[place.ravel()] / 20)
+
+
+def test_weights_in_closed_form_are_the_most_likely_ones():
+    X = random_rows(np.random.default_rng(0), [2, 3, 2], 60)
+    search, tree = start(X, [2, 3, 2], beta=0.0)
+    advance(search, chooser())
+    circuit = search.circuit
+    plans = plan(circuit)
+    groups = [circuit.edges[unit] for unit in circuit.sums() if len(circuit.edges[unit]) > 1]
+
+    def loss(x):
+        weights, begin = np.ones(len(circuit.sum_of)), 0
+        for edges in groups:
+            weights[edges] = softmax(x[begin : begin + len(edges)])
+            begin += len(edges)
+        p = ek.Circuit(tree.vtree, tuple(blocks_of(circuit, plans, weights)))
+        return -float(p.log_likelihood(X).mean())
+
+    x = np.random.default_rng(1).normal(size=sum(map(len, groups)))
+    best = minimize(loss, x, method="BFGS", options={"gtol": 1e-5})
+    np.testing.assert_allclose(-best.fun, search.log_likelihoods[0], atol=1e-6)
+
+
+@given(rngs, domains(min_variables=3, max_variables=6), st.integers(0, 25), st.integers(1, 40))
+@settings(max_examples=40)
+def test_edges_come_in_post_order(rng, cardinalities, n_splits, n_edges):
+    search, _ = start(random_rows(rng, cardinalities, 20), cardinalities)
+    for _ in range(n_splits):
+        advance(search, chooser(edge="random", variable="random", seed=rng.integers(1000)))
+    circuit = search.circuit
+    every, seen, stack = [], set(), [(circuit.root, False)]
+    while stack:
+        unit, expanded = stack.pop()
+        if expanded:
+            every += [e for e in circuit.edges[unit] if circuit.is_splittable(e)]
+        elif unit not in seen:
+            seen.add(unit)
+            inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
+            if circuit.left[unit] >= 0:
+                inputs = [circuit.left[unit], circuit.right[unit]]
+            stack.append((unit, True))
+            stack += [(u, False) for u in reversed(inputs)]
+    if every:
+        some = set(rng.choice(every, size=min(n_edges, len(every)), replace=False).tolist())
+        assert list(in_order(circuit, some)) == [edge for edge in every if edge in some]
+
+
+@given(rngs, st.integers(1, 200))
+def test_candidates_come_by_flow(rng, n):
+    candidates, flows = Candidates(), {}
+    for _ in range(n):
+        edge = int(rng.integers(10))
+        if rng.random() < 0.3:
+            candidates.remove(edge)
+            flows.pop(edge, None)
+        else:
+            flows[edge] = float(rng.integers(5))
+            candidates.put(edge, flows[edge])
+    assert len(candidates) == len(flows)
+    assert set(candidates.copy()) == set(flows)
+    expected = [
+        {e for e, flow in flows.items() if flow == value}
+        for value in sorted(set(flows.values()), reverse=True)
+    ]
+    assert list(candidates.tied()) == expected
+    assert list(candidates.copy().tied()) == expected
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """Training, validation and test rows of nine variables."""
+    rng = np.random.default_rng(5)
+    X = random_rows(rng, [2, 2, 3, 2, 2, 4, 2, 2, 2], 1500)
+    return X[:700], X[700:1000], X[1000:]
+
+
+def test_the_callback_hears_of_every_split(clusters):
+    p, told = steps(clusters[0], iterations=20)
+    assert [step.iteration for step in told] == list(range(1, 21))
+    assert_close(np.float64(told[-1].log_likelihood), p.log_likelihood(clusters[0]).mean())
+    assert all(step.valid_log_likelihood is None for step in told)
+    sizes = [(step.units, step.decisions, step.elements) for step in told]
+    assert sizes == sorted(sizes)
+    _, told = steps(clusters[0], clusters[1], 5)
+    assert all(step.valid_log_likelihood < 0 for step in told)
+
+
+def test_no_split_is_the_chow_liu_tree(clusters):
+    p, q = learn_strudel(clusters[0], iterations=0), learn_chow_liu(clusters[0])
+    assert p.vtree == q.vtree
+    assert_close(p.log_likelihood(clusters[2]), q.log_likelihood(clusters[2]))
+
+
+def test_one_variable_has_nothing_to_split():
+    p, told = steps([[0], [1], [1]], iterations=5, pseudocount=0.0)
+    assert told == []
+    np.testing.assert_allclose(distribution(p), [1 / 3, 2 / 3])
+
+
+def test_no_rows():
+    p = learn_strudel(np.zeros((0, 3)), cardinalities=[2, 3, 2], iterations=4)
+    np.testing.assert_allclose(distribution(p), 1 / 12)
+    p = learn_strudel(np.zeros((0, 2)), [[0, np.nan]], 0, cardinalities=2)
+    np.testing.assert_allclose(distribution(p), 1 / 4)
+
+
+def test_validation_rows_choose_the_circuit(clusters):
+    train, valid, _ = clusters
+    p, told = steps(train, valid, 2000, patience=30)
+    values = [step.valid_log_likelihood for step in told]
+    best = int(np.argmax(values))
+    assert len(told) == best + 1 + 30
+    assert_close(np.float64(values[best]), p.log_likelihood(valid).mean())
+    same = learn_strudel(train, iterations=best + 1)
+    assert_same_circuit(p, same)
+
+
+def test_the_tree_may_be_the_best(clusters):
+    """Validation rows from elsewhere never improve."""
+    train, valid, _ = clusters
+    noise = np.random.default_rng(0).integers(2, size=valid.shape)
+    p, told = steps(train, noise, 300, patience=7, pseudocount=0.01)
+    values = [step.valid_log_likelihood for step in told]
+    tree = learn_chow_liu(train, 0.01)
+    best = max(tree.log_likelihood(noise).mean(), *values)
+    assert_close(p.log_likelihood(noise).mean(), np.float64(best))
+
+
+def test_patience_can_be_infinite(clusters):
+    _, told = steps(clusters[0], clusters[0][:1], 150, patience=None)
+    assert len(told) == 150
+
+
+def test_limits_of_size_and_time(clusters):
+    _, told = steps(clusters[0], iterations=1000, max_units=150)
+    assert told[-1].units > 150
+    assert told[-2].units <= 150
+    _, told = steps(clusters[0], iterations=1000, time_limit=0.0)
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+@pytest.mark.parametrize("holes", [False, True])
+def test_an_interrupt_returns_the_best_circuit_so_far(clusters, beam, holes):
+    X = clusters[0][:200].astype(float)
+    if holes:
+        X[::3, 4] = np.nan
+
+    def stop(step):
+        if step.iteration == 4:
+            raise KeyboardInterrupt
+
+    p = learn_strudel(X, beam=beam, callback=stop)
+    assert_same_circuit(p, learn_strudel(X, iterations=4, beam=beam))
+
+
+def test_an_interrupt_inside_a_split_leaves_nothing_half_done(clusters, monkeypatch):
+    calls = []
+    release = Logical._release
+
+    def interrupted(self, edge):
+        calls.append(edge)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return release(self, edge)
+
+    monkeypatch.setattr(Logical, "_release", interrupted)
+    p = learn_strudel(clusters[0])
+    monkeypatch.undo()
+    assert len(calls) > 5  # the splits before were made again
+    assert_same_circuit(p, learn_strudel(clusters[0], iterations=4))
+
+
+def test_progress_is_quiet_without_a_terminal(clusters, capsys):
+    learn_strudel(clusters[0], iterations=3)
+    learn_strudel(clusters[0], iterations=3, progress=False)
+    captured = capsys.readouterr()
+    assert captured.out + captured.err == ""
+
+
+class Terminal(StringIO):
+    """Something that looks like a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_progress_tells_of_an_interrupt_on_a_terminal(clusters, monkeypatch):
+    def stop(step):
+        raise KeyboardInterrupt
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    learn_strudel(clusters[0], clusters[1], callback=stop)
+    assert "Strudel was interrupted: returning the best circuit so far" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("edge", ["flow", "random"])
+@pytest.mark.parametrize("variable", ["mi", "random"])
+def test_random_choices_are_reproducible(clusters, edge, variable):
+    train, _, test = clusters
+    options = {"iterations": 15, "edge": edge, "variable": variable}
+    p, q = (learn_strudel(train, rng=3, **options) for _ in range(2))
+    assert_same_circuit(p, q)
+    assert ek.properties(p).deterministic
+    other = learn_strudel(train, rng=4, **options)
+    differs = not np.array_equal(other.log_likelihood(test), p.log_likelihood(test))
+    assert differs == ("random" in (edge, variable))
+
+
+def test_ties_at_the_top_make_larger_circuits(clusters):
+    first, top = (steps(clusters[0], iterations=30, tie=tie)[1][-1] for tie in ("first", "top"))
+    assert top.elements > first.elements
+    assert top.log_likelihood > first.log_likelihood
+
+
+@pytest.mark.parametrize("valid", [False, True])
+def test_a_beam_finds_better_splits(clusters, valid):
+    train, other, _ = clusters
+    X_valid = other if valid else None
+    _, alone = steps(train, X_valid, 8)
+    p, told = steps(train, X_valid, 8, beam=3)
+    name = "valid_log_likelihood" if valid else "log_likelihood"
+    assert getattr(told[0], name) >= getattr(alone[0], name)
+    assert getattr(told[-1], name) > getattr(alone[-1], name)
+    assert ek.properties(p).deterministic
+    rows = other if valid else train
+    assert_close(p.log_likelihood(rows).mean(), np.float64(getattr(told[-1], name)))
+
+
+def test_a_beam_stops_when_nothing_fits(clusters):
+    p, told = steps(clusters[0], iterations=100, beam=2, max_units=120)
+    assert told[-1].units <= 120
+    assert len(told) < 100
+    p, told = steps([[0], [1]], beam=2)
+    assert told == []
+    assert p.n_variables == 1
+
+
+@given(rngs, domains(min_variables=2, max_variables=5))
+@settings(max_examples=20)
+def test_integer_weights_are_repeated_rows(rng, cardinalities):
+    X = random_rows(rng, cardinalities, 20)
+    weights = rng.integers(0, 4, size=20)
+    weights[0] = 1
+    options = {"iterations": 8, "pseudocount": 0.0, "cardinalities": cardinalities}
+    p = learn_strudel(X, sample_weight=weights, **options)
+    q = learn_strudel(np.repeat(X, weights, axis=0), **options)
+    assert_same_circuit(p, q)
+
+
+def test_the_scale_of_weights_only_matters_beside_alpha(clusters):
+    X = clusters[0]
+    p = learn_strudel(X, iterations=20, sample_weight=np.full(len(X), 0.3), alpha=0.3)
+    q = learn_strudel(X, iterations=20)
+    assert_close(p.log_likelihood(X), q.log_likelihood(X))
+
+
+def test_weights_change_what_is_learned(clusters):
+    X = clusters[0]
+    weights = np.where(X[:, 0] == 1, 20.0, 0.01)
+    p = learn_strudel(X, iterations=20, sample_weight=weights)
+    assert p.marginals()[0][1] > 0.99
+
+
+def test_the_order_of_rows_does_not_matter(clusters):
+    X = clusters[0]
+    shuffled = np.random.default_rng(0).permutation(X)
+    assert_same_circuit(learn_strudel(X, iterations=40), learn_strudel(shuffled, iterations=40))
+
+
+def test_circuits_are_the_same_on_every_machine():
+    """Pairs of variables are exact ties, which rounding errors must not decide."""
+    X = np.array([[a, b, a ^ b, b, (a & b) ^ c] for a in (0, 1) for b in (0, 1) for c in (0, 0, 1)])
+    search, _ = start(X, [2] * 5)
+    for _ in range(12):
+        advance(search, chooser())
+    digest = sha256(repr(shape(search.circuit)).encode()).hexdigest()[:16]
+    assert digest == "9d01577c6cc5431b"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"iterations": -1}, r"'iterations' parameter of learn_strudel must be an int in .*Got -1"),
+        ({"iterations": 2.0}, r"'iterations' .* must be an int in the range \[0, inf\). Got 2.0"),
+        ({"pseudocount": -0.5}, r"'pseudocount' .* in the range \[0, inf\). Got -0.5 instead"),
+        ({"alpha": "1"}, r"'alpha' parameter of learn_strudel must be a float"),
+        ({"tie": "last"}, r"'tie' .* must be 'first' or 'top'. Got 'last' instead"),
+        ({"edge": "mi"}, r"'edge' .* must be 'flow' or 'random'. Got 'mi' instead"),
+        ({"variable": "flow"}, r"'variable' .* must be 'mi' or 'random'. Got 'flow' instead"),
+        ({"beam": 0}, r"'beam' .* an int in the range \[1, inf\). Got 0 instead"),
+        ({"patience": 0}, r"'patience' .* an int in the range \[1, inf\) or None. Got 0 instead"),
+        ({"max_units": 0}, r"'max_units' .* an int in the range \[1, inf\) or None. Got 0"),
+        ({"time_limit": -1}, r"'time_limit' .* a float in the range \[0, inf\). Got -1 instead"),
+    ],
+)
+def test_bad_parameters_are_refused(options, message):
+    with pytest.raises(ek.CircuitError, match=message):
+        learn_strudel([[0, 1], [1, 0]], **options)
+
+
+@pytest.fixture(scope="module")
+def nltcs(data_dir):
+    return [
+        np.loadtxt(data_dir / "density" / f"nltcs.{part}.data", delimiter=",", dtype=np.intp)
+        for part in ("train", "valid", "test")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("iterations", "size", "means"),
+    [
+        (200, (619, 917), (-6.1149, -6.0920, -6.1347)),
+        (500, (1575, 2382), (-6.0184, -6.0073, -6.0677)),
+    ],
+)
+def test_nltcs(nltcs, iterations, size, means):
+    p, told = steps(nltcs[0], iterations=iterations)
+    assert (told[-1].decisions, told[-1].elements) == size
+    found = [float(p.log_likelihood(X).mean()) for X in nltcs]
+    np.testing.assert_allclose(found, means, rtol=0, atol=5e-5)
+    assert ek.properties(p).deterministic
+
+
+def test_nltcs_with_ties_at_the_top(nltcs):
+    p = learn_strudel(nltcs[0], iterations=200, tie="top")
+    np.testing.assert_allclose(p.log_likelihood(nltcs[2]).mean(), -6.086, atol=5e-4)
