@@ -13,7 +13,7 @@ from expectedkernels.arrays import as_like, detach, is_numpy, namespace, place_o
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
-from expectedkernels.circuits.evidence import Evidence, as_evidence, as_points
+from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats, as_points
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible
@@ -21,7 +21,7 @@ from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_s
 from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied, safe_log
-from expectedkernels.errors import DataError, KernelError
+from expectedkernels.errors import CircuitError, DataError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel
 
@@ -47,7 +47,7 @@ class Empirical:
     """
 
     def __init__(self, X: Any, weights: Any = None):
-        points = np.array(X, dtype=np.float64)
+        points = np.array(as_floats(X))
         points = points[None, :] if points.ndim == 1 else points
         if points.ndim != 2 or not len(points):
             raise DataError(
@@ -161,6 +161,8 @@ def expected_kernel(
     [0.4, 0.1]
     """
     _check_kernel(k)
+    if not (isinstance(max_bytes, (int, float, np.integer)) and max_bytes > 0):
+        raise DataError(f"The 'max_bytes' parameter must be a positive int. Got {max_bytes!r}.")
     p, q = _as_distribution(p, q), _as_distribution(q, p)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
@@ -206,14 +208,23 @@ def _as_distribution(x: Any, other: Any) -> Any:
     if isinstance(x, (Circuit, Empirical)):
         return x
     if isinstance(x, Unit):
-        if not isinstance(other, (Circuit, Unit)):
-            return Circuit.from_units(x)
-        require_compatible(x, other)
+        return _circuit_beside(x, other)
+    return as_floats(x)
+
+
+def _circuit_beside(x: Unit, other: Any) -> Circuit:
+    """A unit graph as a circuit, on a vtree that fits the other side too, if there is one."""
+    if not isinstance(other, (Circuit, Unit)):
+        return Circuit.from_units(x)
+    try:
         if isinstance(other, Circuit):
             return Circuit.from_units(x, vtree=other.vtree)
-        together = Circuit.from_units(Sum([x, other], [1.0, 1.0]))  # finds a vtree for both
+        together = Circuit.from_units(Sum([x, other], [1.0, 1.0]))
         return Circuit.from_units(x, vtree=together.vtree)
-    return np.asarray(x, dtype=np.float64)
+    except CircuitError:
+        Circuit.from_units(x)  # says what is wrong if it is this graph
+        require_compatible(x, other)
+        raise
 
 
 def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
@@ -387,18 +398,34 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
     sides = [
         (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
     ]
-    if log:
-        scale, data = k.logs(sides[0][0], sides[1][0])
-        scale = np.where(data != 0, scale, 0.0)
-    else:
-        data, scale = k(sides[0][0], sides[1][0]), None
-    for axis, (_, share) in enumerate(sides):
-        if share is not None:
-            data, scale = _contracted(data, scale, share, axis)
-    answer = Scaled(data, scale)
+    summed = [axis for axis in (0, 1) if sides[axis][1] is not None]
+    # rows of the axis that is not summed first are worked on in groups
+    along = 1 if summed == [0] else 0
+    step = max(1, CHUNK_BYTES // 16 // max(1, len(sides[1 - along][0])))
+    parts = []
+    for start in range(0, max(1, len(sides[along][0])), step):
+        X, Y = (
+            points[start : start + step] if axis == along else points
+            for axis, (points, _) in enumerate(sides)
+        )
+        part = _kernel_values(k, X, Y, log)
+        if 1 - along in summed:
+            part = Scaled(*_contracted(part.data, part.scale, sides[1 - along][1], 1 - along))
+        parts.append(part)
+    answer = _concatenated(parts, along)
+    if along in summed:
+        answer = Scaled(*_contracted(answer.data, answer.scale, sides[along][1], along))
     values = answer.log() if log else answer.linear()
     values = values.squeeze(tuple(axis for axis in (0, 1) if sides[axis][1] is not None))
     return float(values) if np.ndim(values) == 0 else values
+
+
+def _kernel_values(k: Kernel, X: Any, Y: Any, log: bool) -> Scaled:
+    """The Gram matrix of points, on a scale if logarithms are wanted."""
+    if not log:
+        return Scaled(k(X, Y), None)
+    scale, signs = k.logs(X, Y)
+    return Scaled(signs, np.where(signs != 0, scale, 0.0))
 
 
 def witness(p: Any, q: Any, k: Kernel, X: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
@@ -457,7 +484,13 @@ def monte_carlo_expected_kernel(
     with progress(n, "sampling") as bar:
         while count < n:
             size = min(chunk, n - count)
-            values = k.pairs(draw_p(size), draw_q(size))
+            x, y = draw_p(size), draw_q(size)
+            if x.shape != y.shape:
+                raise DataError(
+                    "The two distributions must be over the same variables. "
+                    f"Got {x.shape[1]} and {y.shape[1]} variables."
+                )
+            values = k.pairs(x, y)
             # merge the moments of this chunk into those so far
             shift = float(values.mean()) - mean
             squares += float(((values - values.mean()) ** 2).sum())
@@ -466,7 +499,7 @@ def monte_carlo_expected_kernel(
             count += size
             bar.update(size)
     mass = mass_p * mass_q
-    return mass * mean, abs(mass) * sqrt(squares / (n - 1) / n)
+    return float(mass * mean), float(abs(mass) * sqrt(squares / (n - 1) / n))
 
 
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:

@@ -89,9 +89,14 @@ def test_verdicts_name_the_input():
     assert verdict.reason == "the table of variable 0 has a negative eigenvalue, -2"
 
 
-def test_negative_weights_of_one_variable_show_in_its_table():
+def test_negative_weights_of_one_variable_are_refused_too():
     root = ek.Sum([ek.kernel_input(0, SAME), ek.kernel_input(0, NEAR)], [1.0, -2.0])
-    verdict = ek.KernelCircuit(root).is_positive_definite()
+    with pytest.raises(ek.KernelError, match=r"must not be negative.*Got -2.0.*variables \[0\]"):
+        ek.KernelCircuit(root)
+
+
+def test_indefinite_inputs_are_told():
+    verdict = ek.KernelCircuit(ek.kernel_input(0, [[1.0, 2.0], [2.0, 1.0]])).is_positive_definite()
     assert not verdict
     assert "negative eigenvalue" in verdict.reason
 

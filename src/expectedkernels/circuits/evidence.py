@@ -131,7 +131,7 @@ def as_evidence(evidence: Any, domains: Domains) -> Evidence:
         evidence = _from_mapping(evidence, domains)
     if _is_weights(evidence):
         return _from_weights(evidence, domains)
-    rows = np.asarray(evidence, dtype=np.float64)
+    rows = as_floats(evidence)
     rows = rows[None, :] if rows.ndim == 1 else rows
     _check_columns(rows, domains, EvidenceError, "Evidence")
     _check_values(rows, domains, EvidenceError, "Evidence")
@@ -147,14 +147,29 @@ def is_batch(evidence: Any) -> bool:
 
 def _is_weights(evidence: Any) -> bool:
     """Whether evidence is a list of arrays of weights, one per variable."""
-    return isinstance(evidence, (list, tuple)) and any(
-        x is None or np.ndim(x) == 2 for x in evidence
-    )
+    if not isinstance(evidence, (list, tuple)):
+        return False
+    dimensions = [np.ndim(x) for x in evidence if x is not None]
+    # a single row such as [0, None, 1] has numbers beside what is missing
+    return 2 in dimensions or (len(dimensions) < len(evidence) and 0 not in dimensions)
+
+
+def as_floats(rows: Any) -> Any:
+    """The rows as an array of floats; what a masked array hides is missing."""
+    if isinstance(rows, np.ma.MaskedArray):
+        return np.ma.filled(rows.astype(np.float64), np.nan)
+    try:
+        return np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "Points and evidence must be arrays of numbers, with NaN for what is missing, and as "
+            f"many entries in every row. NumPy says: {error}"
+        ) from error
 
 
 def as_points(X: Any, domains: Domains, what: str = "Points") -> Any:
     """Read complete points: a 2-D float array whose entries are inside the domains."""
-    points = np.asarray(X, dtype=np.float64)
+    points = as_floats(X)
     points = points[None, :] if points.ndim == 1 else points
     _check_columns(points, domains, DataError, what)
     if np.isnan(points).any():

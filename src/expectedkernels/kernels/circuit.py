@@ -12,7 +12,7 @@ from expectedkernels.circuits.evidence import Domains, as_evidence, as_points
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import log_values
-from expectedkernels.circuits.units import Categorical, Unit
+from expectedkernels.circuits.units import Categorical, Sum, Unit, topological
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CompatibilityError, KernelError
@@ -71,6 +71,13 @@ class KernelCircuit(Kernel):
                 "A kernel circuit is built of Sum, Product and kernel_input units. "
                 f"Got {type(root).__name__} instead."
             )
+        for unit in topological(root):  # before sums of one variable become tables
+            if isinstance(unit, Sum) and (unit.weights < 0).any():
+                raise KernelError(
+                    "The weights of a kernel circuit must not be negative, or it may not be "
+                    f"positive definite. Got {unit.weights.min()} in a sum over variables "
+                    f"{sorted(unit.scope)[:8]}."
+                )
         self.circuit = Circuit.from_units(root, vtree=vtree)
         self.cardinalities: list[int] = []
         for variable, pairs in enumerate(self.circuit.cardinalities):
@@ -81,12 +88,6 @@ class KernelCircuit(Kernel):
                     f"kernel_input. Got an input with {pairs} states."
                 )
             self.cardinalities.append(n)
-        for node, block in enumerate(self.circuit.blocks):
-            if isinstance(block, Inner) and (block.csr.data < 0).any():
-                raise KernelError(
-                    "The weights of a kernel circuit must not be negative, or it may not be "
-                    f"positive definite. Got {block.csr.data.min()} at vtree node {node}."
-                )
         self._aligned: dict[Vtree, KernelBlocks] = {}
 
     @property

@@ -102,6 +102,9 @@ class Kernel:
             return NotImplemented
         return SumKernel([self, other], [1.0, 1.0])
 
+    def __radd__(self, other: Any) -> Kernel:
+        return self if other == 0 else NotImplemented  # so that sum() adds kernels
+
     def __mul__(self, other: Any) -> Kernel:
         if isinstance(other, Kernel):
             return ProductKernel(self, other)
