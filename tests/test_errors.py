@@ -87,7 +87,7 @@ class TestUnitGraphs:
         rough = ek.Sum([x, ek.Product([x, y])], [0.5, 0.5])
         with pytest.raises(ek.CircuitError, match="smooth"):
             ek.expected_kernel(rough, [[0, 0]], K)
-        with pytest.raises(ek.PropertyError, match="has an input over .* smooth=True"):
+        with pytest.raises(ek.PropertyError, match=r"has an input over .* smooth=True"):
             ek.expected_kernel(rough, rough, K)
 
     def test_products_that_are_not_decomposable(self):
