@@ -57,6 +57,15 @@ if TYPE_CHECKING:
         elimination_vtree,
         min_fill_order,
     )
+    from expectedkernels.estimators import (
+        CircuitImputer,
+        ExpectedGaussianProcessRegressor,
+        ExpectedKernelFeatures,
+        ExpectedKernelRidge,
+        ExpectedSVC,
+        ExpectedSVR,
+        expected_prediction,
+    )
     from expectedkernels.io import (
         compile_file,
         load,
@@ -87,6 +96,13 @@ __version__ = "0.1.0"
 
 # Names of the outer layers are imported when they are first used, so that starting up stays quick.
 _LATER = {
+    "CircuitImputer": "expectedkernels.estimators",
+    "ExpectedGaussianProcessRegressor": "expectedkernels.estimators",
+    "ExpectedKernelFeatures": "expectedkernels.estimators",
+    "ExpectedKernelRidge": "expectedkernels.estimators",
+    "ExpectedSVC": "expectedkernels.estimators",
+    "ExpectedSVR": "expectedkernels.estimators",
+    "expected_prediction": "expectedkernels.estimators",
     "linear_combination": "expectedkernels.circuits.algebra",
     "multiply": "expectedkernels.circuits.algebra",
     "power": "expectedkernels.circuits.algebra",
@@ -148,6 +164,7 @@ __all__ = [
     "Categorical",
     "Circuit",
     "CircuitError",
+    "CircuitImputer",
     "CollapsedModel",
     "CompatibilityError",
     "DataError",
@@ -155,6 +172,11 @@ __all__ = [
     "Empirical",
     "EvidenceError",
     "ExpHamming",
+    "ExpectedGaussianProcessRegressor",
+    "ExpectedKernelFeatures",
+    "ExpectedKernelRidge",
+    "ExpectedSVC",
+    "ExpectedSVR",
     "Factor",
     "FactorGraph",
     "Gaussian",
@@ -178,6 +200,7 @@ __all__ = [
     "elimination_vtree",
     "em",
     "expected_kernel",
+    "expected_prediction",
     "factorized",
     "gaussian_mixture",
     "hmm",

@@ -156,3 +156,14 @@ def test_errors():
         model.conditional(np.zeros((2, 4)))
     with pytest.raises(EvidenceError, match=r"an int in 0\.\.3"):
         CollapsedModel(grid, [4])
+
+
+def test_impossible_values_of_the_sampled_part_are_refused_by_all_routes():
+    fg = ek.FactorGraph([2, 2, 2], [([0], [0.0, 1.0]), ([1, 2], np.ones((2, 2)))])
+    x = [0, np.nan, np.nan]
+    with pytest.raises(ek.CircuitError, match="zero"):
+        ek.CollapsedModel(fg, [1, 2]).conditional(x)
+    with pytest.raises(ek.CircuitError, match="zero"):
+        fg.condition({0: 0}).compile()
+    with pytest.raises(ek.CircuitError, match="zero"):
+        fg.compile()[0].condition({0: 0})

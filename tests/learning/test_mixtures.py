@@ -287,3 +287,11 @@ def test_uses_refuse_rows_outside_the_support():
     with pytest.raises(ek.DataError, match="Row 1 of the data has probability zero"):
         layout.uses([[0, 0], [1, 0]])
     assert layout.uses(np.empty((0, 2))).shape == (0, 4)
+
+
+def test_components_without_pseudocount_do_not_disturb_each_other():
+    # a weight of zero in one component must not touch the structure it shares with the others
+    X = np.array([[0, 1], [1, 1]])
+    p = ek.learn_mixture(X, 3, method="bagging", rng=0, pseudocount=0.0)
+    assert np.isclose(p.log_partition(), 0.0)
+    assert np.exp(p.log_likelihood([[0, 0], [1, 0]])).tolist() == [0.0, 0.0]

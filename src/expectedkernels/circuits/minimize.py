@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.inputs import Input, Normal, Table
-from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.engine.blocks import Inner, inner, tidy
 from expectedkernels.vtree import Vtree
 
 Blocks = list[Input | Inner]
@@ -148,10 +148,7 @@ def _merge_rows(weights: Any) -> tuple[Any, Any]:
     place = np.empty(n, dtype=np.intp)
     first: dict[Any, int] = {}
     kept: list[int] = []
-    csr = sparse.csr_array(weights) if sparse.issparse(weights) else None
-    if csr is not None:
-        csr.eliminate_zeros()
-        csr.sort_indices()
+    csr = tidy(weights) if sparse.issparse(weights) else None
     for i in range(n):
         key: Any
         if csr is not None:

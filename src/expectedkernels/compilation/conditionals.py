@@ -143,6 +143,9 @@ class CollapsedModel:
             top = table.max(axis=1)
             constants += top
             weights[v] = np.exp(table - np.where(top > -np.inf, top, 0.0)[:, None])
+        # also where no collapsed variable has a say, there is no conditional given the impossible
+        for table in weights:
+            table[constants == -np.inf] = 0.0
         return weights, constants
 
     def log_marginal(self, X: Any) -> Any:

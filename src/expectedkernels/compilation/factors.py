@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,13 @@ class Factor:
                 f"A factor names each of its variables once. Variable {repeated} is repeated in "
                 f"{shown}; take the diagonal of the table instead."
             )
-        values = np.array(table, dtype=np.float64)
+        try:
+            values = np.array(table, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise CircuitError(
+                f"The table of a factor must be an array of numbers. NumPy says for {shown}: "
+                f"{error}"
+            ) from error
         if values.ndim != len(self.scope):
             raise CircuitError(
                 f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
@@ -112,9 +119,7 @@ class FactorGraph:
                 "A factor graph needs at least one variable, and every variable at least one "
                 f"state. Got the cardinalities {self.cardinalities}."
             )
-        self.factors = tuple(
-            factor if isinstance(factor, Factor) else Factor(*factor) for factor in factors
-        )
+        self.factors = tuple(map(_as_factor, factors))
         for number, factor in enumerate(self.factors):
             self._check_factor(number, factor)
         self._names = None if names is None else tuple(map(str, names))
@@ -317,7 +322,13 @@ class FactorGraph:
     def _statements(self, evidence: Any) -> tuple[dict[int, int], dict[int, Any]]:
         """Evidence as values of variables, and as weights of their states."""
         if not isinstance(evidence, Mapping):
-            row = np.asarray(evidence, dtype=np.float64)
+            try:
+                row = np.asarray(evidence, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise EvidenceError(
+                    "A row of evidence consists of numbers of states, NaN for what is not "
+                    f"observed; labels go into a mapping. NumPy says: {error}"
+                ) from error
             if row.shape != (self.n_variables,):
                 raise EvidenceError(
                     "Evidence on a factor graph is a mapping or one row with an entry per "
@@ -328,6 +339,11 @@ class FactorGraph:
         weights: dict[int, Any] = {}
         for key, statement in evidence.items():
             v = self.variable(key)
+            if v in values or v in weights:
+                raise EvidenceError(
+                    f"Evidence says one thing about a variable. Variable {v} is given twice, by "
+                    "its number and by its name."
+                )
             if isinstance(statement, AbstractSet):
                 states = [self.state(v, state) for state in statement]
                 weights[v] = np.isin(np.arange(self.cardinalities[v]), states)
@@ -339,12 +355,15 @@ class FactorGraph:
         return values, weights
 
     def _soft(self, variable: int, statement: Any) -> Any:
-        weights = np.asarray(statement, dtype=np.float64)
+        try:
+            weights = np.asarray(statement, dtype=np.float64)
+        except (TypeError, ValueError):
+            weights = np.empty(0)
         card = self.cardinalities[variable]
         if weights.shape != (card,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
             raise EvidenceError(
                 f"Weights of the states of variable {variable} must be {card} finite numbers that "
-                f"are not negative. Got {statement!r}."
+                f"are not negative (allowed states are given as a set). Got {statement!r}."
             )
         return weights
 
@@ -376,10 +395,11 @@ class FactorGraph:
         1
         """
         card = self.cardinalities[variable]
+        is_number = isinstance(key, (Real, np.bool_))
         if isinstance(key, str):
             if self._states is not None and key in self._states[variable]:
                 return self._states[variable].index(key)
-        elif np.isreal(key) and 0 <= key < card and int(key) == key:
+        elif is_number and 0 <= key < card and int(key) == key:
             return int(key)
         known = "" if self._states is None else f" or one of {list(self._states[variable])}"
         raise EvidenceError(
@@ -393,6 +413,18 @@ class FactorGraph:
         )
 
 
+def _as_factor(given: Any) -> Factor:
+    """A factor, or a pair of a scope and a table as one."""
+    if isinstance(given, Factor):
+        return given
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise CircuitError(
+            "The factors of a factor graph are Factors, or pairs of a scope and a table. "
+            f"Got {type(given).__name__} instead."
+        )
+    return Factor(*given)
+
+
 def _plugged(factor: Factor, values: Mapping[int, int]) -> Factor:
     """The factor with some of its variables observed."""
     if not any(v in values for v in factor.scope):
@@ -403,6 +435,8 @@ def _plugged(factor: Factor, values: Mapping[int, int]) -> Factor:
 
 def _integers(numbers: Any, what: str) -> list[int]:
     """A sequence of ints, checked."""
+    if not np.iterable(numbers):
+        raise CircuitError(f"{what} must be a sequence of ints. Got {numbers!r} instead.")
     found = list(numbers)
     for number in found:
         if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):

@@ -54,10 +54,7 @@ class Inner:
         if not sparse.issparse(weights):
             detached = weights.detach().cpu() if hasattr(weights, "detach") else weights
             weights = np.asarray(detached)
-        csr = sparse.csr_array(weights)
-        csr.eliminate_zeros()
-        csr.sort_indices()
-        return csr
+        return tidy(weights)
 
     def index(self, side: str) -> np.ndarray[Any, np.dtype[np.intp]]:
         """The left (or right) input of every product, written out, on the host."""
@@ -70,6 +67,20 @@ class Inner:
     def is_sparse(self) -> bool:
         """Whether the weights are stored sparsely."""
         return sparse.issparse(self.weights)
+
+
+def tidy(weights: Any) -> sparse.csr_array:
+    """The matrix in sparse form, with sorted indices and no stored zeros; itself if it is so.
+
+    What is given stays as it is: blocks with other weights may share its index arrays.
+    """
+    csr = sparse.csr_array(weights)
+    if csr.has_sorted_indices and csr.data.all():
+        return csr
+    csr = csr.copy()
+    csr.eliminate_zeros()
+    csr.sort_indices()
+    return csr
 
 
 def inner(

@@ -74,12 +74,12 @@ def read_bif(path: PathLike) -> BayesianNetwork:
         raise parser.source.error("expected the declaration of at least one variable, found none")
     names = list(parser.variables)
     number = {name: v for v, name in enumerate(names)}
+    tables = _Tables(parser)  # misspelt names first: they leave others without probabilities
     for name in names:
         if name not in parser.blocks:
             raise parser.source.error(
                 f"variable {shown(name)} has no probabilities", parser.variables[name].line
             )
-    tables = _Tables(parser)
     cpts = [tables.of(parser.blocks[name]) for name in names]
     parents = [[number[parent] for parent in parser.blocks[name].parents] for name in names]
     try:

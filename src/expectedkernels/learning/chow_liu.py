@@ -188,7 +188,8 @@ def chow_liu_tree(
     """The tree with the largest total mutual information, rooted, and its vtree."""
     name, n = "learn_chow_liu", states.shape[1]
     is_variable = isinstance(root, Integral) and not isinstance(root, bool)
-    if not (root in range(n) if is_variable else root in ("center", "random")):
+    is_name = isinstance(root, str) and root in ("center", "random")
+    if not (root in range(n) if is_variable else is_name):
         raise CircuitError(
             f"The 'root' parameter of {name} must be 'center', 'random' or a variable in "
             f"0..{n - 1}. Got {root!r} instead."

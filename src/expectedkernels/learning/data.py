@@ -38,6 +38,8 @@ def as_states(X: Any, what: str = "X") -> IntArray:
     names = getattr(X, "columns", None)
     if sparse.issparse(X):
         X = X.toarray()
+    if isinstance(X, np.ma.MaskedArray):  # what is masked is missing
+        X = np.where(np.ma.getmaskarray(X), np.array(None), X.data)
     try:
         rows = np.asarray(X)
     except ValueError:
@@ -52,6 +54,8 @@ def as_states(X: Any, what: str = "X") -> IntArray:
     if rows.dtype.kind not in "biuf":
         raise DataError(f"{what} must hold integers 0, 1, 2, ... Got entries of type {rows.dtype}.")
     missing = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(rows.shape, dtype=np.bool_)
+    if rows.dtype == np.float16:  # too short for the comparison with the largest code
+        rows = rows.astype(np.float64)
     with np.errstate(invalid="ignore"):
         good = (rows >= 0) & (rows < 2**31)
         if rows.dtype.kind == "f":
@@ -68,13 +72,19 @@ def _from_objects(rows: Any, what: str, names: Any) -> Any:
         (row, column, entry)
         for row, entries in enumerate(rows.tolist())
         for column, entry in enumerate(entries)
-        if not (entry is None or isinstance(entry, (Real, np.bool_)))
+        if not (_is_missing(entry) or isinstance(entry, (Real, np.bool_)))
     ]
     if text:
         # text beside numbers turns a whole array into text: point at an entry that is no number
         row, column, entry = next((item for item in text if not _is_number(item[2])), text[0])
         _refuse(entry, row, column, what, names)
-    return rows.astype(np.float64)
+    values = [[None if _is_missing(entry) else entry for entry in row] for row in rows.tolist()]
+    return np.array(values, dtype=np.float64).reshape(rows.shape)
+
+
+def _is_missing(entry: Any) -> bool:
+    """Whether an object says that there is no value: None, or the NA of pandas."""
+    return entry is None or type(entry).__name__ == "NAType"
 
 
 def _is_number(text: Any) -> bool:
@@ -141,7 +151,9 @@ def as_cardinalities(
     if cardinalities is None:
         return _inferred(largest, what)
     cards: Any = cardinalities
-    cards = [cards] * n if isinstance(cards, Integral) else list(cards)
+    if isinstance(cards, Integral):
+        cards = [cards] * n
+    cards = list(cards) if np.iterable(cards) else []
     if len(cards) != n or not all(isinstance(c, Integral) and int(c) >= 1 for c in cards):
         raise DataError(
             f"The 'cardinalities' parameter must be a positive int, or one per column, {n} in all. "
@@ -187,7 +199,13 @@ def as_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     """
     if sample_weight is None:
         return np.ones(n_rows)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The 'sample_weight' parameter must be {n_rows} numbers, one per row. "
+            f"NumPy says: {error}"
+        ) from error
     if weights.shape != (n_rows,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise DataError(
             f"The 'sample_weight' parameter must be {n_rows} finite numbers that are not negative, "

@@ -93,7 +93,8 @@ def learn_mixture(
     rng : int, Generator or None
         For k-means and for bags.
     progress : bool
-        Whether to show bars with the log-likelihood. Ctrl-C returns the best circuit so far.
+        Whether to show bars with the log-likelihood. Ctrl-C returns the best circuit so far:
+        before EM starts, that is the structure.
     **options
         Further options of `learn_strudel`.
 
@@ -152,20 +153,34 @@ def learn_mixture(
         data = _read(structure, X, X_valid, sample_weight)
         _refuse_impossible(structure, X=X, X_valid=X_valid)
         is_deterministic = bool(deterministic(structure))
-    family: _Family
-    if is_deterministic and not (data.states == MISSING).any():
-        family = _ByUses(structure, data, pseudocount * data.mean_weight)
-    else:
-        family = _ByPasses(structure, data, pseudocount * data.mean_weight)
-    if method == "em":
-        shares = _clusters(data, n_components, generator) * data.weights[0][:, None]
-        log_weights = np.log(shares.sum(axis=0) / shares.sum())
-    else:
-        shares = _bags(data, n_components, generator)
-        log_weights = np.full(n_components, -np.log(n_components))
-    start = _State(log_weights, family.start(shares))
+    beta = pseudocount * data.mean_weight
+    try:
+        family = _family(structure, data, beta, is_deterministic)
+        start = _start(method, family, data, n_components, generator)
+    except KeyboardInterrupt:  # there is no mixture yet
+        return Circuit.from_blocks(structure.vtree, structure.blocks)
     best = _em(start, family, data, iterations, tolerance, progress)
     return mixture(family.circuits(best.parameters), np.exp(best.log_weights))
+
+
+def _family(structure: Circuit, data: _Data, beta: float, is_deterministic: bool) -> _Family:
+    """The circuits of a structure, by the quicker of the two ways that are possible."""
+    if is_deterministic and not (data.states == MISSING).any():
+        return _ByUses(structure, data, beta)
+    return _ByPasses(structure, data, beta)
+
+
+def _start(
+    method: str, family: _Family, data: _Data, n: int, generator: np.random.Generator
+) -> _State:
+    """The mixture that EM starts from."""
+    if method == "em":
+        shares = _clusters(data, n, generator) * data.weights[0][:, None]
+        log_weights = np.log(shares.sum(axis=0) / shares.sum())
+    else:
+        shares = _bags(data, n, generator)
+        log_weights = np.full(n, -np.log(n))
+    return _State(log_weights, family.start(shares))
 
 
 @dataclass(frozen=True)
@@ -247,7 +262,8 @@ def _clusters(data: _Data, n: int, generator: np.random.Generator) -> FloatArray
     bits = _one_hot(data, train)
     R = np.full((len(data.states), n), (1.0 - CERTAINTY) / n)
     seed = int(generator.integers(2**31))
-    means = KMeans(min(n, len(train)), n_init=4, random_state=seed)
+    n_points = len(np.unique(bits, axis=0))  # rows with missing values can look the same
+    means = KMeans(min(n, n_points), n_init=4, random_state=seed)
     R[train, means.fit_predict(bits, sample_weight=data.weights[0, train])] += CERTAINTY
     return R
 

@@ -1,0 +1,211 @@
+"""What the estimators share: columns, density, and fitting to incomplete rows."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.columns import learn_columns, read_table, read_target
+from expectedkernels.estimators.densities import NAMES, learn_density
+from expectedkernels.estimators.expansion import Expansion, Resources
+from expectedkernels.estimators.gram import EmbeddedExpansion, expected_gram
+from expectedkernels.estimators.machines import Machine, expect, read_machine
+from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.variables import completed_groups
+
+
+class DensityEstimator(BaseEstimator):  # type: ignore[misc]
+    """The part of an estimator that reads tables and learns their density.
+
+    Attributes
+    ----------
+    columns_ : Columns
+        How tables are read.
+    density_ : Density
+        The circuit and what its variables mean.
+    circuit_ : Circuit
+        The circuit of the density.
+    """
+
+    density: Any
+    n_bins: int
+    binning: str
+    categorical_features: Any
+    groups: Any
+    random_state: Any
+    n_jobs: int | None = None
+    max_bytes: int = 2**30
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "density": [StrOptions(set(NAMES)), Circuit, HasMethods(["fit"])],
+        "n_bins": [Interval(Integral, 2, None, closed="left")],
+        "binning": [StrOptions({"quantile", "uniform", "gaussian"})],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "groups": ["array-like", list, tuple, None],
+        "n_jobs": [Integral, None],
+        "max_bytes": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _learn_columns(self, X: Any) -> Any:
+        """Learn how to read tables like this one; its columns of numbers."""
+        self.columns_, Z = learn_columns(self, X, self.categorical_features, self.groups)
+        return Z
+
+    def _learn_density(self, Z: Any) -> Any:
+        """Learn the density of columns of numbers; these with what follows completed."""
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        self.density_ = learn_density(
+            self.density,
+            self.columns_,
+            Z,
+            n_bins=self.n_bins,
+            binning=self.binning,
+            rng=np.random.default_rng(seed),
+        )
+        self.circuit_ = self.density_.circuit
+        return completed_groups(self.density_.variables, Z)
+
+    def _read(self, X: Any) -> Any:
+        """The columns of numbers of a table like the one in fit."""
+        check_is_fitted(self)
+        table = read_table(self, X, list(self.columns_.categories), reset=False)
+        Z = self.columns_.encode(table)
+        Z = self.columns_.without_unseen_codes(self.density_.variables, Z)
+        return completed_groups(self.density_.variables, Z)
+
+    @property
+    def _resources(self) -> Resources:
+        return Resources(self.n_jobs, self.max_bytes)
+
+
+class KernelMachine(DensityEstimator):
+    """A kernel machine that is fitted to, and predicts, rows with missing values.
+
+    Attributes
+    ----------
+    model_ : object
+        The fitted model of scikit-learn.
+    gamma_ : float or array
+        The rate of the kernel (of every column).
+    """
+
+    fit_missing: str
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **DensityEstimator._parameter_constraints,
+        "fit_missing": [StrOptions({"expected", "drop", "raise"})],
+    }
+    _target_checks: ClassVar[dict[str, Any]] = {}
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self._validate_params()
+        Z = self._learn_columns(X)
+        y = self._read_target(X, y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, Z)
+        gaps = np.isnan(Z).any(axis=1)
+        if gaps.any() and self.fit_missing != "expected":
+            self._refuse_or_drop(gaps)
+            Z, y = Z[~gaps], y[~gaps]
+            sample_weight = None if sample_weight is None else sample_weight[~gaps]
+        Z = self._learn_density(Z)
+        gaps = np.isnan(Z).any(axis=1)
+        if gaps.any():
+            Rows(self.density_, Z).require_possible()
+            self._fit_embedded(Z, gaps, y, sample_weight)
+        else:
+            self._fit_complete(Z, y, sample_weight)
+        return self
+
+    def _read_target(self, X: Any, y: Any) -> Any:
+        return read_target(self, X, y, **self._target_checks)
+
+    def _refuse_or_drop(self, gaps: Any) -> None:
+        name = type(self).__name__
+        if self.fit_missing == "raise":
+            raise DataError(
+                f"X has {int(gaps.sum())} rows with missing values (the first is row "
+                f"{int(np.flatnonzero(gaps)[0])}), and {name} was asked to refuse them by "
+                "fit_missing='raise'. 'expected' learns from them, 'drop' leaves them out."
+            )
+        if gaps.all():
+            raise DataError(
+                f"All rows of X have missing values, so that fit_missing='drop' leaves {name} "
+                "nothing to learn from. fit_missing='expected' learns from incomplete rows."
+            )
+
+    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the model to complete rows."""
+        self.gamma_ = self._rate(Z)
+        self.model_ = self._make(self.gamma_)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.model_.fit(Z, y, **weights)
+        self._machine = read_machine(self.model_)
+
+    def _fit_embedded(self, Z: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the model to the expected kernels between rows."""
+        self.gamma_ = self._rate(Z)
+        rates = np.broadcast_to(np.asarray(self.gamma_, dtype=np.float64), Z.shape[1:])
+        gram = expected_gram(self.density_, rates, Z, resources=self._resources)
+        self.model_ = self._make("precomputed")
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.model_.fit(gram, y, **weights)
+        coef, intercept = self._coefficients(self.model_, len(Z))
+        self._machine = self._embedded(EmbeddedExpansion(rates, Z, coef, intercept).merged())
+
+    def _embedded(self, expansion: Expansion, **more: Any) -> Machine:
+        return Machine(expansion, **more)
+
+    def _expect(self, X: Any, return_std: bool) -> Any:
+        return self._expected(self._read(X), return_std)
+
+    def _expected(self, Z: Any, return_std: bool) -> Any:
+        return expect(self._machine, self.density_, Z, self._resources, return_std)
+
+    def _rate(self, Z: Any) -> Any:
+        """The rate of the kernel for data that may be incomplete."""
+        return scaled_gamma(self.gamma, Z)
+
+    def _make(self, kernel: Any) -> Any:
+        """The model of scikit-learn with a rate of the RBF kernel, or for given kernels."""
+        raise NotImplementedError
+
+    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
+        """The coefficients of all rows, (rows, outputs), and the constants of a fitted model."""
+        raise NotImplementedError
+
+
+def scaled_gamma(gamma: Any, Z: Any) -> float:
+    """The rate that "scale" or "auto" stand for, as in scikit-learn; missing values do not count.
+
+    Examples
+    --------
+    >>> scaled_gamma("scale", np.array([[0.0, 2.0], [2.0, np.nan]]))
+    0.5625
+    """
+    if gamma == "scale":
+        missing = np.isnan(Z)
+        seen = Z[~missing] if missing.any() else Z
+        variance = float(seen.var()) if seen.size else 0.0
+        return 1.0 / (Z.shape[1] * variance) if variance > 0 else 1.0
+    if gamma in ("auto", None):
+        return 1.0 / Z.shape[1]
+    return float(gamma)
+
+
+GAMMA = [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")]
+"""What the rate of a support vector machine may be."""

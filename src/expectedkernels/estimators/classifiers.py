@@ -1,0 +1,199 @@
+"""Support vector classification of rows with missing values."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.svm import SVC
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.base import GAMMA, KernelMachine
+from expectedkernels.estimators.machines import pairwise_coef
+
+
+class ExpectedSVC(ClassifierMixin, KernelMachine):  # type: ignore[misc]
+    """Support vector classification by the expected decision function over missing values.
+
+    Complete rows get the class that scikit-learn's SVC predicts. Rows with missing values get the
+    class by the sign of E[f(x) | what is observed], exactly, and by a vote of all pairs of
+    classes if there are more than two. The sign of an expectation is not the expectation of a
+    sign: the standard deviation of f says how clear the case is.
+
+    Parameters
+    ----------
+    C : float
+        How much errors count.
+    gamma : {"scale", "auto"} or float
+        The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVC.
+    tol : float
+        When to stop.
+    class_weight : dict, "balanced" or None
+        How much errors in each class count.
+    decision_function_shape : {"ovr", "ovo"}
+        With more than two classes: one value per class, or one for every pair.
+    density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
+random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    classes_ : array
+    model_ : SVC
+        The fitted model; with kernel="precomputed" if rows were incomplete.
+    circuit_ : Circuit
+        The density.
+    gamma_ : float
+        The rate of the kernel.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> X[:, 1] += 2 * X[:, 0]
+    >>> y = np.where(X[:, 1] > 0, "up", "down")
+    >>> ExpectedSVC().fit(X, y).predict([[1.5, np.nan], [-1.5, np.nan]]).tolist()
+    ['up', 'down']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelMachine._parameter_constraints,
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "gamma": GAMMA,
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        gamma: Any = "scale",
+        tol: float = 1e-3,
+        class_weight: Any = None,
+        decision_function_shape: str = "ovr",
+        density: Any = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: Any = "from_dtype",
+        groups: Any = None,
+        fit_missing: str = "expected",
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: Any = None,
+    ):
+        self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
+        self.decision_function_shape = decision_function_shape
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the density of the columns and the decision function.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,)
+        sample_weight : array of shape (rows,), optional
+            How much errors count in each row. The density does not use it.
+        """
+        self._fit(X, y, sample_weight)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """The classes by the expected decision function."""
+        Z = self._read(X)
+        complete = ~np.isnan(Z).any(axis=1)
+        values = self._pairwise(Z, return_std=False)
+        if self._machine.flat:
+            found = (values[:, 0] > 0).astype(np.intp)
+        else:
+            found = np.argmax(self._votes(values), axis=1)
+        labels = self.classes_[found]
+        if self._machine.predict is not None and complete.any():
+            labels[complete] = self.model_.predict(Z[complete])
+        return labels
+
+    def decision_function(self, X: Any, return_std: bool = False) -> Any:
+        """The expected decision function, and on request its standard deviation.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        return_std : bool
+            Needs two classes or decision_function_shape="ovo".
+
+        Returns
+        -------
+        array of shape (rows,) for two classes, (rows, classes) or (rows, pairs of classes)
+        """
+        Z = self._read(X)
+        by_class = self.decision_function_shape == "ovr" and not self._machine.flat
+        if return_std and by_class:
+            raise DataError(
+                "With more than two classes, standard deviations are those of pairs of classes. "
+                "Set decision_function_shape='ovo'."
+            )
+        answer = self._pairwise(Z, return_std)
+        values = answer[0] if return_std else answer
+        if by_class:
+            return _ovr_decision_function(values < 0, -values, len(self.classes_))
+        if not self._machine.flat:
+            return answer
+        return (values[:, 0], answer[1][:, 0]) if return_std else values[:, 0]
+
+    def _pairwise(self, Z: Any, return_std: bool) -> Any:
+        """Expected decision functions, (rows, pairs)."""
+        answer = self._expected(Z, return_std)
+        if not self._machine.flat:
+            return answer
+        return tuple(x[:, None] for x in answer) if return_std else answer[:, None]
+
+    def _votes(self, values: Any) -> Any:
+        """How many pairs every class wins, (rows, classes)."""
+        n = len(self.classes_)
+        votes = np.zeros((len(values), n))
+        for k, (i, j) in enumerate(combinations(range(n), 2)):
+            votes[:, i] += values[:, k] > 0
+            votes[:, j] += values[:, k] <= 0
+        return votes
+
+    def _read_target(self, X: Any, y: Any) -> Any:
+        if y is None:
+            validate_data(self, X, y, skip_check_array=True)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return y
+
+    def _make(self, kernel: Any) -> SVC:
+        options = {
+            "C": self.C,
+            "tol": self.tol,
+            "class_weight": self.class_weight,
+            "decision_function_shape": self.decision_function_shape,
+        }
+        if kernel == "precomputed":
+            return SVC(kernel="precomputed", **options)
+        return SVC(kernel="rbf", gamma=kernel, **options)
+
+    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
+        pairs = pairwise_coef(model)
+        coef = np.zeros((n_rows, pairs.shape[1]))
+        coef[model.support_] = pairs
+        return coef, np.asarray(model.intercept_)
+
+    def _embedded(self, expansion: Any, **more: Any) -> Any:
+        return super()._embedded(expansion, flat=expansion.coef.shape[1] == 1, **more)

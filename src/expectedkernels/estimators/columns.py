@@ -1,0 +1,330 @@
+"""Reading tables: from arrays and data frames to columns of numbers, and to variables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.variables import (
+    Variable,
+    codes_variable,
+    group_variable,
+    numeric_variable,
+)
+
+MAX_SHOWN = 5
+"""How many unseen categories a warning names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """How the columns of a table become columns of numbers.
+
+    Numeric columns stay as they are; a categorical column becomes one bit per category.
+
+    Attributes
+    ----------
+    names : list
+        What columns are called in messages.
+    categories : dict from columns to arrays
+        The categories of every categorical column.
+    groups : list of lists of int
+        Columns that together are one categorical variable: one-hot bits, or a single column of
+        codes.
+    """
+
+    names: list[Any]
+    categories: dict[int, Any]
+    groups: list[list[int]]
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the table."""
+        return len(self.names)
+
+    @property
+    def places(self) -> list[Any]:
+        """For every column of the table its columns of numbers."""
+        widths = [len(self.categories.get(i, [0])) for i in range(self.n_columns)]
+        stops = np.cumsum(widths)
+        return [np.arange(stop - width, stop) for stop, width in zip(stops, widths, strict=True)]
+
+    def encode(self, table: list[Any]) -> Any:
+        """The columns of numbers; unseen categories are missing, with a warning."""
+        parts = []
+        for i, column in enumerate(table):
+            if i not in self.categories:
+                parts.append(column[:, None])
+                continue
+            codes = self._codes(i, column)
+            bits = np.eye(len(self.categories[i]))[np.maximum(codes, 0)]
+            parts.append(np.where(codes[:, None] >= 0, bits, np.nan))
+        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+    def _codes(self, i: int, column: Any) -> Any:
+        """The number of every entry's category, -1 if it is missing or unseen."""
+        number = {category: code for code, category in enumerate(self.categories[i].tolist())}
+        codes = np.full(len(column), -1, dtype=np.intp)
+        unseen = []
+        for row, entry in enumerate(column.tolist()):
+            if not is_missing(entry):
+                codes[row] = number.get(entry, -1)
+                if codes[row] < 0 and entry not in unseen:
+                    unseen.append(entry)
+        if unseen:
+            _warn_unseen(self.names[i], unseen)
+        return codes
+
+    def without_unseen_codes(self, variables: Sequence[Variable], Z: Any) -> Any:
+        """The columns of numbers with codes that were not seen in fit as missing."""
+        coded = {group[0] for group in self.groups if len(group) == 1}
+        places = self.places
+        for i in sorted(coded):
+            place = int(places[i][0])
+            variable = next(v for v in variables if v.columns[0] == place)
+            if variable.pieces is None:
+                continue
+            known = ~np.isnan(Z[:, place])
+            bad = known & (variable.states_of(np.nan_to_num(Z[:, place])) < 0)
+            if bad.any():
+                _warn_unseen(self.names[i], np.unique(Z[bad, place]).tolist())
+                Z[bad, place] = np.nan
+        return Z
+
+    def variables(self, Z: Any, n_bins: int, binning: str) -> list[Variable]:
+        """The variables of the density, in the order of their first columns."""
+        places = self.places
+        grouped = {i: group for group in self.groups for i in group}
+        variables = []
+        for i, place in enumerate(places):
+            if i in self.categories:
+                n = len(place)
+                single = n == 1
+                bits = np.eye(n)
+                variables.append(
+                    codes_variable(int(place[0]), [1.0]) if single else group_variable(place, bits)
+                )
+            elif i not in grouped:
+                column = int(place[0])
+                variables.append(numeric_variable(column, Z[:, column], n_bins, binning))
+            elif grouped[i][0] == i:
+                columns = [int(places[j][0]) for j in grouped[i]]
+                variables.append(self._group(columns, grouped[i], Z))
+        return variables
+
+    def _group(self, columns: list[int], group: list[int], Z: Any) -> Variable:
+        x = Z[:, columns]
+        if len(columns) == 1:
+            values = np.unique(x[~np.isnan(x)])
+            return codes_variable(columns[0], values if len(values) else [0.0])
+        bad = ~(np.isnan(x) | (x == 0) | (x == 1))
+        if bad.any():
+            row, column = (int(k) for k in np.argwhere(bad)[0])
+            raise DataError(
+                "The columns of a one-hot group must hold 0 or 1. "
+                f"Got {x[row, column]} in row {row}, column {self.names[group[column]]!r}."
+            )
+        twice = np.nansum(x, axis=1) > 1
+        if twice.any():
+            raise DataError(
+                "At most one column of a one-hot group can be 1. Row "
+                f"{int(np.flatnonzero(twice)[0])} has several, of columns "
+                f"{[self.names[i] for i in group]}."
+            )
+        bits = np.eye(len(columns))
+        if (~np.isnan(x).any(axis=1) & (x.sum(axis=1) == 0)).any():
+            bits = np.vstack([bits, np.zeros(len(columns))])  # the category without a column
+        return group_variable(columns, bits)
+
+
+def is_missing(entry: Any) -> bool:
+    """Whether an entry of a table stands for nothing: None, NaN, or pandas' NA."""
+    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(entry, (float, np.floating)) and entry != entry
+
+
+def _warn_unseen(name: Any, unseen: list[Any]) -> None:
+    shown = ", ".join(repr(x) for x in unseen[:MAX_SHOWN])
+    more = "" if len(unseen) <= MAX_SHOWN else f" and {len(unseen) - MAX_SHOWN} more"
+    warnings.warn(
+        f"Column {name!r} has categories that were not seen in fit: {shown}{more}. They are "
+        "treated as missing.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: bool) -> list[Any]:
+    """The columns of a table: numbers, and objects where they are categorical."""
+    if not categorical:
+        Z = _checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
+        return list(Z.T)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    frame = X if hasattr(X, "iloc") else None
+    objects = None if frame is not None else np.asarray(X, dtype=object)
+    n = len(X.columns) if frame is not None else objects.shape[1]  # type: ignore[union-attr]
+    numeric = [i for i in range(n) if i not in set(categorical)]
+    columns: list[Any] = [None] * n
+    for i in categorical:
+        column = frame.iloc[:, i].astype(object) if frame is not None else objects[:, i]  # type: ignore[index]
+        columns[i] = np.asarray(column, dtype=object)
+    if numeric:
+        part = frame.iloc[:, numeric] if frame is not None else objects[:, numeric]  # type: ignore[index]
+        Z = _checked(part, lambda x: check_array(x, estimator=estimator, input_name="X", **NUMBERS))
+        for i, column in zip(numeric, Z.T, strict=True):
+            columns[i] = column
+    return columns
+
+
+NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+"""What columns of numbers must be."""
+
+
+def _checked(X: Any, check: Any) -> Any:
+    """The checked numbers; text is refused with its place."""
+    X = _without_missing_objects(X)
+    try:
+        return check(X)
+    except ValueError as error:
+        place = _first_text(X) if "could not convert string" in str(error) else None
+        if place is None:
+            raise
+        row, name, entry = place
+        raise DataError(
+            f"Column {name!r} holds text, {entry!r} in row {row}, where numbers are expected. "
+            "Convert it, or name the column in categorical_features."
+        ) from error
+
+
+def _without_missing_objects(X: Any) -> Any:
+    """Columns of objects with NaN for whatever stands for a missing value."""
+    if hasattr(X, "iloc"):
+        kinds = [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "object"]
+        if not any(X.iloc[:, i].isna().any() for i in kinds):
+            return X
+        X = X.copy()
+        for i in kinds:
+            column = X.iloc[:, i]
+            X[X.columns[i]] = column.where(~column.isna(), np.nan)
+        return X
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        missing = [[is_missing(entry) for entry in row] for row in X.tolist()]
+        return np.where(np.asarray(missing, dtype=np.bool_).reshape(X.shape), np.nan, X)
+    return X
+
+
+def _first_text(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column and entry of the first text that is no number."""
+    names = list(X.columns) if hasattr(X, "columns") else None
+    for row, entries in enumerate(np.asarray(X, dtype=object).tolist()):
+        for column, entry in enumerate(entries):
+            if isinstance(entry, str):
+                try:
+                    float(entry)
+                except ValueError:
+                    return row, column if names is None else names[column], entry
+    return None
+
+
+def learn_columns(
+    estimator: Any, X: Any, categorical_features: Any, groups: Any
+) -> tuple[Columns, Any]:
+    """How to read tables like this one, and this one as columns of numbers."""
+    names = column_names(X)
+    categorical = _categorical(X, categorical_features, names)
+    table = read_table(estimator, X, categorical, reset=True)
+    names = list(range(len(table))) if names is None else names
+    categories = {i: _categories(table[i], names[i]) for i in categorical}
+    columns = Columns(names, categories, _groups(groups, names, categories))
+    return columns, columns.encode(table)
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """The names of the columns of a data frame."""
+    return list(X.columns) if hasattr(X, "iloc") else None
+
+
+def _categorical(X: Any, chosen: Any, names: list[Any] | None) -> list[int]:
+    if chosen is None:
+        return []
+    if isinstance(chosen, str):
+        if names is None:
+            return []
+        return [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "category"]
+    n = len(names) if names is not None else np.shape(X)[1]
+    chosen = list(chosen)
+    if chosen and all(isinstance(x, (bool, np.bool_)) for x in chosen):
+        if len(chosen) != n:
+            raise DataError(
+                f"The 'categorical_features' parameter as a mask needs {n} entries. "
+                f"Got {len(chosen)}."
+            )
+        return np.flatnonzero(chosen).tolist()
+    return sorted(_column(x, names, n, "categorical_features") for x in chosen)
+
+
+def _column(x: Any, names: list[Any] | None, n: int, parameter: str) -> int:
+    """The number of a column given by number or name."""
+    if isinstance(x, str):
+        if names is None or x not in names:
+            raise DataError(
+                f"The '{parameter}' parameter names the column {x!r}, which X does not have."
+            )
+        return names.index(x)
+    if not isinstance(x, (int, np.integer)) or not 0 <= x < n:
+        raise DataError(
+            f"The '{parameter}' parameter must name columns, or their numbers in 0..{n - 1}. "
+            f"Got {x!r} instead."
+        )
+    return int(x)
+
+
+def _categories(column: Any, name: Any) -> Any:
+    present = [entry for entry in column.tolist() if not is_missing(entry)]
+    try:
+        distinct = sorted(set(present))
+    except TypeError as error:
+        raise DataError(
+            f"The categories of column {name!r} must be of one type. Got entries of several types, "
+            f"such as {sorted({type(x).__name__ for x in present})}."
+        ) from error
+    found = np.empty(len(distinct) or 1, dtype=object)
+    found[: len(distinct)] = distinct
+    return found
+
+
+def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[list[int]]:
+    resolved: list[list[int]] = []
+    seen: set[int] = set()
+    for group in [] if groups is None else groups:
+        members = [group] if isinstance(group, (str, int, np.integer)) else list(group)
+        columns = [_column(x, names, len(names), "groups") for x in members]
+        again = [i for i in columns if i in seen or i in categories]
+        if again or not columns:
+            raise DataError(
+                "The 'groups' parameter must name columns that are not categorical, each once. "
+                f"Got {groups!r} instead."
+            )
+        seen.update(columns)
+        resolved.append(columns)
+    return resolved
+
+
+def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> Any:
+    """The checked numeric target."""
+    if y is None:
+        validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
+    checks = {"input_name": "y", "estimator": estimator, "ensure_2d": False, "dtype": "numeric"}
+    y = check_array(y, **checks)
+    if not multi_output:
+        y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return y.astype(np.float64)

@@ -1,0 +1,119 @@
+"""Expected kernel values at landmarks as features of rows with missing values."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
+from expectedkernels.estimators.gram import expected_gram
+
+
+class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
+    """The features E[k(x, s_j) | what is observed] of rows, for landmarks s_j.
+
+    Any model can follow: a row with missing values has complete features, which are the mean
+    embedding of what it could be, evaluated at the landmarks.
+
+    Parameters
+    ----------
+    n_components : int
+        The number of landmarks, drawn at random from the complete rows that differ; fewer if there
+        are not as many.
+    gamma : {"scale", "auto"} or float
+        The rate of the kernel exp(-gamma |x - x'|^2).
+    normalize : bool
+        Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
+        inner products of features approximate expected kernels (the Nyström method).
+    density, n_bins, binning, categorical_features, groups, n_jobs, max_bytes, random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    landmarks_ : array of shape (components, columns)
+    circuit_ : Circuit
+        The density.
+    gamma_ : float
+        The rate of the kernel.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, np.nan]])
+    >>> ExpectedKernelFeatures(n_components=2, random_state=0).fit_transform(X).shape
+    (4, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **DensityEstimator._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "gamma": GAMMA,
+        "normalize": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        gamma: Any = "scale",
+        normalize: bool = False,
+        density: Any = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: Any = "from_dtype",
+        groups: Any = None,
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: Any = None,
+    ):
+        self.n_components, self.gamma, self.normalize = n_components, gamma, normalize
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the density of the columns and choose landmarks.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : ignored
+        """
+        self._validate_params()
+        Z = self._learn_density(self._learn_columns(X))
+        self.gamma_ = scaled_gamma(self.gamma, Z)
+        complete = np.unique(Z[~np.isnan(Z).any(axis=1)], axis=0)
+        if not len(complete):
+            raise DataError(
+                "ExpectedKernelFeatures takes its landmarks from complete rows. X has none."
+            )
+        rng = check_random_state(self.random_state)
+        n = min(self.n_components, len(complete))
+        self.landmarks_ = complete[np.sort(rng.permutation(len(complete))[:n])]
+        self._n_features_out = n
+        self._rates = np.full(Z.shape[1], self.gamma_)
+        self._root = None
+        if self.normalize:
+            gram = expected_gram(self.density_, self._rates, self.landmarks_)
+            values, vectors = np.linalg.eigh(gram)
+            values = np.maximum(values, 1e-12 * values.max())
+            self._root = (vectors / np.sqrt(values)) @ vectors.T
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The expected kernel values between rows and landmarks."""
+        Z = self._read(X)
+        gram = expected_gram(self.density_, self._rates, Z, self.landmarks_, self._resources)
+        return gram if self._root is None else gram @ self._root

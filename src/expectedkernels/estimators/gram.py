@@ -1,0 +1,249 @@
+"""Expected kernels between rows with missing values: both arguments are distributions.
+
+    M(p_i, p_j) = E[k(x, x')]  for independent x ~ p(. | row i), x' ~ p(. | row j)
+
+is the inner product of mean embeddings, so matrices of it are positive semidefinite. Machines
+that were fitted to incomplete rows are expansions in such embeddings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.conditionals import ConditionalsSide
+from expectedkernels.circuits.evidence import Column, Evidence
+from expectedkernels.circuits.queries import log_values
+from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.engine.sweep import sweep
+from expectedkernels.engine.value import Value, joined, plain, to_log
+from expectedkernels.estimators.atoms import Atoms, Normals, Pieces, pair, triple
+from expectedkernels.estimators.expansion import Expansion, Resources, each_kernel
+from expectedkernels.estimators.rows import Density, Rows
+from expectedkernels.estimators.sections import flushed, observed_kernel
+
+CHUNK_ROWS = 256
+"""How many distributions are worked on at once: each may bring a value of its own."""
+FEW_ROWS = 32
+"""The same where two of them meet a third."""
+
+
+class Distributions:
+    """Rows as one axis of a sweep: the conditional distributions, with exact observed values.
+
+    Parameters
+    ----------
+    density : Density
+    Z : array of shape (rows, columns)
+        NaN is missing.
+    """
+
+    def __init__(self, density: Density, Z: Any):
+        self.density, rows = density, Rows(density, Z)
+        self.values = [self._observed(rows, i) for i in range(len(rows.said))]
+        known: list[Any] = []
+        columns: list[Column] = []
+        for i, column in enumerate(rows.statements):
+            if density.variables[i].pieces is None:
+                known.append(None)
+                columns.append(column)
+                continue
+            distinct, codes = self.values[i]
+            states, statement = _by_value(rows, i, column, distinct, codes)
+            known.append(states)
+            columns.append(statement)
+        circuit = density.extended(known)
+        evidence = Evidence(circuit.cardinalities, columns=columns)
+        make = ConditionalsSide if density.is_discrete else CircuitSide
+        self.side: CircuitSide = make(circuit, evidence)
+        self.logs = None
+        if not density.is_discrete:
+            self.logs = log_values(circuit, evidence)[0][:, 0]
+
+    @staticmethod
+    def _observed(rows: Rows, i: int) -> tuple[Any, Any]:
+        """The distinct observed values of a variable, and the one of every row that has one."""
+        observed = rows.said[i].observed
+        x = rows.Z[observed][:, rows.density.variables[i].columns]
+        distinct, inverse = np.unique(x, axis=0, return_inverse=True)
+        codes = np.full(len(observed), -1, dtype=np.intp)
+        codes[observed] = inverse.reshape(-1)
+        return distinct, codes
+
+    def atoms(self, i: int) -> Atoms:
+        """The states of a variable, and then its observed values."""
+        pieces = self.density.variables[i].pieces
+        if pieces is not None:
+            return pieces.join(Pieces.points(self.values[i][0]))
+        atoms = self.side.atoms(i)
+        return Normals(atoms.mean, atoms.variance)
+
+    def by_rows(self, data: Any, axis: int) -> Any:
+        """The logs (or numbers) at the root, one entry per row along an axis."""
+        place = self.side.root_rows
+        return data if place is None else np.take(data, place, axis=axis)
+
+
+def _by_value(rows: Rows, i: int, column: Column, distinct: Any, codes: Any) -> tuple[Any, Column]:
+    """The states of a variable's observed values, and what rows say in terms of both."""
+    said = rows.said[i]
+    n = int(rows.density.variables[i].n_states or 0)
+    states = np.zeros(len(distinct), dtype=np.intp)
+    states[codes[said.observed]] = said.state[said.observed]
+    # a row that observes a value points there; others keep what they say of the states
+    number = np.where(codes >= 0, codes, len(distinct) + column.codes)
+    used, number = np.unique(number, return_inverse=True)
+    values = used[used < len(distinct)]
+    others = used[used >= len(distinct)] - len(distinct)
+    weights = np.zeros((len(used), n + len(distinct)))
+    weights[np.arange(len(values)), n + values] = 1.0
+    weights[len(values) :, :n] = column.weights[others][:, :n]
+    return states, Column(weights, None, number.reshape(-1))
+
+
+def meet(rates: Any, sides: list[Distributions], max_bytes: int) -> Any:
+    """The expected kernel of all pairs (or the triple of all triples) of distributions."""
+    density = sides[0].density
+    kernel = pair if len(sides) == 2 else triple
+
+    def leaf(nodes: Any, parts: Any) -> Value:
+        values = []
+        for variable in density.vtree.variable[nodes].tolist():
+            columns = density.variables[variable].columns
+            matrix = kernel(rates[columns], *(side.atoms(variable) for side in sides))
+            values.append(plain(flushed(matrix)[None], (1,) * len(sides)))
+        value = values[0] if len(values) == 1 else joined(values, 0)
+        for axis, distributions in enumerate(sides, start=1):
+            value = distributions.side.expand(value, axis, nodes, parts and parts[axis - 1])
+        return value
+
+    root = sweep([d.side.operand for d in sides], leaf, max_bytes)
+    data = to_log(root).data[0]
+    for axis, distributions in enumerate(sides):
+        data = distributions.by_rows(data, axis)
+        if distributions.logs is not None:
+            shape = [1] * len(sides)
+            shape[axis] = -1
+            data = data - distributions.logs.reshape(shape)
+    return np.exp(data)
+
+
+def expected_gram(
+    density: Density, rates: Any, A: Any, B: Any = None, resources: Resources | None = None
+) -> Any:
+    """The expected kernels between rows, (rows of A, rows of B); B is A by default."""
+    resources = resources or Resources()
+    other = A if B is None else B
+    gaps = [np.isnan(x).any(axis=1) for x in (A, other)]
+    (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
+    gram = np.empty((len(A), len(other)))
+    gram[np.ix_(a, b)] = _points(density, rates, A[a], other[b], resources)
+    _sections(gram, i, b, density, rates, A[i], other[b], resources)
+    if B is None:
+        gram[np.ix_(b, i)] = gram[np.ix_(i, b)].T
+    else:
+        _sections(gram.T, j, a, density, rates, other[j], A[a], resources)
+    _blocks(gram, i, j, density, rates, A[i], other[j], B is None, resources)
+    return gram if B is not None else 0.5 * (gram + gram.T)
+
+
+def _points(density: Density, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+    if not len(A) or not len(B):
+        return np.zeros((len(A), len(B)))
+    return observed_kernel(rates, Rows(density, A), np.arange(len(A)), B)
+
+
+def _sections(
+    gram: Any, i: Any, b: Any, density: Density, rates: Any, A: Any, B: Any, resources: Resources
+) -> None:
+    """Fill in the expected kernels between incomplete rows and points."""
+    if not len(i) or not len(b):
+        return
+
+    def use(members: Any, kernels: Any) -> None:
+        gram[np.ix_(i[members], b)] = kernels
+
+    each_kernel(density, rates, B, Rows(density, A), resources, use)
+
+
+def _blocks(
+    gram: Any,
+    i: Any,
+    j: Any,
+    density: Density,
+    rates: Any,
+    A: Any,
+    B: Any,
+    symmetric: bool,
+    resources: Resources,
+) -> None:
+    """Fill in the expected kernels between incomplete rows, block by block."""
+    starts = [range(0, len(x), CHUNK_ROWS) for x in (A, B)]
+    first, second = (
+        [Distributions(density, x[s : s + CHUNK_ROWS]) for s in start]
+        for x, start in zip((A, B), starts, strict=True)
+    )
+    tasks = [(m, n) for m in range(len(first)) for n in range(len(second))]
+    if symmetric:
+        tasks = [(m, n) for m, n in tasks if m <= n]
+
+    def work(task: Any) -> None:
+        m, n = task
+        rows, columns = (
+            index[k * CHUNK_ROWS : (k + 1) * CHUNK_ROWS] for index, k in ((i, m), (j, n))
+        )
+        values = meet(rates, [first[m], second[n]], resources.chunk_bytes)
+        gram[np.ix_(rows, columns)] = values
+        if symmetric:
+            gram[np.ix_(columns, rows)] = values.T
+
+    resources.each(work, tasks)
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedExpansion(Expansion):
+    """An expansion in mean embeddings: some of its points have missing values."""
+
+    def at(self, density: Density, Z: Any, resources: Resources) -> Any:
+        """The values at complete rows, or the expected ones at others."""
+        gram = expected_gram(density, self.rates, Z, self.points, resources)
+        return gram @ self.coef + self.intercept
+
+    def merged(self) -> Expansion:
+        """The same functions without points of no weight."""
+        used = (self.coef != 0).any(axis=1)
+        if not used.any():
+            used[:1] = True
+        return EmbeddedExpansion(self.rates, self.points[used], self.coef[used], self.intercept)
+
+    def mean(self, density: Density, rows: Rows, resources: Resources) -> Any:
+        """The expected values given rows, (rows, outputs)."""
+        return self.at(density, rows.Z, resources)
+
+    def variance(
+        self, density: Density, rows: Rows, mean: Any, resources: Resources, quadratic: Any = None
+    ) -> Any:
+        """The variances given rows, and expectations of a quadratic form, as for points."""
+        squares, forms = np.zeros((len(rows), self.coef.shape[1])), np.zeros(len(rows))
+        spans = [slice(s, s + FEW_ROWS) for s in range(0, len(self.points), FEW_ROWS)]
+        landmarks = [Distributions(density, self.points[span]) for span in spans]
+        first, inverse = rows.distinct_values
+
+        def work(number: int) -> None:
+            row = Distributions(density, rows.Z[first[number : number + 1]])
+            members = np.flatnonzero(inverse == number)
+            for m, a in enumerate(spans):
+                for n, b in enumerate(spans[: m + 1]):
+                    sides = [row, landmarks[m], landmarks[n]]
+                    second = meet(self.rates, sides, resources.chunk_bytes)[0]
+                    twice = 1.0 if m == n else 2.0
+                    part = np.einsum("io,ij,jo->o", self.coef[a], second, self.coef[b])
+                    squares[members] += twice * part
+                    if quadratic is not None:
+                        forms[members] += twice * float((quadratic[a, b] * second).sum())
+
+        resources.each(work, list(range(len(first))))
+        variance = np.maximum(squares - (mean - self.intercept) ** 2, 0.0)
+        return variance if quadratic is None else (variance, forms)

@@ -1,0 +1,197 @@
+"""Imputation of missing values from a circuit: most probable, mean, or sampled values."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.base import DensityEstimator
+from expectedkernels.estimators.rows import Rows
+
+CHUNK_ROWS = 4096
+"""How many rows are completed at once."""
+
+
+class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
+    """Missing values filled in from the density of the columns, given what is observed.
+
+    Parameters
+    ----------
+    strategy : {"map", "mean", "sample"}
+        Fill in the most probable joint states (needs a deterministic density: not a mixture, and
+        no binning="gaussian"); the conditional mean of numeric columns and the most probable
+        category of others; or a sample. The middle of a bin stands for it, except in samples.
+    density, n_bins, binning, categorical_features, groups, max_bytes, random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    circuit_ : Circuit
+        The density.
+
+    Notes
+    -----
+    `sample` draws several completions of every row, for multiple imputation: fit a model to each,
+    or average a model's predictions over them. `ExpectedSVR` and its kin give the limit of
+    infinitely many.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [1.0, np.nan]])
+    >>> CircuitImputer().fit_transform(X)[-1].tolist()
+    [1.0, 1.0]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **DensityEstimator._parameter_constraints,
+        "strategy": [StrOptions({"map", "mean", "sample"})],
+    }
+
+    def __init__(
+        self,
+        strategy: str = "map",
+        *,
+        density: Any = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: Any = "from_dtype",
+        groups: Any = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: Any = None,
+    ):
+        self.strategy = strategy
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.max_bytes, self.random_state = max_bytes, random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the density of the columns.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : ignored
+        """
+        self._validate_params()
+        self._learn_density(self._learn_columns(X))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The rows with missing values filled in."""
+        Z = self._read(X)
+        if self.strategy == "sample":
+            return self._decoded(self._sampled(Z, 1, self.random_state)[0])
+        index, rows = self._incomplete(Z)
+        for start in range(0, len(index), CHUNK_ROWS):
+            chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
+            fill = self._most_probable if self.strategy == "map" else self._means
+            Z[index[chunk]] = fill(rows, chunk)
+        return self._decoded(Z)
+
+    def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
+        """Several completions of the rows of X, drawn independently: multiple imputation.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        n : int
+            The number of completions.
+        random_state : int, RandomState or None
+            Default: that of the imputer.
+
+        Returns
+        -------
+        list of n arrays of the shape of X
+
+        Examples
+        --------
+        >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, np.nan]])
+        >>> imputer = CircuitImputer().fit(X)
+        >>> [Z.shape for Z in imputer.sample(X, 2, random_state=0)]
+        [(4, 2), (4, 2)]
+        """
+        if not isinstance(n, Integral) or n < 1:
+            raise DataError(f"The number of completions 'n' must be a positive int. Got {n!r}.")
+        seed = self.random_state if random_state is None else random_state
+        return [self._decoded(Z) for Z in self._sampled(self._read(X), int(n), seed)]
+
+    def _incomplete(self, Z: Any) -> tuple[Any, Rows]:
+        index = np.flatnonzero(np.isnan(Z).any(axis=1))
+        rows = Rows(self.density_, Z[index])
+        if len(index):
+            rows.require_possible(index)
+        return index, rows
+
+    def _sampled(self, Z: Any, n: int, random_state: Any) -> list[Any]:
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        index, rows = self._incomplete(Z)
+        answers = [Z.copy() for _ in range(n)]
+        for start in range(0, len(index), CHUNK_ROWS):
+            chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
+            drawn = self.circuit_.sample(n, rng, evidence=rows.evidence(chunk))
+            for k in range(n):
+                answers[k][index[chunk]] = self._filled(rows, chunk, drawn[:, k], rng)
+        return answers
+
+    def _most_probable(self, rows: Rows, chunk: Any) -> Any:
+        return self._filled(rows, chunk, self.circuit_.map(rows.evidence(chunk)))
+
+    def _means(self, rows: Rows, chunk: Any) -> Any:
+        Z = rows.Z[chunk].copy()
+        marginals = self.circuit_.marginals(rows.evidence(chunk))
+        numeric = self._numeric()
+        for i, variable in enumerate(self.density_.variables):
+            missing = ~rows.said[i].observed[chunk]
+            share = np.atleast_2d(marginals[i])
+            if variable.pieces is None:
+                values = share[:, :1]
+            elif numeric[i]:
+                values = share @ variable.pieces.centre
+            else:
+                values = variable.pieces.low[share.argmax(axis=1)]
+            Z[np.ix_(missing, variable.columns)] = values[missing]
+        return Z
+
+    def _numeric(self) -> list[bool]:
+        """Which variables are numeric columns."""
+        coded = {int(self.columns_.places[g[0]][0]) for g in self.columns_.groups if len(g) == 1}
+        coded |= {int(self.columns_.places[i][0]) for i in self.columns_.categories}
+        return [
+            len(v.columns) == 1 and int(v.columns[0]) not in coded for v in self.density_.variables
+        ]
+
+    def _filled(self, rows: Rows, chunk: Any, states: Any, rng: Any = None) -> Any:
+        """Rows completed by states: the middle of their pieces, or a draw from there."""
+        Z = rows.Z[chunk].copy()
+        for i, variable in enumerate(self.density_.variables):
+            missing = ~rows.said[i].observed[chunk]
+            values = states[missing, i]
+            if variable.pieces is None:
+                Z[missing, variable.columns[0]] = values
+                continue
+            pieces, at = variable.pieces, values.astype(np.intp)
+            low, high = pieces.low[at], pieces.high[at]
+            share = 0.5 if rng is None else rng.random(low.shape)
+            Z[np.ix_(missing, variable.columns)] = low + share * (high - low)
+        return Z
+
+    def _decoded(self, Z: Any) -> Any:
+        """Columns of numbers as columns of the table."""
+        columns = self.columns_
+        if not columns.categories:
+            return Z
+        table = np.empty((len(Z), columns.n_columns), dtype=object)
+        for i, place in enumerate(columns.places):
+            if i in columns.categories:
+                table[:, i] = columns.categories[i][Z[:, place].argmax(axis=1)]
+            else:
+                table[:, i] = Z[:, place[0]]
+        return table

@@ -1,0 +1,241 @@
+"""Fitted kernel machines of scikit-learn as kernel expansions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as gp_kernels
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+from sklearn.utils.validation import check_is_fitted
+
+from expectedkernels.errors import KernelError
+from expectedkernels.estimators.expansion import Expansion, Resources, read_rows
+from expectedkernels.estimators.rows import Density, Rows
+
+SUPPORTED = (
+    "SVR, NuSVR, SVC, NuSVC and KernelRidge with kernel='rbf', and GaussianProcessRegressor with "
+    "an RBF kernel (times a ConstantKernel, plus a WhiteKernel)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What a Gaussian process adds to the variance: scale^2 (total - E[k' form k])."""
+
+    total: float
+    form: Any
+    scale: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A fitted model as a kernel expansion, and its own answers for complete rows.
+
+    Attributes
+    ----------
+    expansion : Expansion
+    predict : function from complete rows to answers, or None
+        None: the expansion itself answers.
+    spread : function from complete rows to standard deviations, or None (they are zero)
+    prior : Prior or None
+    flat : bool
+        Whether answers have no axis of outputs.
+    """
+
+    expansion: Expansion
+    predict: Callable[[Any], Any] | None = None
+    spread: Callable[[Any], Any] | None = None
+    prior: Prior | None = None
+    flat: bool = True
+
+
+def expect(
+    machine: Machine, density: Density, Z: Any, resources: Resources, return_std: bool = False
+) -> Any:
+    """The expected answers of a machine for rows with missing values (and their deviations)."""
+    Z, incomplete, rows = read_rows(density, Z)
+    complete = np.setdiff1d(np.arange(len(Z)), incomplete)
+    outputs = machine.expansion.coef.shape[1]
+    mean, std = np.empty((len(Z), outputs)), np.zeros((len(Z), outputs))
+    if len(complete):
+        mean[complete] = _answers(machine, density, Z[complete], resources)
+        if return_std and machine.spread is not None:
+            std[complete] = _table(machine.spread(Z[complete]))
+        elif return_std and machine.prior is not None:
+            known = Rows(density, Z[complete])
+            std[complete] = _std(machine, density, known, mean[complete], resources)
+    if len(incomplete):
+        mean[incomplete] = machine.expansion.mean(density, rows, resources)
+        if return_std:
+            std[incomplete] = _std(machine, density, rows, mean[incomplete], resources)
+    if machine.flat:
+        mean, std = mean[:, 0], std[:, 0]
+    return (mean, std) if return_std else mean
+
+
+def _answers(machine: Machine, density: Density, Z: Any, resources: Resources) -> Any:
+    """What the machine says of complete rows."""
+    if machine.predict is not None:
+        return _table(machine.predict(Z))
+    return machine.expansion.at(density, Z, resources)
+
+
+def _table(answers: Any) -> Any:
+    return answers[:, None] if answers.ndim == 1 else answers
+
+
+def _std(machine: Machine, density: Density, rows: Any, mean: Any, resources: Resources) -> Any:
+    prior = machine.prior
+    if prior is None:
+        return np.sqrt(machine.expansion.variance(density, rows, mean, resources))
+    variance, forms = machine.expansion.variance(density, rows, mean, resources, prior.form)
+    own = np.maximum(prior.total - forms, 0.0)
+    return np.sqrt(variance + own[:, None] * prior.scale**2)
+
+
+def read_machine(model: Any) -> Machine:
+    """A fitted model of scikit-learn as a kernel expansion; raises if it is not supported."""
+    for classes, read in READERS:
+        if isinstance(model, classes):
+            check_is_fitted(model)
+            return read(model)
+    raise KernelError(
+        f"Expected prediction is supported for {SUPPORTED}. Got a {type(model).__name__}."
+    )
+
+
+def _require_rbf(model: Any) -> None:
+    if model.kernel != "rbf":
+        raise KernelError(
+            f"Expected prediction is supported for {SUPPORTED}. "
+            f"Got a {type(model).__name__} with kernel={model.kernel!r}."
+        )
+
+
+def _dense(x: Any) -> Any:
+    return x.toarray() if hasattr(x, "toarray") else np.asarray(x, dtype=np.float64)
+
+
+def _read_svr(model: Any) -> Machine:
+    _require_rbf(model)
+    points = _dense(model.support_vectors_)
+    rates = np.full(points.shape[1], float(model._gamma))
+    expansion = Expansion(rates, points, _dense(model.dual_coef_).T, np.asarray(model.intercept_))
+    return Machine(expansion.merged(), model.predict)
+
+
+def _read_svc(model: Any) -> Machine:
+    """One function for every pair of classes; a single one for two classes."""
+    _require_rbf(model)
+    points, coef = _dense(model.support_vectors_), pairwise_coef(model)
+    rates = np.full(points.shape[1], float(model._gamma))
+    pairwise = copy.copy(model)
+    pairwise.decision_function_shape = "ovo"
+    expansion = Expansion(rates, points, coef, np.asarray(model.intercept_))
+    return Machine(expansion.merged(), pairwise.decision_function, flat=coef.shape[1] == 1)
+
+
+def pairwise_coef(model: Any) -> Any:
+    """The coefficients of the support vectors of a classifier, (vectors, pairs of classes)."""
+    dual = _dense(model.dual_coef_)
+    pairs = list(combinations(range(len(model.classes_)), 2))
+    if len(pairs) == 1:
+        return dual.T
+    stops = np.cumsum(model.n_support_)
+    owner = np.searchsorted(stops, np.arange(dual.shape[1]), side="right")
+    coef = np.zeros((dual.shape[1], len(pairs)))
+    for k, (i, j) in enumerate(pairs):
+        coef[owner == i, k] = dual[j - 1, owner == i]
+        coef[owner == j, k] = dual[i, owner == j]
+    return coef
+
+
+def _read_ridge(model: Any) -> Machine:
+    _require_rbf(model)
+    points, coef = _dense(model.X_fit_), np.asarray(model.dual_coef_)
+    gamma = 1.0 / points.shape[1] if model.gamma is None else float(model.gamma)
+    flat = coef.ndim == 1
+    coef = coef[:, None] if flat else coef
+    expansion = Expansion(np.full(points.shape[1], gamma), points, coef, np.zeros(coef.shape[1]))
+    return Machine(expansion.merged(), model.predict, flat=flat)
+
+
+def _read_process(model: Any) -> Machine:
+    points = np.asarray(model.X_train_, dtype=np.float64)
+    amplitude, rates, noise = read_gp_kernel(model.kernel_, points.shape[1])
+    alpha = np.asarray(model.alpha_)
+    flat = alpha.ndim == 1
+    alpha = alpha[:, None] if flat else alpha
+    centre = np.broadcast_to(model._y_train_mean, alpha.shape[1:])
+    scale = np.broadcast_to(model._y_train_std, alpha.shape[1:])
+    inverse = cho_solve((model.L_, True), np.eye(len(points)))
+    expansion = Expansion(rates, points, amplitude * alpha * scale, np.asarray(centre))
+    prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
+    # points stay as they are: the quadratic form has a row for each
+    return Machine(
+        expansion,
+        model.predict,
+        partial(_process_spread, model),
+        prior,
+        flat,
+    )
+
+
+def _process_spread(model: Any, Z: Any) -> Any:
+    return model.predict(Z, return_std=True)[1]
+
+
+def read_gp_kernel(kernel: Any, n_columns: int) -> tuple[float, Any, float]:
+    """The amplitude and the rates of the RBF part of a kernel, and the level of its noise."""
+    terms = _terms(kernel, n_columns)
+    smooth = [(amplitude, rates) for amplitude, rates, white in terms if not white]
+    if len(smooth) != 1 or not smooth[0][1].any():
+        _refuse_gp_kernel(kernel)
+    noise = sum(amplitude for amplitude, _, white in terms if white)
+    return smooth[0][0], smooth[0][1], float(noise)
+
+
+def _refuse_gp_kernel(kernel: Any) -> None:
+    raise KernelError(
+        f"Expected prediction is supported for {SUPPORTED}. "
+        f"Got a GaussianProcessRegressor with kernel {kernel}."
+    )
+
+
+def _terms(kernel: Any, n_columns: int) -> list[tuple[float, Any, bool]]:
+    """A kernel as a sum of constants times RBF kernels, and of white noise."""
+    nothing = np.zeros(n_columns)
+    if isinstance(kernel, gp_kernels.ConstantKernel):
+        return [(float(kernel.constant_value), nothing, False)]
+    if isinstance(kernel, gp_kernels.WhiteKernel):
+        return [(float(kernel.noise_level), nothing, True)]
+    if type(kernel) is gp_kernels.RBF:  # Matern kernels inherit from it
+        rates = nothing + 0.5 / np.asarray(kernel.length_scale, dtype=np.float64) ** 2
+        return [(1.0, rates, False)]
+    if isinstance(kernel, gp_kernels.Sum):
+        return _terms(kernel.k1, n_columns) + _terms(kernel.k2, n_columns)
+    if isinstance(kernel, gp_kernels.Product):
+        return [
+            (a * b, r + s, v or w)
+            for a, r, v in _terms(kernel.k1, n_columns)
+            for b, s, w in _terms(kernel.k2, n_columns)
+        ]
+    _refuse_gp_kernel(kernel)
+    return []
+
+
+READERS: list[tuple[Any, Callable[[Any], Machine]]] = [
+    ((SVR, NuSVR), _read_svr),
+    ((SVC, NuSVC), _read_svc),
+    (KernelRidge, _read_ridge),
+    (GaussianProcessRegressor, _read_process),
+]

@@ -1,0 +1,168 @@
+"""Expected predictions of models that are already fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.expansion import Resources
+from expectedkernels.estimators.machines import expect, read_machine
+from expectedkernels.estimators.rows import Density
+from expectedkernels.estimators.variables import (
+    Variable,
+    check_circuit,
+    codes_variable,
+    group_variable,
+)
+
+
+def expected_prediction(
+    fitted_model: Any,
+    circuit: Circuit,
+    X: Any,
+    return_std: bool = False,
+    *,
+    groups: Sequence[Any] | None = None,
+    n_jobs: int | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Any:
+    r"""The expectation of a fitted model's prediction over the missing values, exactly.
+
+    .. math:: E[f(x) \mid x_{obs}], \quad x \sim p, \quad f(x) = \sum_j a_j k(s_j, x) + b
+
+    Complete rows get the model's own prediction; a row of nothing but missing values gets E[f].
+
+    Parameters
+    ----------
+    fitted_model : SVR, NuSVR, SVC, NuSVC, KernelRidge or GaussianProcessRegressor
+        Of scikit-learn, with an RBF kernel, fitted to columns that are integer-coded states,
+        one-hot bits, or real values.
+    circuit : Circuit
+        The distribution of the columns. A discrete variable has a column of states 0, 1, ...,
+        or one bit per state; a real variable has a column of its values.
+    X : array of shape (rows, columns)
+        NaN is missing.
+    return_std : bool
+        Also return the standard deviation of the prediction that is due to the missing values;
+        for Gaussian processes their own variance is included.
+    groups : sequence of int or lists of int, optional
+        For every variable of the circuit its column, or the columns of its one-hot bits. Default:
+        one column per variable, or, if there are as many columns as states of all variables
+        together, the bits of one variable after the other.
+    n_jobs : int, optional
+        Number of threads.
+    max_bytes : int
+        Rows are worked on in chunks so that intermediate values stay below this.
+
+    Returns
+    -------
+    array of shape (rows,) or (rows, outputs), or two of them
+        For classifiers the expected decision function: one value for two classes, one for every
+        pair of classes otherwise.
+
+    Notes
+    -----
+    The answer is consistent when values are missing (completely) at random, f is the best
+    predictor and the circuit is right. The sign of an expected decision function is not the
+    expectation of its sign.
+
+    Cost: one sweep over the circuit for all rows that differ in what they say, against all
+    distinct support vectors. The standard deviation needs all pairs of support vectors that differ
+    in the missing columns, row by row.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> from sklearn.svm import SVR
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> model = SVR(C=100.0, epsilon=0.001, gamma=1.0).fit(X, [0.0, 1.0, 2.0, 3.0])
+    >>> p = ek.factorized([[0.5, 0.5], [0.25, 0.75]])
+    >>> mean, std = expected_prediction(model, p, [[1, np.nan], [0, 1]], return_std=True)
+    >>> mean.round(3).tolist(), std.round(3).tolist()
+    ([2.749, 1.001], [0.433, 0.0])
+    """
+    machine = read_machine(fitted_model)
+    n_columns = machine.expansion.points.shape[1]
+    X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=0)
+    if X.shape[1] != n_columns:
+        raise DataError(
+            f"X must have {n_columns} columns, as the model was fitted with. Got {X.shape[1]}."
+        )
+    density = coded_density(circuit, n_columns, groups)
+    _check_states(density, X)
+    return expect(machine, density, X, Resources(n_jobs, max_bytes), return_std)
+
+
+def coded_density(circuit: Any, n_columns: int, groups: Sequence[Any] | None = None) -> Density:
+    """A circuit over columns of states, one-hot bits or real values."""
+    if not isinstance(circuit, Circuit):
+        raise DataError(
+            f"The 'circuit' parameter must be a Circuit. Got {type(circuit).__name__} instead."
+        )
+    cards = circuit.cardinalities
+    if groups is None:
+        groups = _guessed_groups(cards, n_columns)
+    if len(groups) != len(cards):
+        raise DataError(
+            f"The 'groups' parameter needs one entry per variable of the circuit, {len(cards)} in "
+            f"all. Got {len(groups)}."
+        )
+    variables = [_coded(group, c) for group, c in zip(groups, cards, strict=True)]
+    used = np.sort(np.concatenate([v.columns for v in variables]))
+    if not np.array_equal(used, np.arange(n_columns)):
+        raise DataError(
+            f"The 'groups' parameter must name every column in 0..{n_columns - 1} once. "
+            f"Got {used.tolist()}."
+        )
+    return Density(circuit, check_circuit(circuit, variables, "The circuit"))
+
+
+def _guessed_groups(cards: Sequence[int | None], n_columns: int) -> list[Any]:
+    if len(cards) == n_columns:
+        return list(range(n_columns))
+    if None not in cards and sum(c or 0 for c in cards) == n_columns:
+        stops = np.cumsum([c or 0 for c in cards])
+        return [
+            list(range(stop - (c or 0), stop))
+            for c, stop in zip(cards, stops.tolist(), strict=True)
+        ]
+    raise DataError(
+        f"The circuit must be over {n_columns} variables, one for every column of the model, or "
+        f"have {n_columns} states in all, one for every one-hot column. Got a circuit over "
+        f"{len(cards)} variables. The 'groups' parameter says which columns are whose."
+    )
+
+
+def _coded(group: Any, cardinality: int | None) -> Variable:
+    columns = np.atleast_1d(np.asarray(group, dtype=np.intp))
+    if len(columns) > 1:
+        if cardinality != len(columns):
+            raise DataError(
+                f"A group of {len(columns)} one-hot columns needs a variable with as many states. "
+                f"Got {cardinality}."
+            )
+        return group_variable(columns.tolist(), np.eye(len(columns)))
+    if cardinality is None:
+        return Variable(columns)
+    return codes_variable(int(columns[0]), np.arange(cardinality))
+
+
+def _check_states(density: Density, X: Any) -> None:
+    """Raise if a column of states holds something else."""
+    for i, variable in enumerate(density.variables):
+        if variable.n_states is None or len(variable.columns) > 1:
+            continue
+        column = int(variable.columns[0])
+        bad = ~np.isnan(X[:, column]) & (variable.states_of(np.nan_to_num(X[:, column])) < 0)
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise DataError(
+                f"Column {column} must hold the states 0..{variable.n_states - 1} of variable {i} "
+                f"of the circuit. Got {X[row, column]} in row {row}."
+            )

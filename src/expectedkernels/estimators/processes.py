@@ -1,0 +1,184 @@
+"""Gaussian process regression on rows with missing values."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky
+from sklearn.base import RegressorMixin, clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import KernelError
+from expectedkernels.estimators.base import KernelMachine
+from expectedkernels.estimators.gram import EmbeddedExpansion, expected_gram
+from expectedkernels.estimators.machines import Prior, read_gp_kernel
+
+
+class ExpectedGaussianProcessRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]
+    """Gaussian process regression that expects its prediction over missing values, exactly.
+
+    The mean is the expectation of the posterior mean over what missing values could be, and the
+    variance follows from the law of total variance: the expected posterior variance plus the
+    variance of the posterior mean.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process, optional
+        An RBF kernel, which may be multiplied with a ConstantKernel and added to a WhiteKernel.
+        Default: a fixed RBF kernel of length one, as in scikit-learn.
+    alpha : float
+        Added to the diagonal of the kernel matrix.
+    optimizer : {"fmin_l_bfgs_b"} or None
+        How the parameters of the kernel are fitted (to the complete rows).
+    n_restarts_optimizer : int
+    normalize_y : bool
+        Whether to scale the target to mean zero and variance one.
+    density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
+random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    model_ : GaussianProcessRegressor or None
+        The process fitted to the complete rows, None if there are none.
+    kernel_ : kernel
+        With fitted parameters.
+    circuit_ : Circuit
+        The density.
+
+    Notes
+    -----
+    An incomplete training row tells of the mean of the function over what the row could be, which
+    is a linear functional of the process: covariances are expected kernels.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> model = ExpectedGaussianProcessRegressor(alpha=0.01).fit(X, X[:, 0])
+    >>> mean, std = model.predict([[0.5, 0.0], [np.nan, 0.0]], return_std=True)
+    >>> bool(std[0] < 0.2 < 0.5 < std[1])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelMachine._parameter_constraints,
+        "kernel": [Kernel, None],
+        "alpha": [Interval(Real, 0.0, None, closed="neither")],
+        "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
+        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "normalize_y": ["boolean"],
+    }
+    _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        alpha: float = 1e-10,
+        optimizer: str | None = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = False,
+        density: Any = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: Any = "from_dtype",
+        groups: Any = None,
+        fit_missing: str = "expected",
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: Any = None,
+    ):
+        self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
+        self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the density of the columns and the process.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,) or (rows, targets)
+        """
+        return self._fit(X, y)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected posterior means, and on request the standard deviations.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        return_std : bool
+            Also return the standard deviation, of the process and of missing values together.
+        """
+        return self._expect(X, return_std)
+
+    def _rate(self, Z: Any) -> Any:
+        kernel = self._start()
+        return read_gp_kernel(kernel, Z.shape[1])[1]
+
+    def _start(self) -> Any:
+        if self.kernel is None:
+            return ConstantKernel(1.0, constant_value_bounds="fixed") * RBF(
+                1.0, length_scale_bounds="fixed"
+            )
+        return clone(self.kernel)
+
+    def _make(self, kernel: Any) -> GaussianProcessRegressor:
+        return GaussianProcessRegressor(
+            self._start(),
+            alpha=self.alpha,
+            optimizer=self.optimizer,
+            n_restarts_optimizer=self.n_restarts_optimizer,
+            normalize_y=self.normalize_y,
+            random_state=self.random_state,
+        )
+
+    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
+        super()._fit_complete(Z, y, sample_weight)
+        self.kernel_ = self.model_.kernel_
+        self.gamma_ = self._machine.expansion.rates
+
+    def _fit_embedded(self, Z: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
+        """The posterior given the expected values of the process over incomplete rows."""
+        self.model_ = None
+        self.kernel_ = self._start()
+        if not gaps.all():
+            self.model_ = self._make(None).fit(Z[~gaps], y[~gaps])
+            self.kernel_ = self.model_.kernel_
+        amplitude, rates, noise = read_gp_kernel(self.kernel_, Z.shape[1])
+        self.gamma_ = rates
+        targets = y[:, None] if y.ndim == 1 else y
+        centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
+        if self.normalize_y:
+            centre, scale = targets.mean(axis=0), targets.std(axis=0)
+            scale = np.where(scale > 0, scale, 1.0)
+        gram = amplitude * expected_gram(self.density_, rates, Z, resources=self._resources)
+        gram[np.diag_indices(len(Z))] += noise + self.alpha
+        try:
+            root = cholesky(gram, lower=True)
+        except np.linalg.LinAlgError as error:
+            raise KernelError(
+                "The expected kernel matrix is not positive definite to working precision. "
+                f"Increase 'alpha' of {type(self).__name__} (it is {self.alpha})."
+            ) from error
+        alpha = cho_solve((root, True), (targets - centre) / scale)
+        inverse = cho_solve((root, True), np.eye(len(Z)))
+        expansion = EmbeddedExpansion(rates, Z, amplitude * alpha * scale, centre)
+        prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
+        self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1)

@@ -1,0 +1,263 @@
+"""Support vector and kernel ridge regression on rows with missing values."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVR
+from sklearn.utils._param_validation import Interval
+
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.estimators.base import GAMMA, KernelMachine
+
+
+class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
+    r"""Support vector regression that expects its prediction over missing values, exactly.
+
+    The prediction for a row with missing values (NaN) is
+
+    .. math:: E[f(x) \mid x_{obs}] = \sum_j a_j E[k(s_j, x) \mid x_{obs}] + b
+
+    under a density learned from the data. Complete rows get the prediction of scikit-learn's SVR;
+    a row of nothing but missing values gets E[f].
+
+    Parameters
+    ----------
+    C : float
+        How much errors count.
+    epsilon : float
+        Errors below this do not count.
+    gamma : {"scale", "auto"} or float
+        The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVR.
+    tol : float
+        When to stop.
+    density : {"chow_liu", "strudel", "mixture"}, Circuit, or object with fit and circuit_
+        The density of the columns. An object is cloned and fitted to the states of all variables,
+        integers with NaN. A circuit says itself what numeric columns hold: its states, or real
+        values.
+    n_bins : int
+        About how many states a numeric column has for the density.
+    binning : {"quantile", "uniform", "gaussian"}
+        Bins of equal count or width, with a uniform density in each; or a normal density for
+        every quantile bin. Columns of few distinct values keep these.
+    categorical_features : {"from_dtype"}, array-like or None
+        Categorical columns: those of pandas' category type, or a mask, numbers or names. Each is
+        one-hot encoded for the kernel; a category that was not seen in fit counts as missing.
+    groups : list of lists of columns, optional
+        Columns that are the one-hot bits of one categorical variable, or single columns of codes.
+    fit_missing : {"expected", "drop", "raise"}
+        What to do with incomplete rows in fit: learn the density from them too, and use expected
+        kernels between rows (which are positive semidefinite); leave them out; or refuse them.
+    n_jobs : int, optional
+        Number of threads for predictions.
+    max_bytes : int
+        Memory for intermediate values.
+    random_state : int, RandomState or None
+        For densities with random starts.
+
+    Attributes
+    ----------
+    model_ : SVR
+        The fitted model; with kernel="precomputed" if rows were incomplete.
+    circuit_ : Circuit
+        The density.
+    gamma_ : float
+        The rate of the kernel.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    See Also
+    --------
+    expected_prediction : The same for a model and a circuit that are already there.
+
+    Notes
+    -----
+    The answer is consistent when values are missing (completely) at random, f is the best predictor
+    of the target and the density is right. SVR estimates medians rather than means.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> y = X[:, 0] + X[:, 1]
+    >>> model = ExpectedSVR(C=10.0).fit(X, y)
+    >>> mean, std = model.predict([[1.0, np.nan, 0.0], [1.0, 1.0, 0.0]], return_std=True)
+    >>> bool(1.5 < mean[0] < 2.5), bool(0.5 < std[0] < 1.5), float(std[1])
+    (True, True, 0.0)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelMachine._parameter_constraints,
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+        "gamma": GAMMA,
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        gamma: Any = "scale",
+        tol: float = 1e-3,
+        density: Any = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: Any = "from_dtype",
+        groups: Any = None,
+        fit_missing: str = "expected",
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: Any = None,
+    ):
+        self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the density of the columns and the regression function.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,)
+        sample_weight : array of shape (rows,), optional
+            How much errors count in each row. The density does not use it.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected predictions, and on request their standard deviations.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        return_std : bool
+            Also return the standard deviation of f(x) due to missing values; zero for complete
+            rows.
+        """
+        return self._expect(X, return_std)
+
+    def _make(self, kernel: Any) -> SVR:
+        options = {"C": self.C, "epsilon": self.epsilon, "tol": self.tol}
+        if kernel == "precomputed":
+            return SVR(kernel="precomputed", **options)
+        return SVR(kernel="rbf", gamma=kernel, **options)
+
+    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
+        coef = np.zeros((n_rows, 1))
+        coef[model.support_, 0] = model.dual_coef_[0]
+        return coef, np.asarray(model.intercept_)
+
+
+class ExpectedKernelRidge(RegressorMixin, KernelMachine):  # type: ignore[misc]
+    """Kernel ridge regression that expects its prediction over missing values, exactly.
+
+    Parameters
+    ----------
+    alpha : float
+        How much the size of the function counts.
+    gamma : {"scale", "auto"}, float or None
+        The rate of the kernel exp(-gamma |x - x'|^2). None and "auto" are one over the number of
+        columns, as in scikit-learn's KernelRidge.
+    density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
+random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    model_ : KernelRidge
+        The fitted model; with kernel="precomputed" if rows were incomplete.
+    circuit_ : Circuit
+        The density.
+    gamma_ : float
+        The rate of the kernel.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, np.nan]])
+    >>> model = ExpectedKernelRidge(alpha=0.01).fit(X, [0.0, 1.0, 2.0, 3.0])
+    >>> model.predict([[2.0, np.nan]]).shape
+    (1,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelMachine._parameter_constraints,
+        "alpha": [Interval(Real, 0.0, None, closed="left")],
+        "gamma": [*GAMMA, None],
+    }
+    _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        gamma: Any = None,
+        density: Any = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: Any = "from_dtype",
+        groups: Any = None,
+        fit_missing: str = "expected",
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: Any = None,
+    ):
+        self.alpha, self.gamma = alpha, gamma
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the density of the columns and the regression function.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,) or (rows, targets)
+        sample_weight : array of shape (rows,), optional
+            How much errors count in each row. The density does not use it.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected predictions, and on request their standard deviations.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        return_std : bool
+            Also return the standard deviation of f(x) due to missing values; zero for complete
+            rows.
+        """
+        return self._expect(X, return_std)
+
+    def _make(self, kernel: Any) -> KernelRidge:
+        if kernel == "precomputed":
+            return KernelRidge(alpha=self.alpha, kernel="precomputed")
+        return KernelRidge(alpha=self.alpha, kernel="rbf", gamma=kernel)
+
+    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
+        coef = np.asarray(model.dual_coef_)
+        self._flat = coef.ndim == 1
+        coef = coef[:, None] if self._flat else coef
+        return coef, np.zeros(coef.shape[1])
+
+    def _embedded(self, expansion: Any, **more: Any) -> Any:
+        return super()._embedded(expansion, flat=self._flat, **more)

@@ -1,0 +1,227 @@
+"""scikit-learn's own checks, pipelines, searches, data frames, copies."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import expectedkernels as ek
+from expectedkernels.estimators.classifiers import ExpectedSVC
+from expectedkernels.estimators.features import ExpectedKernelFeatures
+from expectedkernels.estimators.imputer import CircuitImputer
+from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
+from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
+
+MACHINES = [
+    ExpectedSVR(),
+    ExpectedKernelRidge(),
+    ExpectedSVC(),
+    ExpectedGaussianProcessRegressor(alpha=1e-3),
+]
+ESTIMATORS = [*MACHINES, ExpectedKernelFeatures(), CircuitImputer()]
+
+
+def expected_failures(estimator):
+    """What also fails for scikit-learn's own support vector machines, for the same reason."""
+    if isinstance(estimator, (ExpectedSVR, ExpectedSVC)):
+        reason = "libsvm stops at a tolerance, not at the optimum"
+        return {"check_sample_weight_equivalence_on_dense_data": reason}
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def diabetes(n=120, rate=0.2, seed=0):
+    X, y = load_diabetes(return_X_y=True)
+    X, y = StandardScaler().fit_transform(X[:n]), (y[:n] - 150.0) / 80.0
+    holes = X.copy()
+    holes[np.random.default_rng(seed).random(X.shape) < rate] = np.nan
+    return X, holes, y
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_copies_give_the_same(estimator):
+    X, holes, y = diabetes(60)
+    y = y > 0 if isinstance(estimator, ExpectedSVC) else y
+    fitted = clone(estimator).fit(X, y)
+    method = "predict" if hasattr(fitted, "predict") else "transform"
+    expected = getattr(fitted, method)(holes)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(getattr(again, method)(holes), expected)
+    np.testing.assert_array_equal(getattr(clone(fitted).fit(X, y), method)(holes), expected)
+
+
+def test_a_circuit_can_be_cloned_and_searched():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(60, 3)).astype(float)
+    y = X.sum(axis=1)
+    circuit = ek.learn_chow_liu(X)
+    search = GridSearchCV(
+        ExpectedSVR(), {"density": ["chow_liu", "strudel", circuit]}, cv=2, error_score="raise"
+    )
+    holes = X.copy()
+    holes[::3, 1] = np.nan
+    search.fit(X, y)
+    assert len(search.cv_results_["mean_test_score"]) == 3
+    assert np.isfinite(search.predict(holes)).all()
+
+
+def test_pipelines_pass_missing_values_on():
+    X, holes, y = diabetes()
+    model = make_pipeline(StandardScaler(), ExpectedSVR(C=2.0)).fit(X, y)
+    mean, std = model.predict(holes, return_std=True)
+    assert (std > 0).any()
+    complete = ~np.isnan(holes).any(axis=1)
+    np.testing.assert_array_equal(mean[complete], model.predict(X)[complete])
+    features = make_pipeline(ExpectedKernelFeatures(20, random_state=0), Ridge()).fit(holes, y)
+    assert features.score(holes, y) > 0.2
+    imputed = make_pipeline(CircuitImputer(), ExpectedSVR()).fit(holes, y)
+    assert imputed.score(holes, y) > 0.2
+
+
+def table(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    kind = rng.choice(["red", "green", "blue"], size=n)
+    size = rng.normal(size=n) + (kind == "red")
+    y = size + 2.0 * (kind == "blue")
+    frame = pd.DataFrame(
+        {"size": size, "kind": pd.Categorical(kind), "count": rng.integers(4, size=n)}
+    )
+    return frame, y
+
+
+def test_data_frames_with_categories():
+    X, y = table()
+    model = ExpectedSVR(C=10.0).fit(X, y)
+    assert model.feature_names_in_.tolist() == ["size", "kind", "count"]
+    assert model.circuit_.n_variables == 3
+    row = X.iloc[:2].copy()
+    row["kind"] = pd.Categorical([None, "blue"], categories=["blue", "green", "red"])
+    mean = model.predict(row)
+    share = np.exp(
+        [
+            model.circuit_.log_likelihood(
+                [[_state(model, 0, X["size"][0]), k, _state(model, 2, X["count"][0])]]
+            )[0]
+            for k in range(3)
+        ]
+    )
+    values = []
+    for kind in ["blue", "green", "red"]:
+        filled = X.iloc[:1].copy()
+        filled["kind"] = pd.Categorical([kind], categories=["blue", "green", "red"])
+        values.append(model.predict(filled)[0])
+    np.testing.assert_allclose(mean[0], share @ values / share.sum(), rtol=1e-9)
+
+
+def _state(model, variable, value):
+    return model.density_.variables[variable].states_of(np.array([float(value)]))[0]
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_everything_that_stands_for_missing(missing):
+    X, y = table()
+    model = ExpectedKernelRidge(alpha=0.1).fit(X, y)
+    row = X.iloc[:1].astype(object)
+    row.loc[0, "size"] = missing
+    row.loc[0, "kind"] = missing
+    expected = X.iloc[:1].copy()
+    expected["size"] = np.nan
+    expected["kind"] = pd.Categorical([None], categories=["blue", "green", "red"])
+    np.testing.assert_array_equal(model.predict(row), model.predict(expected))
+
+
+def test_pandas_extension_types():
+    X, y = table()
+    model = ExpectedSVR().fit(X, y)
+    nullable = X.astype({"count": "Int64", "size": "Float64"})
+    nullable.loc[0, "count"] = pd.NA
+    expected = X.astype({"count": float})
+    expected.loc[0, "count"] = np.nan
+    np.testing.assert_array_equal(model.predict(nullable), model.predict(expected))
+
+
+def test_unseen_categories_count_as_missing():
+    X, y = table()
+    model = ExpectedSVR().fit(X, y)
+    row = X.iloc[:2].astype({"kind": object})
+    row.loc[0, "kind"] = "pink"
+    with pytest.warns(UserWarning, match="Column 'kind' has categories .*: 'pink'. They are"):
+        got = model.predict(row)
+    row.loc[0, "kind"] = None
+    np.testing.assert_array_equal(got, model.predict(row))
+
+
+def test_unseen_codes_count_as_missing():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(50, 2)).astype(float)
+    model = ExpectedSVR(groups=[[0], [1]]).fit(X, X[:, 0])
+    with pytest.warns(UserWarning, match="Column 1 has categories .*: 7.0"):
+        got = model.predict([[1.0, 7.0]])
+    np.testing.assert_array_equal(got, model.predict([[1.0, np.nan]]))
+
+
+def test_names_and_masks_and_numbers_say_the_same():
+    X, y = table()
+    expected = ExpectedSVR().fit(X, y).predict(X.assign(size=np.nan))
+    for chosen in (["kind"], [1], [False, True, False]):
+        model = ExpectedSVR(categorical_features=chosen).fit(X, y)
+        np.testing.assert_array_equal(model.predict(X.assign(size=np.nan)), expected)
+    objects = X.to_numpy(dtype=object)
+    model = ExpectedSVR(categorical_features=[1]).fit(objects, y)
+    objects = objects.copy()
+    objects[:, 0] = None
+    np.testing.assert_array_equal(model.predict(objects), expected)
+
+
+def test_one_hot_groups_behind_an_encoder():
+    X, y = table()
+    encode = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["kind"]), remainder="passthrough"
+    )
+    Z = encode.fit_transform(X)
+    model = ExpectedSVR(groups=[[0, 1, 2]]).fit(Z, y)
+    assert model.circuit_.n_variables == 3
+    Z[:, :3] = np.nan
+    blank = X.assign(kind=pd.Categorical([None] * len(X), categories=["blue", "green", "red"]))
+    np.testing.assert_allclose(model.predict(Z), ExpectedSVR().fit(X, y).predict(blank), rtol=1e-6)
+
+
+def test_pandas_output_of_transformers():
+    X, _ = table()
+    X.loc[:3, "size"] = np.nan
+    X.loc[5:7, "kind"] = np.nan
+    for strategy in ("map", "mean", "sample"):
+        imputer = CircuitImputer(strategy, random_state=0).set_output(transform="pandas")
+        filled = imputer.fit_transform(X)
+        assert filled.columns.tolist() == ["size", "kind", "count"]
+        assert filled.index.equals(X.index)
+        assert not filled.isna().any().any()
+        assert set(filled["kind"]) <= {"red", "green", "blue"}
+        seen = X["size"].notna()
+        np.testing.assert_array_equal(filled["size"][seen].astype(float), X["size"][seen])
+    features = ExpectedKernelFeatures(5).set_output(transform="pandas").fit_transform(X)
+    assert features.columns[0] == "expectedkernelfeatures0"
+
+
+def test_text_in_data_frames_is_refused_with_its_place():
+    X, y = table()
+    text = X.astype({"kind": object})
+    with pytest.raises(ek.DataError, match=r"Column 'kind' holds text, '.*' in row 0"):
+        ExpectedSVR().fit(text, y)
+    mixed = X.assign(kind=[1, "a"] * 45)
+    with pytest.raises(ek.DataError, match="categories of column 'kind' must be of one type"):
+        ExpectedSVR(categorical_features=["kind"]).fit(mixed, y)

@@ -1,0 +1,242 @@
+"""Expected predictions of fitted models against enumeration of all completions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+
+import expectedkernels as ek
+from expectedkernels.estimators.prediction import expected_prediction
+from oracles import values_at, worlds
+from strategies import rngs
+
+MODELS = {
+    "SVR": lambda: SVR(C=5.0, gamma=0.3, epsilon=0.05),
+    "NuSVR": lambda: NuSVR(C=5.0),
+    "KernelRidge": lambda: KernelRidge(kernel="rbf", alpha=0.1),
+    "SVC": lambda: SVC(C=3.0, gamma=0.4),
+    "NuSVC": lambda: NuSVC(nu=0.5),
+    "process": lambda: GaussianProcessRegressor(
+        ConstantKernel(2.0) * RBF(1.5) + WhiteKernel(0.1), optimizer=None, normalize_y=True
+    ),
+}
+
+
+def one_hot(X, cards):
+    parts = [
+        np.where(np.isnan(x)[:, None], np.nan, x[:, None] == np.arange(c)).astype(float)
+        for x, c in zip(X.T, cards, strict=True)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def fitted(name, X, rng):
+    model = MODELS[name]()
+    if isinstance(model, (SVC, NuSVC)):
+        y = np.arange(len(X)) % 3
+        return model.set_params(decision_function_shape="ovo").fit(X, y)
+    return model.fit(X, np.sin(X @ rng.normal(size=X.shape[1])) + 0.1 * rng.normal(size=len(X)))
+
+
+def answers(model, X):
+    values = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    if not isinstance(model, GaussianProcessRegressor):
+        return values, np.zeros_like(values)
+    return values, model.predict(X, return_std=True)[1] ** 2
+
+
+def enumerated(circuit, encode, model, row):
+    """Mean and standard deviation over all completions of a row, by definition."""
+    points = worlds(circuit.cardinalities)
+    possible = ((points == row) | np.isnan(row)).all(axis=1)
+    share = values_at(circuit, points)[:, 0] * possible
+    share = share / share.sum()
+    values, own = answers(model, encode(points))
+    mean = share @ values
+    return mean, np.sqrt(share @ (values - mean) ** 2 + share @ own)
+
+
+@settings(max_examples=40)
+@given(rngs, st.sampled_from(sorted(MODELS)), st.booleans(), st.integers(1, 3))
+def test_expectations_are_those_over_all_completions(rng, name, bits, units):
+    cards = rng.integers(2, 4, size=rng.integers(2, 5)).tolist()
+    circuit = ek.random_circuit(ek.Vtree.random(len(cards), rng), units, rng, cardinalities=cards)
+    encode = (lambda x: one_hot(x, cards)) if bits else (lambda x: x)
+    draw = lambda n: np.stack([rng.integers(c, size=n) for c in cards], axis=1).astype(float)  # noqa: E731
+    model = fitted(name, encode(draw(30)), rng)
+    X = draw(7)
+    X[rng.random(X.shape) < 0.5] = np.nan
+    X[0] = np.nan
+    mean, std = expected_prediction(model, circuit, encode(X), return_std=True)
+    for i, row in enumerate(X):
+        expected, deviation = enumerated(circuit, encode, model, row)
+        np.testing.assert_allclose(mean[i], expected, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(std[i], deviation, rtol=1e-5, atol=2e-5)
+
+
+def test_twelve_missing_binary_variables():
+    rng = np.random.default_rng(0)
+    circuit = ek.random_circuit(ek.Vtree.balanced(14), 3, rng)
+    train = rng.integers(2, size=(40, 14)).astype(float)
+    model = SVR(C=2.0).fit(train, rng.normal(size=40))
+    X = rng.integers(2, size=(3, 14)).astype(float)
+    X[0, :12] = X[1, 2:] = X[2, ::2] = np.nan
+    mean, std = expected_prediction(model, circuit, X, return_std=True)
+    for i, row in enumerate(X):
+        expected, deviation = enumerated(circuit, lambda x: x, model, row)
+        np.testing.assert_allclose(mean[i], expected, rtol=1e-9)
+        np.testing.assert_allclose(std[i], deviation, rtol=1e-7)
+
+
+def test_complete_rows_get_the_models_own_prediction():
+    rng = np.random.default_rng(1)
+    X = rng.integers(3, size=(50, 4)).astype(float)
+    circuit = ek.random_circuit(ek.Vtree.balanced(4), 2, rng, cardinalities=3)
+    for name in MODELS:
+        model = fitted(name, X, rng)
+        mean, std = expected_prediction(model, circuit, X, return_std=True)
+        values, own = answers(model, X)
+        # the last bits of products of matrices depend on where these lie in memory
+        np.testing.assert_allclose(mean, values, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(std, np.sqrt(own), rtol=1e-12)
+        assert isinstance(model, GaussianProcessRegressor) or not std.any()
+
+
+def test_partly_observed_groups_rule_out_categories():
+    rng = np.random.default_rng(2)
+    circuit = ek.random_circuit(ek.Vtree.balanced(2), 2, rng, cardinalities=[3, 4])
+    points = worlds([3, 4])
+    model = SVR(gamma=0.5).fit(one_hot(points, [3, 4]), rng.normal(size=12))
+    nan = np.nan
+    X = np.array([[0.0, nan, nan, nan, nan, nan, 0.0], [nan, 1.0, nan, 0.0, nan, 0.0, nan]])
+    allowed = [
+        np.isin(points[:, 0], [1, 2]) & (points[:, 1] != 3),
+        (points[:, 0] == 1) & np.isin(points[:, 1], [1, 3]),
+    ]
+    got = expected_prediction(model, circuit, X)
+    values = model.predict(one_hot(points, [3, 4]))
+    for i in range(2):
+        share = values_at(circuit, points)[:, 0] * allowed[i]
+        np.testing.assert_allclose(got[i], share @ values / share.sum(), rtol=1e-10)
+
+
+def test_a_group_of_zeros_is_an_unknown_category():
+    rng = np.random.default_rng(3)
+    circuit = ek.random_circuit(ek.Vtree.balanced(2), 2, rng, cardinalities=3)
+    points = worlds([3, 3])
+    model = SVR(gamma=0.5).fit(one_hot(points, [3, 3]), rng.normal(size=9))
+    got = expected_prediction(model, circuit, [[0.0, 0.0, 0.0, np.nan, np.nan, np.nan]])
+    completions = np.hstack([np.zeros((3, 3)), np.eye(3)])
+    share = circuit.marginals()[1]
+    np.testing.assert_allclose(got, [share @ model.predict(completions)], rtol=1e-10)
+
+
+def test_real_variables_against_quadrature():
+    circuit = ek.gaussian_mixture([0.4, 0.6], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [0.3, 2.0]])
+    rng = np.random.default_rng(4)
+    train = rng.normal(size=(30, 2))
+    model = SVR(C=10.0, gamma=0.7).fit(train, np.sin(train[:, 0]) + train[:, 1])
+    grid = np.linspace(-12, 12, 6001)
+    X = np.array([[0.3, np.nan], [np.nan, 0.8], [np.nan, np.nan]])
+    mean, std = expected_prediction(model, circuit, X, return_std=True)
+    for i, missing in enumerate([1, 0]):
+        rows = np.repeat(X[i : i + 1], len(grid), axis=0)
+        rows[:, missing] = grid
+        share = np.exp(circuit.log_likelihood(rows))
+        share /= share.sum()
+        values = model.predict(rows)
+        np.testing.assert_allclose(mean[i], share @ values, rtol=1e-6)
+        np.testing.assert_allclose(std[i] ** 2, share @ (values - mean[i]) ** 2, rtol=1e-5)
+    coarse = np.linspace(-8, 8, 161)
+    rows = np.stack(np.meshgrid(coarse, coarse, indexing="ij"), axis=-1).reshape(-1, 2)
+    share = np.exp(circuit.log_likelihood(rows))
+    share /= share.sum()
+    np.testing.assert_allclose(mean[2], share @ model.predict(rows), rtol=1e-6)
+
+
+def test_chunks_and_threads_do_not_change_answers():
+    rng = np.random.default_rng(5)
+    circuit = ek.random_circuit(ek.Vtree.balanced(8), 3, rng, cardinalities=3)
+    train = rng.integers(3, size=(60, 8)).astype(float)
+    model = SVR().fit(train, rng.normal(size=60))
+    X = rng.integers(3, size=(80, 8)).astype(float)
+    X[rng.random(X.shape) < 0.5] = np.nan
+    mean, std = expected_prediction(model, circuit, X, return_std=True)
+    for options in ({"max_bytes": 1}, {"n_jobs": 2}):
+        again = expected_prediction(model, circuit, X, return_std=True, **options)
+        np.testing.assert_allclose(again[0], mean, rtol=1e-10)
+        np.testing.assert_allclose(again[1], std, rtol=1e-6, atol=1e-9)
+
+
+def test_no_rows():
+    model = SVR().fit([[0.0], [1.0]], [0.0, 1.0])
+    assert expected_prediction(model, ek.factorized([[0.5, 0.5]]), np.zeros((0, 1))).shape == (0,)
+
+
+MODEL = SVR(gamma=0.5).fit([[0.0, 1.0], [1.0, 0.0]], [0.0, 1.0])
+PAIR = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SVR(kernel="poly").fit([[0.0, 1.0]], [1.0]), "SVR with kernel='poly'"),
+        (SVR(kernel="precomputed").fit([[1.0]], [1.0]), "supported for SVR.*'precomputed'"),
+        (KernelRidge().fit([[0.0, 1.0]], [1.0]), "KernelRidge with kernel='linear'"),
+        (
+            GaussianProcessRegressor(Matern(), optimizer=None).fit([[0.0, 1.0]], [1.0]),
+            "RBF kernel .*Got a GaussianProcessRegressor with kernel Matern",
+        ),
+        (
+            GaussianProcessRegressor(RBF(1.0) + RBF(2.0), optimizer=None).fit([[0.0, 1.0]], [1.0]),
+            "ConstantKernel, plus a WhiteKernel",
+        ),
+        ("model", "is supported for SVR, NuSVR, SVC, NuSVC and KernelRidge.*Got a str"),
+    ],
+)
+def test_models_that_are_not_supported(model, message):
+    with pytest.raises(ek.KernelError, match=message):
+        expected_prediction(model, PAIR, [[0.0, np.nan]])
+
+
+def test_models_must_be_fitted():
+    with pytest.raises(NotFittedError):
+        expected_prediction(SVR(), PAIR, [[0.0, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("circuit", "X", "options", "error", "message"),
+    [
+        (ek.factorized([[0.5, 0.5]] * 3), [[0, 1]], {}, ek.DataError, "over 2 variables.*over 3"),
+        ("p", [[0, 1]], {}, ek.DataError, "must be a Circuit. Got str"),
+        (PAIR, [[0, 1, 0]], {}, ek.DataError, "X must have 2 columns.*Got 3"),
+        (PAIR, [[np.nan, 2]], {}, ek.DataError, "states 0..1 of variable 1.*Got 2.0 in row 0"),
+        (PAIR, [[np.nan, 0.5]], {}, ek.DataError, "Got 0.5 in row 0"),
+        (PAIR, [[np.inf, 0]], {}, ValueError, "contains infinity"),
+        (PAIR, [["a", 0]], {}, ValueError, "could not convert string"),
+        (PAIR, [[0, 1]], {"groups": [0]}, ek.DataError, "one entry per variable.*Got 1"),
+        (PAIR, [[0, 1]], {"groups": [0, 0]}, ek.DataError, "every column in 0..1 once"),
+        (
+            ek.factorized([[0.2, 0.3, 0.5]]),
+            [[0, 1]],
+            {"groups": [[0, 1]]},
+            ek.DataError,
+            "2 one-hot columns.*Got 3",
+        ),
+        (
+            ek.factorized([[1.0, 0.0], [0.5, 0.5]]),
+            [[0, 1], [1, np.nan]],
+            {},
+            ek.EvidenceError,
+            "observed in row 1 has probability zero",
+        ),
+    ],
+)
+def test_bad_arguments(circuit, X, options, error, message):
+    with pytest.raises(error, match=message):
+        expected_prediction(MODEL, circuit, X, **options)

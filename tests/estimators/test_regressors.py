@@ -1,0 +1,353 @@
+"""The estimators: numeric columns, incomplete training rows, densities, bad input."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC, SVR
+
+import expectedkernels as ek
+from expectedkernels.estimators.classifiers import ExpectedSVC
+from expectedkernels.estimators.features import ExpectedKernelFeatures
+from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.imputer import CircuitImputer
+from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
+from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
+
+
+def data(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    X[:, 2] = rng.integers(3, size=n)
+    return X, np.sin(X[:, 0]) + 0.5 * X[:, 1] + X[:, 2], rng
+
+
+def conditional_mean(density, f, row):
+    """E f over one missing numeric column, by quadrature within every piece; also of f^2."""
+    missing = int(np.flatnonzero(np.isnan(row))[0])
+    variable = density.variables[missing]
+    states = np.array(
+        [[v.states_of(np.array([x]))[0] for v, x in zip(density.variables, row, strict=True)]]
+    )
+    states = states.astype(float)
+    states[0, missing] = np.nan
+    share = density.circuit.marginals(states)[missing][0]
+
+    def at(x):
+        filled = row.copy()
+        filled[missing] = x
+        return f(filled[None])[0]
+
+    moments = np.zeros(2)
+    for p, low, high in zip(
+        share, variable.pieces.low[:, 0], variable.pieces.high[:, 0], strict=True
+    ):
+        for power in (1, 2):
+            if low == high:
+                value = at(low) ** power
+            else:
+                value = quad(lambda x, k=power: at(x) ** k, low, high, epsabs=1e-11)[0] / (
+                    high - low
+                )
+            moments[power - 1] += p * value
+    return moments[0], np.sqrt(max(0.0, moments[1] - moments[0] ** 2))
+
+
+@pytest.mark.parametrize("binning", ["quantile", "uniform"])
+@pytest.mark.parametrize("machine", [ExpectedSVR(C=5.0), ExpectedKernelRidge(alpha=0.1)])
+def test_numeric_columns_against_quadrature(binning, machine):
+    X, y, _ = data()
+    machine.set_params(binning=binning, n_bins=5).fit(X, y)
+    rows = X[:3].copy()
+    rows[0, 0] = rows[1, 1] = rows[2, 2] = np.nan
+    mean, std = machine.predict(rows, return_std=True)
+    for i, row in enumerate(rows):
+        expected, deviation = conditional_mean(machine.density_, machine.model_.predict, row)
+        np.testing.assert_allclose(mean[i], expected, rtol=1e-7)
+        np.testing.assert_allclose(std[i], deviation, rtol=1e-5)
+
+
+def test_gaussian_leaves_against_quadrature():
+    X, y, _ = data()
+    model = ExpectedSVR(C=5.0, binning="gaussian", n_bins=4).fit(X, y)
+    assert model.circuit_.cardinalities == (None, None, 3)
+    row = X[0].copy()
+    row[1] = np.nan
+    grid = np.linspace(-8, 8, 20001)
+    rows = np.repeat(row[None], len(grid), axis=0)
+    rows[:, 1] = grid
+    share = np.exp(model.circuit_.log_likelihood(rows))
+    share /= share.sum()
+    values = model.model_.predict(rows)
+    mean, std = model.predict(row[None], return_std=True)
+    np.testing.assert_allclose(mean[0], share @ values, rtol=1e-7)
+    np.testing.assert_allclose(std[0] ** 2, share @ (values - mean[0]) ** 2, rtol=1e-5)
+
+
+def test_complete_data_gives_the_wrapped_model():
+    X, y, _ = data()
+    labels = np.where(y > 0, "high", "low")
+    pairs = [
+        (ExpectedSVR(C=2.0), SVR(C=2.0), y),
+        (ExpectedKernelRidge(), KernelRidge(kernel="rbf"), y),
+        (ExpectedSVC(), SVC(), labels),
+        (
+            ExpectedGaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None),
+            GaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None),
+            y,
+        ),
+    ]
+    for ours, theirs, target in pairs:
+        ours.fit(X, target)
+        theirs.fit(X, target)
+        if isinstance(ours, ExpectedSVC):
+            np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+            continue
+        # the last bits of products of matrices depend on where these lie in memory
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-10)
+
+
+def test_a_process_adds_up_its_own_and_the_missing_variance():
+    X, y, _ = data(40)
+    X = np.round(X)
+    model = ExpectedGaussianProcessRegressor(RBF(2.0), alpha=0.1, optimizer=None).fit(X, y)
+    row = X[:1].copy()
+    row[0, 0] = np.nan
+    mean, std = model.predict(row, return_std=True)
+    density = model.density_
+    states = [v.states_of(row[:, i])[0] for i, v in enumerate(density.variables)]
+    states[0] = np.nan
+    share = density.circuit.marginals(np.array([states]))[0][0]
+    values = density.variables[0].pieces.low[:, 0]
+    rows = np.repeat(row, len(values), axis=0)
+    rows[:, 0] = values
+    centre, own = model.model_.predict(rows, return_std=True)
+    np.testing.assert_allclose(mean[0], share @ centre, rtol=1e-9)
+    total = share @ own**2 + share @ (centre - mean[0]) ** 2
+    np.testing.assert_allclose(std[0] ** 2, total, rtol=1e-8)
+
+
+@pytest.mark.parametrize("binning", ["quantile", "gaussian"])
+def test_expected_gram_matrices_are_positive_semidefinite(binning):
+    X, y, rng = data(60)
+    X[rng.random(X.shape) < 0.4] = np.nan
+    model = ExpectedKernelRidge(binning=binning, n_bins=5).fit(X, y)
+    gram = expected_gram(model.density_, np.full(3, 0.7), X)
+    np.testing.assert_array_equal(gram, gram.T)
+    assert np.linalg.eigvalsh(gram).min() > -1e-10
+    halves = expected_gram(model.density_, np.full(3, 0.7), X[:25], X[25:])
+    np.testing.assert_allclose(halves, gram[:25, 25:], rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("binning", ["quantile", "gaussian"])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ExpectedSVR(C=5.0),
+        ExpectedKernelRidge(alpha=0.1),
+        ExpectedGaussianProcessRegressor(alpha=0.1, normalize_y=True),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_incomplete_training_rows(machine, binning):
+    X, y, rng = data(60)
+    holes = X.copy()
+    holes[rng.random(X.shape) < 0.2] = np.nan
+    machine.set_params(binning=binning, n_bins=4).fit(holes, y)
+    assert machine.score(X, y) > 0.6
+    mean, std = machine.predict(holes[:12], return_std=True)
+    samples = CircuitImputer("sample", binning=binning, n_bins=4).fit(holes)
+    draws = np.array([machine.predict(Z[:12]) for Z in samples.sample(holes, 400, random_state=0)])
+    error = draws.std(axis=0) / 20.0
+    np.testing.assert_array_less(np.abs(draws.mean(axis=0) - mean), 5 * error + 1e-9)
+    own = np.zeros(12)
+    if isinstance(machine, ExpectedGaussianProcessRegressor):
+        few = samples.sample(holes[:12], 20, random_state=1)
+        own = np.mean([machine.predict(Z, return_std=True)[1] ** 2 for Z in few], axis=0)
+    np.testing.assert_allclose(np.sqrt(draws.var(axis=0) + own), std, rtol=0.25, atol=1e-6)
+    complete = ~np.isnan(holes[:12]).any(axis=1)
+    np.testing.assert_allclose(std[complete], np.sqrt(own[complete]), rtol=1e-6)
+
+
+def test_a_classifier_learns_from_incomplete_rows():
+    X, y, rng = data(90)
+    labels = np.digitize(y, [0.5, 1.5])
+    X[rng.random(X.shape) < 0.15] = np.nan
+    model = ExpectedSVC(C=5.0).fit(X, labels)
+    assert model.score(X, labels) > 0.7
+    assert model.decision_function(X).shape == (90, 3)
+    model.set_params(decision_function_shape="ovo")
+    values, std = model.decision_function(X, return_std=True)
+    assert values.shape == std.shape == (90, 3)
+
+
+def test_classifiers_vote_like_scikit_learn():
+    X, y, _ = data(90)
+    labels = np.digitize(y, [0.0, 1.0, 2.0])
+    ours, theirs = ExpectedSVC(gamma=0.5).fit(X, labels), SVC(gamma=0.5).fit(X, labels)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X))
+    values = ours._pairwise(X, return_std=False)
+    np.testing.assert_array_equal(np.argmax(ours._votes(values), axis=1), theirs.predict(X))
+
+
+def test_dropping_and_refusing_incomplete_rows():
+    X, y, _ = data()
+    holes = X.copy()
+    holes[3, 0] = holes[10, 1] = np.nan
+    kept = np.delete(np.arange(len(X)), [3, 10])
+    model = ExpectedSVR(fit_missing="drop").fit(holes, y)
+    np.testing.assert_array_equal(model.predict(X), SVR().fit(X[kept], y[kept]).predict(X))
+    with pytest.raises(ek.DataError, match=r"2 rows with missing values \(the first is row 3\)"):
+        ExpectedSVR(fit_missing="raise").fit(holes, y)
+    with pytest.raises(ek.DataError, match="fit_missing='drop' leaves ExpectedSVR nothing"):
+        ExpectedSVR(fit_missing="drop").fit(np.full((3, 1), np.nan), [0.0, 1.0, 2.0])
+
+
+class Independent(BaseEstimator):
+    """A density of the simplest kind."""
+
+    def fit(self, X, y=None):
+        tables = []
+        for x in X.T:
+            counts = np.bincount(x[~np.isnan(x)].astype(int), minlength=2) + 1.0
+            tables.append(counts / counts.sum())
+        self.circuit_ = ek.factorized(tables)
+        return self
+
+
+@pytest.mark.parametrize("density", ["chow_liu", "strudel", "mixture", Independent()])
+def test_densities(density):
+    X, y, rng = data()
+    model = ExpectedSVR(density=density, n_bins=4, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.circuit_.log_partition(), 0.0, atol=1e-9)
+    holes = X.copy()
+    holes[rng.random(X.shape) < 0.5] = np.nan
+    assert np.isfinite(model.predict(holes)).all()
+
+
+def test_everything_missing_gives_the_mean_under_the_density():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(60, 4)).astype(float)
+    model = ExpectedSVR().fit(X, X.sum(axis=1) + rng.normal(size=60))
+    grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
+    share = np.exp(model.circuit_.log_likelihood(grid))
+    mean = model.predict(np.full((2, 4), np.nan))
+    np.testing.assert_allclose(mean, share @ model.predict(grid), rtol=1e-9)
+
+
+def test_a_circuit_as_density_fits_its_columns():
+    X = np.random.default_rng(0).integers(2, size=(30, 2)).astype(float)
+    y = X[:, 0]
+    ExpectedSVR(density=ek.learn_chow_liu(X)).fit(X, y)
+    with pytest.raises(ek.DataError, match=r"density must be over 2 variables.*over 3"):
+        ExpectedSVR(density=ek.factorized([[0.5, 0.5]] * 3)).fit(X, y)
+    X[4, 1] = 0.5
+    with pytest.raises(ek.DataError, match=r"column 1 must hold states 0\.\.1. Got 0.5 in row 4"):
+        ExpectedSVR(density=ek.factorized([[0.5, 0.5]] * 2)).fit(X, y)
+
+
+class Broken(BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+
+def test_bad_input():
+    X, y, _ = data(30)
+    with pytest.raises(ValueError, match="The 'n_bins' parameter of ExpectedSVR must be an int"):
+        ExpectedSVR(n_bins=1).fit(X, y)
+    with pytest.raises(ValueError, match="The 'density' parameter of ExpectedSVR must be"):
+        ExpectedSVR(density="tree").fit(X, y)
+    with pytest.raises(ek.DataError, match=r"must have a Circuit as 'circuit_'.*from Broken"):
+        ExpectedSVR(density=Broken()).fit(X, y)
+    with pytest.raises(ValueError, match="contains infinity"):
+        ExpectedSVR().fit(np.where(X > 1, np.inf, X), y)
+    text = X.astype(object)
+    text[2, 1] = "tall"
+    with pytest.raises(ek.DataError, match="Column 1 holds text, 'tall' in row 2"):
+        ExpectedSVR().fit(text, y)
+    model = ExpectedSVR().fit(X, y)
+    with pytest.raises(ek.DataError, match="Column 1 holds text"):
+        model.predict(text)
+    with pytest.raises(ValueError, match="X has 2 features, but ExpectedSVR is expecting 3"):
+        model.predict(X[:, :2])
+    with pytest.raises(ek.KernelError, match="RBF kernel"):
+        ExpectedGaussianProcessRegressor(WhiteKernel()).fit(X, y)
+    with pytest.raises(ek.DataError, match="decision_function_shape='ovo'"):
+        ExpectedSVC().fit(X, np.arange(30) % 3).decision_function(X, return_std=True)
+    with pytest.raises(ek.DataError, match="takes its landmarks from complete rows"):
+        ExpectedKernelFeatures().fit(np.full((3, 2), np.nan))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": [[0, 1]]}, "one-hot group must hold 0 or 1. Got"),
+        ({"groups": [[2], [2]]}, "each once"),
+        ({"groups": [[5]]}, "'groups' parameter must name columns, or their numbers in 0..2"),
+        ({"groups": ["a"]}, "names the column 'a', which X does not have"),
+        ({"categorical_features": [True]}, "as a mask needs 3 entries. Got 1"),
+        ({"categorical_features": [3]}, "'categorical_features' parameter must name columns"),
+    ],
+)
+def test_bad_columns(options, message):
+    X, y, _ = data(20)
+    with pytest.raises(ek.DataError, match=message):
+        ExpectedSVR(**options).fit(X, y)
+
+
+def test_two_ones_in_a_group_are_refused():
+    X = np.array([[1.0, 0.0], [1.0, 1.0]])
+    with pytest.raises(ek.DataError, match=r"At most one column.*Row 1 has several"):
+        ExpectedSVR(groups=[[0, 1]]).fit(X, [0.0, 1.0])
+
+
+def test_the_category_without_a_bit():
+    X = np.vstack([np.eye(2), np.zeros((2, 2)), [[1.0, 0.0]]])
+    model = ExpectedSVR(groups=[[0, 1]]).fit(X, np.arange(5.0))
+    assert model.circuit_.cardinalities == (3,)
+    rows = [[np.nan, 0.0], [np.nan, 1.0]]
+    share = model.circuit_.marginals()[0] * [1.0, 0.0, 1.0]
+    values = model.predict(np.vstack([np.eye(2), np.zeros((1, 2))]))
+    expected = [share @ values / share.sum(), values[1]]
+    np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-9)
+
+
+def test_imputed_values_are_possible_and_agree_with_the_circuit():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(100, 3)).astype(float)
+    X[:, 1] = np.where(rng.random(100) < 0.8, X[:, 0], X[:, 1])
+    holes = X.copy()
+    holes[rng.random(X.shape) < 0.3] = np.nan
+    imputer = CircuitImputer().fit(holes)
+    np.testing.assert_array_equal(imputer.transform(holes), imputer.circuit_.map(holes))
+    means = CircuitImputer("mean").fit(holes).transform(holes)
+    marginals = imputer.circuit_.marginals(holes)
+    for i in range(3):
+        missing = np.isnan(holes[:, i])
+        np.testing.assert_allclose(means[missing, i], marginals[i][missing] @ np.arange(3.0))
+    drawn = np.array(imputer.sample(holes, 300, random_state=0))
+    assert drawn.shape == (300, 100, 3)
+    np.testing.assert_allclose(drawn.mean(axis=0), means, atol=0.25)
+    with pytest.raises(ek.DataError, match=r"'n' must be a positive int. Got 0"):
+        imputer.sample(holes, 0)
+    with pytest.raises(ek.PropertyError, match="deterministic"):
+        CircuitImputer(density="mixture", random_state=0).fit(holes).transform(holes)
+
+
+def test_features_are_expected_kernels():
+    X, _, rng = data(50)
+    holes = X.copy()
+    holes[10:][rng.random((40, 3)) < 0.3] = np.nan
+    features = ExpectedKernelFeatures(8, gamma=0.5, random_state=0).fit(holes)
+    got = features.transform(holes)
+    complete = ~np.isnan(holes).any(axis=1)
+    np.testing.assert_allclose(
+        got[complete], ek.RBF(0.5)(holes[complete], features.landmarks_), rtol=1e-10
+    )
+    every = ExpectedKernelFeatures(50, gamma=0.5, normalize=True).fit(X)
+    rooted = every.transform(X)
+    np.testing.assert_allclose(rooted @ rooted.T, ek.RBF(0.5)(X, X), atol=1e-6)
