@@ -181,7 +181,8 @@ def expected_kernel(
         _read_evidence(q, evidence_q, "evidence_q"),
     ]
     for x, evidence, other in ((p, given[0], (q, given[1])), (q, given[1], (p, given[0]))):
-        side, log_evidence, share = _side(x, evidence, circuit, _extent(*other))
+        n_other = 0 if evidence is None else _extent(*other)
+        side, log_evidence, share = _side(x, evidence, circuit, n_other)
         sides.append(side)
         logs.append(log_evidence)
         weights.append(share)

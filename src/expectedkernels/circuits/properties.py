@@ -177,6 +177,8 @@ def _domain(p: Circuit | Unit) -> dict[int, int | None]:
 def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
     """How the variables of two circuits differ, in words; None if they do not."""
     one, other = _domain(p), _domain(q)
+    if one == other:
+        return None
     if set(one) != set(other):
         first, second = (show(sum(1 << v for v in domain)) for domain in (one, other))
         return f"the first circuit has the variables {first}, the second {second}"

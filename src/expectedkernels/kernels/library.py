@@ -28,8 +28,9 @@ class FactorKernel(Kernel):
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
         factors = self.factors(vtree.n_variables)
-        for variable, (factor, cardinality) in enumerate(zip(factors, domains, strict=True)):
-            factor.check(cardinality, variable)
+        if factors.count(factors[0]) < len(factors) or factors[0].table is not None:
+            for variable, (factor, cardinality) in enumerate(zip(factors, domains, strict=True)):
+                factor.check(cardinality, variable)
         return product_form(vtree, factors)
 
     def pairs(self, X: Any, Y: Any) -> Any:
