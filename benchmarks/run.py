@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import expected_kernels, learning
+from benchmarks import expected_kernels, learning, regression
 
-BENCHMARKS = {f.__name__: f for f in (*expected_kernels.ALL, *learning.ALL)}
+BENCHMARKS = {f.__name__: f for f in (*expected_kernels.ALL, *learning.ALL, *regression.ALL)}
 
 
 def main(names: list[str]) -> None:

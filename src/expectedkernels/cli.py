@@ -31,6 +31,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+reproduce = typer.Typer(
+    help="Repeat the experiments of the paper.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(reproduce, name="reproduce")
+
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write the circuit (.npz).")]
 
 
@@ -227,6 +234,73 @@ def info(
             return
         _show(_sizes(circuit) | {"sum": _sum_in_words(circuit)})
         typer.echo(repr(_properties(circuit)))
+
+
+@reproduce.command()
+def regression(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="EXPECTEDKERNELS_DATA",
+            help="The folder with the raw data (or with a folder 'regression' of them). What is "
+            "missing there is fetched from OpenML, where it can be found.",
+        ),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="A data set (may be repeated). Default: all four.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The folder for results; those in it are kept. Default: 'regression', or "
+            "'regression-quick'.",
+        ),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Random masks per rate.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method (may be repeated). Default: all.")
+    ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option(help="'valid' or 'test'. Default: both.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="'bits' or 'features' are missing. Default: both.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="The number of processes (-1: all cores).")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look within a minute, at fewer rows.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option(help="Whether the data must be those of the paper, bit for bit.")
+    ] = True,
+) -> None:
+    """Predict with missing values: expected predictions against imputation, on four data sets.
+
+    Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
+    """
+    from expectedkernels.experiments.regression import reproduce_regression
+
+    with _errors():
+        folder = out or Path("regression-quick" if quick else "regression")
+        done = reproduce_regression(
+            folder,
+            data_dir,
+            datasets=dataset,
+            splits=split,
+            missing=missing,
+            methods=method,
+            trials=trials,
+            jobs=jobs,
+            quick=quick,
+            check=check,
+        )
+        typer.echo(done.words)
+        for path in done.files:
+            typer.echo(f"written: {path}")
+        if done.problem:
+            _fail(done.problem)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 # Two colours of the palette of Okabe and Ito, told apart with every kind of colour vision.
 SAMPLED, EXACT = "#D55E00", "#0072B2"
+# All of them, for curves, in the order in which they are used.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A900")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve with a band: means over trials, and their standard deviations (None: no band)."""
+
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float] | None = None
 
 
 def plot_convergence(
@@ -88,6 +100,75 @@ def plot_convergence(
     return ax
 
 
+def plot_panels(
+    panels: Mapping[str, Mapping[str, Curve]],
+    xlabel: str = "",
+    ylabels: Mapping[str, str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Any:
+    """The axes of panels side by side, each with curves and bands of one standard deviation.
+
+    A curve has the same colour in all panels, and there is one legend for all of them. Curves
+    without a band are drawn dashed and in black: they are there to compare with.
+
+    Parameters
+    ----------
+    panels : mapping
+        From titles to mappings from names to curves.
+    xlabel : str
+    ylabels : mapping, optional
+        From titles to labels.
+    levels : mapping, optional
+        From titles to mappings from names to horizontal lines.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> curves = {"ours": Curve([0.1, 0.5], [1.0, 2.0], [0.1, 0.2]), "before": Curve([0.1], [2.0])}
+    >>> axes = plot_panels({"one": curves, "two": curves}, xlabel="missing")
+    >>> [ax.get_title() for ax in axes]
+    ['one', 'two']
+    """
+    if not panels:
+        raise ValueError("'panels' must have at least one entry. Got none.")
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(3.4 * len(panels), 3.8), layout="constrained", squeeze=False
+    )
+    named = {name: None for curves in panels.values() for name, c in curves.items() if c.std}
+    colour = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
+    for ax, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        for name, level in ((levels or {}).get(title) or {}).items():
+            ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
+        for name, curve in curves.items():
+            _draw_curve(ax, name, curve, colour.get(name, "black"))
+        ax.set_title(title)
+        ax.set_xlabel(xlabel)
+        ax.set_ylabel((ylabels or {}).get(title, ""))
+        _tidy(ax, legend=False)
+    entries = {
+        label: handle
+        for ax in axes[0]
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=5, frameon=False
+    )
+    return axes[0]
+
+
+def _draw_curve(ax: Any, name: str, curve: Curve, colour: str) -> None:
+    mean = np.asarray(curve.mean)
+    if curve.std is None:
+        ax.plot(curve.x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
+        return
+    std = np.asarray(curve.std)
+    ax.plot(curve.x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
+    ax.fill_between(curve.x, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+
+
 def save(ax: Axes, path: str | Path) -> Path:
     """The path, after the figure of the axes was written there.
 
@@ -113,9 +194,16 @@ def save(ax: Axes, path: str | Path) -> Path:
     return path
 
 
-def _tidy(ax: Any) -> None:
+def close(ax: Axes) -> None:
+    """Forget the figure of the axes, which would else be kept until the end of the process."""
+    figure: Any = ax.figure
+    plt.close(figure)
+
+
+def _tidy(ax: Any, legend: bool = True) -> None:
     """Leave only what is read: two spines, a faint grid, a legend without a frame."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(which="major", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.legend(frameon=False)
+    if legend:
+        ax.legend(frameon=False)

@@ -1,0 +1,58 @@
+"""The curves of the regression study, as the plotting functions take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from expectedkernels.experiments.published import published
+from expectedkernels.experiments.records import COMPLETE, Records
+from expectedkernels.experiments.sources import SOURCES
+from expectedkernels.plotting import Curve, plot_panels
+
+SHOWN = {
+    "expected, categories": "expected prediction (features)",
+    "expected, bits": "expected prediction (bits)",
+    "map, bits": "MAP (bits)",
+    "mean": "mean",
+    "median": "median",
+    "k-NN": "k-NN",
+    "iterative": "iterative",
+}
+"""The methods in the figure, and what they are called there; more could not be told apart."""
+
+
+def curves(records: Records, dataset: str, split: str, missing: str) -> dict[str, Curve]:
+    """The curves of one data set, in its unit."""
+    unit, found = SOURCES[dataset].unit, {}
+    rates = sorted(rate for rate in records.values("rate") if rate > 0)
+    for method, label in SHOWN.items():
+        errors = [records.errors(dataset, split, missing, method, r) / unit for r in rates]
+        there = [(rate, e) for rate, e in zip(rates, errors, strict=True) if len(e)]
+        if there:
+            std = [float(e.std(ddof=1)) if len(e) > 1 else 0.0 for _, e in there]
+            found[label] = Curve([r for r, _ in there], [float(e.mean()) for _, e in there], std)
+    return found
+
+
+def figure(records: Records, split: str, missing: str, comparable: bool) -> Any:
+    """The axes of one panel per data set, or None if there are no results.
+
+    The paper's curve of expected predictions is drawn where it can be compared with.
+    """
+    panels, ylabels, levels = {}, {}, {}
+    for dataset in records.values("dataset"):
+        found = curves(records, dataset, split, missing)
+        if not found:
+            continue
+        unit = SOURCES[dataset].unit
+        if comparable and (split, missing) == ("valid", "bits"):
+            rates = sorted(rate for rate in records.values("rate") if rate > 0)
+            known = [(r, v) for r in rates if (v := published(dataset, "expected", r)) is not None]
+            found["expected prediction (published)"] = Curve(*map(list, zip(*known, strict=True)))
+        panels[dataset] = found
+        ylabels[dataset] = "RMSE" + ("" if unit == 1 else f" / {unit:g}")
+        complete = records.errors(dataset, split, "none", COMPLETE, 0.0) / unit
+        levels[dataset] = {"nothing missing": float(complete[0])} if len(complete) else {}
+    if not panels:
+        return None
+    return plot_panels(panels, f"probability that one of the {missing} is missing", ylabels, levels)

@@ -1,0 +1,148 @@
+"""Results of the regression study in a file that grows, and survives interruptions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.errors import DataError, ParseError
+
+HEADER = ("dataset", "split", "missing", "rate", "trial", "method", "rmse", "seconds", "rows")
+COMPLETE = "complete"
+"""The method of predictions for rows without missing values."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One random mask: all methods are compared on it."""
+
+    dataset: str
+    split: str
+    missing: str
+    rate: float
+    trial: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """The error of one method in one cell."""
+
+    cell: Cell
+    method: str
+    rmse: float
+    seconds: float
+    rows: int
+
+
+class Records:
+    """The results in a folder, by (cell, method).
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if there is none; `results.csv` in it is read if it is there.
+    settings : mapping
+        Kept in `settings.json`. Results that were made with other settings are refused.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> cell = Cell("abalone", "valid", "bits", 0.5, 0)
+    >>> with TemporaryDirectory() as folder:
+    ...     Records(folder, {"seed": 0}).add([Record(cell, "mean", 2.5, 0.1, 583)])
+    ...     (cell, "mean") in Records(folder, {"seed": 0})
+    True
+    """
+
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
+        self.folder = Path(folder)
+        self.path = self.folder / "results.csv"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_settings(dict(settings))
+        self._found: dict[tuple[Cell, str], Record] = {}
+        self._errors: dict[tuple[str, str, str, str, float], dict[int, float]] = {}
+        if self.path.exists():
+            self._read()
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        path = self.folder / "settings.json"
+        if path.exists() and self.path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))
+            if before != settings:
+                raise DataError(
+                    f"The results in {self.folder} were made with other settings: {before}, and "
+                    f"not {settings}. Choose another folder with --out, or remove this one."
+                )
+            return
+        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+    def _read(self) -> None:
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:  # an append was cut off
+            os.truncate(self.path, len(whole.encode()))
+        for line, row in enumerate(csv.reader(io.StringIO(whole)), start=1):
+            if line == 1:
+                if tuple(row) != HEADER:
+                    raise ParseError(
+                        f"expected the columns {', '.join(HEADER)}, found {', '.join(row)}. "
+                        "Choose another folder with --out",
+                        str(self.path),
+                        1,
+                    )
+                continue
+            try:
+                dataset, split, missing, rate, trial, method, rmse, seconds, rows = row
+                cell = Cell(dataset, split, missing, float(rate), int(trial))
+                record = Record(cell, method, float(rmse), float(seconds), int(rows))
+            except ValueError:
+                raise ParseError(f"expected a result, found {row}", str(self.path), line) from None
+            self._note(record)
+
+    def _note(self, record: Record) -> None:
+        cell = record.cell
+        self._found[cell, record.method] = record
+        curve = (cell.dataset, cell.split, cell.missing, record.method, cell.rate)
+        self._errors.setdefault(curve, {})[cell.trial] = record.rmse
+
+    def __contains__(self, key: tuple[Cell, str]) -> bool:
+        return key in self._found
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Append results to the file, all or (if the process is killed) at most a cut-off line."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            writer.writerow(HEADER)
+        for record in records:
+            found = (record.method, repr(record.rmse), f"{record.seconds:.3f}", record.rows)
+            writer.writerow((*astuple(record.cell), *found))
+            self._note(record)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, text.getvalue().encode())
+        finally:
+            os.close(descriptor)
+
+    def errors(self, dataset: str, split: str, missing: str, method: str, rate: float) -> Any:
+        """The errors of all trials, shape (trials,)."""
+        found = self._errors.get((dataset, split, missing, method, rate), {})
+        return np.array([found[trial] for trial in sorted(found)])
+
+    def values(self, field: str) -> list[Any]:
+        """The distinct values of a field of the cells, in the order of the file."""
+        return list(dict.fromkeys(getattr(cell, field) for cell, _ in self._found))

@@ -1,0 +1,326 @@
+"""The regression study: predictions of kernel machines for rows with missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from zlib import crc32
+
+import joblib
+import numpy as np
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from expectedkernels.errors import DataError
+from expectedkernels.experiments.baselines import Effort, Imputers, draw_mask, hide
+from expectedkernels.experiments.datasets import Dataset, Split, load
+from expectedkernels.experiments.machines import (
+    BitDensity,
+    CategoryDensity,
+    Machine,
+    fit_machine,
+)
+from expectedkernels.experiments.published import RATES
+from expectedkernels.experiments.records import COMPLETE, Cell, Record, Records
+from expectedkernels.experiments.report import summary
+from expectedkernels.experiments.sources import SOURCES
+
+MISSING = ("bits", "features")
+EVALUATED = ("valid", "test")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What has to be the same for results to belong together.
+
+    Attributes
+    ----------
+    rows : int or None
+        Evaluate only so many of the first rows. None: all.
+    seed : int
+    splits : int
+        Splits of the circuit over bits, after its Chow-Liu tree.
+    check : bool
+        Whether the data have to be those of the paper, bit for bit.
+    effort : Effort
+    """
+
+    rows: int | None = None
+    seed: int = 0
+    splits: int = 10
+    check: bool = True
+    effort: Effort = field(default_factory=Effort)
+
+
+QUICK = Settings(rows=100, effort=Effort(donors=200, learners=200, rounds=2))
+"""Settings for a first look within a minute."""
+QUICK_RATES = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """Rows with missing bits, and how they came about."""
+
+    rows: Any
+    missing: str
+    rate: float
+    rng: Any
+
+
+class Study:
+    """A data set with its regressor, densities and imputers, each made when it is needed."""
+
+    def __init__(self, dataset: Dataset, settings: Settings):
+        self.dataset, self.settings = dataset, settings
+        self.imputers = Imputers(dataset, settings.effort)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The regressor."""
+        return fit_machine(self.dataset)
+
+    @cached_property
+    def bits(self) -> BitDensity:
+        """The density over bits."""
+        return BitDensity(self.dataset, self.settings.splits)
+
+    @cached_property
+    def categories(self) -> CategoryDensity:
+        """The density over features."""
+        return CategoryDensity(self.dataset)
+
+    def sampled(self, density: BitDensity | CategoryDensity, hidden: Hidden) -> Any:
+        """The mean prediction for several completions from a density."""
+        drawn = density.samples(hidden.rows, self.settings.effort.completions, hidden.rng)
+        return np.mean([self.machine.predict(bits) for bits in drawn], axis=0)
+
+
+Method = Callable[[Study, Hidden], Any]
+
+METHODS: dict[str, Method] = {
+    "expected, categories": lambda s, h: s.categories.expected(s.machine, h.rows),
+    "expected, bits": lambda s, h: s.bits.expected(s.machine, h.rows),
+    "map, categories": lambda s, h: s.machine.predict(s.categories.most_probable(h.rows)),
+    "map, bits": lambda s, h: s.machine.predict(s.bits.most_probable(h.rows)),
+    "sampled, categories": lambda s, h: s.sampled(s.categories, h),
+    "sampled, bits": lambda s, h: s.sampled(s.bits, h),
+    "mean": lambda s, h: s.machine.predict(s.imputers.mean(h.rows)),
+    "median": lambda s, h: s.machine.predict(s.imputers.median(h.rows, h.missing)),
+    "mode": lambda s, h: s.machine.predict(s.imputers.mode(h.rows, h.missing)),
+    "masked mode": lambda s, h: s.machine.predict(s.imputers.masked_mode(h.rows)),
+    "k-NN": lambda s, h: s.machine.predict(s.imputers.neighbours(h.rows)),
+    "iterative": lambda s, h: s.machine.predict(s.imputers.iterative(h.rows, h.missing, h.rate)),
+    "training mean": lambda s, h: np.full(len(h.rows), s.dataset.train.y.mean()),
+}
+"""Predictions for rows with missing bits, by name."""
+
+
+def evaluation_rows(dataset: Dataset, split: str, settings: Settings) -> Split:
+    """The rows to evaluate: of the validation rows all but the first, as in the paper."""
+    rows: Split = getattr(dataset, split)
+    chosen = slice(1 if split == "valid" else 0, settings.rows)
+    return Split(rows.codes[chosen], rows.bits[chosen], rows.y[chosen])
+
+
+def cell_mask(dataset: Dataset, cell: Cell, settings: Settings) -> Any:
+    """Which bits are missing in a cell: the same for all methods, runs and numbers of rows."""
+    n_rows = len(evaluation_rows(dataset, cell.split, Settings()).y)
+    mask = draw_mask(_rng(cell, settings, 0), n_rows, dataset.sizes, cell.missing, cell.rate)
+    return mask[: len(evaluation_rows(dataset, cell.split, settings).y)]
+
+
+def _rng(cell: Cell, settings: Settings, stream: int) -> Any:
+    where = crc32(f"{cell.dataset}/{cell.split}/{cell.missing}".encode())
+    return np.random.default_rng(
+        [settings.seed, where, round(1000 * cell.rate), cell.trial, stream]
+    )
+
+
+@lru_cache(maxsize=1)
+def _study(name: str, folder: str | None, settings: Settings) -> Study:
+    """The study of a data set; kept, as the next cell is most likely of the same."""
+    return Study(load(name, folder, check=settings.check), settings)
+
+
+def evaluate(study: Study, cell: Cell, methods: Sequence[str]) -> list[Record]:
+    """The errors of some methods in a cell, all for the same missing bits."""
+    settings = study.settings
+    split = evaluation_rows(study.dataset, cell.split, settings)
+    if cell.rate == 0:
+        error = _rmse(study.machine.predict(split.bits), split.y)
+        return [Record(cell, COMPLETE, error, 0.0, len(split.y))]
+    rows = hide(split.bits, cell_mask(study.dataset, cell, settings))
+    found = []
+    for name in methods:
+        hidden = Hidden(rows, cell.missing, cell.rate, _rng(cell, settings, 1))
+        began = perf_counter()
+        error = _rmse(METHODS[name](study, hidden), split.y)
+        found.append(Record(cell, name, error, perf_counter() - began, len(split.y)))
+    return found
+
+
+def _rmse(predictions: Any, y: Any) -> float:
+    return float(np.sqrt(np.mean((predictions - y) ** 2)))
+
+
+def _work(
+    cell: Cell, methods: Sequence[str], folder: str | None, settings: Settings
+) -> list[Record]:
+    # One thread each: the matrices are small, and other processes work on other cells.
+    with threadpool_limits(1):
+        return evaluate(_study(cell.dataset, folder, settings), cell, methods)
+
+
+def cells(
+    datasets: Sequence[str],
+    splits: Sequence[str],
+    missing: Sequence[str],
+    rates: Sequence[float],
+    trials: int,
+) -> Iterator[Cell]:
+    """All cells of a run, those that share fitted models next to each other."""
+    for name in datasets:
+        for split in splits:
+            yield Cell(name, split, "none", 0.0, 0)
+        for kind, rate, split in product(missing, rates, splits):
+            for trial in range(trials):
+                yield Cell(name, split, kind, rate, trial)
+
+
+def run(
+    out: str | Path,
+    folder: str | Path | None = None,
+    *,
+    datasets: Sequence[str] = tuple(SOURCES),
+    splits: Sequence[str] = EVALUATED,
+    missing: Sequence[str] = MISSING,
+    rates: Sequence[float] = RATES,
+    trials: int = 5,
+    methods: Sequence[str] = tuple(METHODS),
+    settings: Settings | None = None,
+    jobs: int = 1,
+    progress: bool = True,
+) -> Records:
+    """The errors of all methods, written to `results.csv` in a folder as they are found.
+
+    What is there already is not computed again, so an interrupted run goes on where it stopped.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder for results.
+    folder : str or Path, optional
+        The folder with the raw data, see `data_folder`.
+    datasets, splits, missing, methods : sequences of str
+        What to run, of `SOURCES`, `EVALUATED`, `MISSING` and `METHODS`.
+    rates : sequence of float
+        The probabilities that a bit (or a feature) is missing.
+    trials : int
+        The number of random masks for every rate.
+    settings : Settings, optional
+    jobs : int
+        The number of processes.
+    progress : bool
+        Whether to show a bar (only on a terminal).
+    """
+    settings = Settings() if settings is None else settings
+    _check(datasets, SOURCES, "dataset")
+    _check(splits, EVALUATED, "split")
+    _check(missing, MISSING, "kind of missingness")
+    _check(methods, METHODS, "method")
+    records = Records(out, asdict(settings))
+    todo = []
+    for cell in cells(datasets, splits, missing, rates, trials):
+        wanted = (COMPLETE,) if cell.rate == 0 else tuple(methods)
+        left = [name for name in wanted if (cell, name) not in records]
+        if left:
+            todo.append((cell, left))
+    where = None if folder is None else str(folder)
+    for name in dict.fromkeys(cell.dataset for cell, _ in todo):
+        load(name, where, check=settings.check)  # problems with files show before the work
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    with tqdm(total=len(todo), desc="cells", disable=None if progress else True) as bar:
+        work = (joblib.delayed(_work)(cell, left, where, settings) for cell, left in todo)
+        for found in parallel(work):
+            records.add(found)
+            bar.set_postfix_str(found[0].cell.dataset, refresh=False)
+            bar.update()
+    return records
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run wrote, what it says in short, and what could not be done (empty: nothing)."""
+
+    records: Records
+    files: tuple[Path, ...]
+    words: str
+    problem: str = ""
+
+
+def reproduce_regression(
+    out: Path,
+    folder: Path | None = None,
+    *,
+    datasets: Sequence[str] | None = None,
+    splits: Sequence[str] | None = None,
+    missing: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    trials: int | None = None,
+    jobs: int = 1,
+    quick: bool = False,
+    check: bool = True,
+) -> Done:
+    """The study with its summary and figures, written to a folder (see `run`).
+
+    A quick one evaluates a hundred validation rows at three rates.
+    """
+    settings = replace(QUICK if quick else Settings(), check=check)
+    records = run(
+        out,
+        folder,
+        datasets=datasets or tuple(SOURCES),
+        splits=splits or (EVALUATED[:1] if quick else EVALUATED),
+        missing=missing or MISSING,
+        rates=QUICK_RATES if quick else RATES,
+        trials=trials or (2 if quick else 5),
+        methods=methods or tuple(METHODS),
+        settings=settings,
+        jobs=jobs,
+    )
+    comparable = check and settings.rows is None
+    text = summary(records, comparable)
+    path = Path(out) / "summary.md"
+    path.write_text(text, encoding="utf-8")
+    words = text.partition("## In short\n\n")[2].partition("\n\n")[0]
+    files = [records.path, path]
+    try:
+        files += _figures(records, comparable)
+    except ImportError as error:
+        return Done(records, tuple(files), words, f"No picture was written. {error}")
+    return Done(records, tuple(files), words)
+
+
+def _figures(records: Records, comparable: bool) -> list[Path]:
+    """The figures of all that is there."""
+    from expectedkernels.experiments.figures import figure
+    from expectedkernels.plotting import close, save
+
+    files = []
+    for kind, split in product(MISSING, EVALUATED):
+        axes = figure(records, split, kind, comparable)
+        if axes is not None:
+            files.append(save(axes[0], records.folder / f"{kind}-{split}.png"))
+            close(axes[0])
+    return files
+
+
+def _check(names: Sequence[str], known: Any, what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(known)}.")
