@@ -188,7 +188,7 @@ def expected_kernel(
         weights.append(share)
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
     with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
-        result = _gram(sides[0], sides[1], blocks, max_bytes, bar)
+        result = gram(sides[0], sides[1], blocks, max_bytes, bar)
     return _finished(result, sides, logs, weights, log)
 
 
@@ -281,7 +281,7 @@ def _side(
     return PointSide(points, circuit.vtree, circuit.cardinalities), None, None
 
 
-def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> Scaled:
+def gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any = None) -> Scaled:
     """Values for all rows of both sides, in chunks that fit into memory."""
     if p.n_rows == 0 or q.n_rows == 0:
         n, m = (s.circuit.n_roots if s.n_rows is None else s.n_rows for s in (p, q))
@@ -295,13 +295,14 @@ def _gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> S
         parts = []
         for chosen in (slice(0, half), slice(half, rows[axis])):
             pair = (p.rows(chosen), q) if axis == 0 else (p, q.rows(chosen))
-            parts.append(_gram(*pair, kernel, max_bytes, bar))
+            parts.append(gram(*pair, kernel, max_bytes, bar))
         return _concatenated(parts, axis)
     root = sweep(operands, _pair_leaf(p, q, kernel), max_bytes)
     if kernel.root_weights is not None:
         root = applied(root, kernel.root_weights, 1)
     result = _by_rows(root, p, q)
-    bar.update(rows[0] * rows[1])
+    if bar is not None:
+        bar.update(rows[0] * rows[1])
     return result
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence, as_evidence
+from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
@@ -82,6 +82,27 @@ def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
     logs, sign = log_values(circuit, as_evidence(X, circuit.cardinalities))
     _refuse_negative(sign)
     return logs[:, 0] if circuit.n_roots == 1 else logs
+
+
+def site_logs(circuit: BlockCircuit, X: Any, variable: int) -> Any:
+    """The logs of the values at points with one variable set to each of its states in turn."""
+    domains = circuit.cardinalities
+    if not (isinstance(variable, (int, np.integer)) and 0 <= variable < len(domains)):
+        raise EvidenceError(
+            f"A variable of this circuit is an int in 0..{len(domains) - 1}. Got {variable!r}."
+        )
+    cardinality = domains[int(variable)]
+    if cardinality is None:
+        raise EvidenceError(
+            f"Only discrete variables are set to each of their states. Variable {variable} is real."
+        )
+    points = as_floats(X)
+    points = points[None, :] if points.ndim == 1 else points
+    rows = np.repeat(points, cardinality, axis=0)
+    if rows.ndim == 2 and rows.shape[1] == len(domains):  # what else is wrong shows below
+        rows[:, variable] = np.tile(np.arange(cardinality), len(points))
+    logs = log_likelihood(circuit, rows)
+    return namespace(logs).reshape(logs, (len(points), cardinality))
 
 
 def log_partition(circuit: BlockCircuit) -> Any:

@@ -289,6 +289,47 @@ class FactorGraph:
                 total += np.log(factor.table[tuple(points[:, v] for v in factor.scope)])
         return total
 
+    def site_logs(self, X: Any, variable: int | str) -> Any:
+        """The log of the model at points with one variable set to each of its states in turn.
+
+        Only the factors that touch the variable are looked at, so that every row is right up to
+        a constant: differences within a row are logs of ratios of probabilities.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            Complete points; their own values of the variable do not matter.
+        variable : int or str
+
+        Returns
+        -------
+        array of shape (n, cardinality)
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 3], [Factor([0], [1.0, 3.0]), Factor([0, 1], np.ones((2, 3)))])
+        >>> np.exp(fg.site_logs([[0, 2]], 0)).round(12).tolist()
+        [[1.0, 3.0]]
+        """
+        points = as_points(X, self.cardinalities, "Points of a factor graph").astype(np.intp)
+        v = self.variable(variable)
+        total = np.zeros((len(points), self.cardinalities[v]))
+        for logs, others in self._sites[v]:
+            total += logs[tuple(points[:, u] for u in others)]
+        return total
+
+    @cached_property
+    def _sites(self) -> list[list[tuple[Any, tuple[int, ...]]]]:
+        """For every variable the logs of its factors, its axis last, and the other axes."""
+        sites: list[list[tuple[Any, tuple[int, ...]]]] = [[] for _ in self.cardinalities]
+        with np.errstate(divide="ignore"):
+            for factor in self.factors:
+                logs = np.log(factor.table)
+                for axis, v in enumerate(factor.scope):
+                    others = factor.scope[:axis] + factor.scope[axis + 1 :]
+                    sites[v].append((np.moveaxis(logs, axis, -1), others))
+        return sites
+
     def condition(self, evidence: Any) -> FactorGraph:
         """The model given evidence, over the same variables: observed ones become point masses.
 

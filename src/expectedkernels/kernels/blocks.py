@@ -104,7 +104,8 @@ def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
     return KernelBlocks(parallel_operand(vtree, 1), inputs, np.ones(1))
 
 
-def _is_parallel(blocks: KernelBlocks) -> bool:
+def is_parallel(blocks: KernelBlocks) -> bool:
+    """Whether the kernel is a weighted sum of products, without sums inside."""
     return blocks.operand is parallel_operand(blocks.vtree, len(blocks.weights))
 
 
@@ -115,7 +116,7 @@ def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> Kernel
     factors = [
         tuple(f for part in parts for f in part.factors[v]) for v in range(vtree.n_variables)
     ]
-    if all(_is_parallel(part) for part in parts):
+    if all(is_parallel(part) for part in parts):
         return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
     operands = [part.operand for part in parts]
     units = [sum(op.units[v] for op in operands) for v in range(vtree.n_nodes)]
@@ -144,7 +145,7 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     factors = [
         tuple(f * g for f in a.factors[v] for g in b.factors[v]) for v in range(vtree.n_variables)
     ]
-    if _is_parallel(a) and _is_parallel(b):
+    if is_parallel(a) and is_parallel(b):
         return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
     units = [m * n for m, n in zip(a.operand.units, b.operand.units, strict=True)]
     blocks: list[Inner | None] = []
