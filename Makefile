@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo  ## exact against sampled expectations on digits, as a table and demo.png
+demo: $(VENV)/.demo  ## predictions with missing values, as a table and demo.png
 	$(BIN)/expectedkernels demo
 
 test: $(VENV)/.test  ## all tests, with the examples in docstrings, README and examples/

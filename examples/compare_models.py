@@ -6,7 +6,7 @@ halves themselves is what a model that remembers all it has seen would reach.
 """
 
 import expectedkernels as ek
-from expectedkernels.experiments.demo import digit_images, fit_mixture
+from expectedkernels.experiments.digits import digit_images, fit_mixture
 
 
 def main() -> None:

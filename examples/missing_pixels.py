@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.kernel_ridge import KernelRidge
 
 import expectedkernels as ek
-from expectedkernels.experiments.demo import digit_images, fit_mixture
+from expectedkernels.experiments.digits import digit_images, fit_mixture
 
 
 def main() -> None:

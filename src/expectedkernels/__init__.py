@@ -57,6 +57,9 @@ if TYPE_CHECKING:
         elimination_vtree,
         min_fill_order,
     )
+    from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
+    from expectedkernels.discrepancies.goodness import GoodnessOfFit, kdsd_test
+    from expectedkernels.discrepancies.kdsd import kdsd
     from expectedkernels.estimators import (
         CircuitImputer,
         ExpectedGaussianProcessRegressor,
@@ -87,10 +90,13 @@ if TYPE_CHECKING:
         write_uai_evidence,
         write_vtree,
     )
+    from expectedkernels.kernels.stein import SteinKernel, is_strictly_positive_definite
     from expectedkernels.learning.chow_liu import learn_chow_liu
     from expectedkernels.learning.em import em
     from expectedkernels.learning.mixtures import learn_mixture
     from expectedkernels.learning.strudel import learn_strudel
+    from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible
+    from expectedkernels.sampling.reducible import ReducibleWarning
 
 __version__ = "0.1.0"
 
@@ -143,6 +149,16 @@ _LATER = {
     "em": "expectedkernels.learning.em",
     "learn_mixture": "expectedkernels.learning.mixtures",
     "learn_strudel": "expectedkernels.learning.strudel",
+    "kdsd": "expectedkernels.discrepancies.kdsd",
+    "kdsd_test": "expectedkernels.discrepancies.goodness",
+    "GoodnessOfFit": "expectedkernels.discrepancies.goodness",
+    "CollapsedSteinKernel": "expectedkernels.discrepancies.collapsed",
+    "SteinKernel": "expectedkernels.kernels.stein",
+    "is_strictly_positive_definite": "expectedkernels.kernels.stein",
+    "gibbs": "expectedkernels.sampling.gibbs",
+    "collapsed_gibbs": "expectedkernels.sampling.gibbs",
+    "irreducible": "expectedkernels.sampling.gibbs",
+    "ReducibleWarning": "expectedkernels.sampling.reducible",
 }
 
 
@@ -166,6 +182,7 @@ __all__ = [
     "CircuitError",
     "CircuitImputer",
     "CollapsedModel",
+    "CollapsedSteinKernel",
     "CompatibilityError",
     "DataError",
     "Delta",
@@ -180,6 +197,7 @@ __all__ = [
     "Factor",
     "FactorGraph",
     "Gaussian",
+    "GoodnessOfFit",
     "Indicator",
     "Kernel",
     "KernelCircuit",
@@ -188,6 +206,8 @@ __all__ = [
     "ParseError",
     "Product",
     "PropertyError",
+    "ReducibleWarning",
+    "SteinKernel",
     "Sum",
     "TableKernel",
     "Verdict",
@@ -195,6 +215,7 @@ __all__ = [
     "VtreeError",
     "asia",
     "bisection_vtree",
+    "collapsed_gibbs",
     "compile_file",
     "conditioning_vtree",
     "elimination_vtree",
@@ -203,10 +224,15 @@ __all__ = [
     "expected_prediction",
     "factorized",
     "gaussian_mixture",
+    "gibbs",
     "hmm",
+    "irreducible",
     "is_compatible",
     "is_kernel_compatible",
+    "is_strictly_positive_definite",
     "ising_grid",
+    "kdsd",
+    "kdsd_test",
     "kernel_input",
     "learn_chow_liu",
     "learn_mixture",

@@ -29,6 +29,10 @@ CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
 
 
+SYMMETRIC_ROWS = 64
+"""From this many rows on, computing half of a symmetric matrix is worth three sweeps for one."""
+
+
 class Empirical:
     """Weighted points as a distribution.
 
@@ -281,15 +285,28 @@ def _side(
     return PointSide(points, circuit.vtree, circuit.cardinalities), None, None
 
 
-def gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any = None) -> Scaled:
-    """Values for all rows of both sides, in chunks that fit into memory."""
+def gram(
+    p: Side,
+    q: Side,
+    kernel: KernelBlocks,
+    max_bytes: int,
+    bar: Any = None,
+    symmetric: bool = False,
+) -> Scaled:
+    """Values for all rows of both sides, in chunks that fit into memory.
+
+    With `symmetric`, the two sides are the same and so is the kernel: half of it is computed.
+    """
     if p.n_rows == 0 or q.n_rows == 0:
         n, m = (s.circuit.n_roots if s.n_rows is None else s.n_rows for s in (p, q))
         return Scaled(as_like(np.zeros((n, m)), _array_of(p, q)), None)
     rows = (p.n_rows or 1, q.n_rows or 1)
     many = [axis for axis, s in enumerate((p, q)) if s.max_rows and rows[axis] > s.max_rows]
     operands = [] if many else [kernel.operand, p.operand, q.operand]
-    if many or (max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES)):
+    too_large = many or (max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES))
+    if symmetric and (too_large or rows[0] >= SYMMETRIC_ROWS):
+        return _symmetric_gram(p, kernel, max_bytes, bar)
+    if too_large:
         axis = many[0] if many else int(rows[0] < rows[1])
         half = rows[axis] // 2
         parts = []
@@ -304,6 +321,20 @@ def gram(p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any = None
     if bar is not None:
         bar.update(rows[0] * rows[1])
     return result
+
+
+def _symmetric_gram(side: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> Scaled:
+    """The values for all pairs of rows of one side, of which the corner is computed once."""
+    n = side.n_rows or 1
+    first, second = side.rows(slice(0, n // 2)), side.rows(slice(n // 2, n))
+    corner = gram(first, second, kernel, max_bytes, bar)
+    xp = namespace(corner.data)
+    scale = None if corner.scale is None else xp.matrix_transpose(corner.scale)
+    mirrored = Scaled(xp.matrix_transpose(corner.data), scale)
+    above = gram(first, first, kernel, max_bytes, bar, symmetric=True)
+    below = gram(second, second, kernel, max_bytes, bar, symmetric=True)
+    halves = [_concatenated([above, corner], 1), _concatenated([mirrored, below], 1)]
+    return _concatenated(halves, 0)
 
 
 def _array_of(p: Side, q: Side) -> Any:

@@ -11,6 +11,8 @@ import numpy as np
 
 try:
     import matplotlib.pyplot as plt
+    from matplotlib.colors import to_rgb
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 except ImportError as error:
     raise ImportError(
         "Pictures need matplotlib, which is not installed. "
@@ -148,15 +150,135 @@ def plot_panels(
         ax.set_xlabel(xlabel)
         ax.set_ylabel((ylabels or {}).get(title, ""))
         _tidy(ax, legend=False)
+    _legend_below(figure, axes[0], ncols=5)
+    return axes[0]
+
+
+def plot_missing_values(
+    errors: Mapping[str, Curve],
+    complete: Sequence[float],
+    expected: Sequence[float],
+    std: Sequence[float],
+    imputed: Mapping[str, Sequence[float]],
+    titles: tuple[str, str] = ("", ""),
+    ylabels: tuple[str, str] = ("error", "prediction"),
+) -> Any:
+    """The axes of two panels: errors against rates of missing values, predictions with error bars.
+
+    Rows are in the order of their predictions with everything observed.
+
+    Parameters
+    ----------
+    errors : mapping
+        From methods to their errors at rates of missing values; that of the expected predictions
+        comes first.
+    complete : sequence of float
+        The predictions for some rows with everything observed.
+    expected, std : sequences of float
+        The expected predictions for these rows with missing values, and the standard deviations.
+    imputed : mapping
+        From methods (those of `errors` but the first) to predictions after imputation.
+    titles, ylabels : pairs of str
+        What is written above and beside the panels.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> rates = [0.1, 0.5]
+    >>> errors = {"expected": Curve(rates, [1.0, 2.0]), "median": Curve(rates, [1.0, 3.0])}
+    >>> axes = plot_missing_values(errors, [1.0, 2.0], [1.2, 1.9], [0.3, 0.1], {"median": [1, 1]})
+    >>> [ax.get_ylabel() for ax in axes]
+    ['error', 'prediction']
+    """
+    lengths = [len(values) for values in (complete, expected, std, *imputed.values())]
+    if len(set(lengths)) > 1:
+        raise ValueError(
+            f"All predictions must be for the same rows. Got predictions for {lengths} rows."
+        )
+    if list(errors)[1:] != list(imputed):
+        raise ValueError(
+            "'errors' must have one entry for the expected predictions, and then those of "
+            f"'imputed', {list(imputed)}. Got {list(errors)}."
+        )
+    _, axes = plt.subplots(
+        1, 2, figsize=(11, 4.4), layout="constrained", gridspec_kw={"width_ratios": [1, 1.75]}
+    )
+    styles = dict(zip(errors, _styles(len(errors)), strict=True))
+    for name, curve in errors.items():
+        axes[0].plot(curve.x, curve.mean, label=name, **styles[name])
+    axes[0].xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
+    axes[0].yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    axes[0].set_xlabel("missing values")
+    order = np.argsort(complete)
+    _draw_rows(axes[1], *(np.asarray(values)[order] for values in (complete, expected, std)))
+    for i, (name, values) in enumerate(imputed.items()):
+        style = styles[name] | {"linestyle": "none", "zorder": 5}
+        places = np.arange(len(order)) + 0.38 * (i + 1) / len(imputed)
+        axes[1].plot(places, np.asarray(values)[order], **style)
+    for ax, title, ylabel in zip(axes, titles, ylabels, strict=True):
+        ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+        ax.set_ylabel(ylabel)
+        _tidy(ax, legend=False)
+        # Errors grow with the rate and rows are in order: this corner is free in both panels.
+        ax.legend(frameon=False, loc="upper left")
+    axes[1].grid(visible=False, axis="x")
+    return axes
+
+
+def _styles(n: int) -> list[dict[str, Any]]:
+    """How methods are drawn: the first one in front and larger, each with a marker of its own."""
+    first = {"color": PALETTE[0], "marker": "o", "markersize": 6, "linewidth": 2.4, "zorder": 4}
+    rest = [
+        {
+            "color": PALETTE[i % len(PALETTE)],
+            "marker": "sD^vPX"[(i - 1) % 6],
+            "markersize": 4,
+            "linewidth": 1.4,
+        }
+        for i in range(1, n)
+    ]
+    return [first, *rest]
+
+
+def _draw_rows(ax: Any, complete: Any, expected: Any, std: Any) -> None:
+    """Rows side by side: dashes for what complete rows give, dots with bars for expectations."""
+    places = np.arange(len(complete))
+    ends = places - 0.42, places + 0.48
+    ax.hlines(complete, *ends, color="black", linewidth=2, zorder=3, label="everything observed")
+    ax.errorbar(
+        places - 0.16,
+        expected,
+        std,
+        fmt="o",
+        color=EXACT,
+        markersize=6,
+        elinewidth=5,
+        ecolor=(*to_rgb(EXACT), 0.3),
+        zorder=4,
+        label="expected \u00b1 one standard deviation",
+    )
+    ax.set_xticks([])
+    ax.set_xlim(-0.9, len(complete) - 0.1)
+    ax.set_xlabel("test rows")
+
+
+def _legend_below(figure: Any, axes: Any, ncols: int) -> None:
+    """One legend for all axes, below them."""
     entries = {
         label: handle
-        for ax in axes[0]
+        for ax in axes
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=5, frameon=False
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=ncols,
+        frameon=False,
     )
-    return axes[0]
 
 
 def _draw_curve(ax: Any, name: str, curve: Curve, colour: str) -> None:

@@ -1,65 +1,142 @@
-from fractions import Fraction
-from math import exp, prod
-
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.svm import SVR
 
-import expectedkernels as ek
 from expectedkernels.experiments.demo import (
-    GAMMA,
-    cluster_frequencies,
-    digit_images,
-    fit_mixture,
+    EXPECTED,
+    METHODS,
+    RATES,
+    Predictions,
+    Result,
+    fit_machine,
+    fit_predictors,
+    hide,
+    plot,
+    rmse,
     run,
+    split_diabetes,
     table,
 )
+from expectedkernels.plotting import Curve, plot_missing_values
 
 
 @pytest.fixture(scope="module")
 def result():
-    return run(seed=0, max_samples=1000, n_components=4)
+    return run(seed=0, n_splits=1)
 
 
-def test_circuits_are_normalised_and_share_a_vtree(result):
-    np.testing.assert_allclose([result.p.log_partition(), result.q.log_partition()], 0, atol=1e-9)
-    assert ek.is_compatible(result.p, result.q)
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
 
 
-def test_a_mixture_fits_better_than_independent_pixels():
-    X = digit_images(8)
-    one, eight = (fit_mixture(X, n).log_likelihood(X).mean() for n in (1, 8))
-    assert eight > one
+def small_result(errors):
+    """A result of one split and three rows, with the errors of the methods at every rate."""
+    rows = np.array([2.0, 0.0, 1.0])
+    imputed = {method: rows + i for i, method in enumerate(METHODS[1:], start=1)}
+    found = Predictions(rows, rows + 0.5, np.array([0.6, 0.3, 0.1]), imputed)
+    by_method = {m: np.full((1, len(RATES)), e) for m, e in zip(METHODS, errors, strict=True)}
+    return Result(np.array([1.0]), by_method, found, seconds=1.0)
 
 
-def test_exact_value_is_that_of_the_double_sum_in_rational_arithmetic():
-    X, Y = digit_images(3), digit_images(8)
-    components = []
-    for images, n in ((X, 3), (Y, 2)):
-        shares, white = cluster_frequencies(images, n)
-        rational = [[Fraction(w) for w in row] for row in white.tolist()]
-        components.append(list(zip(map(Fraction, shares.tolist()), rational, strict=True)))
-    loss = 1 - Fraction(exp(-GAMMA))  # a pixel that differs multiplies the kernel by 1 - loss
-    total = sum(
-        v * w * prod(1 - loss * (a + b - 2 * a * b) for a, b in zip(x, y, strict=True))
-        for v, x in components[0]
-        for w, y in components[1]
-    )
-    exact = ek.expected_kernel(fit_mixture(X, 3), fit_mixture(Y, 2), ek.RBF(gamma=GAMMA))
-    np.testing.assert_allclose(exact, float(total), rtol=1e-13)
+def test_test_rows_are_scaled_by_what_the_training_rows_say():
+    split = split_diabetes(np.random.default_rng(0))
+    np.testing.assert_allclose(split.X_train.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(split.X_train.std(axis=0), 1)
+    assert np.abs(split.X_test.mean(axis=0)).min() > 0
+    other = split_diabetes(np.random.default_rng(1))
+    assert (other.y_test != split.y_test).any()
 
 
-def test_monte_carlo_agrees_with_the_exact_value(result):
-    for estimate in result.estimates:
-        assert abs(estimate.value - result.exact) < 5 * estimate.standard_error
+def test_about_the_right_share_of_values_is_hidden_and_the_rest_is_kept():
+    X = np.arange(20_000.0).reshape(-1, 10)
+    hidden = hide(X, 0.3, np.random.default_rng(0))
+    missing = np.isnan(hidden)
+    np.testing.assert_allclose(missing.mean(), 0.3, atol=0.02)
+    np.testing.assert_array_equal(hidden[~missing], X[~missing])
 
 
-def test_same_seed_same_numbers(result):
-    again = run(seed=0, max_samples=1000, n_components=4)
-    assert again.exact == result.exact
-    assert [e.value for e in again.estimates] == [e.value for e in result.estimates]
+def test_all_methods_agree_with_the_same_regressor_on_complete_rows():
+    split = split_diabetes(np.random.default_rng(0))
+    machine = fit_machine(split)
+    plain = SVR(C=machine.C, epsilon=machine.epsilon, gamma=machine.gamma)
+    complete = plain.fit(split.X_train, split.y_train).predict(split.X_test)
+    predictors = fit_predictors(machine, split)
+    assert tuple(predictors) == METHODS
+    for predict in predictors.values():
+        np.testing.assert_allclose(predict(split.X_test), complete, rtol=1e-9)
 
 
-def test_table_has_a_row_per_estimate_and_columns_that_line_up(result):
-    rows = [row for row in table(result).splitlines() if row.startswith(("exact", "Monte"))]
-    assert len(rows) == 3
+def test_errors_grow_with_what_is_missing(result):
+    for errors in result.errors.values():
+        assert errors.shape == (1, len(RATES))
+        assert result.complete[0] < errors[0, 2] < errors[0, -1]
+
+
+def test_the_errors_are_those_of_the_predictions_that_are_shown(result):
+    split = split_diabetes(np.random.default_rng([0, 0]))
+    found = result.predictions
+    at = RATES.index(0.5)
+    np.testing.assert_allclose(rmse(found.expected, split.y_test), result.errors[EXPECTED][0, at])
+    np.testing.assert_allclose(rmse(found.complete, split.y_test), result.complete[0])
+    for method, values in found.imputed.items():
+        np.testing.assert_allclose(rmse(values, split.y_test), result.errors[method][0, at])
+
+
+def test_error_bars_are_as_wide_as_what_is_missing_makes_them(result):
+    assert 0.5 < result.predictions.coverage(1) < 0.9
+    assert result.predictions.coverage(1) < result.predictions.coverage(2)
+    assert (result.predictions.std >= 0).all()
+
+
+def test_same_seed_same_masks_for_all_methods(result):
+    rng = np.random.default_rng([0, 0])
+    split = split_diabetes(rng)
+    predictors = fit_predictors(fit_machine(split), split)
+    hidden = hide(split.X_test, RATES[0], rng)
+    for method, predict in predictors.items():
+        error = rmse(predict(hidden), split.y_test)
+        np.testing.assert_allclose(error, result.errors[method][0, 0], err_msg=method)
+
+
+def test_ranks_are_averaged_and_shared_by_equals():
+    ranks = small_result([2.0, 1.0, 3.0, 3.0]).mean_ranks()
+    assert dict(zip(METHODS, [2.0, 1.0, 3.5, 3.5], strict=True)) == ranks
+
+
+def test_table_marks_the_lowest_errors_whoever_has_them():
+    lines = table(small_result([2.0, 1.0, 3.0, 1.0])).splitlines()
+    rows = [line for line in lines if line.startswith(METHODS)]
+    assert [row.count("*") for row in rows] == [0, len(RATES), 0, len(RATES)]
     assert len({len(row) for row in rows}) == 1
+    assert "within one standard deviation of it for 33% of 3 rows, within two for 67%" in lines[-2]
+
+
+def test_picture_shows_the_rows_in_the_order_of_their_complete_predictions():
+    errors, predictions = plot(small_result([2.0, 1.0, 3.0, 3.0]))
+    assert [line.get_label() for line in errors.get_lines()] == list(METHODS)
+    np.testing.assert_allclose(errors.get_lines()[0].get_ydata(), [1.0, *[2.0] * len(RATES)])
+    expected, *imputed = (line.get_ydata() for line in predictions.get_lines())
+    np.testing.assert_allclose(expected, [0.5, 1.5, 2.5])
+    np.testing.assert_allclose(imputed, [[1.0, 2.0, 3.0], [2.0, 3.0, 4.0], [3.0, 4.0, 5.0]])
+    dashes, bars = predictions.collections
+    np.testing.assert_allclose([ends[0][1] for ends in dashes.get_segments()], [0.0, 1.0, 2.0])
+    lengths = [ends[1][1] - ends[0][1] for ends in bars.get_segments()]
+    np.testing.assert_allclose(lengths, [0.6, 0.2, 1.2])
+
+
+def test_picture_refuses_predictions_of_other_rows_and_methods():
+    errors = {"ours": Curve([0.1], [1.0]), "median": Curve([0.1], [1.0])}
+    with pytest.raises(ValueError, match=r"for the same rows. Got predictions for \[2, 1, 2, 2\]"):
+        plot_missing_values(errors, [1, 2], [1], [1, 2], {"median": [1, 2]})
+    with pytest.raises(
+        ValueError, match=r"those of 'imputed', \['mean'\]. Got \['ours', 'median'\]"
+    ):
+        plot_missing_values(errors, [1], [1], [1], {"mean": [1]})
+
+
+def test_no_splits_are_refused():
+    with pytest.raises(ValueError, match=r"'n_splits' must be at least 1\. Got 0"):
+        run(n_splits=0)

@@ -82,6 +82,28 @@ class BayesianNetwork(FactorGraph):
         """The conditional probability tables: axes of the parents, then of the variable."""
         return tuple(factor.table for factor in self.factors)
 
+    def smoothed(self, epsilon: float = 0.01) -> BayesianNetwork:
+        """The network with its zeros raised to a probability (see `FactorGraph.smoothed`).
+
+        Examples
+        --------
+        >>> coin = BayesianNetwork([[]], [[0.0, 1.0]])
+        >>> coin.smoothed(0.01).cpts[0].tolist()
+        [0.01, 0.99]
+        """
+        cpts = []
+        for factor in super().smoothed(epsilon).factors:
+            table = self.cpts[factor.scope[-1]]
+            zero = table == 0
+            left = 1.0 - epsilon * zero.sum(axis=-1, keepdims=True)
+            if (left <= 0).any():
+                raise CircuitError(
+                    f"An 'epsilon' of {epsilon} leaves nothing for the possible states of "
+                    f"{self._called(factor.scope[-1])}. Give a smaller one."
+                )
+            cpts.append(np.where(zero, epsilon, left * table))
+        return BayesianNetwork(self.parents, cpts, self._names, self._states)
+
     def _called(self, variable: int) -> str:
         name = "" if self._names is None else f" ({self._names[variable]!r})"
         return f"variable {variable}{name}"

@@ -330,6 +330,40 @@ class FactorGraph:
                     sites[v].append((np.moveaxis(logs, axis, -1), others))
         return sites
 
+    @property
+    def is_positive(self) -> bool:
+        """Whether no table has a zero, so that every state is possible."""
+        return all((factor.table > 0).all() for factor in self.factors)
+
+    def smoothed(self, epsilon: float = 0.01) -> FactorGraph:
+        """The model with its zeros raised, so that every state is possible.
+
+        A zero becomes `epsilon` times the largest entry of its table; in a Bayesian network it
+        becomes the probability `epsilon`, taken from the others in proportion. Marginals change by
+        about as much.
+
+        Parameters
+        ----------
+        epsilon : float
+            Above zero, and below one.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2], [Factor([0], [0.0, 4.0])])
+        >>> fg.smoothed(0.25).factors[0].table.tolist()
+        [1.0, 4.0]
+        """
+        if not (isinstance(epsilon, Real) and 0 < epsilon < 1):
+            raise CircuitError(
+                "The 'epsilon' parameter of smoothed must be a float in the range (0, 1). "
+                f"Got {epsilon!r} instead."
+            )
+        factors = [
+            Factor(f.scope, np.where(f.table == 0, epsilon * f.table.max(initial=0.0), f.table))
+            for f in self.factors
+        ]
+        return FactorGraph(self.cardinalities, factors, self._names, self._states)
+
     def condition(self, evidence: Any) -> FactorGraph:
         """The model given evidence, over the same variables: observed ones become point masses.
 

@@ -39,6 +39,9 @@ class CollapsedSteinKernel:
         variables with values matters: zeros that collapsed variables fill do no harm.
     max_bytes : int
         How much memory intermediate values may take.
+    positive : bool, optional
+        Whether the target is known to be positive everywhere. Default: found out, which takes a
+        check of determinism; what then is not known is looked up next to the samples.
 
     Notes
     -----
@@ -64,6 +67,8 @@ class CollapsedSteinKernel:
         kernel: Kernel,
         zeros: str = "raise",
         max_bytes: int = DEFAULT_MAX_BYTES,
+        *,
+        positive: bool | None = None,
     ):
         if not isinstance(circuit, Circuit):
             raise DataError(
@@ -86,7 +91,7 @@ class CollapsedSteinKernel:
         blocks = kernel.blocks(circuit.vtree, self.cardinalities)
         self._blocks = same_single_mark(blocks, self.cardinalities)
         self._marked = marked(self.circuit, lambda table: np.roll(table, -1, axis=1))
-        self._positive = is_positive(self.circuit)
+        self._positive = is_positive(self.circuit) if positive is None else positive
 
     def __call__(self, rows: Any, others: Any = None) -> Any:
         """The Gram matrix of collapsed samples, and of others if there are any.
@@ -98,8 +103,7 @@ class CollapsedSteinKernel:
         """
         first = self._side(rows)
         second = first if others is None else self._side(others)
-        matrix = self._gram(first, second)
-        return 0.5 * (matrix + matrix.T) if others is None else matrix
+        return self._gram(first, second)
 
     def extended(self, matrix: Any, rows: Any, new: Any) -> Any:
         """The Gram matrix of rows and new ones, given that of the rows.
@@ -121,14 +125,16 @@ class CollapsedSteinKernel:
                 f"Got shape {np.shape(matrix)}."
             )
         corner, block = self._gram(later, old), self._gram(later, later)
-        return np.block([[np.asarray(matrix), corner.T], [corner, 0.5 * (block + block.T)]])
+        return np.block([[np.asarray(matrix), corner.T], [corner, block]])
 
     def _gram(self, first: Any, second: Any) -> Any:
         (p, logs), (q, other_logs) = first, second
         with progress(len(logs) * len(other_logs), "Stein kernels") as bar:
-            found = gram(p, q, self._blocks, self.max_bytes, bar)
+            found = gram(p, q, self._blocks, self.max_bytes, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
-        return Scaled(found.data, scale if found.scale is None else found.scale + scale).linear()
+        scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
+        matrix = scaled.linear()
+        return 0.5 * (matrix + matrix.T) if p is q else matrix
 
     def _side(self, rows: Any) -> tuple[CircuitSide, Any]:
         """The marked circuit given the rows, and the logs of their probabilities."""

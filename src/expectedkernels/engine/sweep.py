@@ -233,7 +233,9 @@ def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Va
     data, scale, sign = value.data, value.scale, value.sign
     xp = namespace(data)
     batch = tuple(op.copies(node) for op in operands)
-    for axis, op in enumerate(operands, start=1):
+    # the last axis first: single entries are gathered slowly, whole rows of them fast
+    for axis in range(len(operands), 0, -1):
+        op = operands[axis - 1]
         block = op.inner[node]
         index = child_index(block, op.patterns, node, side, op.units[child])
         if index is not None:

@@ -89,7 +89,9 @@ def bounds(data: Array) -> tuple[float, float]:
     if high == 0.0:
         return 0.0, 0.0
     low = float(xp.min(size))
-    if low == 0.0:
+    if low == 0.0 and xp is np:
+        low = float(np.min(size, where=size > 0, initial=high))
+    elif low == 0.0:
         low = float(xp.min(xp.where(size > 0, size, xp.full_like(size, high))))
     return log(low), log(high)
 
@@ -403,8 +405,14 @@ def _in_full(array: Array | None, shape: tuple[int, ...]) -> Array | None:
 
 
 def settled(value: Value) -> Value:
-    """A value of logarithms back as plain numbers where these have the range; others pass."""
-    return _settled(value) if value.is_log else value
+    """A value of logarithms back as plain numbers where these have the range; others pass.
+
+    Sums that may have cancelled have no lower bound: it is measured here, before the entries are
+    gathered, and so multiplied, by whoever takes them.
+    """
+    if value.is_log:
+        return _settled(value)
+    return _measured(value) if value.lo == -inf else value
 
 
 def applied(value: Value, weights: Weights, axis: int) -> Value:

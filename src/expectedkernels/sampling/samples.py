@@ -1,0 +1,461 @@
+"""The result of weighting samples: what they say of the target, and how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.arrays import to_numpy
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import as_points
+from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.library import Delta
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MAX_COMPLETIONS = 10**6
+"""How many completions of one row are enumerated at most."""
+CHUNK = 2**16
+"""How many completed rows are looked at together."""
+SUM_TOLERANCE = 1e-6
+"""How far the sum of the weights may be from one, relative to the sum of their sizes."""
+
+Conditionals = Callable[[Any], list[Any]]
+"""From rows with NaN to the conditional marginals of every variable, (rows, cardinality) each."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedSamples:
+    r"""Weighted samples of a target, some of their variables summed out exactly.
+
+    A row stands for the target given the values in it: entries that are NaN are collapsed, and
+    have their exact conditional distribution. Together the samples stand for
+
+    .. math:: q(x) = \sum_n w_n \, [x_{s_n} = x^n_{s_n}] \, p(x_{c_n} | x^n_{s_n})
+
+    Parameters
+    ----------
+    target : FactorGraph or Circuit
+        What the samples stand for, over discrete variables.
+    rows : array of shape (n, variables)
+        NaN where a variable is collapsed.
+    weights : array of shape (n,), optional
+        They sum to one, and may be negative. Default: equal.
+    rule : str
+        How the weights were made, in a word or two.
+    discrepancy, uniform_discrepancy : float, optional
+        The Stein discrepancy from the target with these weights, and with equal ones.
+    certificate : float, optional
+        The relative gap of the minimisation that found the weights: a bound on how far they are
+        from the best.
+    log_weights : array of shape (n,), optional
+        The logs of importance weights before they were divided by their sum.
+    log_z : float, optional
+        The estimated log of the target's partition function.
+    conditionals : callable, optional
+        From rows (none twice) to the conditional marginals, one (rows, cardinality) array per
+        variable. Default: asked of the compiled target; for a target that is too large to
+        compile `CollapsedModel.marginals` may do.
+    circuit : Circuit, optional
+        The compiled target, if there is one already. Default: made when first needed.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    >>> samples = WeightedSamples(target, [[0, np.nan], [1, np.nan]], [0.25, 0.75])
+    >>> samples
+    <WeightedSamples: 2 samples of 2 variables, 50 % collapsed, ess 1.6>
+    >>> [table.round(12).tolist() for table in samples.marginals()]
+    [[0.25, 0.75], [0.1, 0.3, 0.6]]
+    """
+
+    target: FactorGraph | Circuit
+    rows: Any
+    weights: Any = None
+    rule: str = ""
+    discrepancy: float | None = None
+    uniform_discrepancy: float | None = None
+    certificate: float | None = None
+    log_weights: Any = None
+    log_z: float | None = None
+    conditionals: Conditionals | None = None
+    circuit: Circuit | None = None
+
+    def __post_init__(self) -> None:
+        _check_target(self.target)
+        rows = _as_rows(self.rows, self.cardinalities)
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "weights", _as_weights(self.weights, len(rows)))
+        if self.log_weights is not None:
+            logs = np.array(self.log_weights, dtype=np.float64)
+            if logs.shape != (len(rows),):
+                raise DataError(
+                    f"{len(rows)} samples need as many log-weights. Got shape {logs.shape}."
+                )
+            logs.flags.writeable = False
+            object.__setattr__(self, "log_weights", logs)
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return len(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def cardinalities(self) -> tuple[Any, ...]:
+        """The number of states of every variable."""
+        return tuple(self.target.cardinalities)
+
+    @property
+    def signed(self) -> bool:
+        """Whether some weight is negative, so that the weights are no probabilities."""
+        return bool((self.weights < 0).any())
+
+    @property
+    def collapsed(self) -> Any:
+        """The boolean mask of the entries that are summed out, shape (n, variables).
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> WeightedSamples(target, [[0, np.nan], [1, 0]]).collapsed.tolist()
+        [[False, True], [False, False]]
+        """
+        return np.isnan(self.rows)
+
+    @property
+    def ess(self) -> float:
+        r"""The effective sample size :math:`1 / \sum_n w_n^2`.
+
+        The number of independent, equally weighted samples that would be as noisy. With negative
+        weights it still says how much the weights amplify noise, and can then be less than one;
+        it does not say how well these samples are balanced against each other, which is what
+        signed weights are for.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> coin = ek.factorized([[0.5, 0.5]])
+        >>> WeightedSamples(coin, [[0], [1]], [0.5, 0.5]).ess
+        2.0
+        >>> WeightedSamples(coin, [[0], [1]], [2.0, -1.0]).ess
+        0.2
+        """
+        return float(1.0 / np.square(self.weights).sum())
+
+    def uniform(self) -> WeightedSamples:
+        """The same samples with equal weights.
+
+        Samples that an importance weight of zero shows to be impossible are left at zero.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> coin = ek.factorized([[0.5, 0.5]])
+        >>> WeightedSamples(coin, [[0], [1]], [0.9, 0.1]).uniform().weights.tolist()
+        [0.5, 0.5]
+        """
+        weights = None
+        if self.log_weights is not None:
+            possible = self.log_weights > -np.inf
+            weights = possible / possible.sum()
+        return replace(
+            self,
+            weights=weights,
+            rule="uniform",
+            discrepancy=self.uniform_discrepancy,
+            certificate=None,
+            log_weights=None,
+            log_z=None,
+        )
+
+    def marginals(self) -> list[Any]:
+        """The estimated probabilities of the states of every variable, (cardinality,) each.
+
+        The weighted mean of the conditional marginals: one or zero for a sampled value, exact for
+        a collapsed variable. Signed weights can lead outside of [0, 1]; only for them the
+        estimates are clipped and divided by their sum, and `clipped` says if that changed
+        something.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> WeightedSamples(target, [[0, 1], [1, np.nan]]).marginals()[1].tolist()
+        [0.25, 0.75]
+        """
+        means = self._means
+        if not self.signed:
+            return [mean.copy() for mean in means]
+        kept = [np.clip(mean, 0.0, 1.0) for mean in means]
+        return [table / table.sum() for table in kept]
+
+    @property
+    def clipped(self) -> bool:
+        """Whether `marginals` had to clip estimates that left [0, 1]; never for probabilities.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> coin = ek.factorized([[0.5, 0.5]])
+        >>> samples = WeightedSamples(coin, [[0], [1]], [1.5, -0.5])
+        >>> samples.marginals()[0].tolist(), samples.clipped
+        ([1.0, 0.0], True)
+        """
+        # every table sums to one, so an entry above one comes with one below zero
+        return self.signed and any(bool((mean < 0).any()) for mean in self._means)
+
+    def expect(self, f: Any, scope: Sequence[Any] | None = None) -> Any:
+        r"""The estimated expectation of a function of complete points, exact where collapsed.
+
+        .. math:: \sum_n w_n \sum_{x_c} p(x_c | x^n_s) f(x_c, x^n_s)
+
+        Parameters
+        ----------
+        f : callable, or Circuit
+            A function from an array of points, one row each, to an array of shape (points,) or
+            (points, k). A circuit over the same variables is summed without enumeration;
+            it must be compatible with the compiled target.
+        scope : sequence of int or str, optional
+            The variables (numbers; names if the target has some) that the function looks at, in
+            the order of the columns that it gets. Default: all.
+
+        Returns
+        -------
+        float, or array of shape (k,)
+            Never clipped.
+
+        Notes
+        -----
+        The completions of the collapsed variables in the scope are enumerated for every
+        distinct row, so that a small scope pays.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = WeightedSamples(target, [[0, np.nan], [1, np.nan]], [0.25, 0.75])
+        >>> samples.expect(lambda X: X[:, 0] * X[:, 1])
+        0.375
+        >>> samples.expect(lambda X: X, scope=[1, 0]).tolist()
+        [0.5, 0.75]
+        >>> round(samples.expect(target), 12)
+        0.325
+        """
+        if isinstance(f, Circuit):
+            return self._expect_circuit(f, scope)
+        if not callable(f):
+            raise CircuitError(
+                "The expectation is that of a function of points, or of a Circuit. "
+                f"Got {type(f).__name__} instead."
+            )
+        variables = self._scope(scope)
+        total: Any = 0.0
+        for points, shares in self._completions(variables):
+            values = np.asarray(f(points), dtype=np.float64)
+            if values.ndim not in (1, 2) or len(values) != len(points):
+                raise DataError(
+                    f"The function must give one value (or one row of values) for each of "
+                    f"{len(points)} points. Got an array of shape {values.shape}."
+                )
+            total = total + shares @ values
+        return total if np.ndim(total) else float(total)
+
+    def plot(self) -> list[Axes]:
+        """Two axes: the sorted weights, and the marginals against those of equal weights.
+
+        Needs matplotlib. `expectedkernels.plotting.save` writes the figure of one of the axes.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> left, right = WeightedSamples(target, [[0, np.nan], [1, 0]], [0.3, 0.7]).plot()
+        >>> left.get_ylabel(), right.get_ylabel()
+        ('weight', 'weighted marginal')
+        """
+        from expectedkernels.sampling.figures import plot_samples
+
+        return plot_samples(self)
+
+    def __repr__(self) -> str:
+        n, d = self.rows.shape
+        parts = [f"{n} samples of {d} variables"]
+        share = float(self.collapsed.mean())
+        if share > 0:
+            parts.append(f"{100 * share:.3g} % collapsed")
+        parts.append(f"ess {self.ess:.4g}")
+        if self.signed:
+            parts.append("signed weights")
+        if self.discrepancy is not None:
+            before = self.uniform_discrepancy
+            shown = "" if before is None else f" ({before:.3g} with equal weights)"
+            parts.append(f"discrepancy {self.discrepancy:.3g}{shown}")
+        if self.log_z is not None:
+            parts.append(f"log Z {self.log_z:.6g}")
+        if self.rule:
+            parts.append(f"rule {self.rule!r}")
+        return f"<WeightedSamples: {', '.join(parts)}>"
+
+    @cached_property
+    def _distinct(self) -> tuple[Any, Any]:
+        """The distinct rows with a weight, and their weights."""
+        # NaN is equal to nothing, -1 is no state
+        keys = np.where(self.collapsed, -1.0, self.rows)
+        keys, place = np.unique(keys, axis=0, return_inverse=True)
+        weights = np.bincount(place.reshape(-1), self.weights, minlength=len(keys))
+        used = weights != 0
+        return np.where(keys < 0, np.nan, keys)[used], weights[used]
+
+    @cached_property
+    def _compiled(self) -> Circuit:
+        if self.circuit is not None:
+            return self.circuit.to("numpy")
+        if isinstance(self.target, Circuit):
+            return self.target.to("numpy")
+        return self.target.compile()[0]
+
+    @cached_property
+    def _means(self) -> list[Any]:
+        """The weighted means of the conditional marginals, as they come."""
+        rows, weights = self._distinct
+        return [weights @ table for table in self._conditional_marginals(rows)]
+
+    def _conditional_marginals(self, rows: Any) -> list[Any]:
+        """The marginals of every variable given each row; ones and zeros where it is sampled."""
+        open_entries = np.isnan(rows)
+        if not open_entries.any():
+            tables: list[Any] = [None] * rows.shape[1]
+        elif self.conditionals is not None:
+            tables = [np.asarray(table, dtype=np.float64) for table in self.conditionals(rows)]
+        else:
+            tables = [to_numpy(table) for table in self._compiled.marginals(rows)]
+        for v, card in enumerate(self.cardinalities):
+            known = ~open_entries[:, v]
+            table = np.zeros((len(rows), card)) if tables[v] is None else np.array(tables[v])
+            table[known] = np.eye(card)[rows[known, v].astype(np.intp)]
+            tables[v] = table
+        return tables
+
+    def _scope(self, scope: Sequence[Any] | None) -> list[int]:
+        """The variables that a function looks at, checked."""
+        n = len(self.cardinalities)
+        if scope is None:
+            return list(range(n))
+        if isinstance(self.target, FactorGraph):
+            variables = [self.target.variable(key) for key in scope]
+        else:
+            variables = list(scope)
+            for v in variables:
+                if not isinstance(v, (int, np.integer)) or not 0 <= v < n:
+                    raise DataError(f"A scope consists of variables 0..{n - 1}. Got {v!r}.")
+        if len(set(variables)) != len(variables) or not variables:
+            raise DataError(
+                f"A scope names at least one variable, and none twice. Got {list(scope)}."
+            )
+        return [int(v) for v in variables]
+
+    def _completions(self, variables: list[int]) -> Iterator[tuple[Any, Any]]:
+        """Points over the variables, and the shares of q that they stand for, in chunks."""
+        rows, weights = self._distinct
+        masks, group = np.unique(np.isnan(rows[:, variables]), axis=0, return_inverse=True)
+        for number, mask in enumerate(masks):
+            some = np.flatnonzero(group.reshape(-1) == number)
+            gone = [v for v, is_open in zip(variables, mask, strict=True) if is_open]
+            yield from self._completed(rows[some], weights[some], variables, gone)
+
+    def _completed(
+        self, rows: Any, weights: Any, variables: list[int], gone: list[int]
+    ) -> Iterator[tuple[Any, Any]]:
+        """The completions of rows that have collapsed the same variables of the scope."""
+        shape = [self.cardinalities[v] for v in gone]
+        count = prod(shape)
+        if count > MAX_COMPLETIONS:
+            raise CircuitError(
+                f"A row has {count:.3g} completions of the {len(gone)} collapsed variables in the "
+                f"scope, more than the {MAX_COMPLETIONS:.0e} that are enumerated. Give the few "
+                "variables that the function looks at as scope=[...], or pass it as a Circuit."
+            )
+        states = np.stack(np.unravel_index(np.arange(count), shape), axis=1) if gone else None
+        step = max(1, CHUNK // count)
+        for i in range(0, len(rows), step):
+            few, share = rows[i : i + step], weights[i : i + step]
+            if states is None:
+                yield few[:, variables], share
+                continue
+            chances = self._joint(few, gone, states)
+            full = np.repeat(few, count, axis=0)
+            full[:, gone] = np.tile(states, (len(few), 1))
+            yield full[:, variables], (share[:, None] * chances).reshape(-1)
+
+    def _joint(self, rows: Any, gone: list[int], states: Any) -> Any:
+        """The probabilities of states of collapsed variables given the rows, (rows, states)."""
+        if len(gone) == 1:
+            return self._conditional_marginals(rows)[gone[0]]
+        full = np.repeat(rows, len(states), axis=0)
+        full[:, gone] = np.tile(states, (len(rows), 1))
+        logs = to_numpy(self._compiled.log_likelihood(full)).reshape(len(rows), -1)
+        top = logs.max(axis=1, keepdims=True)
+        if (top == -np.inf).any():
+            raise DataError(
+                "A sample has probability zero under the target, so that there is no conditional "
+                "distribution of its collapsed variables. Give it the weight zero."
+            )
+        chances = np.exp(logs - top)
+        return chances / chances.sum(axis=1, keepdims=True)
+
+    def _expect_circuit(self, f: Circuit, scope: Any) -> float:
+        if scope is not None:
+            raise CircuitError("A circuit is a function of all variables. Got a scope beside it.")
+        rows, weights = self._distinct
+        # the delta kernel puts both on the same point: sum over x of p(x | row) f(x)
+        values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
+        return float(weights @ np.asarray(values).reshape(len(rows)))
+
+
+def _check_target(target: Any) -> None:
+    if not isinstance(target, (FactorGraph, Circuit)):
+        raise CircuitError(
+            "The target must be a FactorGraph, a BayesianNetwork or a Circuit. "
+            f"Got {type(target).__name__} instead."
+        )
+    if any(card is None for card in target.cardinalities):
+        real = [v for v, card in enumerate(target.cardinalities) if card is None]
+        raise CircuitError(
+            f"Weighted samples are over discrete variables. Variable {real[0]} of the target is "
+            "real."
+        )
+
+
+def _as_rows(rows: Any, cardinalities: Sequence[int]) -> Any:
+    """The rows as floats that nobody can write to, with states or NaN in all entries."""
+    found = np.array(rows, dtype=np.float64, ndmin=2)
+    if found.ndim == 2 and not len(found):
+        raise DataError("Weighted samples are at least one. Got none.")
+    as_points(np.where(np.isnan(found), 0.0, found), cardinalities, "Samples")
+    found.flags.writeable = False
+    return found
+
+
+def _as_weights(weights: Any, n: int) -> Any:
+    """The weights as floats that nobody can write to, checked to sum to one."""
+    found = np.full(n, 1.0 / n) if weights is None else np.array(weights, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all():
+        raise DataError(f"{n} samples need as many finite weights. Got shape {found.shape}.")
+    total = float(found.sum())
+    if abs(total - 1.0) > SUM_TOLERANCE * max(1.0, float(np.abs(found).sum())):
+        raise DataError(f"The weights of samples must sum to one. Got a sum of {total:.6g}.")
+    found.flags.writeable = False
+    return found

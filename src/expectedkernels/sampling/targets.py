@@ -1,0 +1,384 @@
+"""What a sampler needs of a target: conditionals of single variables, and where to start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.queries import refuse_signed
+from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.conditionals import CollapsedModel
+from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.plan import LogFactor
+from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
+from expectedkernels.sampling.reducible import Moves, moves_of_circuit, moves_of_factors
+from expectedkernels.sampling.sites import (
+    AnyFactor,
+    EvaluatedSite,
+    Memory,
+    Site,
+    Summed,
+    factor_logs,
+    factor_sites,
+)
+
+TABLE_STATES = 2**16
+"""Sums over collapsed variables are tabulated for up to this many states of those around them."""
+
+FORWARD_DRAWS = 256
+"""How many samples of a Bayesian network are tried for each start."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampledModel:
+    """The marginal of the sampled variables of a target, known up to a constant.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int, or None for real variables
+    sampled : tuple of int
+        The variables that have values.
+    fixed : dict
+        Those of them with a single possible state, and the state.
+    sites : list
+        One per sampled variable that is not fixed.
+    logs : function of X of shape (n, variables), or None
+        The log-probabilities of rows up to a constant; columns of other variables do not matter.
+    possible : function of a number and a random generator, or None
+        Rows of positive probability.
+    moves : function without arguments
+        Where single-site moves lead.
+    names : list of str, or None
+        The names of the variables.
+    memory : Memory
+        What the sites have met.
+    """
+
+    cardinalities: tuple[int | None, ...]
+    sampled: tuple[int, ...]
+    fixed: dict[int, int]
+    sites: list[Site]
+    logs: Callable[[Any], Any] | None
+    possible: Callable[[int, Any], Any] | None
+    moves: Callable[[], Moves]
+    names: list[str] | None = None
+    memory: Memory = field(default_factory=Memory)
+
+
+def sampled_model(target: Any, collapsed: Any, evidence: Any, what: str) -> SampledModel:
+    """The marginal of what is not collapsed, given evidence."""
+    if isinstance(target, FactorGraph):
+        return _of_factor_graph(target, _chosen(target, collapsed), evidence)
+    if isinstance(target, Circuit):
+        return _of_circuit(target, _chosen(target, collapsed), evidence, what)
+    if not (hasattr(target, "site_logs") and hasattr(target, "cardinalities")):
+        raise CircuitError(
+            f"The target of {what} must be a FactorGraph, a BayesianNetwork or a Circuit. "
+            f"Got {type(target).__name__} instead."
+        )
+    if evidence is not None or len(_chosen(target, collapsed)):
+        raise CircuitError(
+            f"Evidence and collapsed variables need a FactorGraph, a BayesianNetwork or a Circuit "
+            f"as the target of {what}. Got {type(target).__name__}."
+        )
+    return _of_conditionals(target)
+
+
+def _of_conditionals(target: Any) -> SampledModel:
+    """A target that only tells its conditionals."""
+    cards = tuple(target.cardinalities)
+    fixed = {v: 0 for v, card in enumerate(cards) if card == 1}
+    everything, memory = tuple(range(len(cards))), Memory()
+
+    def along(v: int) -> Callable[[Any], Any]:
+        return lambda X: target.site_logs(X, v)
+
+    sites: list[Site] = [
+        EvaluatedSite(v, everything, along(v), memory, remember=False)
+        for v in everything
+        if v not in fixed
+    ]
+    unknown = Moves(None, None)
+    return SampledModel(cards, everything, fixed, sites, None, None, lambda: unknown, memory=memory)
+
+
+def _of_factor_graph(
+    target: FactorGraph, collapsed: Collection[int], evidence: Any
+) -> SampledModel:
+    model = target
+    if evidence is not None:
+        model = target.condition(evidence)
+        _refuse_both(target, _observed(target, evidence), collapsed)
+    cards, n = model.cardinalities, model.n_variables
+    sampled = tuple(v for v in range(n) if v not in collapsed)
+    everywhere = model.potential.factors
+    fixed = _point_masses(cards, everywhere, sampled)
+    free = [v for v in sampled if v not in fixed]
+    possible = _possible_states(target, model, fixed)
+    factors: Sequence[AnyFactor] = _summed_out(model, collapsed) if collapsed else everywhere
+    impossible = model.potential.constant == -np.inf
+    memory = Memory()
+
+    def moves() -> Moves:
+        tables = [factor for factor in factors if isinstance(factor, LogFactor)]
+        if len(tables) == len(factors):
+            return moves_of_factors(tables)
+        return moves_of_factors(everywhere, collapsed)
+
+    return SampledModel(
+        cards,
+        sampled,
+        fixed,
+        factor_sites(cards, factors, free, memory),
+        lambda X: factor_logs(factors, X) - (np.inf if impossible else 0.0),
+        possible,
+        moves,
+        model.names,
+        memory,
+    )
+
+
+def _point_masses(
+    cards: Sequence[int], factors: Sequence[LogFactor], sampled: Sequence[int]
+) -> dict[int, int]:
+    """The variables with one state, or with a factor of their own that leaves one."""
+    fixed = {v: 0 for v in sampled if cards[v] == 1}
+    for factor in factors:
+        states = np.flatnonzero(factor.logs > -np.inf)
+        if len(factor.scope) == 1 and len(states) == 1 and factor.scope[0] in sampled:
+            fixed[factor.scope[0]] = int(states[0])
+    return fixed
+
+
+def _summed_out(model: FactorGraph, collapsed: Collection[int]) -> list[AnyFactor]:
+    """The factors of the marginal without the collapsed variables.
+
+    Collapsed variables that are connected through collapsed ones are summed out together: the
+    result is a factor over the sampled variables around them. Its values come from the circuit of
+    the factors involved, for all states of these variables at once if they are not too many.
+    """
+    hidden = {v for v in collapsed if model.cardinalities[v] > 1}
+    factors: list[AnyFactor] = [
+        factor for factor in model.potential.factors if not set(factor.scope) & hidden
+    ]
+    for part in _parts(model, hidden):
+        inside = [f for f in model.factors if set(f.scope) & part]
+        scope = sorted({v for f in inside for v in f.scope})
+        around = [v for v in scope if v not in part and model.cardinalities[v] > 1]
+        if not around:
+            continue
+        place = {v: i for i, v in enumerate(scope)}
+        local = FactorGraph(
+            [model.cardinalities[v] for v in scope],
+            [Factor([place[v] for v in f.scope], f.table) for f in inside],
+        )
+        logs = _row_logs(local, {place[v] for v in part})
+        shape = [model.cardinalities[v] for v in around]
+        if prod(shape) > TABLE_STATES:
+            factors.append(Summed(tuple(around), _of_columns(logs, scope)))
+            continue
+        rows = _grid(len(scope), [place[v] for v in around], shape)
+        factors.append(LogFactor(tuple(around), logs(rows).reshape(shape)))
+    return factors
+
+
+def _of_columns(logs: Callable[[Any], Any], scope: Sequence[int]) -> Callable[[Any], Any]:
+    return lambda X: logs(X[:, scope])
+
+
+def _grid(n_variables: int, variables: Sequence[int], shape: Sequence[int]) -> Any:
+    """All states of some variables, one per row, the last varying fastest; zero elsewhere."""
+    rows = np.zeros((prod(shape), n_variables), dtype=np.intp)
+    rows[:, variables] = np.indices(shape).reshape(len(shape), prod(shape)).T
+    return rows
+
+
+def _parts(model: FactorGraph, hidden: Collection[int]) -> list[set[int]]:
+    """Variables that have factors, in groups that are connected through one another."""
+    left = {v for factor in model.factors for v in factor.scope} & set(hidden)
+    parts = []
+    while left:
+        part, waiting = set(), [left.pop()]
+        while waiting:
+            v = waiting.pop()
+            part.add(v)
+            found = model.graph[v] & left
+            left -= found
+            waiting += found
+        parts.append(part)
+    return parts
+
+
+def _row_logs(model: FactorGraph, collapsed: Collection[int]) -> Callable[[Any], Any]:
+    """The function from rows to log-marginals, by a circuit."""
+    try:
+        circuit, _ = model.compile()
+    except PropertyError:
+        raise
+    except CircuitError:  # too large as a whole: only the collapsed variables have to be summed
+        return CollapsedModel(model, collapsed, shared=False).log_marginal
+    return _circuit_logs(circuit, collapsed)
+
+
+def _circuit_logs(circuit: Circuit, collapsed: Collection[int]) -> Callable[[Any], Any]:
+    hidden = sorted(collapsed)
+
+    def logs(X: Any) -> Any:
+        rows = np.array(X, dtype=np.float64)
+        rows[:, hidden] = np.nan
+        return circuit.log_likelihood(rows)
+
+    return logs
+
+
+def _of_circuit(
+    target: Circuit, collapsed: Collection[int], evidence: Any, what: str
+) -> SampledModel:
+    circuit = target.to("numpy")
+    check_single_root(circuit, "Gibbs sampling")
+    refuse_signed(circuit, "Gibbs sampling")
+    cards = circuit.cardinalities
+    sampled = tuple(v for v in range(circuit.n_variables) if v not in collapsed)
+    for v in sampled:
+        if cards[v] is None:
+            raise PropertyError(
+                f"{what} updates discrete variables. Variable {v} is real; it can be summed out "
+                "with collapsed_gibbs(..., collapsed=...)."
+            )
+    fixed = {v: 0 for v in sampled if cards[v] == 1}
+    if evidence is not None:
+        fixed |= _known(evidence, cards, sampled)
+        _refuse_both(target, _known(evidence, cards, collapsed), collapsed)
+        circuit = circuit.condition(evidence)
+    free = [v for v in sampled if v not in fixed]
+    logs, memory = _circuit_logs(circuit, collapsed), Memory()
+
+    def possible(n: int, rng: Any) -> Any:
+        return circuit.sample(n, rng)
+
+    shape: list[Any] = [cards[v] for v in free]
+    whole: AnyFactor = Summed(tuple(free), logs)
+    if prod(shape) <= TABLE_STATES:
+        rows = _grid(circuit.n_variables, free, shape)
+        rows[:, list(fixed)] = list(fixed.values())
+        whole = LogFactor(tuple(free), logs(rows).reshape(shape))
+
+    def moves() -> Moves:
+        if isinstance(whole, LogFactor):
+            return moves_of_factors([whole])
+        return moves_of_circuit(circuit, free)
+
+    sites = factor_sites(cards, [whole], free, memory)
+    return SampledModel(cards, sampled, fixed, sites, logs, possible, moves, memory=memory)
+
+
+def _chosen(target: Any, collapsed: Any) -> frozenset[int]:
+    """The numbers of the collapsed variables, given as numbers, names, or a mask."""
+    n = len(target.cardinalities)
+    if isinstance(collapsed, (str, int, np.integer)):
+        collapsed = [collapsed]
+    if not isinstance(collapsed, Iterable):
+        raise CircuitError(
+            "The 'collapsed' variables must be a set of numbers or names, or a mask with one bool "
+            f"per variable. Got {collapsed!r} instead."
+        )
+    keys = list(collapsed)
+    if keys and all(isinstance(key, (bool, np.bool_)) for key in keys):
+        if len(keys) != n:
+            raise CircuitError(
+                f"A mask of collapsed variables needs one bool per variable, {n} in all. "
+                f"Got {len(keys)}."
+            )
+        return frozenset(np.flatnonzero(keys).tolist())
+    if isinstance(target, FactorGraph):
+        return frozenset(target.variable(key) for key in keys)
+    for key in keys:
+        if not (isinstance(key, (int, np.integer)) and 0 <= key < n):
+            raise EvidenceError(f"Collapsed variables are ints in 0..{n - 1}. Got {key!r} instead.")
+    return frozenset(int(key) for key in keys)
+
+
+def _observed(target: FactorGraph, evidence: Any) -> set[int]:
+    """The variables whose value is given."""
+    if isinstance(evidence, Mapping):
+        return {
+            target.variable(key)
+            for key, given in evidence.items()
+            if isinstance(given, str) or (np.ndim(given) == 0 and not isinstance(given, set))
+        }
+    row = np.asarray(evidence, dtype=np.float64).reshape(-1)
+    return set(np.flatnonzero(~np.isnan(row)).tolist())
+
+
+def _known(evidence: Any, cards: Sequence[Any], variables: Collection[int]) -> dict[int, int]:
+    """The discrete variables among some that one row of evidence leaves a single state."""
+    read = as_evidence(evidence, cards)
+    found = {}
+    for v in variables:
+        column = read.column(v)
+        if column.weights is not None and read.n_rows == 1:
+            states = np.flatnonzero(column.weights[column.codes[0]])
+            if len(states) == 1:
+                found[v] = int(states[0])
+    return found
+
+
+def _refuse_both(target: Any, observed: Collection[int], collapsed: Collection[int]) -> None:
+    for v in sorted(set(observed) & set(collapsed)):
+        names = getattr(target, "names", None)
+        raise EvidenceError(
+            f"Variable {v if names is None else repr(names[v])} is observed and collapsed at once. "
+            "Leave it out of the evidence or out of the collapsed variables."
+        )
+
+
+def _possible_states(
+    target: FactorGraph, model: FactorGraph, fixed: Mapping[int, int]
+) -> Callable[[int, Any], Any]:
+    """The function that draws possible states of a factor graph given evidence."""
+
+    def draw(n: int, rng: Any) -> Any:
+        if isinstance(target, BayesianNetwork):
+            rows = _forward(target, n * FORWARD_DRAWS, rng, fixed)
+            good = rows[model.log_score(rows) > -np.inf]
+            if len(good) >= n:
+                return good[:n]
+        try:
+            circuit, _ = model.compile()
+        except PropertyError:
+            raise
+        except CircuitError as error:
+            raise CircuitError(
+                "No state with positive probability was found to start from, and the model is too "
+                "large to compile. Give one as 'start'."
+            ) from error
+        return circuit.sample(n, rng)
+
+    return draw
+
+
+def _forward(network: BayesianNetwork, n: int, rng: Any, fixed: Mapping[int, int]) -> Any:
+    """Samples of a network from its roots down, with some variables held at their values."""
+    rows = np.zeros((n, network.n_variables), dtype=np.intp)
+    done: set[int] = set()
+    waiting = list(range(network.n_variables))
+    while waiting:
+        ready = [v for v in waiting if done.issuperset(network.parents[v])]
+        for v in ready:
+            if v in fixed:
+                rows[:, v] = fixed[v]
+                continue
+            table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
+            edges = np.cumsum(np.broadcast_to(table, (n, network.cardinalities[v])), axis=1)
+            u = rng.random(n) * edges[:, -1]
+            rows[:, v] = (edges <= u[:, None]).sum(axis=1)
+        done.update(ready)
+        waiting = [v for v in waiting if v not in done]
+    return rows

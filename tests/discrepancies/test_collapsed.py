@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel, is_positive
+from expectedkernels.kernels.stein import SteinKernel
+from factor_graphs import factor_graphs
+from oracles import distribution, worlds
+from stein_oracles import conditionals_given, stein_gram, stein_size
+from strategies import circuits, domains, kernels, points, rngs, vtrees
+
+
+@st.composite
+def problems(draw):
+    """A positive circuit, a kernel, and samples that have all collapsed something else."""
+    if draw(st.booleans()):
+        p, _ = draw(factor_graphs(max_worlds=100, zeros=False)).compile()
+    else:
+        cards = draw(domains(max_worlds=100))
+        p = draw(circuits(cards, draw(vtrees(len(cards))), form="dense"))
+    rng = draw(rngs)
+    rows = points(rng, p.cardinalities, draw(st.sampled_from([1, 3, 40])))
+    rows[rng.random(rows.shape) < rng.choice([0.0, 0.3, 0.6, 1.0])] = np.nan
+    return p, draw(kernels(p.cardinalities, p.vtree, definite=True, signed=True)), rows
+
+
+@settings(max_examples=80)
+@given(problems())
+def test_it_is_the_mean_of_the_stein_kernel(problem):
+    p, twin, rows = problem
+    P = distribution(p)
+    if (P <= 0).any():  # dense circuits may still have tables with zeros
+        return
+    Q = conditionals_given(rows, P, p.cardinalities)
+    expected = Q @ stein_gram(P, p.cardinalities, twin.naive) @ Q.T
+    size = Q @ stein_size(P, p.cardinalities, twin.naive) @ Q.T
+    stein = CollapsedSteinKernel(p, twin.kernel)
+    assert_close(stein(rows), expected, size)
+    assert_close(stein(rows[:2], rows), expected[:2], size[:2])
+    assert_close(stein.extended(stein(rows[:1]), rows[:1], rows[1:]), expected, size)
+
+
+def test_only_variables_with_two_values_count():
+    p, _ = ek.ising_grid(2, 3, rng=0).compile()
+    rows = np.full((3, 6), np.nan)
+    rows[0, :3], rows[1, 3:], rows[2, 2:4] = 1, 0, 1
+    gram = CollapsedSteinKernel(p, ek.ExpHamming())(rows)
+    assert gram[0, 1] == 0
+    assert gram[0, 2] != 0
+    assert gram[1, 2] != 0
+
+
+def test_nothing_collapsed_is_the_plain_kernel_and_everything_is_zero():
+    model = ek.ising_grid(3, 3, rng=0)
+    p, _ = model.compile()
+    X = p.sample(70, rng=0).astype(float)
+    gram = SteinKernel(model, ek.ExpHamming())(X)
+    assert_close(CollapsedSteinKernel(p, ek.ExpHamming())(X), gram, np.abs(gram).max())
+    X[3] = np.nan
+    assert (CollapsedSteinKernel(p, ek.ExpHamming())(X)[3] == 0).all()
+
+
+def test_halves_of_a_large_matrix_fit_together():
+    p, _ = ek.ising_grid(3, 3, rng=0).compile()
+    rng = np.random.default_rng(0)
+    rows = p.sample(150, rng).astype(float)
+    rows[rng.random(rows.shape) < 0.4] = np.nan
+    stein = CollapsedSteinKernel(p, ek.ExpHamming())
+    whole = stein(rows)
+    assert_close(whole, stein(rows, rows.copy()), np.abs(whole).max())
+    assert (whole == whole.T).all()
+    small = CollapsedSteinKernel(p, ek.ExpHamming(), max_bytes=2**20)(rows)
+    assert_close(small, whole, np.abs(whole).max())
+
+
+def test_zeros_that_are_summed_out_do_no_harm():
+    asia = ek.asia()
+    p, _ = asia.compile()
+    assert not is_positive(p)
+    X = worlds(asia.cardinalities)
+    P = np.exp(asia.log_score(X))
+    seven = np.unique(np.delete(X, 5, axis=1), axis=0)
+    rows = np.insert(seven, 5, np.nan, axis=1)
+    gram = CollapsedSteinKernel(p, ek.ExpHamming())(rows)
+    mass = np.exp(p.log_likelihood(rows))
+    assert np.abs(mass @ gram).max() < 1e-11 * np.abs(gram).max()
+    with pytest.raises(ek.PropertyError, match="The target has zeros: shifting variable 1"):
+        CollapsedSteinKernel(p, ek.ExpHamming())(X[P > 0])
+    restricted = CollapsedSteinKernel(p, ek.ExpHamming(), zeros="restrict")(X[P > 0])
+    plain = SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(X[P > 0])
+    assert_close(restricted, plain, np.abs(plain).max())
+    # restricted operators have mean zero also where variables beside the zeros are summed out
+    rows = X[P > 0].copy()
+    rows[:, [0, 6]] = np.nan
+    rows = np.unique(np.nan_to_num(rows, nan=-1), axis=0)
+    rows[rows < 0] = np.nan
+    gram = CollapsedSteinKernel(p, ek.ExpHamming(), zeros="restrict")(rows)
+    assert np.abs(np.exp(p.log_likelihood(rows)) @ gram).max() < 1e-11 * np.abs(gram).max()
+
+
+def test_probabilities_far_below_the_smallest_number():
+    n = 3000
+    p = ek.factorized([[0.2, 0.8]] * n)
+    rows = np.zeros((2, n))
+    rows[:, 5:9] = np.nan
+    rows[1, 0] = 1
+    gram = CollapsedSteinKernel(p, ek.ExpHamming())(rows)
+    # a product of independent variables: one term per variable with values on both sides
+    same = np.array([[1.0, np.exp(-1 / n)], [np.exp(-1 / n), 1.0]])
+    q = np.array([0.2, 0.8])
+    free = (q @ same @ q) ** 4
+
+    def term(x, y):
+        r, s = q[1 - x] / q[x], q[1 - y] / q[y]
+        return r * s * same[x, y] - r * same[x, 1 - y] - s * same[1 - x, y] + same[1 - x, 1 - y]
+
+    here = free * (n - 4) * term(0, 0)
+    apart = free * (term(0, 1) + same[0, 1] * (n - 5) * term(0, 0))
+    assert_close(gram[0, 0], here)
+    assert_close(gram[0, 1], apart)
+
+
+def test_mistakes():
+    p = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.DataError, match="must be a Circuit"):
+        CollapsedSteinKernel(ek.ising_grid(2, 2), ek.Delta())
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        CollapsedSteinKernel(p, "rbf")
+    with pytest.raises(ek.KernelError, match="'zeros' parameter"):
+        CollapsedSteinKernel(p, ek.Delta(), zeros="ignore")
+    with pytest.raises(ek.EvidenceError, match=r"integers in 0\.\.1"):
+        CollapsedSteinKernel(p, ek.Delta())([[2]])
+    stein = CollapsedSteinKernel(p, ek.Delta())
+    with pytest.raises(ek.DataError, match="must be square"):
+        stein.extended(np.eye(3), [[0]], [[1]])
+    with pytest.raises(ek.EvidenceError):
+        CollapsedSteinKernel(ek.factorized([[1.0, 0.0]]), ek.Delta())([[1]])

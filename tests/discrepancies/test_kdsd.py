@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.discrepancies.kdsd import stein_measure, support_sizes
+from expectedkernels.kernels.stein import SteinKernel
+from factor_graphs import factor_graphs
+from oracles import distribution, worlds
+from stein_oracles import moved, stein_gram, stein_size
+from strategies import circuits, kernels, points, rngs
+
+
+@st.composite
+def problems(draw):
+    """A target (deterministic, positive), a compatible circuit of any kind, and a kernel."""
+    model = draw(factor_graphs(max_worlds=100, zeros=False))
+    p, _ = model.compile()
+    if draw(st.booleans()):
+        other = draw(factor_graphs(max_worlds=100, zeros=True))
+        if other.cardinalities == model.cardinalities:
+            return p, other.compile(p.vtree)[0], draw(kernels(p.cardinalities, p.vtree))
+    q = draw(circuits(p.cardinalities, p.vtree)).normalize()
+    return p, q, draw(kernels(p.cardinalities, p.vtree, signed=True))
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_it_is_the_mean_of_the_stein_kernel(problem):
+    p, q, twin = problem
+    P, Q = distribution(p), distribution(q)
+    gram = stein_gram(P, p.cardinalities, twin.naive)
+    size = Q @ stein_size(P, p.cardinalities, twin.naive) @ Q
+    assert_close(ek.kdsd(q, p, twin.kernel), Q @ gram @ Q, size)
+
+
+@settings(max_examples=30)
+@given(problems())
+def test_it_is_zero_at_the_target_and_grows_with_the_square(problem):
+    p, q, _ = problem
+    k = ek.ExpHamming()
+    Q, P = distribution(q), distribution(p)
+    far = ek.kdsd(q, p, k)
+    size = Q @ stein_size(P, p.cardinalities, lambda X, Y: k(X, Y)) @ Q
+    assert far >= 0
+    assert_close(ek.kdsd(p, p, k), 0.0, max(1.0, size))
+    for t in (0.1, 0.5):
+        between = ek.mixture([p, q], [1 - t, t])
+        assert_close(ek.kdsd(between, p, k), t**2 * far, max(1.0, size))
+
+
+@settings(max_examples=30)
+@given(problems())
+def test_the_measure_is_u(problem):
+    p, q, _ = problem
+    cards = p.cardinalities
+    X = worlds(cards)
+    P, Q = distribution(p), distribution(q)
+    index = {tuple(x): n for n, x in enumerate(X)}
+    measure = stein_measure(q, p)
+    marked = X.copy()
+    for i, card in enumerate(cards):
+        up = [index[tuple(x)] for x in moved(X, i, card, 1)]
+        u = Q * P[up] / P - Q[up]
+        marked = X.copy()
+        marked[:, i] += card
+        values = ek.expected_kernel(measure, marked, ek.Delta())
+        assert_close(values, u, Q * P[up] / P + Q[up])
+    assert_close(ek.expected_kernel(measure, X, ek.Delta()), np.zeros(len(X)), 1.0)
+
+
+@settings(max_examples=30)
+@given(factor_graphs(max_worlds=100, zeros=False), rngs)
+def test_samples_against_a_target(model, rng):
+    k = ek.ExpHamming()
+    X = points(rng, model.cardinalities, 8)
+    w = rng.dirichlet(np.ones(8))
+    gram = SteinKernel(model, k)(X)
+    size = np.abs(gram).max()
+    circuit, _ = model.compile()
+    for target in (model, circuit):
+        assert_close(ek.kdsd(X, target, k), gram.mean(), size)
+        assert_close(ek.kdsd(ek.Empirical(X, w), target, k), w @ gram @ w, size)
+        u = (gram.sum() - np.trace(gram)) / (8 * 7)
+        assert_close(ek.kdsd(X, target, k, unbiased=True), u, size)
+    # all worlds, weighted by the target, are the target
+    every = worlds(model.cardinalities)
+    exact = ek.Empirical(every, distribution(circuit))
+    assert_close(ek.kdsd(exact, model, k), 0.0, np.abs(SteinKernel(model, k)(every)).max())
+
+
+def test_the_unbiased_one_has_the_right_mean():
+    rng = np.random.default_rng(0)
+    model = ek.ising_grid(2, 2, rng=0)
+    p, _ = model.compile()
+    q, _ = ek.ising_grid(2, 2, rng=1).compile(p.vtree)
+    drawn = [ek.kdsd(q.sample(20, rng), p, ek.ExpHamming(), unbiased=True) for _ in range(400)]
+    error = np.std(drawn) / np.sqrt(len(drawn))
+    assert abs(np.mean(drawn) - ek.kdsd(q, p, ek.ExpHamming())) < 4 * error
+
+
+def chain(n, rng):
+    """A chain of binary variables."""
+    return ek.FactorGraph([2] * n, [((i, i + 1), rng.random((2, 2)) + 0.05) for i in range(n - 1)])
+
+
+def test_it_is_linear_in_the_number_of_variables():
+    rng = np.random.default_rng(0)
+    pairs = []
+    for n in (12, 24, 48):
+        p, _ = chain(n, rng).compile()
+        q, _ = chain(n, rng).compile(p.vtree)
+        pairs.append(sum(block.n_units**2 for block in stein_measure(q, p).blocks))
+    assert pairs[2] - pairs[1] == 2 * (pairs[1] - pairs[0])
+
+
+def test_long_chains_agree_with_one_variable_at_a_time():
+    rng = np.random.default_rng(3)
+    p, _ = chain(60, rng).compile()
+    q, _ = chain(60, rng).compile(p.vtree)
+    k, total = ek.ExpHamming(), 0.0
+    rho = ek.quotient(q, p)
+    for i in range(60):
+        change = ek.linear_combination([rho, ek.shift(rho, i)], [1.0, -1.0])
+        u = ek.multiply(ek.shift(p, i), change)
+        total += ek.expected_kernel(u, u, k)
+    assert_close(ek.kdsd(q, p, k), total)
+
+
+def test_a_factor_graph_is_compiled_on_the_vtree_of_q():
+    model = ek.ising_grid(2, 3, rng=0)
+    q = ek.random_circuit(ek.Vtree.balanced(6), 3, rng=1)
+    circuit, _ = model.compile(q.vtree)
+    assert_close(ek.kdsd(q, model, ek.ExpHamming()), ek.kdsd(q, circuit, ek.ExpHamming()))
+
+
+@settings(max_examples=40)
+@given(factor_graphs(max_worlds=200))
+def test_supports_are_counted(model):
+    circuit, _ = model.compile()
+    assert support_sizes(circuit) == [int((distribution(circuit) > 0).sum())]
+
+
+def test_counts_are_exact_for_any_number_of_states():
+    tables = [np.ones(2)] * 200
+    assert support_sizes(ek.factorized(tables)) == [2**200]
+    tables[7] = np.array([1.0, 0.0])
+    p = ek.factorized(tables)
+    with pytest.raises(ek.PropertyError, match="The target has zeros"):
+        ek.kdsd(p, p, ek.ExpHamming())
+
+
+def test_reasons_not_to_answer():
+    k = ek.ExpHamming()
+    p, q = ek.factorized([[0.5, 0.5]] * 2), ek.factorized([[0.3, 0.7]] * 2)
+    overlapping = ek.mixture([p, q], [0.5, 0.5])
+    with pytest.raises(ek.PropertyError, match="needs a deterministic target"):
+        ek.kdsd(p, overlapping, k)
+    assert ek.kdsd(overlapping, p, k) > 0
+    with pytest.raises(ek.PropertyError, match=r"2 of its 4 states \(0.5\) are possible"):
+        ek.kdsd(p, ek.factorized([[1.0, 0.0], [0.5, 0.5]]), k)
+    four = ek.random_circuit(ek.Vtree.balanced(4), 2, rng=0)
+    other = ek.FactorGraph([2] * 4, [((0, 2), np.ones((2, 2)))])
+    with pytest.raises(ek.CompatibilityError):
+        ek.kdsd(four, other.compile(ek.Vtree.from_nested(((0, 2), (1, 3))))[0], k)
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        ek.kdsd(p, q, "rbf")
+    with pytest.raises(ek.DataError, match="at least two points"):
+        ek.kdsd([[0, 1]], p, k, unbiased=True)
+    with pytest.raises(ek.DataError, match="must be a FactorGraph"):
+        ek.kdsd(p, 3, k)
+    real = ek.gaussian_mixture([1.0], [[0.0]], [[1.0]])
+    with pytest.raises(ek.PropertyError, match="is real"):
+        ek.kdsd(real, real, ek.RBF(1.0))

@@ -1,0 +1,158 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.kernels.stein import SteinKernel, is_strictly_positive_definite
+from factor_graphs import factor_graphs, scores
+from oracles import worlds
+from stein_oracles import moved, stein_gram, stein_size
+from strategies import kernels, points, rngs
+
+
+@st.composite
+def positive_models(draw):
+    """A positive factor graph and a kernel with its twin."""
+    model = draw(factor_graphs(max_worlds=100, zeros=False))
+    vtree = ek.Vtree.random(model.n_variables, draw(rngs))
+    return model, draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
+
+
+@settings(max_examples=60)
+@given(positive_models(), rngs)
+def test_it_is_its_definition(problem, rng):
+    model, twin = problem
+    cards = model.cardinalities
+    p, X = scores(model), worlds(cards)
+    expected, size = stein_gram(p, cards, twin.naive), stein_size(p, cards, twin.naive)
+    stein = SteinKernel(model, twin.kernel)
+    assert_close(stein(X), expected, size)
+    some = rng.integers(len(X), size=7)
+    assert_close(stein(X[some], X), expected[some], size[some])
+
+
+@settings(max_examples=40)
+@given(positive_models())
+def test_its_mean_under_the_target_is_zero(problem):
+    model, twin = problem
+    p = scores(model)
+    p = p / p.sum()
+    X = worlds(model.cardinalities)
+    size = stein_size(p, model.cardinalities, twin.naive)
+    for target in (model, model.compile()[0]):
+        gram = SteinKernel(target, twin.kernel)(X)
+        assert_close(p @ gram, np.zeros(len(X)), p @ size)
+        assert np.linalg.eigvalsh(gram).min() >= -1e-10 * size.max()
+
+
+def test_shifting_the_same_way_twice_has_another_mean():
+    # the expansion with the forward shift inside the kernel is wrong beyond two states
+    rng = np.random.default_rng(0)
+    cards = (3, 4)
+    model = ek.FactorGraph(cards, [((0, 1), rng.random(cards) + 0.1)])
+    X, p = worlds(cards), scores(model) / scores(model).sum()
+    k, wrong = ek.ExpHamming(), np.zeros((12, 12))
+    for i, card in enumerate(cards):
+        r = np.exp(model.log_score(moved(X, i, card, 1)) - model.log_score(X))
+        up = moved(X, i, card, 1)
+        wrong += np.outer(r, r) * k(X) - r[:, None] * k(X, up) - r * k(up, X) + k(up, up)
+    assert np.abs(p @ wrong).max() > 0.1
+    assert np.abs(p @ SteinKernel(model, k)(X)).max() < 1e-12
+
+
+@settings(max_examples=30)
+@given(positive_models(), rngs)
+def test_new_points_extend_it(problem, rng):
+    model, twin = problem
+    X = points(rng, model.cardinalities, 9)
+    stein = SteinKernel(model, twin.kernel)
+    size = np.abs(stein(X)).max()
+    assert_close(stein.extended(stein(X[:4]), X[:4], X[4:]), stein(X), size)
+    with pytest.raises(ek.DataError, match="must be square"):
+        stein.extended(np.eye(3), X[:4], X[4:])
+
+
+def test_the_normaliser_and_the_names_of_states_do_not_matter():
+    rng = np.random.default_rng(1)
+    table = rng.random((3, 4)) + 0.1
+    model = ek.FactorGraph([3, 4], [((0, 1), table)])
+    X = worlds([3, 4])
+    gram = SteinKernel(model, ek.ExpHamming())(X)
+    scaled = ek.FactorGraph([3, 4], [((0, 1), 1e6 * table)])
+    assert_close(SteinKernel(scaled, ek.ExpHamming())(X), gram, np.abs(gram).max())
+    renamed = ek.FactorGraph([3, 4], [((0, 1), np.roll(table, 1, axis=1))])
+    same = SteinKernel(renamed, ek.ExpHamming())(moved(X, 1, 4, 1))
+    assert_close(same, gram, np.abs(gram).max())
+
+
+def test_zeros_raise_or_restrict():
+    asia = ek.asia()
+    X = worlds(asia.cardinalities)
+    p = np.exp(asia.log_score(X))
+    support = X[p > 0]
+    with pytest.raises(ek.PropertyError, match="The target has zeros: shifting variable"):
+        SteinKernel(asia, ek.ExpHamming())(support)
+    gram = SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(support)
+    assert np.abs(p[p > 0] @ gram).max() < 1e-12 * np.abs(gram).max()
+    # what it cannot see: the masses of the two parts of the support
+    either = support[:, 5] == 0
+    for part in (either, ~either):
+        within = np.where(part, p[p > 0], 0.0)
+        assert np.abs(within @ gram).max() < 1e-12 * np.abs(gram).max()
+    with pytest.raises(ek.DataError, match="The target is zero at row 0"):
+        SteinKernel(asia, ek.ExpHamming(), zeros="restrict")(X[p == 0])
+
+
+def test_zeros_break_the_identity():
+    # the numbers of the deterministic node of ASIA: KDSD(p, p) = 2.31, means up to 124
+    asia = ek.asia()
+    X = worlds(asia.cardinalities)
+    p = np.exp(asia.log_score(X))
+    some, k = p > 0, ek.ExpHamming()
+    X, p = X[some], p[some]
+    gram = np.zeros((len(X), len(X)))
+    for i in range(8):
+        other = moved(X, i, 2, 1)
+        r = np.exp(asia.log_score(other)) / p
+        gram += np.outer(r, r) * k(X) - r[:, None] * k(X, other) - r * k(other, X)
+        gram += k(other, other)
+    assert round(float(p @ gram @ p), 2) == 2.31
+    assert round(float(np.abs(p @ gram).max())) == 124
+
+
+def test_strictness_is_seen():
+    cards = [2, 3]
+    for kernel in (ek.ExpHamming(), ek.Delta(), ek.RBF(0.5), 2.0 * ek.Laplacian(1.0)):
+        assert is_strictly_positive_definite(kernel, cards)
+    flat = ek.TableKernel([np.eye(2), np.ones((3, 3))])
+    verdict = is_strictly_positive_definite(flat, cards)
+    assert not verdict
+    assert "variable 1" in verdict.reason
+    assert is_strictly_positive_definite(flat + ek.Delta(), cards)
+    a = ek.Product([ek.kernel_input(0, np.eye(2)), ek.kernel_input(1, np.ones((2, 2)))])
+    b = ek.Product([ek.kernel_input(0, np.ones((2, 2))), ek.kernel_input(1, np.eye(2))])
+    split = ek.KernelCircuit(ek.Sum([a, b], [1.0, 1.0]))
+    assert "no term" in is_strictly_positive_definite(split, [2, 2]).reason
+    c = ek.Product([ek.kernel_input(0, np.eye(2)), ek.kernel_input(1, np.eye(2))])
+    assert is_strictly_positive_definite(ek.KernelCircuit(ek.Sum([a, c], [1.0, 1.0])), [2, 2])
+    negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])])
+    assert not is_strictly_positive_definite(negative, [2])
+
+
+def test_mistakes():
+    p = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        SteinKernel(p, "rbf")
+    with pytest.raises(ek.KernelError, match="'zeros' parameter of SteinKernel"):
+        SteinKernel(p, ek.Delta(), zeros="ignore")
+    with pytest.raises(ek.DataError, match="must be a FactorGraph"):
+        SteinKernel(3, ek.Delta())
+    with pytest.raises(ek.PropertyError, match="Variable 0 of the target is real"):
+        SteinKernel(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), ek.RBF(1.0))
+    with pytest.raises(ek.DataError, match=r"integers in 0\.\.1"):
+        SteinKernel(p, ek.Delta())([[2]])
+    steep = ek.FactorGraph([2], [((0,), [1e-300, 1.0]), ((0,), [1e-300, 1.0])])
+    with pytest.raises(ek.DataError, match="grows by more than can be written"):
+        SteinKernel(steep, ek.Delta())([[0]])

@@ -1,0 +1,266 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import expectedkernels as ek
+from expectedkernels.compilation.conditionals import CollapsedModel
+from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.compilation.models import asia, ising_grid
+from expectedkernels.errors import CircuitError, CompatibilityError, DataError, EvidenceError
+from expectedkernels.sampling import samples as module
+from expectedkernels.sampling.samples import WeightedSamples
+from factor_graphs import factor_graphs, scores
+from oracles import worlds
+from strategies import rngs
+
+
+def mixture(samples):
+    """The distribution that weighted samples stand for, at all worlds, by definition."""
+    target = samples.target
+    points = worlds(target.cardinalities)
+    if isinstance(target, FactorGraph):
+        values = scores(target)
+    else:
+        values = np.exp(target.log_likelihood(points))
+    total = np.zeros(len(points))
+    for row, weight in zip(samples.rows, samples.weights, strict=True):
+        known = ~np.isnan(row)
+        alike = (points[:, known] == row[known]).all(axis=1) * values
+        total += weight * alike / alike.sum()
+    return points, total
+
+
+def random_samples(graph, rng, n, signed=False):
+    """Possible rows, with entries that are collapsed, some of them equal."""
+    points, values = worlds(graph.cardinalities), scores(graph)
+    rows = points[rng.choice(len(points), size=n, p=values / values.sum())]
+    rows = np.where(rng.random(rows.shape) < 0.5, np.nan, rows)
+    rows[n // 2 :] = rows[: n - n // 2]
+    weights = rng.normal(size=n) + 0.6 if signed else rng.random(n)
+    return WeightedSamples(graph, rows, weights / weights.sum())
+
+
+@settings(max_examples=40)
+@given(factor_graphs(max_worlds=100), rngs)
+def test_marginals_and_expectations_are_those_of_the_mixture(graph, rng):
+    samples = random_samples(graph, rng, 7)
+    points, total = mixture(samples)
+    for v, found in enumerate(samples.marginals()):
+        expected = np.bincount(points[:, v].astype(int), total, minlength=len(found))
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    numbers = rng.normal(size=(graph.n_variables, 3))
+    np.testing.assert_allclose(
+        samples.expect(lambda X: np.cos(X @ numbers)), total @ np.cos(points @ numbers), atol=1e-10
+    )
+    scope = rng.permutation(graph.n_variables)[: rng.integers(1, 4)].tolist()
+    some = rng.normal(size=len(scope))
+    found = samples.expect(lambda X: (X @ some) ** 2, scope=scope)
+    assert isinstance(found, float)
+    np.testing.assert_allclose(found, total @ (points[:, scope] @ some) ** 2, atol=1e-10)
+
+
+@settings(max_examples=20)
+@given(factor_graphs(max_worlds=60), rngs)
+def test_signed_weights_are_clipped_in_marginals_only(graph, rng):
+    samples = random_samples(graph, rng, 6, signed=True)
+    points, total = mixture(samples)
+    outside = False
+    for v, found in enumerate(samples.marginals()):
+        raw = np.bincount(points[:, v].astype(int), total, minlength=len(found))
+        outside |= bool((raw < -1e-12).any())
+        if not samples.signed:
+            np.testing.assert_allclose(found, raw, atol=1e-10)
+            continue
+        assert (found >= 0).all()
+        np.testing.assert_allclose(found.sum(), 1.0)
+        kept = np.clip(raw, 0.0, 1.0)
+        np.testing.assert_allclose(found, kept / kept.sum(), atol=1e-9)
+        np.testing.assert_allclose(
+            samples.expect(lambda X: X[:, 0], scope=[v]), total @ points[:, v], atol=1e-9
+        )
+    assert not outside or samples.clipped
+    assert samples.signed or not samples.clipped
+
+
+def test_circuits_as_targets_and_as_functions():
+    vtree = ek.Vtree.balanced(4)
+    target = ek.random_circuit(vtree, 3, 0, cardinalities=[2, 3, 2, 4])
+    f = ek.random_circuit(vtree, 2, 1, cardinalities=[2, 3, 2, 4])
+    rows = [[0, np.nan, 1, np.nan], [1, 2, np.nan, 3], [np.nan] * 4]
+    samples = WeightedSamples(target, rows, [0.5, 0.2, 0.3])
+    points, total = mixture(samples)
+    expected = total @ np.exp(f.log_likelihood(points))
+    np.testing.assert_allclose(samples.expect(f), expected, rtol=1e-10)
+    by_points = samples.expect(lambda X: np.exp(f.log_likelihood(X)))
+    np.testing.assert_allclose(by_points, expected, rtol=1e-10)
+    for v, found in enumerate(samples.marginals()):
+        expected = np.bincount(points[:, v].astype(int), total, minlength=len(found))
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    other = ek.random_circuit(ek.Vtree.right_linear(4), 2, 1, cardinalities=[2, 3, 2, 4])
+    with pytest.raises(CompatibilityError):
+        samples.expect(other)
+    with pytest.raises(CircuitError, match="function of all variables"):
+        samples.expect(f, scope=[0])
+
+
+def test_a_circuit_made_before_is_used():
+    grid = ising_grid(2, 3, rng=0)
+    circuit, _ = grid.compile(ek.Vtree.balanced(6))
+    rows = np.full((2, 6), np.nan)
+    rows[:, 0] = [0, 1]
+    samples = WeightedSamples(grid, rows, circuit=circuit)
+    f = ek.random_circuit(ek.Vtree.balanced(6), 2, 0)
+    points, total = mixture(samples)
+    expected = total @ np.exp(f.log_likelihood(points))
+    np.testing.assert_allclose(samples.expect(f), expected, rtol=1e-10)
+
+
+def test_conditionals_can_come_from_elsewhere(monkeypatch):
+    grid = ising_grid(3, 3, rng=0)
+    model = CollapsedModel(grid, [1, 4, 7])
+    rows = np.random.default_rng(0).integers(0, 2, size=(20, 9)).astype(float)
+    rows[:, [1, 4, 7]] = np.nan
+    weights = np.arange(1.0, 21.0) / 210
+    seen = []
+
+    def conditionals(few):
+        seen.append(few)
+        return model.marginals(few)
+
+    expected = WeightedSamples(grid, rows, weights)
+    found = WeightedSamples(grid, rows, weights, conditionals=conditionals)
+    wanted = expected.marginals(), expected.expect(lambda X: X[:, 0] * X[:, 1], scope=[4, 0])
+    monkeypatch.setattr(FactorGraph, "compile", None)
+    for a, b in zip(found.marginals(), wanted[0], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+    product = found.expect(lambda X: X[:, 0] * X[:, 1], scope=[4, 0])
+    np.testing.assert_allclose(product, wanted[1], rtol=1e-10)
+    assert all(len(np.unique(np.nan_to_num(few), axis=0)) == len(few) for few in seen)
+
+
+def test_complete_rows_need_no_circuit(monkeypatch):
+    monkeypatch.setattr(FactorGraph, "compile", None)
+    grid = ising_grid(2, 2, rng=0)
+    samples = WeightedSamples(grid, [[0, 1, 1, 0], [0, 0, 1, 1], [0, 1, 1, 0]], [0.5, 0.25, 0.25])
+    assert [table.tolist() for table in samples.marginals()] == [
+        [1.0, 0.0],
+        [0.25, 0.75],
+        [0.0, 1.0],
+        [0.75, 0.25],
+    ]
+    assert samples.expect(lambda X: X[:, 1] * X[:, 2]) == 0.75
+
+
+def test_rows_without_weight_may_be_impossible():
+    network = asia()
+    rows = np.full((2, 8), np.nan)
+    rows[:, 3], rows[:, 5] = 0, [0, 1]  # lung cancer, and neither of two diseases
+    samples = WeightedSamples(network, rows, [1.0, 0.0])
+    np.testing.assert_allclose(samples.marginals()[5], [1.0, 0.0])
+    assert samples.expect(lambda X: X[:, 0], scope=["either"]) == 0.0
+    heavy = WeightedSamples(network, rows, [0.5, 0.5])
+    with pytest.raises(EvidenceError, match="probability zero"):
+        heavy.marginals()
+    with pytest.raises(DataError, match="probability zero under the target"):
+        heavy.expect(lambda X: X[:, 0])
+
+
+def test_many_completions_come_in_chunks_or_not_at_all(monkeypatch):
+    grid = ising_grid(3, 3, rng=0)
+    rows = np.full((3, 9), np.nan)
+    rows[:, 0] = [0, 1, 0]
+    rows[2, 1] = 1
+    samples = WeightedSamples(grid, rows, [0.2, 0.3, 0.5])
+    whole = samples.expect(lambda X: X.sum(axis=1))
+    monkeypatch.setattr(module, "CHUNK", 256)
+    np.testing.assert_allclose(samples.expect(lambda X: X.sum(axis=1)), whole, rtol=1e-12)
+    monkeypatch.setattr(module, "MAX_COMPLETIONS", 200)
+    with pytest.raises(CircuitError, match=r"256 completions of the 8 .* scope=\["):
+        samples.expect(lambda X: X.sum(axis=1))
+    assert 0 < samples.expect(lambda X: X[:, 0] * X[:, 1], scope=[4, 5]) < 1
+
+
+def test_what_is_shown():
+    grid = ising_grid(2, 2, rng=0)
+    rows = np.array([[0, 1, np.nan, 0], [0, 0, np.nan, 1.0]])
+    samples = WeightedSamples(
+        grid, rows, [0.75, 0.25], "raw", discrepancy=0.5, uniform_discrepancy=0.75, certificate=1e-9
+    )
+    assert repr(samples) == (
+        "<WeightedSamples: 2 samples of 4 variables, 25 % collapsed, ess 1.6, "
+        "discrepancy 0.5 (0.75 with equal weights), rule 'raw'>"
+    )
+    plain = samples.uniform()
+    assert (plain.discrepancy, plain.certificate, plain.rule) == (0.75, None, "uniform")
+    assert (plain.ess, len(plain), plain.n) == (2.0, 2, 2)
+    assert "signed weights" in repr(WeightedSamples(grid, rows, [1.5, -0.5]))
+    assert "log Z 2" in repr(WeightedSamples(grid, rows, log_z=2.0))
+
+
+def test_results_are_values():
+    rows, weights = np.zeros((2, 4)), np.array([0.5, 0.5])
+    samples = WeightedSamples(ising_grid(2, 2, rng=0), rows, weights)
+    rows[:], weights[:] = 1, 0
+    assert samples.rows.sum() == 0
+    assert samples.weights.sum() == 1
+    for array in (samples.rows, samples.weights):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 3
+    with pytest.raises(AttributeError):
+        samples.weights = weights
+    samples.marginals()[0][:] = 7
+    assert samples.marginals()[0].max() == 1
+
+
+def test_plot_draws_weights_and_marginals():
+    grid = ising_grid(2, 2, rng=0)
+    rows = np.array([[0, 1, np.nan, 0], [0, 0, np.nan, 1.0]])
+    left, right = WeightedSamples(grid, rows, [0.75, 0.25]).plot()
+    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [0.75, 0.25])
+    np.testing.assert_allclose(left.get_lines()[1].get_ydata(), 0.5)
+    assert len(right.get_lines()[1].get_xdata()) == 8
+    assert "1.6 of 2" in left.get_title()
+    plt.close("all")
+
+
+GRID = ising_grid(2, 2, rng=0)
+ROW = np.zeros((2, 4))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3, ROW), r"target must be a FactorGraph, a BayesianNetwork or a Circuit\. Got int"),
+        ((GRID, np.zeros((2, 3))), r"Samples must have shape \(rows, 4\).* Got shape \(2, 3\)"),
+        ((GRID, ROW + 2), r"Samples on variable 0 must be integers in 0\.\.1\. Got 2\.0 in row 0"),
+        ((GRID, np.zeros((0, 4))), r"at least one\. Got none"),
+        ((GRID, ROW, [1.0]), r"2 samples need as many finite weights\. Got shape \(1,\)"),
+        ((GRID, ROW, [np.nan, 1.0]), r"2 samples need as many finite weights"),
+        ((GRID, ROW, [0.5, 0.7]), r"must sum to one\. Got a sum of 1\.2"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(CircuitError, match=message):
+        WeightedSamples(*arguments)
+
+
+def test_more_bad_arguments():
+    with pytest.raises(DataError, match=r"as many log-weights\. Got shape \(1,\)"):
+        WeightedSamples(GRID, ROW, log_weights=[0.0])
+    with pytest.raises(CircuitError, match=r"over discrete variables\. Variable 0"):
+        WeightedSamples(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), [[0.0]])
+    samples = WeightedSamples(GRID, ROW)
+    with pytest.raises(CircuitError, match=r"function of points, or of a Circuit\. Got int"):
+        samples.expect(3)
+    with pytest.raises(DataError, match=r"for each of 1 points\. Got an array of shape \(3,\)"):
+        samples.expect(lambda X: np.zeros(3))
+    with pytest.raises(EvidenceError, match=r"int in 0\.\.3.* Got 4"):
+        samples.expect(lambda X: X, scope=[4])
+    with pytest.raises(DataError, match="none twice"):
+        samples.expect(lambda X: X, scope=[1, 1])
+    with pytest.raises(DataError, match="at least one variable"):
+        samples.expect(lambda X: X, scope=[])
+    of_circuit = WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0]])
+    with pytest.raises(DataError, match=r"variables 0\.\.0\. Got 'x'"):
+        of_circuit.expect(lambda X: X, scope=["x"])

@@ -1,0 +1,55 @@
+"""Stein kernels by their definition, on all worlds of small models."""
+
+import numpy as np
+
+from oracles import worlds
+
+
+def moved(X, variable, card, by):
+    """The points with one variable shifted cyclically."""
+    Y = X.copy()
+    Y[:, variable] = (Y[:, variable] + by) % card
+    return Y
+
+
+def stein_gram(probabilities, cards, naive):
+    """The Stein kernel between all worlds: scores and differences, as they are defined.
+
+    k_p = s' k s - s' (difference of k in its second argument) - ... + trace of both differences.
+    """
+    X = worlds(cards)
+    index = {tuple(x): n for n, x in enumerate(X)}
+    K = naive(X, X)
+    total = np.zeros_like(K)
+    for i, card in enumerate(cards):
+        up = [index[tuple(x)] for x in moved(X, i, card, 1)]
+        down = [index[tuple(x)] for x in moved(X, i, card, -1)]
+        score = 1.0 - probabilities[up] / probabilities
+        by_second = K - K[:, down]
+        by_first = K - K[down]
+        by_both = K - K[:, down] - K[down] + K[np.ix_(down, down)]
+        total += score[:, None] * K * score[None, :] - score[:, None] * by_second
+        total += by_both - by_first * score[None, :]
+    return total
+
+
+def stein_size(probabilities, cards, naive):
+    """The sum of the sizes of the terms of the Stein kernel: what rounding is relative to."""
+    X = worlds(cards)
+    index = {tuple(x): n for n, x in enumerate(X)}
+    K = np.abs(naive(X, X))
+    total = np.zeros_like(K)
+    for i, card in enumerate(cards):
+        up = [index[tuple(x)] for x in moved(X, i, card, 1)]
+        down = [index[tuple(x)] for x in moved(X, i, card, -1)]
+        r = probabilities[up] / probabilities
+        total += np.outer(r, r) * K + r[:, None] * K[:, down] + K[down] * r + K[np.ix_(down, down)]
+    return total
+
+
+def conditionals_given(rows, probabilities, cards):
+    """The distributions over all worlds that collapsed rows stand for, one per row."""
+    X = worlds(cards)
+    fits = ((X[None] == rows[:, None]) | np.isnan(rows)[:, None]).all(axis=2)
+    joint = fits * probabilities
+    return joint / joint.sum(axis=1, keepdims=True)
