@@ -53,3 +53,17 @@ def conditionals_given(rows, probabilities, cards):
     fits = ((X[None] == rows[:, None]) | np.isnan(rows)[:, None]).all(axis=2)
     joint = fits * probabilities
     return joint / joint.sum(axis=1, keepdims=True)
+
+
+def gibbs_gram(rows, probabilities, cards, naive):
+    """The kernel of Gibbs updates between collapsed rows: what summing out one more changes."""
+    X = worlds(cards)
+    K = naive(X, X)
+    total = np.zeros((len(rows), len(rows)))
+    before = conditionals_given(rows, probabilities, cards)
+    for i in range(len(cards)):
+        wider = rows.copy()
+        wider[:, i] = np.nan
+        change = before - conditionals_given(wider, probabilities, cards)
+        total += change @ K @ change.T
+    return total

@@ -95,8 +95,10 @@ if TYPE_CHECKING:
     from expectedkernels.learning.em import em
     from expectedkernels.learning.mixtures import learn_mixture
     from expectedkernels.learning.strudel import learn_strudel
+    from expectedkernels.sampling.cis import cis
     from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible
     from expectedkernels.sampling.reducible import ReducibleWarning
+    from expectedkernels.sampling.samples import WeightedSamples
 
 __version__ = "0.1.0"
 
@@ -159,6 +161,8 @@ _LATER = {
     "collapsed_gibbs": "expectedkernels.sampling.gibbs",
     "irreducible": "expectedkernels.sampling.gibbs",
     "ReducibleWarning": "expectedkernels.sampling.reducible",
+    "WeightedSamples": "expectedkernels.sampling.samples",
+    "cis": "expectedkernels.sampling.cis",
 }
 
 
@@ -213,8 +217,10 @@ __all__ = [
     "Verdict",
     "Vtree",
     "VtreeError",
+    "WeightedSamples",
     "asia",
     "bisection_vtree",
+    "cis",
     "collapsed_gibbs",
     "compile_file",
     "conditioning_vtree",

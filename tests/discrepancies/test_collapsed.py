@@ -9,7 +9,7 @@ from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel, is_pos
 from expectedkernels.kernels.stein import SteinKernel
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
-from stein_oracles import conditionals_given, stein_gram, stein_size
+from stein_oracles import conditionals_given, gibbs_gram, stein_gram, stein_size
 from strategies import circuits, domains, kernels, points, rngs, vtrees
 
 
@@ -40,6 +40,20 @@ def test_it_is_the_mean_of_the_stein_kernel(problem):
     stein = CollapsedSteinKernel(p, twin.kernel)
     assert_close(stein(rows), expected, size)
     assert_close(stein(rows[:2], rows), expected[:2], size[:2])
+    assert_close(stein.extended(stein(rows[:1]), rows[:1], rows[1:]), expected, size)
+
+
+@settings(max_examples=60)
+@given(problems(), rngs)
+def test_updates_sum_out_one_more_variable(problem, rng):
+    p, twin, rows = problem
+    P = distribution(p)
+    X = worlds(p.cardinalities)[P > 0]
+    rows = np.where(np.isnan(rows), np.nan, X[rng.integers(len(X), size=len(rows))])
+    expected = gibbs_gram(rows, P, p.cardinalities, twin.naive)
+    size = 4 * len(p.cardinalities) * np.abs(twin.naive(X, X)).max()
+    stein = CollapsedSteinKernel(p, twin.kernel, operator="gibbs")
+    assert_close(stein(rows), expected, size)
     assert_close(stein.extended(stein(rows[:1]), rows[:1], rows[1:]), expected, size)
 
 
@@ -131,6 +145,8 @@ def test_mistakes():
         CollapsedSteinKernel(p, "rbf")
     with pytest.raises(ek.KernelError, match="'zeros' parameter"):
         CollapsedSteinKernel(p, ek.Delta(), zeros="ignore")
+    with pytest.raises(ek.KernelError, match="'operator' parameter"):
+        CollapsedSteinKernel(p, ek.Delta(), operator="hmc")
     with pytest.raises(ek.EvidenceError, match=r"integers in 0\.\.1"):
         CollapsedSteinKernel(p, ek.Delta())([[2]])
     stein = CollapsedSteinKernel(p, ek.Delta())

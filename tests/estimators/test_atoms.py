@@ -94,3 +94,24 @@ def test_zero_rates_give_ones():
     pieces = interval(0.0, 1.0)
     np.testing.assert_array_equal(pair(np.zeros(1), pieces, pieces), [[1.0]])
     np.testing.assert_array_equal(triple(np.zeros(1), pieces, pieces, pieces), [[[1.0]]])
+
+
+def test_intervals_that_are_wide_for_the_kernel():
+    ends = np.array([[0.0, 100.0], [50.0, 5000.0], [200.0, 300.0], [20.0, 21.0], [60.0, 60.0]])
+    pieces = Pieces(ends[:, :1], ends[:, 1:])
+    got = pair(np.array([1.0]), pieces, pieces)
+    np.testing.assert_allclose(got, got.T, rtol=1e-9, atol=1e-15)
+    for i, (low, high) in enumerate(ends):
+        for j, (a, b) in enumerate(ends):
+            nodes = np.linspace(low, high, 20001) if high > low else np.array([low])
+            means = section(1.0, np.array([a]), np.array([b]), nodes)[0]
+            expected = np.trapezoid(means, nodes) / (high - low) if high > low else means[0]
+            np.testing.assert_allclose(got[i, j], expected, rtol=1e-4, atol=1e-12)
+
+
+def test_intervals_of_outliers_stay_small_in_memory():
+    edges = np.array([-1.0, 0.0, 1.0, 1e300])
+    bins = Pieces(edges[:-1, None], edges[1:, None])
+    values = triple(np.array([1.0]), bins, bins, Pieces.points([[0.5], [-1e300]]))
+    assert values.shape == (3, 3, 2)
+    assert ((values >= 0) & (values <= 1)).all()

@@ -40,7 +40,10 @@ def expected_failures(estimator):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    # Otherwise check_array_api_input skips itself; it is about NumPy's arrays only, which SciPy
+    # treats in the same way whether or not it dispatches on others.
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     check(estimator)
 
 
@@ -211,8 +214,12 @@ def test_pandas_output_of_transformers():
         assert filled.index.equals(X.index)
         assert not filled.isna().any().any()
         assert set(filled["kind"]) <= {"red", "green", "blue"}
+        assert filled["kind"].dtype == "category"
+        assert filled["size"].dtype == np.float64
         seen = X["size"].notna()
         np.testing.assert_array_equal(filled["size"][seen].astype(float), X["size"][seen])
+    again = make_pipeline(CircuitImputer().set_output(transform="pandas"), ExpectedSVR())
+    assert again.fit(X, np.arange(len(X))).predict(X).shape == (len(X),)
     features = ExpectedKernelFeatures(5).set_output(transform="pandas").fit_transform(X)
     assert features.columns[0] == "expectedkernelfeatures0"
 

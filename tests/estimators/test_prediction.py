@@ -218,7 +218,7 @@ def test_models_must_be_fitted():
         (PAIR, [[np.nan, 2]], {}, ek.DataError, "states 0..1 of variable 1.*Got 2.0 in row 0"),
         (PAIR, [[np.nan, 0.5]], {}, ek.DataError, "Got 0.5 in row 0"),
         (PAIR, [[np.inf, 0]], {}, ValueError, "contains infinity"),
-        (PAIR, [["a", 0]], {}, ValueError, "could not convert string"),
+        (PAIR, [["a", 0]], {}, ek.DataError, "Column 0 holds text, 'a' in row 0.*as for the model"),
         (PAIR, [[0, 1]], {"groups": [0]}, ek.DataError, "one entry per variable.*Got 1"),
         (PAIR, [[0, 1]], {"groups": [0, 0]}, ek.DataError, "every column in 0..1 once"),
         (

@@ -1,4 +1,5 @@
 import csv
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -109,6 +110,9 @@ def test_the_folder_comes_from_the_argument_or_the_environment(tmp_path, monkeyp
     (tmp_path / "regression").mkdir()
     assert data_folder() == tmp_path / "regression"
     assert data_folder(tmp_path / "other") == tmp_path / "other"
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match=r"must be a folder\. .*file is a file"):
+        data_folder(tmp_path / "file")
 
 
 def test_a_missing_file_that_is_not_on_openml_says_where_it_is(tmp_path):
@@ -118,6 +122,7 @@ def test_a_missing_file_that_is_not_on_openml_says_where_it_is(tmp_path):
 
 def test_a_file_that_cannot_be_fetched_says_why_and_where_it_is(tmp_path, monkeypatch):
     def offline(**_):
+        warnings.warn("A network error occurred. Retrying...", UserWarning, stacklevel=2)
         raise OSError("no route to host")
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", offline)

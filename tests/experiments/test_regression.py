@@ -27,7 +27,7 @@ from expectedkernels.experiments.regression import (
     evaluation_rows,
     run,
 )
-from expectedkernels.experiments.report import compare, mean_ranks, summary
+from expectedkernels.experiments.report import compare, mean_ranks, summary, table
 from expectedkernels.experiments.sources import SOURCES
 from expectedkernels.plotting import close, plot_panels
 
@@ -312,6 +312,9 @@ def test_unknown_names_are_refused(tmp_path):
         run(tmp_path, datasets=["iris"])
     with pytest.raises(DataError, match="There is no method 'guess'"):
         run(tmp_path, methods=["guess"])
+    with pytest.raises(DataError, match=r"at least 1, or -1 for all\. Got 0"):
+        run(tmp_path, jobs=0)
+    assert not list(tmp_path.iterdir())
     done = invoke("--split", "train", "--out", tmp_path)
     assert done.exit_code == 1
     assert "There is no split 'train'" in done.output
@@ -388,3 +391,20 @@ def test_the_figure_has_a_panel_per_data_set_with_bands(records):
 def test_cells_of_the_same_fitted_models_are_next_to_each_other():
     found = list(cells(["abalone"], ["valid", "test"], ["bits"], [0.1, 0.2], 2))
     assert [c.rate for c in found] == [0.0] * 2 + [0.1] * 4 + [0.2] * 4
+
+
+def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best(tmp_path):
+    found = Records(tmp_path, {})
+    for rate, method, error in [(0.1, "mean", 2.0), (0.1, "median", 1.0), (0.2, "median", 3.0)]:
+        found.add([Record(Cell("abalone", "test", "bits", rate, 0), method, error, 0.1, 9)])
+    assert "Smallest: median (2)." in table(found, "abalone", "test", "bits", False)
+
+
+def test_a_figure_of_rates_that_were_not_published(tmp_path):
+    found = Records(tmp_path, {})
+    found.add([Record(Cell("abalone", "valid", "bits", 0.25, 0), "mean", 2.0, 0.1, 9)])
+    axes = figure(found, "valid", "bits", comparable=True)
+    labels = [line.get_label() for line in axes[0].lines]
+    assert "mean" in labels
+    assert "expected prediction (published)" not in labels
+    close(axes[0])

@@ -122,6 +122,34 @@ def test_zeros_break_the_identity():
     assert round(float(np.abs(p @ gram).max())) == 124
 
 
+@settings(max_examples=40)
+@given(factor_graphs(max_worlds=100), rngs, st.data())
+def test_gibbs_operators_are_their_definition(model, rng, data):
+    # zeros are allowed, and all values are bounded
+    vtree = ek.Vtree.random(model.n_variables, rng)
+    twin = data.draw(kernels(model.cardinalities, vtree, definite=True, signed=True))
+    cards = model.cardinalities
+    every = worlds(cards)
+    possible = scores(model) > 0
+    p = scores(model) / scores(model).sum()
+    K = twin.naive(every, every)
+    total = np.zeros((possible.sum(), possible.sum()))
+    for i in range(len(cards)):
+        alike = (np.delete(every, i, axis=1)[:, None] == np.delete(every, i, axis=1)).all(axis=2)
+        means = alike * p
+        means = np.eye(len(p)) - means / np.maximum(means.sum(axis=1, keepdims=True), 1e-300)
+        total += means[possible] @ K @ means[possible].T
+    size = np.abs(K).max() * 4 * len(cards)
+    for target in (model, model.compile()[0]):
+        gram = SteinKernel(target, twin.kernel, operator="gibbs")(every[possible])
+        assert_close(gram, total, size)
+        assert_close(p[possible] @ gram, np.zeros(len(gram)), size)
+    assert np.abs(gram).max() <= size
+    if not possible.all():
+        with pytest.raises(ek.DataError, match="The target is zero at row 0"):
+            SteinKernel(model, twin.kernel, operator="gibbs")(every[~possible])
+
+
 def test_strictness_is_seen():
     cards = [2, 3]
     for kernel in (ek.ExpHamming(), ek.Delta(), ek.RBF(0.5), 2.0 * ek.Laplacian(1.0)):
@@ -145,8 +173,10 @@ def test_mistakes():
     p = ek.factorized([[0.5, 0.5]])
     with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
         SteinKernel(p, "rbf")
-    with pytest.raises(ek.KernelError, match="'zeros' parameter of SteinKernel"):
+    with pytest.raises(ek.KernelError, match="'zeros' parameter of a Stein kernel"):
         SteinKernel(p, ek.Delta(), zeros="ignore")
+    with pytest.raises(ek.KernelError, match="'operator' parameter of a Stein kernel"):
+        SteinKernel(p, ek.Delta(), operator="hmc")
     with pytest.raises(ek.DataError, match="must be a FactorGraph"):
         SteinKernel(3, ek.Delta())
     with pytest.raises(ek.PropertyError, match="Variable 0 of the target is real"):

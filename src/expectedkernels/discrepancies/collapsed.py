@@ -13,11 +13,11 @@ from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.discrepancies.kdsd import support_sizes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError, KernelError
+from expectedkernels.errors import DataError
 from expectedkernels.expectation import Scaled, gram, progress
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.marks import marked, same_single_mark
-from expectedkernels.kernels.stein import ZEROS, discrete_cardinalities, steps
+from expectedkernels.kernels.stein import check_choices, discrete_cardinalities, steps
 
 
 class CollapsedSteinKernel:
@@ -35,19 +35,23 @@ class CollapsedSteinKernel:
     kernel : Kernel
         Must be compatible with the circuit.
     zeros : "raise" or "restrict"
-        What to do if the target has zeros, as in `SteinKernel`. Only the distribution of the
-        variables with values matters: zeros that collapsed variables fill do no harm.
+        For shifts: what to do if the target has zeros, as in `SteinKernel`. Only the distribution
+        of the variables with values matters: zeros that collapsed variables fill do no harm.
     max_bytes : int
         How much memory intermediate values may take.
+    operator : "shift" or "gibbs"
+        As in `SteinKernel`. The updates of "gibbs" are those of `collapsed_gibbs`: a variable is
+        drawn anew given the other values, with the collapsed variables summed out.
     positive : bool, optional
         Whether the target is known to be positive everywhere. Default: found out, which takes a
         check of determinism; what then is not known is looked up next to the samples.
 
     Notes
     -----
-    A variable contributes to the kernel of two samples only if both have values for it. In exact
-    arithmetic, with :math:`f` the circuit's table of that variable, the two operators turn it into
-    :math:`f(\uparrow v)(\delta_x(v) - \delta_{\downarrow x}(v))`; all variables together are
+    A variable contributes to the kernel of two samples only if both have values for it. With
+    :math:`f` the circuit's table of that variable, the operators turn it into
+    :math:`f(\uparrow v)(\delta_x(v) - \delta_{\downarrow x}(v))` ("shift") and
+    :math:`f(v)(\delta_x(v) - p(x_i \mid x_{s \setminus i}))` ("gibbs"); all variables together are
     one sweep in which one variable is marked (see `expectedkernels.kernels.marks`), for all
     pairs of distinct rows at once. Cost: that of about three expected kernels.
 
@@ -58,7 +62,7 @@ class CollapsedSteinKernel:
     >>> stein = CollapsedSteinKernel(p, ek.ExpHamming())
     >>> nan = float("nan")
     >>> stein([[0, nan, 1], [nan, 1, nan], [1, nan, nan]]).round(6).tolist()
-    [[152.530449, 0.0, -1.937931], [0.0, 0.0, 0.0], [-1.937931, 0.0, 0.121121]]
+    [[68.97897, 0.0, -1.800878], [0.0, 0.489207, 0.0], [-1.800878, 0.0, 0.57358]]
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class CollapsedSteinKernel:
         zeros: str = "raise",
         max_bytes: int = DEFAULT_MAX_BYTES,
         *,
+        operator: str = "shift",
         positive: bool | None = None,
     ):
         if not isinstance(circuit, Circuit):
@@ -75,21 +80,16 @@ class CollapsedSteinKernel:
                 "The target of collapsed samples must be a Circuit (a FactorGraph compiles to "
                 f"one). Got {type(circuit).__name__} instead."
             )
-        if not isinstance(kernel, Kernel):
-            raise KernelError(
-                "The kernel must be an expectedkernels kernel, such as ExpHamming(). "
-                f"Got {type(kernel).__name__} instead."
-            )
-        if zeros not in ZEROS:
-            raise KernelError(
-                f"The 'zeros' parameter must be one of {list(ZEROS)}. Got {zeros!r} instead."
-            )
+        check_choices(kernel, zeros, operator)
         check_single_root(circuit, "A Stein kernel")
         self.cardinalities = discrete_cardinalities(circuit)
         self.circuit, self.kernel, self.zeros = circuit.to("numpy"), kernel, zeros
-        self.max_bytes = max_bytes
+        self.operator, self.max_bytes = operator, max_bytes
         blocks = kernel.blocks(circuit.vtree, self.cardinalities)
         self._blocks = same_single_mark(blocks, self.cardinalities)
+        if operator == "gibbs":
+            self._marked, self._positive = marked(self.circuit, lambda table: table), True
+            return
         self._marked = marked(self.circuit, lambda table: np.roll(table, -1, axis=1))
         self._positive = is_positive(self.circuit) if positive is None else positive
 
@@ -144,10 +144,19 @@ class CollapsedSteinKernel:
         kept = None
         if not self._positive:
             _, kept = steps(self.circuit, values, self.zeros)
-        columns = [
-            _column(values[:, v], n, None if kept is None else kept[:, v])
-            for v, n in enumerate(self.cardinalities)
-        ]
+        columns = []
+        for v, n in enumerate(self.cardinalities):
+            seen = np.flatnonzero(~np.isnan(values[:, v]))
+            here = np.eye(n)[values[seen, v].astype(np.intp)]
+            if self.operator == "gibbs":
+                rest = values[seen]
+                rest[:, v] = np.nan
+                chance = np.exp(logs[seen] - np.asarray(self.circuit.log_likelihood(rest)))
+                moves = here - chance[:, None]
+            else:
+                before = np.roll(here, -1, axis=1)
+                moves = here - (before if kept is None else kept[seen, v, None] * before)
+            columns.append(_column(len(values), seen, here, moves))
         evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)
         return CircuitSide(self._marked, evidence), logs
 
@@ -155,30 +164,17 @@ class CollapsedSteinKernel:
         return f"<CollapsedSteinKernel of {self.circuit!r} with {self.kernel!r}>"
 
 
-def _column(x: Any, cardinality: int, kept: Any) -> Column:
+def _column(n_rows: int, seen: Any, here: Any, moves: Any) -> Column:
     """What rows say of one variable, as weights of its states and of its marked states.
 
-    A value x lets the variable be x, or, if it is marked, be x with weight one and the state
-    before with weight -1 (zero if that is outside the support and the operator is restricted).
-    A variable that is summed out can be in any state, but never marked.
+    A value lets the variable be in that state, or, if it is marked, in any state with the weights
+    of the operator. A variable that is summed out can be in any state, but is never marked.
     """
-    n = cardinality
-    same = np.eye(n)
-    back = np.roll(same, -1, axis=1)
-    statements = np.concatenate(
-        [
-            np.hstack([same, same - back]),
-            np.hstack([same, same]),
-            np.hstack([np.ones((1, n)), np.zeros((1, n))]),
-        ]
-    )
-    free = np.isnan(x)
-    number = np.where(free, 0, x).astype(np.intp)
-    if kept is not None:
-        number += n * (kept == 0)
-    number[free] = 2 * n
-    used, codes = np.unique(number, return_inverse=True)
-    return Column(statements[used], None, codes.reshape(-1))
+    n = here.shape[1]
+    statements = np.hstack([np.ones((n_rows, n)), np.zeros((n_rows, n))])
+    statements[seen] = np.hstack([here, moves])
+    distinct, codes = np.unique(statements, axis=0, return_inverse=True)
+    return Column(distinct, None, codes.reshape(-1))
 
 
 def is_positive(circuit: Circuit) -> bool:

@@ -139,7 +139,7 @@ def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
         discrete_cardinalities(circuit)
     require_compatible(q, p)
     q, p = q.to("numpy"), p.to("numpy")
-    return q.aligned_to(p.vtree), p  # type: ignore[return-value]
+    return q.aligned_to(p.vtree), p
 
 
 def stein_measure(q: Circuit, p: Circuit) -> Circuit:

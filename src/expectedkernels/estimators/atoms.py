@@ -11,6 +11,7 @@ that are narrow for the kernel are exact up to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import ceil
 from typing import Any
 
@@ -20,6 +21,8 @@ from scipy.special import erf, erfc
 NODES, SHARES = np.polynomial.legendre.leggauss(12)
 MOST_PANELS = 64
 """An interval is cut into at most so many panels of the width of the kernel."""
+WIDE = 2
+"""The size of intervals that would need more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,7 @@ class Normals:
 Atoms = Pieces | Normals
 
 
+@np.errstate(over="ignore")  # the kernel of points that far apart is zero
 def pair(rates: Any, a: Atoms, b: Atoms) -> Any:
     """The expected kernel of all pairs of atoms, (atoms of a, atoms of b).
 
@@ -126,6 +130,7 @@ def pair(rates: Any, a: Atoms, b: Atoms) -> Any:
     return values
 
 
+@np.errstate(over="ignore")  # the kernel of points that far apart is zero
 def triple(rates: Any, u: Atoms, a: Atoms, b: Atoms) -> Any:
     """The expected product of two kernels that share a value, (atoms of u, of a, of b).
 
@@ -188,14 +193,48 @@ def _panels(rate: float, low: Any, high: Any) -> int:
 def _pair(rate: float, a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
     if rate == 0.0:
         return np.ones((len(a[0]), len(b[0])))
-    values = section(rate, *a, 0.5 * (b[0] + b[1]))
-    wide = b[1] > b[0]
-    if wide.any():
-        panels = min(_panels(rate, *b), 16 * MOST_PANELS)
-        nodes, shares = _rule(b[0][wide], b[1][wide], panels)
-        at_nodes = section(rate, *a, nodes.ravel()).reshape(len(a[0]), len(nodes), -1)
-        values[:, wide] = at_nodes @ shares
+    values = np.empty((len(a[0]), len(b[0])))
+    sizes = [_size(rate, *x) for x in (a, b)]
+    for i, j in product(*(np.unique(size).tolist() for size in sizes)):
+        first, second = np.flatnonzero(sizes[0] == i), np.flatnonzero(sizes[1] == j)
+        x, y = (a[0][first], a[1][first]), (b[0][second], b[1][second])
+        if min(i, j) == WIDE:
+            part = _overlap(rate, x, y)
+        else:  # the nodes are those of the smaller ones
+            part = _mean_section(rate, x, y) if j <= i else _mean_section(rate, y, x).T
+        values[np.ix_(first, second)] = part
     return values
+
+
+def _size(rate: float, low: Any, high: Any) -> Any:
+    """Whether intervals are points, as wide as some kernels, or wider: 0, 1 or `WIDE`."""
+    return (high > low).astype(np.intp) + (np.sqrt(rate) * (high - low) > MOST_PANELS)
+
+
+def _mean_section(rate: float, a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
+    """The mean over b of the sections of a, with nodes in b."""
+    if (b[0] == b[1]).all():
+        return section(rate, *a, b[0])
+    nodes, shares = _rule(*b, _panels(rate, *b))
+    return section(rate, *a, nodes.ravel()).reshape(len(a[0]), len(nodes), -1) @ shares
+
+
+def _overlap(rate: float, a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
+    """The expected kernel of intervals that are wide for it, in closed form."""
+    root = np.sqrt(rate)
+    (a_low, a_high), (b_low, b_high) = ((root * x[0], root * x[1]) for x in (a, b))
+
+    def twice_integrated(t: Any) -> Any:
+        return 0.5 * (np.sqrt(np.pi) * t * erf(t) + np.exp(-np.minimum(t**2, 700.0)))
+
+    def between(x: Any, y: Any) -> Any:
+        return twice_integrated(x[:, None] - y)
+
+    area = between(a_high, b_low) - between(a_high, b_high)
+    area += between(a_low, b_high) - between(a_low, b_low)
+    apart = np.maximum(a_low[:, None] - b_high, b_low - a_high[:, None]) > 10.0
+    widths = (a_high - a_low)[:, None] * (b_high - b_low)
+    return np.where(apart, 0.0, np.maximum(area, 0.0) / widths)
 
 
 def _triple(rate: float, u: tuple[Any, Any], a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:

@@ -84,6 +84,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = read_table(self, X, list(self.columns_.categories), reset=False)
         Z = self.columns_.encode(table)
+        self.columns_.check_bits(Z)
         Z = self.columns_.without_unseen_codes(self.density_.variables, Z)
         return completed_groups(self.density_.variables, Z)
 
@@ -200,8 +201,15 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
     if gamma == "scale":
         missing = np.isnan(Z)
         seen = Z[~missing] if missing.any() else Z
-        variance = float(seen.var()) if seen.size else 0.0
-        return 1.0 / (Z.shape[1] * variance) if variance > 0 else 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            variance = float(seen.var()) if seen.size else 0.0
+        total = Z.shape[1] * variance
+        if variance > 0 and not 1e-300 < total < 1e300:
+            raise DataError(
+                "The 'gamma' parameter cannot be 'scale' for values of this size: their variance "
+                f"is {variance:g}. Rescale the columns of X, for example with StandardScaler."
+            )
+        return 1.0 / total if variance > 0 else 1.0
     if gamma in ("auto", None):
         return 1.0 / Z.shape[1]
     return float(gamma)

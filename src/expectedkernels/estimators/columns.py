@@ -15,6 +15,7 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.variables import (
     Variable,
     codes_variable,
+    completed_groups,
     group_variable,
     numeric_variable,
 )
@@ -72,14 +73,14 @@ class Columns:
         """The number of every entry's category, -1 if it is missing or unseen."""
         number = {category: code for code, category in enumerate(self.categories[i].tolist())}
         codes = np.full(len(column), -1, dtype=np.intp)
-        unseen = []
+        unseen: dict[Any, None] = {}
         for row, entry in enumerate(column.tolist()):
             if not is_missing(entry):
                 codes[row] = number.get(entry, -1)
-                if codes[row] < 0 and entry not in unseen:
-                    unseen.append(entry)
+                if codes[row] < 0:
+                    unseen[entry] = None
         if unseen:
-            _warn_unseen(self.names[i], unseen)
+            _warn_unseen(self.names[i], list(unseen))
         return codes
 
     def without_unseen_codes(self, variables: Sequence[Variable], Z: Any) -> Any:
@@ -116,32 +117,54 @@ class Columns:
                 variables.append(numeric_variable(column, Z[:, column], n_bins, binning))
             elif grouped[i][0] == i:
                 columns = [int(places[j][0]) for j in grouped[i]]
-                variables.append(self._group(columns, grouped[i], Z))
+                variables.append(self._group(columns, Z))
         return variables
 
-    def _group(self, columns: list[int], group: list[int], Z: Any) -> Variable:
+    @property
+    def _bits(self) -> list[tuple[list[int], list[Any]]]:
+        """The columns of numbers of one-hot groups, and their names."""
+        places = self.places
+        return [
+            ([int(places[i][0]) for i in group], [self.names[i] for i in group])
+            for group in self.groups
+            if len(group) > 1
+        ]
+
+    def check_bits(self, Z: Any) -> None:
+        """Raise if one-hot groups hold anything but zeros and at most one 1."""
+        for columns, names in self._bits:
+            require_bits(Z[:, columns], names)
+
+    def completed(self, Z: Any) -> Any:
+        """The columns of numbers with the bits that follow from the others of their group."""
+        return completed_groups([self._group(columns, Z) for columns, _ in self._bits], Z)
+
+    def _group(self, columns: list[int], Z: Any) -> Variable:
         x = Z[:, columns]
         if len(columns) == 1:
             values = np.unique(x[~np.isnan(x)])
             return codes_variable(columns[0], values if len(values) else [0.0])
-        bad = ~(np.isnan(x) | (x == 0) | (x == 1))
-        if bad.any():
-            row, column = (int(k) for k in np.argwhere(bad)[0])
-            raise DataError(
-                "The columns of a one-hot group must hold 0 or 1. "
-                f"Got {x[row, column]} in row {row}, column {self.names[group[column]]!r}."
-            )
-        twice = np.nansum(x, axis=1) > 1
-        if twice.any():
-            raise DataError(
-                "At most one column of a one-hot group can be 1. Row "
-                f"{int(np.flatnonzero(twice)[0])} has several, of columns "
-                f"{[self.names[i] for i in group]}."
-            )
         bits = np.eye(len(columns))
         if (~np.isnan(x).any(axis=1) & (x.sum(axis=1) == 0)).any():
             bits = np.vstack([bits, np.zeros(len(columns))])  # the category without a column
         return group_variable(columns, bits)
+
+
+def require_bits(x: Any, names: Sequence[Any]) -> None:
+    """Raise if rows are not the bits of one category; NaN is missing, no category all zeros."""
+    bad = ~(np.isnan(x) | (x == 0) | (x == 1))
+    if bad.any():
+        row, column = (int(k) for k in np.argwhere(bad)[0])
+        raise DataError(
+            "The columns of a one-hot group must hold 0 or 1. "
+            f"Got {x[row, column]} in row {row}, column {names[column]!r}."
+        )
+    twice = (x == 1).sum(axis=1) > 1
+    if twice.any():
+        raise DataError(
+            "At most one column of a one-hot group can be 1. Row "
+            f"{int(np.flatnonzero(twice)[0])} has several, of columns {list(names)}."
+        )
 
 
 def is_missing(entry: Any) -> bool:
@@ -165,11 +188,11 @@ def _warn_unseen(name: Any, unseen: list[Any]) -> None:
 def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: bool) -> list[Any]:
     """The columns of a table: numbers, and objects where they are categorical."""
     if not categorical:
-        Z = _checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
+        Z = checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
         return list(Z.T)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     frame = X if hasattr(X, "iloc") else None
-    objects = None if frame is not None else np.asarray(X, dtype=object)
+    objects = None if frame is not None else _objects(estimator, X)
     n = len(X.columns) if frame is not None else objects.shape[1]  # type: ignore[union-attr]
     numeric = [i for i in range(n) if i not in set(categorical)]
     columns: list[Any] = [None] * n
@@ -178,19 +201,31 @@ def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: boo
         columns[i] = np.asarray(column, dtype=object)
     if numeric:
         part = frame.iloc[:, numeric] if frame is not None else objects[:, numeric]  # type: ignore[index]
-        Z = _checked(part, lambda x: check_array(x, estimator=estimator, input_name="X", **NUMBERS))
+        Z = checked(part, lambda x: check_array(x, estimator=estimator, input_name="X", **NUMBERS))
         for i, column in zip(numeric, Z.T, strict=True):
             columns[i] = column
     return columns
+
+
+def _objects(estimator: Any, X: Any) -> Any:
+    """A table that is no data frame as an array of objects."""
+    return check_array(
+        X, dtype=object, ensure_all_finite=False, estimator=estimator, input_name="X"
+    )
 
 
 NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
 """What columns of numbers must be."""
 
 
-def _checked(X: Any, check: Any) -> Any:
-    """The checked numbers; text is refused with its place."""
+def checked(
+    X: Any, check: Any, advice: str = "Convert it, or name the column in categorical_features."
+) -> Any:
+    """The checked numbers; text and dates are refused with their place."""
     X = _without_missing_objects(X)
+    dates = [name for name, dtype in _dtypes(X) if getattr(dtype, "kind", "") in ("m", "M")]
+    if dates:
+        raise DataError(f"Column {dates[0]!r} holds dates, where numbers are expected. {advice}")
     try:
         return check(X)
     except ValueError as error:
@@ -200,8 +235,13 @@ def _checked(X: Any, check: Any) -> Any:
         row, name, entry = place
         raise DataError(
             f"Column {name!r} holds text, {entry!r} in row {row}, where numbers are expected. "
-            "Convert it, or name the column in categorical_features."
+            f"{advice}"
         ) from error
+
+
+def _dtypes(X: Any) -> list[tuple[Any, Any]]:
+    """The names and types of the columns of a data frame."""
+    return list(zip(X.columns, X.dtypes, strict=True)) if hasattr(X, "iloc") else []
 
 
 def _without_missing_objects(X: Any) -> Any:
@@ -239,12 +279,14 @@ def learn_columns(
 ) -> tuple[Columns, Any]:
     """How to read tables like this one, and this one as columns of numbers."""
     names = column_names(X)
-    categorical = _categorical(X, categorical_features, names)
+    categorical = _categorical(estimator, X, categorical_features, names)
     table = read_table(estimator, X, categorical, reset=True)
     names = list(range(len(table))) if names is None else names
     categories = {i: _categories(table[i], names[i]) for i in categorical}
     columns = Columns(names, categories, _groups(groups, names, categories))
-    return columns, columns.encode(table)
+    Z = columns.encode(table)
+    columns.check_bits(Z)
+    return columns, columns.completed(Z)
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -252,14 +294,14 @@ def column_names(X: Any) -> list[Any] | None:
     return list(X.columns) if hasattr(X, "iloc") else None
 
 
-def _categorical(X: Any, chosen: Any, names: list[Any] | None) -> list[int]:
+def _categorical(estimator: Any, X: Any, chosen: Any, names: list[Any] | None) -> list[int]:
     if chosen is None:
         return []
     if isinstance(chosen, str):
         if names is None:
             return []
         return [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "category"]
-    n = len(names) if names is not None else np.shape(X)[1]
+    n = len(names) if names is not None else _objects(estimator, X).shape[1]
     chosen = list(chosen)
     if chosen and all(isinstance(x, (bool, np.bool_)) for x in chosen):
         if len(chosen) != n:
@@ -289,6 +331,8 @@ def _column(x: Any, names: list[Any] | None, n: int, parameter: str) -> int:
 
 def _categories(column: Any, name: Any) -> Any:
     present = [entry for entry in column.tolist() if not is_missing(entry)]
+    if any(isinstance(entry, (float, np.floating)) and np.isinf(entry) for entry in present):
+        raise DataError(f"The categories of column {name!r} contain infinity.")
     try:
         distinct = sorted(set(present))
     except TypeError as error:

@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
 from expectedkernels.estimators.gram import expected_gram
 
@@ -26,7 +25,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     ----------
     n_components : int
         The number of landmarks, drawn at random from the complete rows that differ; fewer if there
-        are not as many.
+        are not as many. If no row is complete, landmarks are the distributions of incomplete ones.
     gamma : {"scale", "auto"} or float
         The rate of the kernel exp(-gamma |x - x'|^2).
     normalize : bool
@@ -94,14 +93,11 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._validate_params()
         Z = self._learn_density(self._learn_columns(X))
         self.gamma_ = scaled_gamma(self.gamma, Z)
-        complete = np.unique(Z[~np.isnan(Z).any(axis=1)], axis=0)
-        if not len(complete):
-            raise DataError(
-                "ExpectedKernelFeatures takes its landmarks from complete rows. X has none."
-            )
+        complete = ~np.isnan(Z).any(axis=1)
+        possible = np.unique(Z[complete] if complete.any() else Z, axis=0)
         rng = check_random_state(self.random_state)
-        n = min(self.n_components, len(complete))
-        self.landmarks_ = complete[np.sort(rng.permutation(len(complete))[:n])]
+        n = min(self.n_components, len(possible))
+        self.landmarks_ = possible[np.sort(rng.permutation(len(possible))[:n])]
         self._n_features_out = n
         self._rates = np.full(Z.shape[1], self.gamma_)
         self._root = None

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._set_output import _get_output_config
 
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
@@ -17,6 +18,11 @@ from expectedkernels.estimators.rows import Rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once."""
+
+
+def _wants_pandas(transformer: Any) -> bool:
+    """Whether the output was set to be data frames of pandas."""
+    return _get_output_config("transform", transformer)["dense"] == "pandas"
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
@@ -88,13 +94,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """The rows with missing values filled in."""
         Z = self._read(X)
         if self.strategy == "sample":
-            return self._decoded(self._sampled(Z, 1, self.random_state)[0])
+            return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0]), X)
         index, rows = self._incomplete(Z)
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
             fill = self._most_probable if self.strategy == "map" else self._means
             Z[index[chunk]] = fill(rows, chunk)
-        return self._decoded(Z)
+        return self._typed(self._decoded(Z), X)
 
     def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
         """Several completions of the rows of X, drawn independently: multiple imputation.
@@ -195,3 +201,22 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             else:
                 table[:, i] = Z[:, place[0]]
         return table
+
+    def _typed(self, table: Any, X: Any) -> Any:
+        """The table as a data frame with types of its own for every column, if that is asked for.
+
+        Otherwise scikit-learn would make all columns objects, and categories would be lost.
+        """
+        if not self.columns_.categories or not _wants_pandas(self):
+            return table
+        import pandas as pd  # type: ignore[import-untyped]
+
+        names = self.get_feature_names_out()
+        typed = {}
+        for i, name in enumerate(names):
+            known = self.columns_.categories.get(i)
+            if known is None:
+                typed[name] = table[:, i].astype(np.float64)
+            else:
+                typed[name] = pd.Categorical(table[:, i], categories=known)
+        return pd.DataFrame(typed, index=getattr(X, "index", None))

@@ -107,10 +107,23 @@ def read_machine(model: Any) -> Machine:
     for classes, read in READERS:
         if isinstance(model, classes):
             check_is_fitted(model)
-            return read(model)
+            return read(_nameless(model))
+    advice = ""
+    if hasattr(model, "steps"):
+        advice = " Give its last step, and X as the steps before transform it."
+    elif hasattr(model, "best_estimator_"):
+        advice = " Give its best_estimator_."
     raise KernelError(
-        f"Expected prediction is supported for {SUPPORTED}. Got a {type(model).__name__}."
+        f"Expected prediction is supported for {SUPPORTED}. Got a {type(model).__name__}.{advice}"
     )
+
+
+def _nameless(model: Any) -> Any:
+    """The model for rows that are arrays: it does not warn that these have no names."""
+    if hasattr(model, "feature_names_in_"):
+        model = copy.copy(model)
+        del model.feature_names_in_
+    return model
 
 
 def _require_rbf(model: Any) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
+from sklearn.utils.validation import _check_feature_names
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.columns import NUMBERS, checked, require_bits
 from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.machines import expect, read_machine
 from expectedkernels.estimators.rows import Density
@@ -89,7 +91,13 @@ def expected_prediction(
     """
     machine = read_machine(fitted_model)
     n_columns = machine.expansion.points.shape[1]
-    X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=0)
+    if hasattr(X, "iloc") and hasattr(fitted_model, "feature_names_in_"):
+        _check_feature_names(fitted_model, X, reset=False)
+    X = checked(
+        X,
+        lambda x: check_array(x, input_name="X", ensure_min_samples=0, **NUMBERS),
+        "Encode it as for the model.",
+    )
     if X.shape[1] != n_columns:
         raise DataError(
             f"X must have {n_columns} columns, as the model was fitted with. Got {X.shape[1]}."
@@ -154,9 +162,12 @@ def _coded(group: Any, cardinality: int | None) -> Variable:
 
 
 def _check_states(density: Density, X: Any) -> None:
-    """Raise if a column of states holds something else."""
+    """Raise if a column of states, or of bits, holds something else."""
     for i, variable in enumerate(density.variables):
-        if variable.n_states is None or len(variable.columns) > 1:
+        if variable.n_states is None:
+            continue
+        if len(variable.columns) > 1:
+            require_bits(X[:, variable.columns], variable.columns.tolist())
             continue
         column = int(variable.columns[0])
         bad = ~np.isnan(X[:, column]) & (variable.states_of(np.nan_to_num(X[:, column])) < 0)

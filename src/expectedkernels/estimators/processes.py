@@ -10,13 +10,18 @@ from scipy.linalg import cho_solve, cholesky
 from sklearn.base import RegressorMixin, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.base import KernelMachine
-from expectedkernels.estimators.gram import EmbeddedExpansion, expected_gram
+from expectedkernels.estimators.gram import EmbeddedExpansion
 from expectedkernels.estimators.machines import Prior, read_gp_kernel
+from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
+
+ENOUGH_ROWS = 200
+"""So many rows are enough to fit the parameters of a kernel to."""
 
 
 class ExpectedGaussianProcessRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]
@@ -34,7 +39,9 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, KernelMachine):  # type: 
     alpha : float
         Added to the diagonal of the kernel matrix.
     optimizer : {"fmin_l_bfgs_b"} or None
-        How the parameters of the kernel are fitted (to the complete rows).
+        How the parameters of the kernel are fitted. With incomplete rows in the training data it
+        is the complete ones that they are fitted to, if there are at least 200 of these; else up to
+        200 rows of both kinds, through their expected kernels.
     n_restarts_optimizer : int
     normalize_y : bool
         Whether to scale the target to mean zero and variance one.
@@ -53,8 +60,9 @@ random_state
 
     Notes
     -----
-    An incomplete training row tells of the mean of the function over what the row could be, which
-    is a linear functional of the process: covariances are expected kernels.
+    An incomplete training row tells of the function at a point that is not known. Its covariances
+    with others are expected kernels; its variance is that of a complete row, so that what is
+    missing acts as noise. The posterior is the best linear predictor for these moments.
 
     Examples
     --------
@@ -155,30 +163,46 @@ random_state
         self.gamma_ = self._machine.expansion.rates
 
     def _fit_embedded(self, Z: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
-        """The posterior given the expected values of the process over incomplete rows."""
-        self.model_ = None
-        self.kernel_ = self._start()
-        if not gaps.all():
-            self.model_ = self._make(None).fit(Z[~gaps], y[~gaps])
-            self.kernel_ = self.model_.kernel_
-        amplitude, rates, noise = read_gp_kernel(self.kernel_, Z.shape[1])
-        self.gamma_ = rates
+        """The posterior given the targets of rows that are not all known."""
         targets = y[:, None] if y.ndim == 1 else y
         centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
         if self.normalize_y:
             centre, scale = targets.mean(axis=0), targets.std(axis=0)
             scale = np.where(scale > 0, scale, 1.0)
-        gram = amplitude * expected_gram(self.density_, rates, Z, resources=self._resources)
-        gram[np.diag_indices(len(Z))] += noise + self.alpha
+        targets = (targets - centre) / scale
+        self.kernel_, self.model_ = self._fit_kernel(Z, gaps, y, targets)
+        amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, Z.shape[1])
+        matrix = Covariances(self.density_, Z, self.alpha, self._resources)(self.kernel_)
         try:
-            root = cholesky(gram, lower=True)
+            root = cholesky(matrix, lower=True)
         except np.linalg.LinAlgError as error:
             raise KernelError(
                 "The expected kernel matrix is not positive definite to working precision. "
                 f"Increase 'alpha' of {type(self).__name__} (it is {self.alpha})."
             ) from error
-        alpha = cho_solve((root, True), (targets - centre) / scale)
+        alpha = cho_solve((root, True), targets)
         inverse = cho_solve((root, True), np.eye(len(Z)))
-        expansion = EmbeddedExpansion(rates, Z, amplitude * alpha * scale, centre)
+        expansion = EmbeddedExpansion(self.gamma_, Z, amplitude * alpha * scale, centre)
         prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
         self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1)
+
+    def _fit_kernel(self, Z: Any, gaps: Any, y: Any, targets: Any) -> tuple[Any, Any]:
+        """The kernel with fitted parameters, and the process of complete rows, if there are any."""
+        complete, model = np.flatnonzero(~gaps), self._make(None)
+        kernel = self._start()
+        if len(complete) < ENOUGH_ROWS and self.optimizer is not None and kernel.n_dims:
+            rng = check_random_state(self.random_state)
+            others = rng.permutation(np.flatnonzero(gaps))[: ENOUGH_ROWS - len(complete)]
+            rows = np.concatenate([complete, others])
+            kernel = most_likely_kernel(
+                kernel,
+                Covariances(self.density_, Z[rows], self.alpha, self._resources),
+                targets[rows],
+                self.n_restarts_optimizer,
+                rng,
+            )
+            model.set_params(kernel=kernel, optimizer=None)
+        if not len(complete):
+            return kernel, None
+        model.fit(Z[complete], y[complete])
+        return model.kernel_, model

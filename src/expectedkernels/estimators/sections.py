@@ -26,6 +26,8 @@ from expectedkernels.estimators.rows import Density, Rows
 
 NEGLIGIBLE = 1e-100
 """Factors of a kernel below this count as zero; all others are at most one."""
+FAR = 1e5
+"""Scaled squared distances from the middle above which dot products lose too many digits."""
 
 
 class Landmarks:
@@ -48,7 +50,8 @@ class Landmarks:
         codes = [codes for _, codes in self.columns]
         found = patterns(density.vtree, codes, [len(values) for values, _ in self.columns])
         self.operand: Operand = point_operand(density.vtree).batched(found)
-        self.place = np.arange(len(codes[0])) if found.rows is None else found.rows
+        self.in_order = found.rows is None
+        self.place: Any = np.arange(len(codes[0])) if self.in_order else found.rows
 
     def _column(self, i: int) -> tuple[Any, Any]:
         """The distinct values of a variable's columns, and which one every point has."""
@@ -95,14 +98,28 @@ class Landmarks:
 
 def observed_kernel(rates: Any, rows: Rows, index: Any, points: Any) -> Any:
     """The kernel at the observed columns of some rows, (rows, points)."""
-    centre = points.mean(axis=0)  # distances from dot products lose fewer digits around zero
     known = rows.known_columns[index]
-    x = np.where(known, rows.Z[index] - centre, 0.0)
-    s = points - centre
-    mask = known * rates
-    square = (x**2) @ rates
-    away = square[:, None] + mask @ (s**2).T - 2.0 * ((x * rates) @ s.T)
+    if not len(points):
+        return np.empty((len(known), 0))
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found below
+        centre = points.mean(axis=0)  # distances from dot products lose fewer digits around zero
+        x = np.where(known, rows.Z[index] - centre, 0.0)
+        s = points - centre
+        square, squares = (x**2) @ rates, s**2
+        away = square[:, None] + (known * rates) @ squares.T - 2.0 * ((x * rates) @ s.T)
+        far = ~(square <= FAR) | ~np.isfinite(squares.max())
+        if far.any():
+            away[far] = _distances(rates, rows.Z[index][far], known[far], points)
     return np.exp(-np.maximum(away, 0.0, out=away), out=away)
+
+
+def _distances(rates: Any, Z: Any, known: Any, points: Any) -> Any:
+    """The squared distances at known columns, column by column: no digits are lost."""
+    away = np.zeros((len(Z), len(points)))
+    for column, rate in enumerate(rates):
+        part = rate * (Z[:, column, None] - points[:, column]) ** 2
+        away += np.where(known[:, column, None], part, 0.0)
+    return away
 
 
 class FirstMoments:
@@ -137,7 +154,7 @@ class FirstMoments:
                 continue
             root = sweep(operands, self._leaf(side), max_bytes)
             values = by_rows(root, side)
-            if landmarks.n != len(landmarks.place):
+            if not landmarks.in_order:
                 values = values[:, landmarks.place]
             yield start, values
 

@@ -165,13 +165,23 @@ def group_variable(columns: Sequence[int], bits: Any) -> Variable:
 
 
 def completed_groups(variables: Sequence[Variable], Z: Any) -> Any:
-    """The data with the bits that are zero because another bit of their group is one."""
+    """The data with the bits that follow from the others of their group.
+
+    They are zero if another bit is one, and a last one is one if all others are zero, unless the
+    variable has a state without a bit.
+    """
     Z = np.array(Z, dtype=np.float64)
     for variable in variables:
         if len(variable.columns) > 1:
             x = Z[:, variable.columns]
-            decided = (x == 1.0).any(axis=1)
-            Z[np.ix_(decided, variable.columns)] = np.nan_to_num(x[decided], nan=0.0)
+            open_, ones = np.isnan(x), x == 1.0
+            decided = ones.any(axis=1) & open_.any(axis=1)
+            x[decided] = np.where(open_[decided], 0.0, x[decided])
+            pieces: Any = variable.pieces
+            if pieces.low.any(axis=1).all():
+                last = (open_.sum(axis=1) == 1) & (np.nansum(np.abs(x), axis=1) == 0)
+                x[last] = open_[last]
+            Z[:, variable.columns] = x
     return Z
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -90,6 +91,8 @@ def data_folder(folder: str | Path | None = None) -> Path:
             f"variable {FOLDER}; raw files that are on OpenML are put there if they are missing."
         )
     path = Path(given)
+    if path.exists() and not path.is_dir():
+        raise DataError(f"The folder with the data must be a folder. {path} is a file.")
     return path / "regression" if (path / "regression").is_dir() else path
 
 
@@ -228,9 +231,11 @@ def fetch(source: Source, path: Path) -> None:
     from sklearn.datasets import fetch_openml
 
     try:
-        found = fetch_openml(
-            data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
-        )
+        with catch_warnings():
+            simplefilter("ignore")  # what goes wrong in the end is said below
+            found = fetch_openml(
+                data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
+            )
         rows = _openml_rows(source, found)
     except Exception as error:  # whatever is wrong with the connection, the server or the answer
         raise DataError(

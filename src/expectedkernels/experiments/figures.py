@@ -48,7 +48,9 @@ def figure(records: Records, split: str, missing: str, comparable: bool) -> Any:
         if comparable and (split, missing) == ("valid", "bits"):
             rates = sorted(rate for rate in records.values("rate") if rate > 0)
             known = [(r, v) for r in rates if (v := published(dataset, "expected", r)) is not None]
-            found["expected prediction (published)"] = Curve(*map(list, zip(*known, strict=True)))
+            if known:
+                curve = Curve(*map(list, zip(*known, strict=True)))
+                found["expected prediction (published)"] = curve
         panels[dataset] = found
         ylabels[dataset] = "RMSE" + ("" if unit == 1 else f" / {unit:g}")
         complete = records.errors(dataset, split, "none", COMPLETE, 0.0) / unit

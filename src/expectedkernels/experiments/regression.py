@@ -233,6 +233,8 @@ def run(
     _check(splits, EVALUATED, "split")
     _check(missing, MISSING, "kind of missingness")
     _check(methods, METHODS, "method")
+    if jobs == 0:
+        raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
     records = Records(out, asdict(settings))
     todo = []
     for cell in cells(datasets, splits, missing, rates, trials):

@@ -152,7 +152,7 @@ def table(records: Records, dataset: str, split: str, missing: str, comparable: 
         if any(len(e) for e in errors):
             means[method] = [e.mean() if len(e) else np.nan for e in errors]
             lines.append(_row(method, [_mean_and_std(e) for e in errors]))
-    best = [min(column) for column in zip(*means.values(), strict=True)]
+    best = [np.nanmin(column) for column in zip(*means.values(), strict=True)]
     if comparable and (split, missing) == ("valid", "bits"):
         for theirs, ours in COUNTERPARTS.items():
             if ours in means:

@@ -17,6 +17,9 @@ from expectedkernels.vtree import Vtree
 ZEROS = ("raise", "restrict")
 """What to do where the target has zeros."""
 
+OPERATORS = ("shift", "gibbs")
+"""What Stein kernels are made of: shifts to neighbouring states, or updates of a Gibbs sampler."""
+
 REMEDIES = (
     "Sum out the variables that others determine (collapsed_bbis with zeros='collapse', or a "
     "collapsed set that holds them), smooth the tables (zeros='smooth'), or restrict the "
@@ -39,12 +42,21 @@ class Target(Protocol):
 class SteinKernel:
     r"""The Stein kernel of a target, a function of pairs of points.
 
-    .. math:: k_p(x, x') = \sum_i r_i(x) r_i(x') k(x, x') - r_i(x) k(x, \downarrow_i x')
-                           - r_i(x') k(\downarrow_i x, x') + k(\downarrow_i x, \downarrow_i x')
+    .. math:: k_p(x, x') = \sum_i (T_i \otimes T_i)\, k\, (x, x')
 
-    Here :math:`r_i(x) = p(\uparrow_i x) / p(x)`, and the arrows shift variable i to its next and
-    to its previous state, cyclically. If p is positive everywhere, the mean of
-    :math:`k_p(x, \cdot)` under p is zero for every x.
+    where the operators :math:`T_i` act on both arguments of a kernel and have mean zero under p,
+    so that the mean of :math:`k_p(x, \cdot)` under p is zero for every x. There are two kinds:
+
+    .. math:: T_i f(x) = f(\downarrow_i x) - r_i(x) f(x), \qquad
+              r_i(x) = p(\uparrow_i x) / p(x)
+
+    with arrows that shift variable i to its next and to its previous state, cyclically ("shift",
+    the operator of the discrepancy `kdsd`), and
+
+    .. math:: T_i f(x) = f(x) - \mathrm{E}_p[f(x) \mid x_{-i}]
+
+    ("gibbs"), which compares a point with what a Gibbs sampler would make of it. The second
+    is bounded, however rare the states are that a point is next to, and needs no positive target.
 
     Parameters
     ----------
@@ -53,33 +65,29 @@ class SteinKernel:
     kernel : Kernel
         On the points; best a strictly positive definite one, as `ExpHamming`.
     zeros : "raise" or "restrict"
-        What to do if the target is zero next to a point, where the mean would not be zero:
-        raise, or leave out the points outside the support. The restricted kernel has mean
-        zero again, but cannot compare the masses of parts of the support that no change of a single
-        variable connects.
+        For shifts: what to do if the target is zero next to a point, where the mean would not be
+        zero. Raise, or leave out the points outside the support. The restricted kernel has
+        mean zero again, but cannot compare the masses of parts of the support that no change of
+        a single variable connects (nor can "gibbs").
+    operator : "shift" or "gibbs"
 
     Examples
     --------
     >>> import expectedkernels as ek
     >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
-    >>> stein = SteinKernel(p, ek.ExpHamming())
     >>> X = [[0, 0], [0, 1], [1, 0], [1, 1]]
-    >>> bool(abs(np.exp(p.log_likelihood(X)) @ stein(X)).max() < 1e-14)
+    >>> for operator in ("shift", "gibbs"):
+    ...     stein = SteinKernel(p, ek.ExpHamming(), operator=operator)
+    ...     bool(abs(np.exp(p.log_likelihood(X)) @ stein(X)).max() < 1e-14)
+    True
     True
     """
 
-    def __init__(self, target: Target, kernel: Kernel, zeros: str = "raise"):
-        if not isinstance(kernel, Kernel):
-            raise KernelError(
-                "The kernel must be an expectedkernels kernel, such as ExpHamming(). "
-                f"Got {type(kernel).__name__} instead."
-            )
-        if zeros not in ZEROS:
-            raise KernelError(
-                f"The 'zeros' parameter of SteinKernel must be one of {list(ZEROS)}. "
-                f"Got {zeros!r} instead."
-            )
-        self.target, self.kernel, self.zeros = target, kernel, zeros
+    def __init__(
+        self, target: Target, kernel: Kernel, zeros: str = "raise", operator: str = "shift"
+    ):
+        check_choices(kernel, zeros, operator)
+        self.target, self.kernel, self.zeros, self.operator = target, kernel, zeros, operator
         self.cardinalities = discrete_cardinalities(target)
         self._terms = self._product_terms()
 
@@ -106,8 +114,8 @@ class SteinKernel:
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """The Gram matrix of the rows of X and Y (default: X)."""
-        first = self._steps(X)
-        return self._gram(first, first if Y is None else self._steps(Y))
+        first = self._moves(X)
+        return self._gram(first, first if Y is None else self._moves(Y))
 
     def extended(self, gram: Any, X: Any, new: Any) -> Any:
         """The Gram matrix of the rows of X and of new ones, given that of X.
@@ -119,7 +127,7 @@ class SteinKernel:
         >>> stein.extended(stein([[0, 0]]), [[0, 0]], [[1, 1], [0, 1]]).shape
         (3, 3)
         """
-        old, later = self._steps(X), self._steps(new)
+        old, later = self._moves(X), self._moves(new)
         if np.shape(gram) != (len(old[0]), len(old[0])):
             raise DataError(
                 f"The Gram matrix of {len(old[0])} points must be square with as many rows. "
@@ -128,23 +136,53 @@ class SteinKernel:
         corner = self._gram(later, old)
         return np.block([[np.asarray(gram), corner.T], [corner, self._gram(later, later)]])
 
-    def _steps(self, X: Any) -> tuple[Any, Any, Any]:
-        """Points, and how the operators weigh them and their predecessors."""
+    def _moves(self, X: Any) -> tuple[Any, list[Any]]:
+        """Points, and for every variable how its operator weighs the states it could be in."""
         points = as_points(X, self.cardinalities).astype(np.intp)
-        return points, *steps(self.target, points, self.zeros)
+        if self.operator == "gibbs":
+            return points, [self._gibbs(points, v) for v in range(points.shape[1])]
+        ratios, kept = steps(self.target, points, self.zeros)
+        moves = []
+        for v, n in enumerate(self.cardinalities):
+            here, before = np.eye(n)[points[:, v]], np.eye(n)[points[:, v] - 1]
+            moves.append(ratios[:, v, None] * here - kept[:, v, None] * before)
+        return points, moves
+
+    def _gibbs(self, points: Any, variable: int) -> Any:
+        logs = np.asarray(self.target.site_logs(points, variable))
+        here = np.eye(logs.shape[1])[points[:, variable]]
+        _refuse_impossible(logs[np.arange(len(points)), points[:, variable]] == -inf)
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return here - chances / chances.sum(axis=1, keepdims=True)
 
     def _gram(self, first: Any, second: Any) -> Any:
-        route = _shifted_gram if self._terms is None else _product_gram
-        given = self.kernel if self._terms is None else self._terms
         rows = max(1, CHUNK // max(1, len(second[0])))
-        parts = [
-            route(given, tuple(x[i : i + rows] for x in first), second, self.cardinalities)
-            for i in range(0, len(first[0]), rows)
-        ]
+        parts = []
+        for i in range(0, len(first[0]), rows):
+            some = first[0][i : i + rows], [moves[i : i + rows] for moves in first[1]]
+            if self._terms is None:
+                parts.append(_shifted_gram(self.kernel, some, second))
+            else:
+                parts.append(_product_gram(self._terms, some, second))
         return np.concatenate([np.zeros((0, len(second[0]))), *parts])
 
     def __repr__(self) -> str:
-        return f"<SteinKernel of {self.target!r} with {self.kernel!r}>"
+        return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
+
+
+def check_choices(kernel: Any, zeros: str, operator: str) -> None:
+    """Raise unless these are what Stein kernels are made of."""
+    if not isinstance(kernel, Kernel):
+        raise KernelError(
+            "The kernel must be an expectedkernels kernel, such as ExpHamming(). "
+            f"Got {type(kernel).__name__} instead."
+        )
+    for name, value, known in (("zeros", zeros, ZEROS), ("operator", operator, OPERATORS)):
+        if value not in known:
+            raise KernelError(
+                f"The {name!r} parameter of a Stein kernel must be one of {list(known)}. "
+                f"Got {value!r} instead."
+            )
 
 
 def discrete_cardinalities(target: Any) -> list[int]:
@@ -180,12 +218,9 @@ def steps(target: Target, points: Any, zeros: str = "raise", variables: Any = No
         logs = np.asarray(target.site_logs(points[some], variable))
         card, rows = logs.shape[1], np.arange(len(some))
         here = logs[rows, states]
-        if (here == -inf).any():
-            raise DataError(
-                f"The target is zero at row {int(some[np.argmax(here == -inf)])} of the samples, "
-                "so it has no ratio of probabilities there. Leave out such rows: they "
-                "cannot have come from the target."
-            )
+        impossible = np.zeros(n, dtype=np.bool_)
+        impossible[some] = here == -inf
+        _refuse_impossible(impossible)
         before = logs[rows, (states - 1) % card] > -inf
         if zeros == "raise" and not before.all():
             row = int(some[np.argmin(before)])
@@ -205,55 +240,51 @@ def steps(target: Target, points: Any, zeros: str = "raise", variables: Any = No
     return ratios, kept
 
 
-def _product_gram(terms: Any, first: Any, second: Any, cardinalities: Any) -> Any:
+def _refuse_impossible(impossible: Any) -> None:
+    if impossible.any():
+        raise DataError(
+            f"The target is zero at row {int(np.argmax(impossible))} of the samples, so "
+            "that there are no ratios of probabilities. Leave out such rows: they cannot have come "
+            "from the target."
+        )
+
+
+def _product_gram(terms: Any, first: Any, second: Any) -> Any:
     """The Gram matrix for products of positive kernels, by matrix products over states.
 
-    Relative to k(x, x'), a shift of one variable multiplies by a ratio that depends on the two
-    states of that variable only.
+    Relative to k(x, x'), the operators of one variable see only the two states of that variable
+    and how they weigh other states: features of (state here, state there).
     """
-    (E, R, C), (F, Q, B) = (_one_hot(x, r, c, cardinalities) for x, r, c in (first, second))
-    total = np.zeros((len(E), len(F)))
+    total = np.zeros((len(first[0]), len(second[0])))
     for weight, matrices in terms:
-        back = [np.roll(m, 1, axis=1) / m for m in matrices]
-        forth = [np.roll(m, 1, axis=0) / m for m in matrices]
-        both = [np.roll(m, 1, axis=(0, 1)) / m for m in matrices]
-        logs = _times(E, [np.log(m) for m in matrices]) @ F.T
-        inside = R @ _times(Q, [np.ones_like(m).T for m in matrices]).T
-        inside -= _times(R, back) @ B.T + _times(C, forth) @ Q.T
-        inside += _times(C, both) @ B.T
+        logs, inside = 0.0, 0.0
+        for v, matrix in enumerate(matrices):
+            n = len(matrix)
+            here, there = np.eye(n)[first[0][:, v]], np.eye(n)[second[0][:, v]]
+            left, right = _features(here, first[1][v]), _features(there, second[1][v])
+            logs = logs + here @ np.log(matrix) @ there.T
+            inside = inside + left @ np.kron(1.0 / matrix, matrix) @ right.T
         total += weight * np.exp(logs) * inside
     return total
 
 
-def _one_hot(points: Any, ratios: Any, kept: Any, cardinalities: Any) -> tuple[Any, Any, Any]:
-    """States as columns of zeros and ones, and the same times the two weights of the steps."""
-    starts = np.cumsum([0, *cardinalities[:-1]])
-    variable = np.repeat(np.arange(len(cardinalities)), cardinalities)
-    ones = np.zeros((len(points), len(variable)))
-    np.put_along_axis(ones, points + starts, 1.0, axis=1)
-    return ones, ones * ratios[:, variable], ones * kept[:, variable]
+def _features(states: Any, moves: Any) -> Any:
+    """The products of indicators of states and of weights of states, (n, cardinality^2)."""
+    return (states[:, :, None] * moves[:, None, :]).reshape(len(states), -1)
 
 
-def _times(columns: Any, matrices: Any) -> Any:
-    """Columns of states times one matrix per variable."""
-    ends = np.cumsum([len(m) for m in matrices])
-    parts = [columns[:, end - len(m) : end] @ m for m, end in zip(matrices, ends, strict=True)]
-    return np.concatenate(parts, axis=1)
-
-
-def _shifted_gram(kernel: Kernel, first: Any, second: Any, cardinalities: Any) -> Any:
+def _shifted_gram(kernel: Kernel, first: Any, second: Any) -> Any:
     """The Gram matrix for any kernel, by its definition."""
-    (X, R, C), (Y, Q, B) = first, second
-    here = kernel.gram(X.astype(np.float64), Y.astype(np.float64))
-    total = np.zeros_like(here)
-    for i, n in enumerate(cardinalities):
-        before, also_before = X.astype(np.float64), Y.astype(np.float64)
-        before[:, i] = (X[:, i] - 1) % n
-        also_before[:, i] = (Y[:, i] - 1) % n
-        total += np.outer(R[:, i], Q[:, i]) * here
-        total -= np.outer(R[:, i], B[:, i]) * kernel.gram(X.astype(np.float64), also_before)
-        total -= np.outer(C[:, i], Q[:, i]) * kernel.gram(before, Y.astype(np.float64))
-        total += np.outer(C[:, i], B[:, i]) * kernel.gram(before, also_before)
+    (X, moves), (Y, others) = first, second
+    total = np.zeros((len(X), len(Y)))
+    for v, (weights, other_weights) in enumerate(zip(moves, others, strict=True)):
+        for a in range(weights.shape[1]):
+            here = X.astype(np.float64)
+            here[:, v] = a
+            for b in range(weights.shape[1]):
+                there = Y.astype(np.float64)
+                there[:, v] = b
+                total += np.outer(weights[:, a], other_weights[:, b]) * kernel.gram(here, there)
     return total
 
 

@@ -307,7 +307,7 @@ class WeightedSamples:
             parts.append(f"log Z {self.log_z:.6g}")
         if self.rule:
             parts.append(f"rule {self.rule!r}")
-        return f"<WeightedSamples: {', '.join(parts)}>"
+        return f"<{type(self).__name__}: {', '.join(parts)}>"
 
     @cached_property
     def _distinct(self) -> tuple[Any, Any]:

@@ -1,0 +1,264 @@
+"""Tables at the edge: one column, one row, bits that follow from others, huge values, mistakes."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+import expectedkernels as ek
+from expectedkernels.estimators.features import ExpectedKernelFeatures
+from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.imputer import CircuitImputer
+from expectedkernels.estimators.prediction import expected_prediction
+from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
+from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.sections import observed_kernel
+
+NAN = np.nan
+GROUPS = [[0], [1, 2, 3]]
+
+
+def mixed(n=70, seed=0):
+    """Codes, a one-hot group, an ordinal column, a real one, and eight bits that hang together."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=n)
+    codes = np.clip(np.round(z + rng.normal(size=n)), -1, 1) + 1
+    group = (rng.integers(3, size=n) + (z > 0)) % 3
+    ordinal = np.clip(np.round(2 + z + rng.normal(size=n)), 0, 4)
+    real = z + 0.3 * rng.normal(size=n)
+    bits = (rng.random((n, 8)) < 1 / (1 + np.exp(-z[:, None]))).astype(float)
+    X = np.column_stack([codes, np.eye(3)[group], ordinal, real, bits])
+    return X, np.sin(z) + 0.3 * codes + (group == 1) + 0.1 * ordinal
+
+
+X_MIXED, Y_MIXED = mixed()
+FITTED = {
+    "svr": ExpectedSVR(C=3.0, groups=GROUPS, n_bins=5).fit(X_MIXED, Y_MIXED),
+    "ridge, mixture": ExpectedKernelRidge(
+        alpha=0.1, gamma=0.2, groups=GROUPS, n_bins=5, density="mixture", random_state=0
+    ).fit(X_MIXED, Y_MIXED),
+}
+
+
+def enumerated(model, row):
+    """The mean and deviation over all completions, by quadrature within bins."""
+    variables = model.density_.variables
+    missing = [i for i, v in enumerate(variables) if np.isnan(row[v.columns]).any()]
+    states = np.array([v.say(row[None]).state[0] for v in variables], dtype=float)
+    worlds = np.array(list(itertools.product(*[range(variables[i].n_states) for i in missing])))
+    every = np.tile(states, (len(worlds), 1))
+    every[:, missing] = worlds
+    share = np.exp(model.circuit_.log_likelihood(every))
+    share /= share.sum()
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    first = second = 0.0
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        rows = np.tile(row, (len(worlds), 1))
+        for i in missing:
+            pieces, at = variables[i].pieces, every[:, i].astype(int)
+            rows[:, variables[i].columns] = pieces.low[at] + node * (pieces.high - pieces.low)[at]
+        values = model.model_.predict(rows)
+        first, second = first + weight * share @ values, second + weight * share @ values**2
+    return first, np.sqrt(max(0.0, second - first**2))
+
+
+@given(
+    name=st.sampled_from(sorted(FITTED)),
+    number=st.integers(0, len(X_MIXED) - 1),
+    missing=st.sets(st.integers(0, 11), min_size=1, max_size=9),
+)
+def test_mixed_columns_against_enumeration(name, number, missing):
+    model = FITTED[name]
+    row = X_MIXED[number].copy()
+    for i in missing:
+        row[model.density_.variables[i].columns] = NAN
+    sizes = [model.density_.variables[i].n_states for i in missing]
+    if np.prod(sizes) > 4000:
+        row[:] = X_MIXED[number]
+        row[-6:] = NAN
+    mean, std = model.predict(row[None], return_std=True)
+    expected = enumerated(model, row)
+    np.testing.assert_allclose(mean[0], expected[0], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(std[0], expected[1], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("binning", ["quantile", "gaussian"])
+def test_a_single_column(binning):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    y = X[:, 0].copy()
+    X[::5] = NAN
+    model = ExpectedSVR(C=10.0, binning=binning).fit(X, y)
+    gram = expected_gram(model.density_, np.ones(1), X)
+    assert np.linalg.eigvalsh(gram).min() > -1e-10
+    mean, std = model.predict([[NAN], [1.0]], return_std=True)
+    assert abs(mean[0]) < 0.5 < std[0]
+    np.testing.assert_allclose(mean[1], 1.0, atol=0.3)
+    filled = CircuitImputer("sample", binning=binning, random_state=0).fit(X)
+    draws = model.predict(np.concatenate(filled.sample([[NAN]], 3000)))
+    np.testing.assert_allclose(mean[0], draws.mean(), atol=0.1)
+    np.testing.assert_allclose(std[0], draws.std(), rtol=0.1)
+
+
+def test_points_of_a_single_column_may_come_in_any_order():
+    circuit = ek.factorized([[0.2, 0.3, 0.5]])
+    X = np.array([[2.0], [0.0], [1.0]])
+    model = GaussianProcessRegressor(RBF(0.7, "fixed"), alpha=0.1).fit(X, [1.0, -1.0, 4.0])
+    got = expected_prediction(model, circuit, [[NAN]])
+    np.testing.assert_allclose(got, [0.2, 0.3, 0.5] @ model.predict([[0.0], [1.0], [2.0]]))
+
+
+def test_a_single_row():
+    model = ExpectedSVR().fit([[1.0, 2.0]], [3.0])
+    assert model.predict([[NAN, 2.0], [NAN, NAN]]).tolist() == [3.0, 3.0]
+    constant = ExpectedSVR().fit(np.ones((5, 2)), np.arange(5.0))
+    mean, std = constant.predict([[NAN, 1.0]], return_std=True)
+    np.testing.assert_allclose([mean[0], std[0]], [2.0, 0.0], atol=1e-12)
+
+
+def test_a_column_without_any_value():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = X[:, 0]
+    blank = np.column_stack([X, np.full(40, NAN)])
+    model = ExpectedSVR(gamma=0.5).fit(blank, y)
+    np.testing.assert_allclose(
+        model.predict(blank), ExpectedSVR(gamma=0.5).fit(X, y).predict(X), atol=1e-6
+    )
+
+
+def one_hot_rows(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(3, size=n)
+    return np.column_stack([np.eye(3)[kind], rng.normal(size=n)]), kind
+
+
+def test_a_last_bit_follows_from_zeros():
+    X, kind = one_hot_rows()
+    holes = X.copy()
+    holes[:, 0] = NAN
+    for fit_missing in ("raise", "drop", "expected"):
+        model = ExpectedSVR(groups=[[0, 1, 2]], fit_missing=fit_missing).fit(holes, kind)
+        whole = ExpectedSVR(groups=[[0, 1, 2]]).fit(X, kind)
+        np.testing.assert_array_equal(model.predict(holes), whole.predict(X))
+    share = model.circuit_.marginals()[0]
+    np.testing.assert_allclose(share, (np.bincount(kind) + 1 / 3) / 61, atol=0.02)
+
+
+def test_a_last_bit_does_not_follow_if_there_is_a_category_without_a_bit():
+    X, kind = one_hot_rows()
+    model = ExpectedSVR(groups=[[0, 1]]).fit(X[:, [0, 1, 3]], kind)
+    mean, std = model.predict([[0.0, NAN, 0.0]], return_std=True)
+    assert std[0] > 0.1
+    ends = model.predict([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert ends.min() < mean[0] < ends.max()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([0.5, NAN, 0.0, 1.0], r"must hold 0 or 1\. Got 0\.5 in row 0, column 0"),
+        ([1.0, 1.0, NAN, NAN], r"At most one column .* Row 0 has several, of columns \[0, 1, 2\]"),
+    ],
+)
+def test_bits_are_checked_in_predictions_too(row, message):
+    X, kind = one_hot_rows()
+    model = ExpectedSVR(groups=[[0, 1, 2]]).fit(X, kind)
+    with pytest.raises(ek.DataError, match=message):
+        model.predict([row])
+    codes = ek.learn_chow_liu(np.column_stack([kind, X[:, 3] > 0]).astype(float))
+    svr = SVR().fit(np.column_stack([X[:, :3], X[:, 3] > 0]), kind)
+    row[3] = 1.0
+    with pytest.raises(ek.DataError, match=message):
+        expected_prediction(svr, codes, [row], groups=[[0, 1, 2], 3])
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e160, 1e-160])
+@pytest.mark.parametrize("holes", [False, True])
+def test_values_whose_squares_are_out_of_range(scale, holes):
+    X = np.random.default_rng(0).normal(size=(20, 2)) * scale
+    if holes:
+        X[0, 0] = NAN
+    with pytest.raises(ek.DataError, match="cannot be 'scale' for values of this size"):
+        ExpectedSVR().fit(X, np.arange(20.0))
+
+
+def test_distances_of_far_points_keep_their_digits():
+    rng = np.random.default_rng(0)
+    model = ExpectedSVR(gamma=1.0).fit(rng.normal(size=(30, 2)), rng.normal(size=30))
+    points = np.array([[1e8, 0.5], [1e300, 0.0], [0.0, 1.0]])
+    rows = Rows(model.density_, np.array([[1e8 + 1, NAN], [1e300, 0.0], [-1e300, NAN], [0.0, 0.5]]))
+    got = observed_kernel(np.ones(2), rows, np.arange(4), points)
+    expected = np.array([[np.exp(-1.0), 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, np.exp(-0.25)]])
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    far = model.predict([[1e300, NAN], [-1e300, NAN]])
+    np.testing.assert_allclose(far, model.model_.intercept_[0] * np.ones(2))
+
+
+def test_tables_that_are_none_with_categories():
+    X = np.round(np.random.default_rng(0).normal(size=(30, 2)))
+    y = X[:, 0]
+    model = ExpectedSVR(categorical_features=[0])
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        model.fit(csr_array(X), y)
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
+        model.fit(X[:, 0], y)
+    X[3, 0] = np.inf
+    with pytest.raises(ek.DataError, match="categories of column 0 contain infinity"):
+        model.fit(X, y)
+
+
+def test_dates_are_refused():
+    frame = pd.DataFrame({"x": np.arange(20.0), "when": pd.date_range("2020-01-01", periods=20)})
+    with pytest.raises(ek.DataError, match="Column 'when' holds dates"):
+        ExpectedSVR().fit(frame, np.arange(20.0))
+
+
+def frame_and_model():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.integers(3, size=(40, 3)).astype(float), columns=list("abc"))
+    return frame, SVR().fit(frame, frame["a"]), ek.learn_chow_liu(frame.to_numpy())
+
+
+def test_models_that_were_fitted_to_data_frames():
+    frame, model, circuit = frame_and_model()
+    got = expected_prediction(model, circuit, frame)  # without a warning
+    np.testing.assert_allclose(got, model.predict(frame), rtol=1e-12)
+    np.testing.assert_array_equal(expected_prediction(model, circuit, frame.to_numpy()), got)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        expected_prediction(model, circuit, frame[["c", "b", "a"]])
+    missing = frame.iloc[:1].astype(object)
+    expected = expected_prediction(model, circuit, [[NAN, *frame.iloc[0, 1:]]])
+    for nothing in (None, NAN, pd.NA):
+        missing.iloc[0, 0] = nothing
+        np.testing.assert_array_equal(expected_prediction(model, circuit, missing), expected)
+
+
+def test_models_in_pipelines_and_searches_are_refused_with_advice():
+    frame, model, circuit = frame_and_model()
+    pipeline = make_pipeline(StandardScaler(), SVR()).fit(frame, frame["a"])
+    with pytest.raises(ek.KernelError, match=r"Got a Pipeline\. Give its last step"):
+        expected_prediction(pipeline, circuit, frame)
+    search = GridSearchCV(model, {"C": [1.0]}, cv=2).fit(frame, frame["a"])
+    with pytest.raises(ek.KernelError, match=r"Got a GridSearchCV\. Give its best_estimator_"):
+        expected_prediction(search, circuit, frame)
+
+
+def test_landmarks_without_any_complete_row():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[np.arange(30), np.arange(30) % 3] = NAN
+    features = ExpectedKernelFeatures(5, gamma=0.5, random_state=0).fit(X)
+    assert np.isnan(features.landmarks_).any(axis=1).all()
+    expected = expected_gram(features.density_, np.full(3, 0.5), X, features.landmarks_)
+    np.testing.assert_allclose(features.transform(X), expected)
