@@ -122,8 +122,8 @@ def test_zeros_break_the_identity():
     assert round(float(np.abs(p @ gram).max())) == 124
 
 
-@settings(max_examples=40)
-@given(factor_graphs(max_worlds=100), rngs, st.data())
+@settings(max_examples=25)
+@given(factor_graphs(max_worlds=60), rngs, st.data())
 def test_gibbs_operators_are_their_definition(model, rng, data):
     # zeros are allowed, and all values are bounded
     vtree = ek.Vtree.random(model.n_variables, rng)
@@ -146,7 +146,7 @@ def test_gibbs_operators_are_their_definition(model, rng, data):
         assert_close(p[possible] @ gram, np.zeros(len(gram)), size)
     assert np.abs(gram).max() <= size
     if not possible.all():
-        with pytest.raises(ek.DataError, match="The target is zero at row 0"):
+        with pytest.raises(ek.DataError, match="The target is zero at row"):
             SteinKernel(model, twin.kernel, operator="gibbs")(every[~possible])
 
 

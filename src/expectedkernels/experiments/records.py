@@ -1,4 +1,4 @@
-"""Results of the regression study in a file that grows, and survives interruptions."""
+"""Results in a file that grows, and survives interruptions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,117 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from expectedkernels.errors import DataError, ParseError
 
-HEADER = ("dataset", "split", "missing", "rate", "trial", "method", "rmse", "seconds", "rows")
 COMPLETE = "complete"
 """The method of predictions for rows without missing values."""
+
+R = TypeVar("R")
+
+
+class ResultsFile(Generic[R]):
+    """The results in a folder, each under a key of its own.
+
+    A study says in a subclass what its results are: the columns of the file, a result from a row
+    and back, and the key of a result.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if there is none; `results.csv` in it is read if it is there.
+    settings : mapping
+        Kept in `settings.json`. Results that were made with other settings are refused.
+    """
+
+    HEADER: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
+        self.folder = Path(folder)
+        self.path = self.folder / "results.csv"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_settings(dict(settings))
+        self._found: dict[Hashable, R] = {}
+        if self.path.exists():
+            self._read()
+
+    def parse(self, row: list[str]) -> R:
+        """The result in a row of the file; raises ValueError if there is none."""
+        raise NotImplementedError
+
+    def row(self, record: R) -> Sequence[Any]:
+        """A result as a row of the file."""
+        raise NotImplementedError
+
+    def key(self, record: R) -> Hashable:
+        """What a result is of."""
+        raise NotImplementedError
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        path = self.folder / "settings.json"
+        if path.exists() and self.path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))
+            if before != settings:
+                raise DataError(
+                    f"The results in {self.folder} were made with other settings: {before}, and "
+                    f"not {settings}. Choose another folder with --out, or remove this one."
+                )
+            return
+        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+    def _read(self) -> None:
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:  # an append was cut off
+            os.truncate(self.path, len(whole.encode()))
+        for line, row in enumerate(csv.reader(io.StringIO(whole)), start=1):
+            if line == 1:
+                if tuple(row) != self.HEADER:
+                    raise ParseError(
+                        f"expected the columns {', '.join(self.HEADER)}, found {', '.join(row)}. "
+                        "Choose another folder with --out",
+                        str(self.path),
+                        1,
+                    )
+                continue
+            try:
+                record = self.parse(row)
+            except ValueError:
+                raise ParseError(f"expected a result, found {row}", str(self.path), line) from None
+            self._note(record)
+
+    def _note(self, record: R) -> None:
+        self._found[self.key(record)] = record
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._found
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._found.values())
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, records: Sequence[R]) -> None:
+        """Append results to the file, all or (if the process is killed) at most a cut-off line."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            writer.writerow(self.HEADER)
+        for record in records:
+            writer.writerow(self.row(record))
+            self._note(record)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, text.getvalue().encode())
+        finally:
+            os.close(descriptor)
 
 
 @dataclass(frozen=True, order=True)
@@ -42,8 +141,8 @@ class Record:
     rows: int
 
 
-class Records:
-    """The results in a folder, by (cell, method).
+class Records(ResultsFile[Record]):
+    """The results of the regression study in a folder, by (cell, method).
 
     Parameters
     ----------
@@ -62,81 +161,32 @@ class Records:
     True
     """
 
+    HEADER = ("dataset", "split", "missing", "rate", "trial", "method", "rmse", "seconds", "rows")
+
     def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
-        self.folder = Path(folder)
-        self.path = self.folder / "results.csv"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._check_settings(dict(settings))
-        self._found: dict[tuple[Cell, str], Record] = {}
         self._errors: dict[tuple[str, str, str, str, float], dict[int, float]] = {}
-        if self.path.exists():
-            self._read()
+        super().__init__(folder, settings)
 
-    def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.folder / "settings.json"
-        if path.exists() and self.path.exists():
-            before = json.loads(path.read_text(encoding="utf-8"))
-            if before != settings:
-                raise DataError(
-                    f"The results in {self.folder} were made with other settings: {before}, and "
-                    f"not {settings}. Choose another folder with --out, or remove this one."
-                )
-            return
-        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    def parse(self, row: list[str]) -> Record:
+        """The result in a row of the file."""
+        dataset, split, missing, rate, trial, method, rmse, seconds, rows = row
+        cell = Cell(dataset, split, missing, float(rate), int(trial))
+        return Record(cell, method, float(rmse), float(seconds), int(rows))
 
-    def _read(self) -> None:
-        text = self.path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:  # an append was cut off
-            os.truncate(self.path, len(whole.encode()))
-        for line, row in enumerate(csv.reader(io.StringIO(whole)), start=1):
-            if line == 1:
-                if tuple(row) != HEADER:
-                    raise ParseError(
-                        f"expected the columns {', '.join(HEADER)}, found {', '.join(row)}. "
-                        "Choose another folder with --out",
-                        str(self.path),
-                        1,
-                    )
-                continue
-            try:
-                dataset, split, missing, rate, trial, method, rmse, seconds, rows = row
-                cell = Cell(dataset, split, missing, float(rate), int(trial))
-                record = Record(cell, method, float(rmse), float(seconds), int(rows))
-            except ValueError:
-                raise ParseError(f"expected a result, found {row}", str(self.path), line) from None
-            self._note(record)
+    def row(self, record: Record) -> Sequence[Any]:
+        """A result as a row of the file."""
+        found = (record.method, repr(record.rmse), f"{record.seconds:.3f}", record.rows)
+        return (*astuple(record.cell), *found)
+
+    def key(self, record: Record) -> Hashable:
+        """The cell and the method."""
+        return record.cell, record.method
 
     def _note(self, record: Record) -> None:
+        super()._note(record)
         cell = record.cell
-        self._found[cell, record.method] = record
         curve = (cell.dataset, cell.split, cell.missing, record.method, cell.rate)
         self._errors.setdefault(curve, {})[cell.trial] = record.rmse
-
-    def __contains__(self, key: tuple[Cell, str]) -> bool:
-        return key in self._found
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self._found.values())
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def add(self, records: Sequence[Record]) -> None:
-        """Append results to the file, all or (if the process is killed) at most a cut-off line."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        if not self.path.exists() or self.path.stat().st_size == 0:
-            writer.writerow(HEADER)
-        for record in records:
-            found = (record.method, repr(record.rmse), f"{record.seconds:.3f}", record.rows)
-            writer.writerow((*astuple(record.cell), *found))
-            self._note(record)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, text.getvalue().encode())
-        finally:
-            os.close(descriptor)
 
     def errors(self, dataset: str, split: str, missing: str, method: str, rate: float) -> Any:
         """The errors of all trials, shape (trials,)."""
@@ -145,4 +195,4 @@ class Records:
 
     def values(self, field: str) -> list[Any]:
         """The distinct values of a field of the cells, in the order of the file."""
-        return list(dict.fromkeys(getattr(cell, field) for cell, _ in self._found))
+        return list(dict.fromkeys(getattr(record.cell, field) for record in self))
