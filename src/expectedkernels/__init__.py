@@ -95,10 +95,19 @@ if TYPE_CHECKING:
     from expectedkernels.learning.em import em
     from expectedkernels.learning.mixtures import learn_mixture
     from expectedkernels.learning.strudel import learn_strudel
+    from expectedkernels.sampling.bbis import (
+        SteinSamples,
+        bbis,
+        collapsed_bbis,
+        determined_variables,
+    )
     from expectedkernels.sampling.cis import cis
     from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible
+    from expectedkernels.sampling.partition import PartitionSteinKernel
     from expectedkernels.sampling.reducible import ReducibleWarning
     from expectedkernels.sampling.samples import WeightedSamples
+    from expectedkernels.sampling.shrinkage import default_weights
+    from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
 
 __version__ = "0.1.0"
 
@@ -163,6 +172,15 @@ _LATER = {
     "ReducibleWarning": "expectedkernels.sampling.reducible",
     "WeightedSamples": "expectedkernels.sampling.samples",
     "cis": "expectedkernels.sampling.cis",
+    "bbis": "expectedkernels.sampling.bbis",
+    "collapsed_bbis": "expectedkernels.sampling.bbis",
+    "SteinSamples": "expectedkernels.sampling.bbis",
+    "determined_variables": "expectedkernels.sampling.bbis",
+    "default_weights": "expectedkernels.sampling.shrinkage",
+    "simplex_weights": "expectedkernels.sampling.weights",
+    "signed_weights": "expectedkernels.sampling.weights",
+    "smoothed_weights": "expectedkernels.sampling.weights",
+    "PartitionSteinKernel": "expectedkernels.sampling.partition",
 }
 
 
@@ -208,10 +226,12 @@ __all__ = [
     "KernelError",
     "Laplacian",
     "ParseError",
+    "PartitionSteinKernel",
     "Product",
     "PropertyError",
     "ReducibleWarning",
     "SteinKernel",
+    "SteinSamples",
     "Sum",
     "TableKernel",
     "Verdict",
@@ -219,11 +239,15 @@ __all__ = [
     "VtreeError",
     "WeightedSamples",
     "asia",
+    "bbis",
     "bisection_vtree",
     "cis",
+    "collapsed_bbis",
     "collapsed_gibbs",
     "compile_file",
     "conditioning_vtree",
+    "default_weights",
+    "determined_variables",
     "elimination_vtree",
     "em",
     "expected_kernel",
@@ -268,6 +292,9 @@ __all__ = [
     "reciprocal",
     "save",
     "shift",
+    "signed_weights",
+    "simplex_weights",
+    "smoothed_weights",
     "stack",
     "witness",
     "write_bif",

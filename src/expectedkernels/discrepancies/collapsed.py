@@ -151,8 +151,10 @@ class CollapsedSteinKernel:
             if self.operator == "gibbs":
                 rest = values[seen]
                 rest[:, v] = np.nan
-                chance = np.exp(logs[seen] - np.asarray(self.circuit.log_likelihood(rest)))
-                moves = here - chance[:, None]
+                # a sum of rounded numbers may be less than one of its terms by rounding
+                log_chance = logs[seen] - np.asarray(self.circuit.log_likelihood(rest))
+                log_chance = np.minimum(log_chance, 0.0)[:, None]
+                moves = np.where(here == 1, -np.expm1(log_chance), -np.exp(log_chance))
             else:
                 before = np.roll(here, -1, axis=1)
                 moves = here - (before if kept is None else kept[seen, v, None] * before)

@@ -153,7 +153,10 @@ class SteinKernel:
         here = np.eye(logs.shape[1])[points[:, variable]]
         _refuse_impossible(logs[np.arange(len(points)), points[:, variable]] == -inf)
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return here - chances / chances.sum(axis=1, keepdims=True)
+        chances /= chances.sum(axis=1, keepdims=True)
+        # what the others have, and not one less the own: it may be far below rounding
+        others = np.where(here == 1, 0.0, chances)
+        return here * others.sum(axis=1, keepdims=True) - others
 
     def _gram(self, first: Any, second: Any) -> Any:
         rows = max(1, CHUNK // max(1, len(second[0])))

@@ -1,0 +1,179 @@
+"""The default weights: small discrepancy without throwing good samples away."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from expectedkernels.errors import KernelError
+from expectedkernels.sampling.weights import (
+    Floats,
+    SimplexWeights,
+    certify,
+    check_gram,
+    simplex_weights,
+)
+
+EXACT = 1e-12
+"""A discrepancy is zero if its terms cancel up to this fraction of their sizes."""
+
+USUAL = 2.0
+"""Up to this z-score, samples look like independent draws from the target."""
+
+NEGLIGIBLE = 1e-8
+"""A smaller ridge is none."""
+
+
+@dataclass(frozen=True)
+class DefaultWeights:
+    """Weights on the simplex, and how they came about.
+
+    Attributes
+    ----------
+    weights : array of shape (N,)
+        They are not negative and sum to 1.
+    rule : "gibbs" or "exact"
+        Which of the two problems the weights solve: the one of the Gibbs operators, or
+        the one of the ratio operators because its smallest value is zero.
+    ridge : float
+        The multiple of the identity added to G, relative to the mean of its diagonal: 1 for samples
+        that look like draws from the target, 0 for those that surely are not.
+    certificate : float
+        The relative gap of that problem, as in `SimplexWeights`.
+    discrepancy, uniform_discrepancy : float
+        The value w'Gw of the weights, and that of equal weights.
+    z_score : float
+        How far the mean of the kernel over pairs of different samples is from zero, in units of its
+        standard deviation. Independent draws from the target have values around 0 up to 2
+        or 3; large ones say that the samples are dependent or from another distribution.
+    reason : str
+        The same in words.
+    """
+
+    weights: Floats = field(repr=False)
+    rule: str
+    ridge: float
+    certificate: float
+    discrepancy: float
+    uniform_discrepancy: float
+    z_score: float
+    reason: str
+
+    @property
+    def ess(self) -> float:
+        """The effective sample size, 1 / sum of squared weights."""
+        return float(1.0 / np.sum(self.weights**2))
+
+
+def default_weights(
+    K: ArrayLike, G: ArrayLike, *, groups: ArrayLike | None = None
+) -> DefaultWeights:
+    """The weights that minimise a bounded discrepancy, shrunk if the samples look good already.
+
+    Minimising the usual Stein discrepancy w'Kw repairs samples from a wrong distribution but
+    spoils good ones: its operators hold ratios of probabilities, so the few rare states that every
+    good sample contains dominate K and lose their weight. The operators behind G, one
+    Gibbs update each, are bounded. Minimising w'Gw repairs wrong samples as well or
+    better, and acts on good ones like a control variate.
+
+    What is minimised is w'Gw + ridge (tr G / N) sum w^2. The ridge is min(1, exp(2 - z)) with
+    `z_score`'s test of whether the samples are draws from the target: if they may be, every
+    sample counts, and the second term, the variance of what the kernel cannot see, keeps the
+    weights from concentrating; if they are not, the first term alone decides.
+
+    There is one exception. If the smallest w'Kw is zero up to rounding, the weighted samples
+    are the target itself, and these weights are taken.
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        The Gram matrix of `SteinKernel`, `CollapsedSteinKernel` or `PartitionSteinKernel`.
+    G : array of shape (N, N)
+        The Gram matrix of the same kernel with ``operator="gibbs"``.
+    groups : array of shape (N,), optional
+        Labels of equal samples, as for `simplex_weights`.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> from expectedkernels.kernels.stein import SteinKernel
+    >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> X = [[0, 0], [1, 1], [1, 0]]
+    >>> K = SteinKernel(target, ek.ExpHamming())(X)
+    >>> G = SteinKernel(target, ek.ExpHamming(), operator="gibbs")(X)
+    >>> found = default_weights(K, G)
+    >>> found.weights.round(3), found.rule
+    (array([0.215, 0.418, 0.367]), 'gibbs')
+    """
+    gram, ratios = check_gram(G, "default_weights", "G"), check_gram(K, "default_weights")
+    if gram.shape != ratios.shape:
+        raise KernelError(
+            "The 'K' and 'G' parameters of default_weights must belong to the same samples. Got "
+            f"{len(ratios)} and {len(gram)} of them."
+        )
+    n = len(gram)
+    uniform = certify(gram, np.full(n, 1.0 / n), "").discrepancy
+    z = z_score(gram)
+    best, rule, ridge = _exact(ratios, groups), "exact", 0.0
+    if best is None:
+        rule = "gibbs"
+        best, ridge = _shrunk(gram, z, groups)
+    value = certify(gram, best.weights, "").discrepancy
+    reason = _reason(rule, ridge, uniform, value, z, best.ess, n)
+    return DefaultWeights(best.weights, rule, ridge, best.certificate, value, uniform, z, reason)
+
+
+def z_score(G: ArrayLike) -> float:
+    """The mean of the kernel over pairs of different samples, in units of its standard deviation.
+
+    For independent draws from the target, the entries off the diagonal have mean zero and are
+    uncorrelated, however heavy the diagonal is.
+
+    Examples
+    --------
+    >>> round(z_score([[1.0, 0.5], [0.5, 1.0]]), 6)
+    1.0
+    """
+    gram = np.asarray(G, dtype=np.float64)
+    pairs = gram[np.triu_indices(len(gram), 1)]
+    scale = float(np.sqrt(np.sum(pairs**2)))
+    return float(pairs.sum()) / scale if scale > 0.0 else 0.0
+
+
+def _exact(ratios: Floats, groups: ArrayLike | None) -> SimplexWeights | None:
+    """The weights with zero discrepancy, if there are any."""
+    with warnings.catch_warnings():
+        # A gap that stays open only means that the value is not known to be zero.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = simplex_weights(ratios, groups=groups)
+    size = float(found.weights @ (np.abs(ratios) @ found.weights))
+    return found if found.discrepancy <= EXACT * size else None
+
+
+def _shrunk(gram: Floats, z: float, groups: ArrayLike | None) -> tuple[SimplexWeights, float]:
+    """The weights of the Gibbs operators with the ridge that the z-score asks for."""
+    n = len(gram)
+    ridge = float(min(1.0, np.exp(USUAL - z)))
+    if ridge <= NEGLIGIBLE:
+        return simplex_weights(gram, groups=groups), 0.0
+    shifted = gram.copy()
+    shifted.flat[:: n + 1] += ridge * np.trace(gram) / n
+    # The ridge tells equal samples apart, but they have equal weights all the same.
+    return simplex_weights(shifted, groups=np.arange(n)), ridge
+
+
+def _reason(
+    rule: str, ridge: float, uniform: float, value: float, z: float, ess: float, n: int
+) -> str:
+    """What was decided, in words."""
+    looks = "look" if z <= USUAL else "hardly look" if z <= 2 * USUAL else "do not look"
+    draws = f"The {n} samples {looks} like independent draws from the target (z = {z:.1f})."
+    if rule == "exact":
+        return f"{draws} Weighted samples match the target up to rounding: no shrinkage."
+    return (
+        f"{draws} Minimising with a ridge of {ridge:.2g} takes the discrepancy from "
+        f"{uniform:.3g} to {value:.3g}, with an effective size of {ess:.1f}."
+    )

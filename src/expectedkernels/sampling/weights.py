@@ -1,0 +1,372 @@
+"""Weights that minimise a quadratic discrepancy w'Kw: on the simplex, signed, and smoothed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from numpy.typing import ArrayLike, NDArray
+
+from expectedkernels.errors import DataError, KernelError
+
+Floats = NDArray[np.float64]
+
+GAP_TOLERANCE = 1e-8
+"""Relative gaps up to this one count as solved."""
+
+JITTERS = (1e-13, 1e-11, 1e-9)
+"""What is added to a diagonal of ones before Cholesky, one after the other until it works."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class SimplexWeights:
+    """Weights on the simplex and the proof that they are optimal.
+
+    Attributes
+    ----------
+    weights : array of shape (N,)
+        They are not negative and sum to 1.
+    discrepancy : float
+        The value w'Kw.
+    certificate : float
+        The relative gap 2 (w'Kw - min_i (Kw)_i) / w'Kw, at most 1. The value w'Kw exceeds the
+        smallest possible one by at most this fraction of itself. Zero if w'Kw is zero up to
+        rounding: nothing is smaller.
+    rounding : float
+        The rounding error in the gap and in w'Kw. A discrepancy below it is zero as far as
+        floating-point numbers can tell.
+    method : str
+        What found the weights.
+    """
+
+    weights: Floats = field(repr=False)
+    discrepancy: float
+    certificate: float
+    rounding: float = field(repr=False)
+    method: str
+
+    @property
+    def solved(self) -> bool:
+        """Whether the gap is small, relative to the discrepancy or to its rounding error."""
+        gap = self.certificate * self.discrepancy
+        return self.certificate <= GAP_TOLERANCE or gap <= self.rounding
+
+    @property
+    def ess(self) -> float:
+        """The effective sample size, 1 / sum of squared weights."""
+        return float(1.0 / np.sum(self.weights**2))
+
+
+def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> SimplexWeights:
+    """The minimiser of w'Kw over weights that are not negative and sum to 1.
+
+    The problem is solved in its cone form, min u'Ku + M (1'u - 1)^2 over u >= 0, which has the
+    solution w = u / 1'u for every M > 0, by block principal pivoting: solve on a set of positive
+    coordinates, move every coordinate with a wrong sign to the other side, repeat. Equal samples
+    are merged before and share their weight evenly after. If the gap stays large, non-negative
+    least squares and then pairwise steps between coordinates take over; if it is large even then,
+    a warning says so.
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        Symmetric and positive semidefinite, for example the Gram matrix of a Stein kernel.
+    groups : array of shape (N,), optional
+        Labels; samples with the same label are equal and so are their rows of K. By default,
+        equal samples are those whose distance K_ii + K_jj - 2 K_ij is zero up to rounding.
+
+    Examples
+    --------
+    >>> found = simplex_weights([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
+    >>> found.weights
+    array([0.4, 0.4, 0.2])
+    >>> round(found.discrepancy, 6), found.solved
+    (0.4, True)
+    """
+    gram = check_gram(K, "simplex_weights")
+    first, member = _groups(gram, groups)
+    counts = np.bincount(member)
+    merged = gram[np.ix_(first, first)]
+    best: SimplexWeights | None = None
+    for weights, method in _attempts(merged):
+        found = certify(gram, (weights / counts)[member], method)
+        if best is None or _worse(best, found):
+            best = found
+        if best.solved:
+            return best
+    if best is None:  # there is always at least one attempt
+        raise KernelError("simplex_weights found no weights at all; the matrix may be degenerate.")
+    warnings.warn(
+        f"simplex_weights reached a relative gap of {best.certificate:.1e} only: the discrepancy "
+        f"{best.discrepancy:.3g} may exceed the smallest one by that fraction. The matrix of "
+        f"{len(gram)} samples is too ill-conditioned; merge near-equal samples or add a small "
+        "multiple of the identity.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return best
+
+
+def signed_weights(K: ArrayLike, *, ridge: float = 1e-8) -> Floats:
+    """The minimiser of w'Kw over weights of any sign that sum to 1.
+
+    This is w = C^-1 1 / 1'C^-1 1 with C = K N / tr K + ridge I: one linear solve. The weights are
+    not probabilities, and estimates with them can leave the range of the function.
+
+    Parameters
+    ----------
+    K : array of shape (N, N)
+        Symmetric and positive semidefinite.
+    ridge : float
+        Relative to the mean of the diagonal of K.
+
+    Examples
+    --------
+    >>> signed_weights([[1.0, 1.5], [1.5, 4.0]]).round(3)
+    array([ 1.25, -0.25])
+    """
+    gram = check_gram(K, "signed_weights")
+    if not (np.isfinite(ridge) and ridge > 0):
+        raise DataError(
+            "The 'ridge' parameter of signed_weights must be a float in the range (0, inf). "
+            f"Got {ridge!r} instead."
+        )
+    n = len(gram)
+    mean = np.trace(gram) / n
+    if mean == 0.0:
+        return np.full(n, 1.0 / n)
+    shifted = gram / mean
+    shifted.flat[:: n + 1] += ridge
+    solved = scipy.linalg.solve(shifted, np.ones(n), assume_a="pos")
+    return np.asarray(solved / solved.sum())
+
+
+def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
+    """The weights (w + a) / (1 + a N), a step towards uniform ones that grows with N.
+
+    Parameters
+    ----------
+    weights : array of shape (N,)
+        They sum to 1.
+    amount : float
+        The a of the formula.
+
+    Examples
+    --------
+    >>> smoothed_weights([1.0, 0.0], 0.5)
+    array([0.75, 0.25])
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    if w.ndim != 1 or w.size == 0 or not np.isclose(w.sum(), 1.0, atol=1e-8):
+        raise DataError(
+            "The 'weights' parameter of smoothed_weights must be a vector with sum 1. Got shape "
+            f"{w.shape} with sum {w.sum()!r} instead."
+        )
+    if not (np.isfinite(amount) and amount >= 0):
+        raise DataError(
+            "The 'amount' parameter of smoothed_weights must be a float in the range [0, inf). "
+            f"Got {amount!r} instead."
+        )
+    return np.asarray((w + amount) / (1.0 + amount * len(w)))
+
+
+def certify(gram: Floats, weights: Floats, method: str) -> SimplexWeights:
+    """The weights with their discrepancy and their gap, both on the matrix as it is."""
+    slopes, sizes = gram @ weights, np.abs(gram) @ weights
+    value = max(float(weights @ slopes), 0.0)
+    lowest = int(np.argmin(slopes))
+    rounding = 4.0 * len(gram) * EPS * float(max(weights @ sizes, sizes[lowest]))
+    gap = 2.0 * max(value - float(slopes[lowest]), 0.0)
+    # No value is below zero, so the gap is never more than the value itself.
+    relative = min(gap / value, 1.0) if value > rounding else 0.0
+    return SimplexWeights(weights, value, relative, rounding, method)
+
+
+def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
+    """The matrix, symmetric to the last bit, after the checks that a Gram matrix must pass."""
+    gram = np.asarray(K, dtype=np.float64)
+    what = f"The '{parameter}' parameter of {name} must be"
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.size == 0:
+        raise KernelError(
+            f"{what} a square matrix with at least one row. Got shape {gram.shape} instead."
+        )
+    if not np.all(np.isfinite(gram)):
+        i, j = np.argwhere(~np.isfinite(gram))[0]
+        raise KernelError(
+            f"{what} finite. Got {gram[i, j]} in row {i}, column {j}; a target with zeros gives "
+            "infinite ratios."
+        )
+    size = float(np.abs(gram).max())
+    if np.abs(gram - gram.T).max() > 1e-8 * size:
+        i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
+        raise KernelError(
+            f"{what} symmetric. Got {gram[i, j]:.6g} in row {i}, column {j}, and "
+            f"{gram[j, i]:.6g} in row {j}, column {i}."
+        )
+    gram = 0.5 * (gram + gram.T)
+    if not _is_positive(gram, 1e-8 * size):
+        lowest = scipy.linalg.eigvalsh(gram, subset_by_index=[0, 0])[0]
+        raise KernelError(
+            f"{what} positive semidefinite. Its smallest eigenvalue is {lowest:.3g}, its largest "
+            f"entry {size:.3g}: the kernel is not positive definite, or the matrix is not a Gram "
+            "matrix."
+        )
+    return gram
+
+
+def _is_positive(gram: Floats, slack: float) -> bool:
+    """Whether no eigenvalue is below minus the slack."""
+    if slack == 0.0:
+        return True
+    shifted = gram.copy()
+    shifted.flat[:: len(gram) + 1] += slack
+    try:
+        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _groups(gram: Floats, groups: ArrayLike | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """One sample of each group of equal ones, and the group of each sample."""
+    n = len(gram)
+    if groups is None:
+        diagonal = np.diagonal(gram)
+        both = diagonal[:, None] + diagonal[None, :]
+        # The first sample at distance zero; samples are at distance zero from themselves.
+        labels = np.argmax(both - 2.0 * gram <= 64 * EPS * both, axis=1)
+    else:
+        labels = np.asarray(groups)
+        if labels.shape != (n,):
+            raise DataError(
+                "The 'groups' parameter of simplex_weights must have one label for each sample: "
+                f"shape ({n},). Got shape {labels.shape} instead."
+            )
+    _, first, member = np.unique(labels, return_index=True, return_inverse=True)
+    return first, member
+
+
+def _worse(a: SimplexWeights, b: SimplexWeights) -> bool:
+    """Whether a is the worse of two answers to the same question."""
+    return (b.solved, -b.discrepancy) > (a.solved, -a.discrepancy)
+
+
+def _attempts(gram: Floats) -> Iterator[tuple[Floats, str]]:
+    """Candidates for the weights of distinct samples, from the cheapest to the last resort."""
+    diagonal = np.diagonal(gram)
+    if np.any(diagonal <= 0.0):
+        yield (diagonal <= 0.0) / np.count_nonzero(diagonal <= 0.0), "zero rows"
+        return
+    # Powers of two: the scaling itself must not round.
+    scale = 2.0 ** np.round(-0.5 * np.log2(diagonal))
+    weights = scale**2 / np.sum(scale**2)
+    for jitter in JITTERS:
+        # The weight of the penalty is free; near the optimal value the cone form is well scaled.
+        for _ in range(2):
+            value = float(weights @ gram @ weights)
+            candidate = _pivoting(gram, scale, max(value, 1e-14 / np.sum(scale**2)), jitter)
+            if candidate is None:
+                break
+            weights = candidate
+            yield weights, "pivoting"
+    candidate = _least_squares(gram, scale)
+    if candidate is not None:
+        weights = candidate
+        yield weights, "non-negative least squares"
+    yield _pairwise_steps(gram, weights), "pairwise steps"
+
+
+def _pivoting(gram: Floats, scale: Floats, penalty: float, jitter: float) -> Floats | None:
+    """The solution of the cone form by block principal pivoting, None if it does not end."""
+    n = len(gram)
+    matrix = scale[:, None] * (gram + penalty) * scale[None, :]
+    right = penalty * scale
+    positive = np.ones(n, dtype=np.bool_)
+    fewest, patience = n + 1, 3
+    # About ten rounds are usual; rounding makes singular matrices cycle.
+    for _ in range(60 + n // 5):
+        x = np.zeros(n)
+        solved = _solve(matrix, right, positive, jitter)
+        if solved is None:
+            return None
+        x[positive] = solved
+        slopes = matrix[:, positive] @ solved - right
+        wrong = np.where(positive, x < 0.0, slopes < -1e-12 * np.abs(right))
+        count = int(np.count_nonzero(wrong))
+        if count == 0:
+            break
+        if count < fewest:
+            fewest, patience = count, 3
+        elif patience > 0:
+            patience -= 1
+        else:  # one at a time, always the last: this cannot cycle
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        positive ^= wrong
+    else:
+        return None
+    u = scale * np.maximum(x, 0.0)
+    total = u.sum()
+    return u / total if total > 0.0 else None
+
+
+def _solve(matrix: Floats, right: Floats, positive: Any, jitter: float) -> Floats | None:
+    """The solution on some coordinates, refined against the matrix without jitter."""
+    if not positive.any():
+        return np.zeros(0)
+    whole = positive.all()
+    block = matrix.copy() if whole else matrix[np.ix_(positive, positive)]
+    shifted = block.copy()
+    shifted.flat[:: len(block) + 1] *= 1.0 + jitter
+    try:
+        factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    b = right[positive]
+    x = scipy.linalg.cho_solve(factor, b, check_finite=False)
+    residual = b - block @ x
+    refined = x + scipy.linalg.cho_solve(factor, residual, check_finite=False)
+    if np.linalg.norm(b - block @ refined) < np.linalg.norm(residual):
+        x = refined
+    return np.asarray(x) if np.all(np.isfinite(x)) else None
+
+
+def _least_squares(gram: Floats, scale: Floats) -> Floats | None:
+    """The solution of the cone form as non-negative least squares on a factor of the matrix."""
+    values, vectors = scipy.linalg.eigh(scale[:, None] * gram * scale[None, :])
+    half = vectors * np.sqrt(np.maximum(values, 0.0))
+    root = np.sqrt(1.0 / np.sum(scale**2))
+    design = np.vstack([half.T, root * scale[None, :]])
+    target = np.zeros(len(design))
+    target[-1] = root
+    try:
+        u, _ = scipy.optimize.nnls(design, target, maxiter=30 * len(gram))
+    except RuntimeError:
+        return None
+    u = scale * u
+    return u / u.sum() if u.sum() > 0.0 else None
+
+
+def _pairwise_steps(gram: Floats, weights: Floats, steps: int = 20_000) -> Floats:
+    """The weights after moving mass from the steepest positive coordinate to the flattest one."""
+    w = weights.copy()
+    slopes = gram @ w
+    for _ in range(steps):
+        low = int(np.argmin(slopes))
+        held = np.flatnonzero(w > 0.0)
+        high = int(held[np.argmax(slopes[held])])
+        drop = slopes[high] - slopes[low]
+        bend = gram[low, low] + gram[high, high] - 2.0 * gram[low, high]
+        if drop <= 0.1 * GAP_TOLERANCE * abs(float(w @ slopes)) or low == high:
+            break
+        step = w[high] if bend <= 0.0 else min(w[high], drop / bend)
+        w[low] += step
+        w[high] = 0.0 if step == w[high] else w[high] - step
+        slopes += step * (gram[:, low] - gram[:, high])
+    return w / w.sum()

@@ -1,0 +1,281 @@
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.sampling.bbis import RULES, determined_variables
+from expectedkernels.sampling.partition import PartitionSteinKernel
+from factor_graphs import factor_graphs
+from oracles import distribution, worlds
+from stein_oracles import conditionals_given, stein_gram, stein_size
+from strategies import points, rngs
+
+
+def naive(X, Y):
+    """The exponentiated Hamming kernel."""
+    return np.exp(-(X[:, None] != Y[None]).mean(axis=2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(factor_graphs(max_worlds=100, zeros=False), rngs)
+def test_what_comes_back(model, rng):
+    circuit, _ = model.compile()
+    P, cards = distribution(circuit), model.cardinalities
+    X = points(rng, cards, 12)
+    masks = rng.random(X.shape) < 0.4
+    rows = np.where(masks, np.nan, X)
+    Q = conditionals_given(rows, P, cards)
+    gram = Q @ stein_gram(P, cards, naive) @ Q.T
+    size = Q @ stein_size(P, cards, naive) @ Q.T
+    for target in (model, circuit):
+        samples = ek.collapsed_bbis(target, X, masks, weights="raw")
+        np.testing.assert_array_equal(samples.rows, rows)
+        assert_close(samples.gram, gram, size)
+        w = samples.weights
+        assert (w >= 0).all()
+        assert_close(w.sum(), 1.0)
+        assert_close(samples.discrepancy, w @ gram @ w, size.max())
+        assert_close(samples.uniform_discrepancy, gram.mean(), size.max())
+        assert samples.discrepancy <= samples.uniform_discrepancy + 1e-9 * size.max()
+        assert samples.certificate is not None
+        worlds_of_q = w @ Q
+        every = worlds(cards)
+        for v, table in enumerate(samples.marginals()):
+            exact = [worlds_of_q[every[:, v] == a].sum() for a in range(cards[v])]
+            np.testing.assert_allclose(table, exact, atol=1e-9)
+        f = rng.normal(size=len(every))
+        index = np.ravel_multi_index
+        mean = samples.expect(lambda Z: f[index(Z.T.astype(int), cards)])  # noqa: B023
+        np.testing.assert_allclose(mean, worlds_of_q @ f, atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(factor_graphs(max_worlds=60, zeros=False))
+def test_all_states_together_are_the_target(model):
+    X = worlds(model.cardinalities)
+    P = distribution(model.compile()[0])
+    samples = ek.bbis(model, np.vstack([X, X[: len(X) // 2]]), weights="raw")
+    mass = np.bincount(np.r_[np.arange(len(X)), np.arange(len(X) // 2)], samples.weights)
+    assert samples.discrepancy <= 1e-8 * np.abs(samples.gram).max()
+    np.testing.assert_allclose(mass, P, atol=1e-4)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_order_and_normaliser_do_not_matter(rule):
+    model = ek.ising_grid(2, 3, rng=0)
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(30, 6)).astype(float)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    samples = ek.collapsed_bbis(model, X, weights=rule)
+    assert samples.rule == rule
+    order = rng.permutation(30)
+    shuffled = ek.collapsed_bbis(model, X[order], weights=rule)
+    np.testing.assert_allclose(shuffled.weights, samples.weights[order], atol=1e-7)
+    factors = [(f.scope, 100 * f.table) for f in model.factors]
+    scaled = ek.collapsed_bbis(ek.FactorGraph([2] * 6, factors), X, weights=rule)
+    np.testing.assert_allclose(scaled.weights, samples.weights, atol=1e-7)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_new_samples_extend_old_ones(rule):
+    model = ek.ising_grid(2, 3, rng=0)
+    rng = np.random.default_rng(1)
+    X = rng.integers(2, size=(30, 6))
+    for collapsed in ((), [1, 4]):
+        whole = ek.collapsed_bbis(model, X, collapsed, weights=rule)
+        part = ek.collapsed_bbis(model, X[:20], collapsed, weights=rule)
+        grown = part.extended(whole.rows[20:])
+        assert_close(grown.gram, whole.gram, np.abs(whole.gram).max())
+        np.testing.assert_allclose(grown.weights, whole.weights, atol=1e-7)
+        again, raw = grown.reweighted("raw"), whole.reweighted("raw")
+        assert_close(again.discrepancy, raw.discrepancy, np.abs(whole.gram).max())
+    with pytest.raises(ek.DataError, match="have no collapsed variables"):
+        ek.bbis(model, X).extended(np.full((1, 6), np.nan))
+
+
+def test_rules_are_what_they_say():
+    model = ek.ising_grid(3, 3, rng=0)
+    X = np.random.default_rng(0).integers(2, size=(60, 9))
+    raw, smoothed = (ek.bbis(model, X, weights=rule) for rule in ("raw", "smoothed"))
+    assert_close(smoothed.weights, (raw.weights + 0.01) / 1.6)
+    updates = ek.bbis(model, X, weights="raw", operator="gibbs")
+    for samples in (raw, updates):
+        gram = samples.gram if samples is raw else samples.updates_gram
+        for other in (raw.weights, updates.weights, np.full(60, 1 / 60)):
+            assert other @ gram @ other >= samples.weights @ gram @ samples.weights - 1e-9
+    both = raw.reweighted("signed", operator="gibbs")
+    assert both.signed
+    np.testing.assert_allclose(both.weights, ek.signed_weights(updates.updates_gram))
+    signed = ek.bbis(model, X, signed=True)
+    assert signed.signed
+    assert signed.discrepancy < raw.discrepancy
+    assert_close(signed.weights.sum(), 1.0)
+    uniform = ek.bbis(model, X, weights="uniform")
+    assert uniform.discrepancy == uniform.uniform_discrepancy
+    default = ek.bbis(model, X)
+    assert default.rule == "default"
+    assert default.decision
+    assert raw.decision == ""
+
+
+def test_a_uniform_proposal_is_repaired():
+    model = ek.ising_grid(2, 2, rng=0)
+    exact = model.compile()[0].marginals()
+
+    def error(n, rule):
+        X = np.random.default_rng(0).integers(2, size=(n, 4))
+        found = ek.bbis(model, X, weights=rule).marginals()
+        return max(np.abs(a - b).max() for a, b in zip(exact, found, strict=True))
+
+    assert error(400, "raw") < 1e-3
+    assert error(400, "uniform") > 0.05
+
+
+def test_nothing_and_everything_collapsed():
+    model = ek.ising_grid(3, 3, rng=0)
+    X = ek.gibbs(model, 20, 10, 5, rng=0)
+    plain = ek.bbis(model, X, weights="raw")
+    for nothing in ([], np.zeros((20, 9), dtype=bool), None):
+        same = ek.collapsed_bbis(model, X, nothing, weights="raw")
+        np.testing.assert_array_equal(same.weights, plain.weights)
+    exact = model.compile()[0].marginals()
+    for rule in RULES:
+        everything = ek.collapsed_bbis(model, X, range(9), weights=rule)
+        assert everything.discrepancy == 0
+        for a, b in zip(everything.marginals(), exact, strict=True):
+            assert_close(a, b)
+    mixed = np.zeros((20, 9), dtype=bool)
+    mixed[7] = True
+    found = ek.collapsed_bbis(model, X, mixed, weights="raw")
+    assert_close(found.weights[7], 1.0)  # a sample that has summed out everything is exact
+
+
+def test_ways_to_name_what_is_collapsed():
+    asia = ek.asia()
+    X = ek.collapsed_gibbs(asia, 15, ["either"], burn_in=20, thin=8, rng=0)
+    wanted = ek.collapsed_bbis(asia, X, ["either", "lung"], weights="raw").rows
+    mask = np.zeros(8, dtype=bool)
+    mask[[3, 5]] = True
+    for given_set in ({"either", 3}, [5, 3], mask, np.tile(mask, (15, 1)), np.array([3, 5])):
+        rows = ek.collapsed_bbis(asia, X, given_set, weights="raw").rows
+        np.testing.assert_array_equal(rows, wanted)
+    np.testing.assert_array_equal(ek.collapsed_bbis(asia, wanted, weights="raw").rows, wanted)
+    np.testing.assert_array_equal(ek.collapsed_bbis(asia, X, "either", weights="raw").rows, X)
+    chains = ek.gibbs(ek.ising_grid(2, 2, rng=0), 5, rng=0, chains=3)
+    assert ek.bbis(ek.ising_grid(2, 2, rng=0), chains).n == 15
+
+
+def test_remedies_for_zeros():
+    asia = ek.asia()
+    every = worlds(asia.cardinalities)
+    X = every[asia.log_score(every) > -np.inf]
+    exact = [0.01, 0.0104, 0.5, 0.055, 0.45, 0.064828, 0.110290, 0.435971]
+    with pytest.raises(ek.PropertyError, match=r"zeros='collapse'.*zeros='smooth'.*'restrict'"):
+        ek.bbis(asia, X)
+    collapsed = ek.bbis(asia, X, zeros="collapse", weights="raw")
+    np.testing.assert_allclose([t[0] for t in collapsed.marginals()], exact, atol=1e-4)
+    assert collapsed.collapsed.all(axis=0).tolist() == [v == 5 for v in range(8)]
+    smooth = ek.bbis(asia, every, zeros="smooth", weights="raw")
+    near = [t[0] for t in smooth.marginals()]
+    np.testing.assert_allclose(near, exact, atol=0.01)
+    assert abs(near[5] - exact[5]) > 0.005
+    # restricted: right within each of the two parts, blind for their masses
+    restricted = ek.bbis(asia, X, zeros="restrict", weights="raw")
+    inside = X[:, 5] == 1
+    p = np.exp(asia.log_score(X))
+    for weights in (restricted.weights, p):
+        share = weights[inside].sum()
+        tables = [weights[inside & (X[:, v] == 0)].sum() / share for v in (0, 2)]
+        np.testing.assert_allclose(tables, [0.0096, 0.47619], atol=1e-4)
+    fg = ek.FactorGraph(asia.cardinalities, asia.factors)
+    assert determined_variables(asia) == [5]
+    assert len(determined_variables(fg)) == 1
+    with pytest.raises(ek.PropertyError, match="tables of a FactorGraph"):
+        ek.bbis(asia.compile()[0], X, zeros="collapse")
+    with pytest.raises(ek.PropertyError, match="can be smoothed"):
+        ek.bbis(asia.compile()[0], X, zeros="smooth")
+
+
+@settings(max_examples=20, deadline=None)
+@given(factor_graphs(max_worlds=100, zeros=False), rngs)
+def test_partitions_of_models_that_are_not_compiled(model, rng):
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5)
+    rows = points(rng, model.cardinalities, 9)
+    rows[:, collapsed] = np.nan
+    circuit, _ = model.compile()
+    for operator in ("shift", "gibbs"):
+        wanted = ek.CollapsedSteinKernel(circuit, ek.ExpHamming(), operator=operator)(rows)
+        parts = ek.CollapsedModel(model, collapsed.tolist(), shared=False)
+        stein = PartitionSteinKernel(parts, ek.ExpHamming(), operator=operator)
+        size = max(1e-12, np.abs(wanted).max())
+        assert_close(stein(rows), wanted, 10 * size)
+        assert_close(stein.extended(stein(rows[:4]), rows[:4], rows[4:]), wanted, 10 * size)
+    if len(collapsed) and len(collapsed) < model.n_variables:
+        rows[0, collapsed[0]] = 0
+        with pytest.raises(ek.DataError, match="must collapse the same variables"):
+            stein(rows)
+
+
+def test_models_too_large_to_compile():
+    grid = ek.ising_grid(6, 30, rng=0)
+    tall = ek.ising_grid(30, 30, rng=0)
+    X = np.random.default_rng(0).integers(2, size=(3, 900))
+    mask = np.random.default_rng(0).random((3, 900)) < 0.5
+    with pytest.raises(ek.CircuitError, match="with one set collapsed in all samples"):
+        ek.collapsed_bbis(tall, X, mask)
+    small = X[:, :180]
+    rows = [i for i in range(180) if (i // 30 + i) % 2]
+    fast = ek.collapsed_bbis(grid, small, rows, weights="raw")
+    slow = ek.collapsed_bbis(grid, small, rows, weights="raw", max_bytes=2**14)
+    assert isinstance(slow.stein, PartitionSteinKernel)
+    assert_close(slow.gram, fast.gram, np.abs(fast.gram).max())
+    for a, b in zip(slow.marginals(), fast.marginals(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-7)
+
+
+def test_mistakes():
+    model = ek.ising_grid(2, 2, rng=0)
+    X = np.zeros((3, 4))
+    with pytest.raises(ek.CircuitError, match="'weights' parameter must be one of"):
+        ek.bbis(model, X, weights="best")
+    with pytest.raises(ek.CircuitError, match="'zeros' parameter must be one of"):
+        ek.bbis(model, X, zeros="ignore")
+    with pytest.raises(ek.CircuitError, match="'operator' parameter must be one of"):
+        ek.bbis(model, X, operator="hmc")
+    with pytest.raises(ek.DataError, match=r"Samples must have shape \(samples, 4\)"):
+        ek.bbis(model, X[:, :3])
+    with pytest.raises(ek.DataError, match="at least one sample"):
+        ek.bbis(model, X[:0])
+    with pytest.raises(ek.CircuitError, match="integers in 0"):
+        ek.bbis(model, X + 2)
+    with pytest.raises(ek.CircuitError, match="integers in 0"):
+        ek.collapsed_bbis(model, X + 2, [0])
+    with pytest.raises(ek.DataError, match="Got NaN in row 0, column 1"):
+        ek.bbis(model, [[0, np.nan, 0, 0]])
+    with pytest.raises(ek.DataError, match="mask of collapsed variables must have shape"):
+        ek.collapsed_bbis(model, X, np.zeros((2, 4), dtype=bool))
+    with pytest.raises(ek.EvidenceError, match=r"int in 0\.\.3"):
+        ek.collapsed_bbis(model, X, [4])
+    with pytest.raises(ek.DataError, match=r"int in 0\.\.3"):
+        ek.collapsed_bbis(model.compile()[0], X, [4])
+    with pytest.raises(ek.DataError, match="iterable of numbers or names"):
+        ek.collapsed_bbis(model, X, 3)
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        ek.bbis(model, X, "rbf")
+    with pytest.raises(ek.DataError, match="must be a FactorGraph"):
+        ek.bbis(3, X)
+    negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])] * 4)
+    with pytest.raises(ek.KernelError, match="need a positive definite kernel"):
+        ek.bbis(model, X, negative)
+    flat = ek.TableKernel([np.ones((2, 2))] * 4)
+    with pytest.warns(UserWarning, match="may not be strictly positive definite"):
+        ek.bbis(model, X, flat)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ek.bbis(model, X, ek.Delta())
+    zero = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
+    with pytest.raises(ek.DataError, match="The target is zero at row 0"):
+        ek.bbis(zero, [[0, 0]])

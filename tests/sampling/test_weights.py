@@ -1,0 +1,207 @@
+"""Weights on the simplex against enumeration of active sets, and the laws they obey."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expectedkernels.errors import DataError, KernelError
+from expectedkernels.sampling import weights as module
+from expectedkernels.sampling.weights import (
+    certify,
+    signed_weights,
+    simplex_weights,
+    smoothed_weights,
+)
+
+
+def best_by_enumeration(gram):
+    """The smallest w'Kw, over the solutions on all supports."""
+    best = np.inf
+    n = len(gram)
+    size = np.abs(gram).max() or 1.0
+    gram = gram / size
+    for m in range(1, n + 1):
+        for support in combinations(range(n), m):
+            block = gram[np.ix_(support, support)]
+            system = np.block([[block, np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
+            w = np.linalg.lstsq(system, np.append(np.zeros(m), 1.0), rcond=None)[0][:m]
+            if np.all(w >= -1e-12) and abs(w.sum() - 1.0) < 1e-8:
+                best = min(best, float(w @ block @ w))
+    return best * size
+
+
+def stein_like(n, rank, rng, spread=2.0):
+    """A matrix with a few large and many small rows, as ratios of probabilities give."""
+    features = rng.normal(size=(n, rank)) * np.exp(spread * rng.normal(size=(n, 1)))
+    return features @ features.T
+
+
+@st.composite
+def gram_matrices(draw):
+    n, rank = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    features = rng.normal(size=(n, rank)) * np.exp(rng.normal(size=(n, 1)))
+    if draw(st.booleans()):  # whole numbers: ties, zero rows, equal and opposite samples
+        features = rng.integers(-1, 2, size=(n, rank)).astype(float)
+    return features @ features.T * 10.0 ** draw(st.integers(-9, 12))
+
+
+@given(gram_matrices())
+def test_the_value_is_the_smallest_of_all_supports(gram):
+    found = simplex_weights(gram)
+    assert found.solved
+    assert np.all(found.weights >= 0.0)
+    np.testing.assert_allclose(found.weights.sum(), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        found.discrepancy, best_by_enumeration(gram), rtol=1e-7, atol=1e-11 * np.abs(gram).max()
+    )
+
+
+@pytest.mark.parametrize(("n", "rank"), [(100, 100), (300, 300), (300, 150), (200, 20), (60, 3)])
+def test_the_certificate_is_small_on_matrices_with_heavy_rows(n, rank):
+    found = simplex_weights(stein_like(n, rank, np.random.default_rng(n + rank)))
+    assert found.solved
+    assert found.certificate < 1e-8 or found.discrepancy <= found.rounding
+
+
+@given(gram_matrices(), st.integers(0, 2**32 - 1))
+def test_the_order_of_samples_does_not_matter(gram, seed):
+    order = np.random.default_rng(seed).permutation(len(gram))
+    found, shuffled = simplex_weights(gram), simplex_weights(gram[np.ix_(order, order)])
+    atol = 1e-11 * np.abs(gram).max()
+    np.testing.assert_allclose(shuffled.discrepancy, found.discrepancy, rtol=1e-7, atol=atol)
+
+
+def test_the_weights_follow_the_order_and_ignore_the_scale():
+    rng = np.random.default_rng(5)
+    gram = stein_like(40, 60, rng)
+    order = rng.permutation(40)
+    found = simplex_weights(gram).weights
+    np.testing.assert_allclose(
+        simplex_weights(gram[np.ix_(order, order)]).weights, found[order], atol=1e-7
+    )
+    for factor in (1e-12, 1e-5, 1e5, 1e12):
+        np.testing.assert_allclose(simplex_weights(factor * gram).weights, found, atol=1e-7)
+
+
+def test_equal_samples_share_their_weight_evenly():
+    rng = np.random.default_rng(2)
+    distinct = stein_like(10, 20, rng, spread=0.3)
+    member = rng.integers(0, 10, size=60)
+    gram = distinct[np.ix_(member, member)]
+    with_groups = simplex_weights(gram, groups=member)
+    found = simplex_weights(gram)
+    alone = simplex_weights(distinct)
+    np.testing.assert_allclose(with_groups.weights, found.weights, atol=1e-8)
+    assert with_groups.solved
+    kept = np.unique(member)
+    np.testing.assert_allclose(
+        np.bincount(member, found.weights, minlength=10)[kept], alone.weights[kept], atol=1e-7
+    )
+    for label in kept:
+        np.testing.assert_allclose(np.ptp(found.weights[member == label]), 0.0, atol=1e-15)
+
+
+def test_samples_without_discrepancy_take_all_the_mass():
+    gram = np.zeros((4, 4))
+    gram[:2, :2] = [[2.0, 1.0], [1.0, 3.0]]
+    found = simplex_weights(gram)
+    np.testing.assert_array_equal(found.weights, [0.0, 0.0, 0.5, 0.5])
+    assert (found.discrepancy, found.certificate) == (0.0, 0.0)
+    np.testing.assert_array_equal(simplex_weights(np.zeros((3, 3))).weights, np.full(3, 1 / 3))
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-300, 1.0, 1e12])
+def test_one_sample_has_weight_one(value):
+    found = simplex_weights([[value]])
+    assert found.weights.tolist() == [1.0]
+    assert found.solved
+    assert found.discrepancy == value
+
+
+def test_samples_whose_features_cancel_have_discrepancy_zero():
+    features = np.random.default_rng(0).normal(size=(30, 4))
+    found = simplex_weights(features @ features.T)
+    assert found.solved
+    assert found.discrepancy < 1e-13
+
+
+def test_entries_of_very_different_sizes_are_solved():
+    rng = np.random.default_rng(11)
+    size = 10.0 ** rng.uniform(-6, 6, size=80)
+    features = size[:, None] * (1.0 + 0.5 * rng.normal(size=(80, 200)))
+    found = simplex_weights(features @ features.T)
+    assert found.solved
+
+
+def test_later_methods_agree_with_pivoting():
+    gram = stein_like(50, 80, np.random.default_rng(3), spread=1.0)
+    scale = 1.0 / np.sqrt(np.diagonal(gram))
+    value = simplex_weights(gram).discrepancy
+    squares = certify(gram, module._least_squares(gram, scale), "")
+    np.testing.assert_allclose(squares.discrepancy, value, rtol=1e-9)
+    steps = certify(gram, module._pairwise_steps(gram, np.full(50, 0.02)), "")
+    np.testing.assert_allclose(steps.discrepancy, value, rtol=1e-6)
+
+
+def test_a_large_gap_is_not_silent(monkeypatch):
+    monkeypatch.setattr(module, "_attempts", lambda gram: iter([(np.full(3, 1 / 3), "a guess")]))
+    with pytest.warns(RuntimeWarning, match="relative gap of"):
+        found = simplex_weights(np.diag([1.0, 2.0, 3.0]))
+    assert not found.solved
+
+
+def test_pivoting_gives_way_to_other_methods(monkeypatch):
+    monkeypatch.setattr(module, "_pivoting", lambda *arguments: None)
+    found = simplex_weights(np.diag([1.0, 2.0, 4.0]))
+    assert found.method == "non-negative least squares"
+    np.testing.assert_allclose(found.weights, np.array([4, 2, 1]) / 7, rtol=1e-9)
+
+
+def test_signed_weights_solve_the_problem_without_signs():
+    rng = np.random.default_rng(0)
+    gram = stein_like(20, 40, rng, spread=0.5)
+    w = signed_weights(gram)
+    np.testing.assert_allclose(w.sum(), 1.0, rtol=1e-12)
+    slopes = (gram * 20 / np.trace(gram) + 1e-8 * np.eye(20)) @ w
+    np.testing.assert_allclose(slopes, slopes.mean(), rtol=1e-9)
+    assert w @ gram @ w <= simplex_weights(gram).discrepancy * (1 + 1e-6)
+    np.testing.assert_array_equal(signed_weights(np.zeros((4, 4))), np.full(4, 0.25))
+
+
+def test_smoothed_weights_are_a_mixture_with_uniform_ones():
+    w = np.array([0.5, 0.3, 0.2, 0.0])
+    np.testing.assert_allclose(smoothed_weights(w), (w + 0.01) / 1.04, rtol=1e-15)
+    np.testing.assert_array_equal(smoothed_weights(w, 0.0), w)
+
+
+@pytest.mark.parametrize(
+    ("gram", "text"),
+    [
+        (np.ones(3), "must be a square matrix"),
+        (np.zeros((0, 0)), "must be a square matrix"),
+        (np.ones((2, 3)), "must be a square matrix"),
+        ([[1.0, np.inf], [np.inf, 1.0]], "must be finite"),
+        ([[1.0, 0.0], [0.5, 1.0]], "must be symmetric"),
+        ([[1.0, 2.0], [2.0, 1.0]], "must be positive semidefinite"),
+        ([[-1.0]], "must be positive semidefinite"),
+    ],
+)
+@pytest.mark.parametrize("function", [simplex_weights, signed_weights])
+def test_matrices_that_are_no_gram_matrices_are_refused(function, gram, text):
+    with pytest.raises(KernelError, match=text):
+        function(gram)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(DataError, match="one label for each sample"):
+        simplex_weights(np.eye(3), groups=[0, 1])
+    with pytest.raises(DataError, match="'ridge' parameter"):
+        signed_weights(np.eye(3), ridge=0.0)
+    with pytest.raises(DataError, match="with sum 1"):
+        smoothed_weights([0.5, 0.2])
+    with pytest.raises(DataError, match="'amount' parameter"):
+        smoothed_weights([0.5, 0.5], -1.0)
