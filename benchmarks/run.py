@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import expected_kernels, learning, regression
+from benchmarks import expected_kernels, inference, learning, regression
 
-BENCHMARKS = {f.__name__: f for f in (*expected_kernels.ALL, *learning.ALL, *regression.ALL)}
+MODULES = (expected_kernels, learning, regression, inference)
+BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 
 def main(names: list[str]) -> None:

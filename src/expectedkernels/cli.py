@@ -305,6 +305,85 @@ def regression(
             _fail(done.problem)
 
 
+@reproduce.command()
+def inference(
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="'ising', 'asia', or the path of a .uai or .bif file (may be repeated). Default: "
+            "the first two."
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="EXPECTEDKERNELS_DATA",
+            help="The folder with the grid of the paper (uai/ising_4x4.uai). Without it, 'ising' "
+            "is another random grid.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The folder for results; those in it are kept. Default: 'inference', or "
+            "'inference-quick'.",
+        ),
+    ] = None,
+    proposal: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where samples come from: 'gibbs' (thinned), 'uniform' or 'sticky' (every update "
+            "of a Gibbs chain); may be repeated. Default: the first two."
+        ),
+    ] = None,
+    tries: Annotated[int | None, typer.Option(min=1, help="Repetitions. Default: 5.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    jobs: Annotated[int, typer.Option(help="The number of processes (-1: all cores).")] = 1,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A rule for weights to compute anew, such as 'default', because it has changed "
+            "(may be repeated)."
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Keep Gram matrices in the folder: other weights are fast later."
+        ),
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look within a minute, at fewer samples.")
+    ] = False,
+) -> None:
+    """Estimate marginals: collapsed and weighted samples against Gibbs sampling and CIS.
+
+    Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
+    """
+    from expectedkernels.experiments.inference import reproduce_inference
+
+    with _errors():
+        done = reproduce_inference(
+            out or Path("inference-quick" if quick else "inference"),
+            data_dir,
+            models=model,
+            proposals=proposal,
+            tries=tries,
+            seed=seed,
+            again=again,
+            keep=keep,
+            jobs=jobs,
+            quick=quick,
+        )
+        typer.echo(done.words)
+        for path in done.files:
+            typer.echo(f"written: {path}")
+        if done.problem:
+            _fail(done.problem)
+
+
 @contextmanager
 def _errors() -> Iterator[None]:
     """Turn the errors a user can do something about into a message and the exit code 1."""

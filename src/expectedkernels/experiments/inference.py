@@ -1,0 +1,225 @@
+"""The inference study: marginals from samples that are weighted, collapsed, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import joblib
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from expectedkernels.errors import DataError
+from expectedkernels.experiments.inference_cells import CIS_RULES, RULES, Settings, evaluate
+from expectedkernels.experiments.inference_models import (
+    MASKS,
+    PROPOSALS,
+    find_model,
+    load_model,
+    sample_counts,
+)
+from expectedkernels.experiments.inference_records import Cell, InferenceRecords, Record
+from expectedkernels.experiments.inference_report import summary
+
+MODELS = ("ising", "asia")
+SHARES = (0.25, 0.5)
+QUICK = Settings(n=100, thin=200)
+"""Settings for a first look within a minute."""
+
+
+def _work(
+    cell: Cell, path: str | None, rules: Sequence[str], settings: Settings, grams: str | None
+) -> list[Record]:
+    # One thread each: the matrices are small, and other processes work on other cells.
+    with threadpool_limits(1):
+        return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings, grams)
+
+
+def cells(
+    models: Sequence[str],
+    proposals: Sequence[str],
+    shares: Sequence[float],
+    masks: Sequence[str],
+    tries: int,
+) -> Iterator[Cell]:
+    """All cells of a run but those of CIS; a try of everything comes before the next one."""
+    for trial in range(tries):
+        for model in models:
+            for proposal in proposals:
+                yield Cell(model, proposal, 0.0, "none", trial)
+                for share in shares:
+                    for kind in masks:
+                        yield Cell(model, proposal, share, kind, trial)
+
+
+def cis_cells(models: Sequence[str], shares: Sequence[float], tries: int) -> Iterator[Cell]:
+    """The cells of CIS, which makes its own samples."""
+    for trial in range(tries):
+        for model in models:
+            for share in shares:
+                yield Cell(model, "cis", share, "online", trial)
+
+
+def run(
+    out: str | Path,
+    folder: str | Path | None = None,
+    *,
+    models: Sequence[str] = MODELS,
+    proposals: Sequence[str] = PROPOSALS[:2],
+    shares: Sequence[float] = SHARES,
+    masks: Sequence[str] = MASKS,
+    rules: Sequence[str] = RULES,
+    cis_rules: Sequence[str] = CIS_RULES,
+    tries: int = 5,
+    settings: Settings | None = None,
+    again: Sequence[str] = (),
+    keep: bool = False,
+    jobs: int = 1,
+    progress: bool = True,
+) -> InferenceRecords:
+    """The errors of all methods, written to `results.csv` in a folder as they are found.
+
+    What is there already is not computed again, so an interrupted run goes on where it stopped.
+
+    Parameters
+    ----------
+    out : str or Path
+        The folder for results.
+    folder : str or Path, optional
+        The folder with the data, for the grid of the paper.
+    models : sequence of str
+        "ising", "asia", or paths of `.uai` or `.bif` files.
+    proposals, masks, rules, cis_rules : sequences of str
+        What to run, of `PROPOSALS`, `MASKS`, `RULES` and `CIS_RULES`.
+    shares : sequence of float
+        The shares of the variables to collapse.
+    tries : int
+        The number of repetitions, each with random numbers of its own.
+    settings : Settings, optional
+    again : sequence of str
+        Rules whose results are computed anew, because the rule has changed.
+    keep : bool
+        Whether Gram matrices are kept in the folder, for other rules later.
+    jobs : int
+        The number of processes.
+    progress : bool
+        Whether to show a bar (only on a terminal).
+    """
+    settings = Settings() if settings is None else settings
+    _check(proposals, PROPOSALS, "proposal")
+    _check(masks, MASKS, "kind of masks")
+    _check([*rules, *again], RULES, "rule for weights")
+    _check(cis_rules, CIS_RULES, "variant of CIS")
+    for share in shares:
+        if not 0 < share <= 1:
+            raise DataError(
+                f"The share of collapsed variables must be in the range (0, 1]. Got {share}."
+            )
+    if jobs == 0:
+        raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
+    places = dict(find_model(name, folder) for name in models)
+    for name, path in places.items():
+        load_model(name, path, settings.seed)  # problems with files show before the work
+    records = InferenceRecords(out, asdict(settings))
+    grams = str(Path(out) / "grams") if keep else None
+    wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
+    wanted += [(cell, cis_rules) for cell in cis_cells(list(places), shares, tries)]
+    todo = _todo(records, wanted, again, sample_counts(settings.n, settings.step)[-1])
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    with tqdm(total=len(todo), desc="cells", disable=None if progress else True) as bar:
+        work = (
+            joblib.delayed(_work)(cell, places[cell.model], left, settings, grams)
+            for cell, left in todo
+        )
+        for found in parallel(work):
+            records.add(found)
+            bar.set_postfix_str(found[0].cell.model, refresh=False)
+            bar.update()
+    return records
+
+
+def _todo(
+    records: InferenceRecords,
+    wanted: Sequence[tuple[Cell, Sequence[str]]],
+    again: Sequence[str],
+    last: int,
+) -> list[tuple[Cell, list[str]]]:
+    """The cells that lack results up to the last number of samples, and the rules they lack."""
+    left = [
+        (cell, [rule for rule in rules if rule in again or (cell, rule, last) not in records])
+        for cell, rules in wanted
+    ]
+    return [(cell, rules) for cell, rules in left if rules]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run wrote, what it says in short, and what could not be done (empty: nothing)."""
+
+    records: InferenceRecords
+    files: tuple[Path, ...]
+    words: str
+    problem: str = ""
+
+
+def reproduce_inference(
+    out: Path,
+    folder: Path | None = None,
+    *,
+    models: Sequence[str] | None = None,
+    proposals: Sequence[str] | None = None,
+    tries: int | None = None,
+    seed: int = 0,
+    again: Sequence[str] | None = None,
+    keep: bool = False,
+    jobs: int = 1,
+    quick: bool = False,
+) -> Done:
+    """The study with its summary and figures, written to a folder (see `run`).
+
+    A quick one takes a hundred samples of shorter chains.
+    """
+    records = run(
+        out,
+        folder,
+        models=models or MODELS,
+        proposals=proposals or PROPOSALS[:2],
+        cis_rules=CIS_RULES[:1] if quick else CIS_RULES,
+        tries=tries or (2 if quick else 5),
+        settings=replace(QUICK if quick else Settings(), seed=seed),
+        again=again or (),
+        keep=keep,
+        jobs=jobs,
+    )
+    text = summary(records, comparable=not quick)
+    path = Path(out) / "summary.md"
+    path.write_text(text, encoding="utf-8")
+    words = text.partition("## In short\n\n")[2].partition("\n\n##")[0]
+    files = [records.path, path]
+    try:
+        files += _figures(records)
+    except ImportError as error:
+        return Done(records, tuple(files), words, f"No picture was written. {error}")
+    return Done(records, tuple(files), words)
+
+
+def _figures(records: InferenceRecords) -> list[Path]:
+    """The figures of all that is there."""
+    from expectedkernels.experiments.inference_figure import figure
+    from expectedkernels.plotting import close, save
+
+    files = []
+    for proposal in PROPOSALS:
+        axes = figure(records, proposal)
+        if axes is not None:
+            files.append(save(axes[0], records.folder / f"{proposal}.png"))
+            close(axes[0])
+    return files
+
+
+def _check(names: Sequence[str], known: Any, what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(known)}.")

@@ -1,0 +1,45 @@
+"""The curves of the inference study, as the plotting functions take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from expectedkernels.experiments.inference_records import InferenceRecords
+from expectedkernels.plotting import Curve, plot_panels
+
+
+def curves(
+    records: InferenceRecords, model: str, share: float, proposal: str, masks: str = "per sample"
+) -> dict[str, Curve]:
+    """The curves of the methods with one share of the variables collapsed, by name."""
+    wanted = {
+        "CBBIS (default weights)": (model, proposal, share, masks, "default"),
+        "CBBIS (raw weights)": (model, proposal, share, masks, "raw"),
+        "CVS": (model, proposal, share, masks, "uniform"),
+        "BBIS (raw weights)": (model, proposal, 0.0, "none", "raw"),
+        "VS": (model, proposal, 0.0, "none", "uniform"),
+        "CIS": (model, "cis", share, "online", "one set"),
+        "CBBIS (smoothed weights)": (model, proposal, share, masks, "smoothed"),
+    }
+    found = {}
+    for name, key in wanted.items():
+        counts = records.counts(key)
+        errors = [records.errors(key, n) for n in counts]
+        if counts:
+            std = [float(e.std(ddof=1)) if len(e) > 1 else 0.0 for e in errors]
+            found[name] = Curve(counts, [float(e.mean()) for e in errors], std)
+    return found
+
+
+def figure(records: InferenceRecords, proposal: str, masks: str = "per sample") -> Any:
+    """The axes of one panel per model and share, or None if there are no results."""
+    panels = {}
+    for model in records.values("model"):
+        for share in sorted(s for s in records.values("collapsed") if s):
+            if records.counts((model, proposal, share, masks, "uniform")):
+                title = f"{model}, {100 * share:g} % collapsed"
+                panels[title] = curves(records, model, share, proposal, masks)
+    if not panels:
+        return None
+    ylabels = {next(iter(panels)): "log of the mean Hellinger distance"}
+    return plot_panels(panels, "number of samples", ylabels)

@@ -1,0 +1,374 @@
+"""The inference study in tables and words, with reference values beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from expectedkernels.experiments.inference_claims import (
+    LEAST,
+    NOISE,
+    WEIGHTED,
+    Comparison,
+    RuleRow,
+    against_baselines,
+    agreement,
+    collapsing,
+    difference,
+    rule_rows,
+)
+from expectedkernels.experiments.inference_records import InferenceRecords
+from expectedkernels.experiments.reference import COUNTS, reference_curve, reference_rules
+
+SHOWN = ("uniform", "raw", "smoothed", "default", "signed")
+"""The rules in the tables of curves."""
+COLUMNS = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")
+"""The rules in the comparison of weights."""
+TITLES = {
+    "gibbs": "a thinned Gibbs chain",
+    "uniform": "uniformly drawn states",
+    "sticky": "every update of a Gibbs chain",
+}
+MARGIN = 0.1
+"""Default weights may be this much worse than equal ones on good samples."""
+
+
+def method_name(share: float, masks: str, rule: str) -> str:
+    """What a curve is called.
+
+    Examples
+    --------
+    >>> method_name(0.0, "none", "uniform"), method_name(0.25, "fixed", "raw")
+    ('VS', 'CBBIS 25 %, fixed, raw')
+    """
+    if masks == "online":
+        return f"CIS {100 * share:g} %, {rule}"
+    name = "VS" if rule == "uniform" else "BBIS"
+    parts = [f"C{name} {100 * share:g} %", masks] if share else [name]
+    return ", ".join(parts if rule == "uniform" else [*parts, rule])
+
+
+def summary(records: InferenceRecords, comparable: bool = True) -> str:
+    """The study as Markdown: what was done, what it says about the claims, and the tables.
+
+    Parameters
+    ----------
+    records : InferenceRecords
+    comparable : bool
+        Whether the settings are those of the paper, so that reference values apply.
+    """
+    tries = max((record.cell.trial for record in records), default=-1) + 1
+    parts = [
+        "# Marginals from weighted and collapsed samples",
+        "Natural logs of the Hellinger distances between estimated and exact marginals, averaged "
+        f"over all variables: lower is better. Means and standard deviations over {tries} tries. "
+        "All methods but CIS see the same samples.",
+        _legend(),
+    ]
+    if not comparable:
+        parts.append(
+            "**These are not the settings of the paper** (a quick run): nothing here can be "
+            "compared with reference values."
+        )
+    parts += ["## In short", "\n".join(_words(records, comparable))]
+    parts += [_claims_table(records), _rules_table(records, comparable)]
+    proposals = [p for p in TITLES if p in records.values("proposal")]
+    for model in records.values("model"):
+        for proposal in proposals:
+            found = table(records, model, proposal, comparable)
+            if found:
+                parts += [f"## {model}, samples from {TITLES[proposal]}", found]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _legend() -> str:
+    return "\n".join(
+        [
+            "- *VS, CVS*: equal weights, without and with a share of the variables summed out "
+            "exactly; *BBIS, CBBIS*: weights by Stein discrepancy; *CIS*: online collapsed "
+            "importance sampling, one set of samples for all marginals, or one run per query.",
+            "- *per sample, fixed*: which variables are collapsed is drawn for every sample, or "
+            "once for all samples of a try.",
+            "- *raw*: the probabilities of smallest discrepancy; *smoothed*: 0.01 added to them, "
+            "as in the published figures; *default*: the library's; *signed*: of any sign; "
+            "*best ridge*: the best of several ridges in hindsight, for every try, a bound.",
+            "- *reference*: an independent computation with the same protocol, means of five "
+            "tries (ten for the comparison of weights).",
+            "- *ESS*: the mean effective sample size at the largest number of samples.",
+        ]
+    )
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _mean_and_std(errors: Any) -> str:
+    if not len(errors):
+        return ""
+    spread = f" ± {errors.std(ddof=1):.2f}" if len(errors) > 1 else ""
+    return f"{errors.mean():.2f}{spread}"
+
+
+def _curves(records: InferenceRecords, model: str, proposal: str) -> Iterator[Any]:
+    """The curves of a table that there are results of."""
+    shares = sorted(records.values("collapsed"))
+    for share in shares:
+        for masks in ("per sample", "fixed") if share else ("none",):
+            for rule in SHOWN:
+                if records.counts((model, proposal, share, masks, rule)):
+                    yield model, proposal, share, masks, rule
+    if proposal == "gibbs":
+        for share in shares:
+            for rule in ("one set", "per query"):
+                if records.counts((model, "cis", share, "online", rule)):
+                    yield model, "cis", share, "online", rule
+
+
+def table(records: InferenceRecords, model: str, proposal: str, comparable: bool) -> str:
+    """One table: methods down, numbers of samples across, reference values below each method."""
+    curves = list(_curves(records, model, proposal))
+    if not curves:
+        return ""
+    there = {n for curve in curves for n in records.counts(curve)}
+    counts = [n for n in COUNTS if n in there] or sorted(there)
+    last = max(there)
+    lines = [
+        _row(["method", *(f"N = {n}" for n in counts), "ESS"]),
+        _row(["---", *["---:"] * (len(counts) + 1)]),
+    ]
+    for curve in curves:
+        name = method_name(*curve[2:])
+        cells = [_mean_and_std(records.errors(curve, n)) for n in counts]
+        sizes = records.sizes(curve, last)
+        lines.append(_row([name, *cells, f"{sizes.mean():.1f}" if len(sizes) else ""]))
+        known = reference_curve(*curve) if comparable else {}
+        if known:
+            values = [f"{known[n]:.2f}" if n in known else "" for n in counts]
+            lines.append(_row(["*reference*", *values, ""]))
+    return "\n".join(lines)
+
+
+def _words(records: InferenceRecords, comparable: bool) -> list[str]:
+    """What the numbers say, also where they speak against the method."""
+    lines = _better_or_equal(records) + _collapsing_helps(records) + _masks(records)
+    for model in records.values("model"):
+        lines += _half(records, model)
+    return lines + (_agreement(records) if comparable else []) + _rules(records)
+
+
+def _in_words(comparison: Comparison) -> str:
+    return f"{comparison.baseline} ({comparison.found.mean:+.2f})"
+
+
+def _better_or_equal(records: InferenceRecords) -> list[str]:
+    found = against_baselines(records)
+    lines = []
+    for rule in WEIGHTED:
+        ours = [c for c in found if c.rule == rule]
+        if not ours:
+            continue
+        places = list(dict.fromkeys((c.model, c.share) for c in ours))
+        lost = {
+            place: [c for c in ours if (c.model, c.share) == place and c.found.outcome == "worse"]
+            for place in places
+        }
+        good = [f"{m} {100 * s:g} %" for (m, s), worse in lost.items() if not worse]
+        bad = [
+            f"{m} {100 * s:g} %: worse than {', '.join(map(_in_words, worse))}"
+            for (m, s), worse in lost.items()
+            if worse
+        ]
+        open_ones = [c for c in ours if c.found.outcome == "equal" and c.found.mean > 0]
+        behind = [f"{c.model} {100 * c.share:g} %: {_in_words(c)}" for c in open_ones]
+        verdict = "holds" if not bad else ("does not hold" if not good else "holds in part")
+        lines.append(
+            f'- "CBBIS performs equally well or better than other baselines", {rule} weights '
+            f"(N >= {LEAST}, Gibbs, masks per sample): **{verdict}**"
+            + (f"; it does for {', '.join(good)}" if good and bad else "")
+            + (f"; not for {'; '.join(bad)}" if bad else "")
+            + (f"; behind, but within the noise: {'; '.join(behind)}." if behind else ".")
+        )
+    return lines
+
+
+def _collapsing_helps(records: InferenceRecords) -> list[str]:
+    found = collapsing(records)
+    if not found:
+        return []
+    worse = [c for c in found if c.found.outcome == "worse"]
+    better = sum(c.found.outcome == "better" for c in found)
+    where = "; ".join(f"{c.model} {100 * c.share:g} %, {c.rule}: {_in_words(c)}" for c in worse)
+    lines = [
+        '- "Methods with collapsed samples outperform their non-collapsed counterparts": '
+        f"**{'holds' if not worse and better else 'does not hold everywhere'}**; better in "
+        f"{better} of {len(found)} comparisons, worse in {len(worse)}"
+        + (f" ({where})." if worse else ".")
+    ]
+    shares = sorted({c.share for c in found})
+    if len(shares) > 1:
+        by = {(c.model, c.rule, c.share): c.found.mean for c in found}
+        pairs = [
+            (by[m, r, shares[0]], by.get((m, r, shares[-1]))) for m, r, s in by if s == shares[0]
+        ]
+        more = sum(b is not None and b < a for a, b in pairs)
+        lines.append(
+            f'- "More evident when collapsing half of the variables": the gain is larger at '
+            f"{100 * shares[-1]:g} % than at {100 * shares[0]:g} % in {more} of {len(pairs)} "
+            "comparisons."
+        )
+    return lines
+
+
+def _masks(records: InferenceRecords) -> list[str]:
+    lines = []
+    for proposal in (p for p in TITLES if p in records.values("proposal")):
+        parts = []
+        for model in records.values("model"):
+            for share in sorted(s for s in records.values("collapsed") if s):
+                first, second = (
+                    (model, proposal, share, masks, "raw") for masks in ("per sample", "fixed")
+                )
+                found = difference(records, first, second)
+                if found is not None:
+                    parts.append(f"{model} {100 * share:g} %: {found.outcome} ({found.mean:+.2f})")
+        if parts:
+            lines.append(
+                f"- Masks per sample against a fixed partition, raw weights, {TITLES[proposal]}: "
+                + "; ".join(parts)
+                + "."
+            )
+    return lines
+
+
+def _half(records: InferenceRecords, model: str) -> list[str]:
+    """Whether half of the variables collapsed and Stein weights are better than equal weights."""
+    lines = []
+    for rule in WEIGHTED:
+        curves = [(model, "gibbs", 0.5, "per sample", name) for name in (rule, "uniform")]
+        found = difference(records, curves[0], curves[1])
+        if found is None:
+            continue
+        lost = [n for n, (mean, error) in found.counts.items() if mean >= -NOISE * error]
+        shown = "; ".join(
+            f"N = {n}: {mean:+.2f} ± {error:.2f}"
+            for n, (mean, error) in found.counts.items()
+            if n in COUNTS
+        )
+        said = "better" if not lost else f"not clearly better at N = {', '.join(map(str, lost))}"
+        lines.append(
+            f"- {model}, CBBIS 50 % ({rule}) against CVS 50 %, N >= {LEAST}: {said} ({shown})."
+        )
+    return lines
+
+
+def _agreement(records: InferenceRecords) -> list[str]:
+    found = agreement(records)
+    if not found:
+        return []
+    far = [a for a in found if a.distance > 3]
+    where = "; ".join(
+        f"{a.key[0]}, {a.key[1]}, {method_name(*a.key[2:])}, N = {a.n}: {a.mean:.2f} and not "
+        f"{a.reference:.2f}, {a.distance:.1f}"
+        for a in far
+    )
+    return [
+        f"- Reference values: {len(found) - len(far)} of {len(found)} are within three standard "
+        f"errors of our means, and {sum(a.inside for a in found)} between the smallest and the "
+        "largest of our tries" + (f" (outside of three: {where})." if far else ".")
+    ]
+
+
+def _rules(records: InferenceRecords) -> list[str]:
+    """What the default weights promise, and whether they keep it."""
+    rows = [r for r in rule_rows(records) if {"default", "raw", "smoothed"} <= set(r.errors)]
+    if not rows:
+        return []
+    lines = []
+    good = [r for r in rows if r.proposal == "gibbs"]
+    if good:
+        lost = [r for r in good if r.gain("default") < -MARGIN]
+        worst = min(good, key=lambda r: r.gain("default"))
+        lines.append(
+            f"- Default weights on thinned Gibbs samples: more than {MARGIN} worse than equal "
+            f"weights in {len(lost)} of {len(good)} places{_places(lost)}; the least "
+            f"favourable difference is {-worst.gain('default'):+.2f} ({_place(worst)})."
+        )
+    gains = [r for r in rows if r.gain("raw") > 0]
+    if gains:
+        less = [r for r in gains if r.gain("default") < 0.5 * r.gain("raw")]
+        lines.append(
+            f"- Where raw weights gain over equal ones ({len(gains)} of {len(rows)} places), the "
+            f"default has at least half of their gain but in {len(less)}{_places(less)}."
+        )
+    means = {
+        rule: sum(r.errors[rule] for r in rows) / len(rows)
+        for rule in COLUMNS
+        if all(rule in r.errors for r in rows)
+    }
+    shown = ", ".join(f"{rule} {value:.2f}" for rule, value in means.items())
+    beaten = [r for r in ("uniform", "raw", "smoothed") if means["default"] >= means[r]]
+    lines.append(
+        f"- On average over all {len(rows)} places: {shown}. The default is "
+        + ("better than equal, raw and smoothed weights." if not beaten else "not better than ")
+        + (f"{', '.join(beaten)}." if beaten else "")
+    )
+    return lines
+
+
+def _place(row: RuleRow) -> str:
+    return f"{row.model}, {row.proposal}, {100 * row.share:g} %, N = {row.n}"
+
+
+def _places(rows: list[RuleRow]) -> str:
+    return f" ({'; '.join(map(_place, rows))})" if rows else ""
+
+
+def _claims_table(records: InferenceRecords) -> str:
+    """All comparisons of weighted collapsed samples with baselines."""
+    found = against_baselines(records)
+    if not found:
+        return ""
+    baselines = list(dict.fromkeys(c.baseline for c in found))
+    lines = [
+        "## Weighted collapsed samples against the baselines",
+        "",
+        f"Differences of the logs, averaged over N >= {LEAST}, with standard errors over tries "
+        "(Gibbs, masks per sample). Negative: CBBIS is better.",
+        "",
+        _row(["model", "collapsed", "weights", *baselines]),
+        _row(["---", "---:", "---", *["---:"] * len(baselines)]),
+    ]
+    for model, share, rule in dict.fromkeys((c.model, c.share, c.rule) for c in found):
+        cells = []
+        for name in baselines:
+            place = (model, share, rule, name)
+            this = [c.found for c in found if (c.model, c.share, c.rule, c.baseline) == place]
+            cells.append(f"{this[0].mean:+.2f} ± {this[0].standard_error:.2f}" if this else "")
+        lines.append(_row([model, f"{100 * share:g} %", rule, *cells]))
+    return "\n".join(lines)
+
+
+def _rules_table(records: InferenceRecords, comparable: bool) -> str:
+    """The comparison of rules for weights, with reference values at 200 samples."""
+    rows = rule_rows(records)
+    if not rows:
+        return ""
+    rules = [rule for rule in COLUMNS if any(rule in r.errors for r in rows)]
+    lines = [
+        "## Which weights?",
+        "",
+        "Masks per sample; reference values in brackets.",
+        "",
+        _row(["model", "samples", "collapsed", "N", *rules]),
+        _row(["---", "---", "---:", "---:", *["---:"] * len(rules)]),
+    ]
+    for r in rows:
+        known = reference_rules(r.model, r.proposal, r.share) if comparable and r.n == 200 else {}
+        cells = [
+            (f"{r.errors[rule]:.2f}" if rule in r.errors else "")
+            + (f" ({known[rule]:.2f})" if rule in known else "")
+            for rule in rules
+        ]
+        lines.append(_row([r.model, r.proposal, f"{100 * r.share:g} %", str(r.n), *cells]))
+    return "\n".join(lines)
