@@ -13,7 +13,7 @@ import expectedkernels as ek
 from benchmarks.timing import best_of, seconds, show
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.discrepancies.kdsd import stein_measure
-from expectedkernels.experiments.inference_models import BURN_IN, THIN, Model, collapse, make_model
+from expectedkernels.experiments.inference.models import BURN_IN, THIN, Model, collapse, make_model
 from expectedkernels.sampling.bbis import bbis, collapsed_bbis
 
 CHAINS = (12, 24, 48, 96)

@@ -26,15 +26,19 @@ def expected_predictions() -> None:
     if folder is None or not (Path(folder) / "regression").is_dir():
         print("\n(no regression data: set EXPECTEDKERNELS_DATA to the folder with regression/)")
         return
-    from expectedkernels.experiments.datasets import load
+    from expectedkernels.experiments.regression.datasets import load
 
     for name in DATA_SETS:
         _predictions(load(name, folder))
 
 
 def _predictions(dataset: Any) -> None:
-    from expectedkernels.experiments.baselines import draw_mask, hide
-    from expectedkernels.experiments.machines import BitDensity, CategoryDensity, fit_machine
+    from expectedkernels.experiments.regression.baselines import draw_mask, hide
+    from expectedkernels.experiments.regression.machines import (
+        BitDensity,
+        CategoryDensity,
+        fit_machine,
+    )
 
     machine, bits = fit_machine(dataset), dataset.valid.bits
     mask = draw_mask(np.random.default_rng(0), len(bits), dataset.sizes, "bits", 0.5)

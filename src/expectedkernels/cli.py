@@ -282,7 +282,7 @@ def regression(
 
     Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
     """
-    from expectedkernels.experiments.regression import reproduce_regression
+    from expectedkernels.experiments.regression.study import reproduce_regression
 
     with _errors():
         folder = out or Path("regression-quick" if quick else "regression")
@@ -362,7 +362,7 @@ def inference(
 
     Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
     """
-    from expectedkernels.experiments.inference import reproduce_inference
+    from expectedkernels.experiments.inference.study import reproduce_inference
 
     with _errors():
         done = reproduce_inference(

@@ -7,9 +7,8 @@ from typer.testing import CliRunner
 import expectedkernels as ek
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
-from expectedkernels.experiments import inference_cells
-from expectedkernels.experiments.inference import MODELS, QUICK, SHARES, cells, run
-from expectedkernels.experiments.inference_cells import (
+from expectedkernels.experiments.inference import cells as cells_module
+from expectedkernels.experiments.inference.cells import (
     CIS_RULES,
     RULES,
     Block,
@@ -18,7 +17,7 @@ from expectedkernels.experiments.inference_cells import (
     evaluate,
     stein_gram,
 )
-from expectedkernels.experiments.inference_models import (
+from expectedkernels.experiments.inference.models import (
     BURN_IN,
     GRID_FILE,
     MASKS,
@@ -32,7 +31,8 @@ from expectedkernels.experiments.inference_models import (
     load_model,
     make_model,
 )
-from expectedkernels.experiments.inference_records import Cell, InferenceRecords
+from expectedkernels.experiments.inference.records import Cell, InferenceRecords
+from expectedkernels.experiments.inference.study import MODELS, QUICK, SHARES, cells, run
 from expectedkernels.sampling.bbis import collapsed_bbis
 from expectedkernels.sampling.weights import simplex_weights
 from factor_graphs import scores
@@ -266,7 +266,7 @@ def test_rules_that_have_changed_are_computed_anew(grid_file, tmp_path, monkeypa
     options = {"models": [str(grid_file)], "tries": 1, "settings": SMALL, "progress": False}
     first = run(tmp_path, rules=["raw", "uniform"], cis_rules=[], **options)
     old = {(r.cell, r.rule, r.n): r.error for r in first}
-    monkeypatch.setitem(inference_cells._WEIGHTS, "raw", lambda b: np.eye(len(b.gram))[0])
+    monkeypatch.setitem(cells_module._WEIGHTS, "raw", lambda b: np.eye(len(b.gram))[0])
     same = run(tmp_path, rules=["raw", "uniform"], cis_rules=[], **options)
     assert {(r.cell, r.rule, r.n): r.error for r in same} == pytest.approx(old, abs=1e-7)
     run(tmp_path, rules=["raw", "uniform"], again=["raw"], cis_rules=[], **options)

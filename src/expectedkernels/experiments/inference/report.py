@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from expectedkernels.experiments.inference_claims import (
+from expectedkernels.experiments.inference.claims import (
     LEAST,
     NOISE,
     WEIGHTED,
@@ -17,8 +17,8 @@ from expectedkernels.experiments.inference_claims import (
     difference,
     rule_rows,
 )
-from expectedkernels.experiments.inference_records import InferenceRecords
-from expectedkernels.experiments.reference import COUNTS, reference_curve, reference_rules
+from expectedkernels.experiments.inference.records import InferenceRecords
+from expectedkernels.experiments.inference.reference import COUNTS, reference_curve, reference_rules
 
 SHOWN = ("uniform", "raw", "smoothed", "default", "signed")
 """The rules in the tables of curves."""

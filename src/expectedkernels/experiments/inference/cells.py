@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.experiments.inference_models import (
+from expectedkernels.experiments.inference.models import (
     THIN,
     Model,
     collapse,
@@ -19,7 +19,7 @@ from expectedkernels.experiments.inference_models import (
     draw_points,
     sample_counts,
 )
-from expectedkernels.experiments.inference_records import Cell, Record
+from expectedkernels.experiments.inference.records import Cell, Record
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.stein import SteinKernel
 from expectedkernels.sampling.cis import cis

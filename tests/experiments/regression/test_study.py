@@ -7,17 +7,19 @@ from typer.testing import CliRunner
 
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
-from expectedkernels.experiments.baselines import Effort, Imputers, draw_mask, fill, hide
-from expectedkernels.experiments.datasets import load, prepare
-from expectedkernels.experiments.figures import SHOWN, figure
-from expectedkernels.experiments.machines import (
+from expectedkernels.experiments.regression.baselines import Effort, Imputers, draw_mask, fill, hide
+from expectedkernels.experiments.regression.datasets import load, prepare
+from expectedkernels.experiments.regression.figure import SHOWN, figure
+from expectedkernels.experiments.regression.machines import (
     BitDensity,
     CategoryDensity,
     fit_machine,
 )
-from expectedkernels.experiments.published import RATES, published
-from expectedkernels.experiments.records import COMPLETE, Cell, Record, Records
-from expectedkernels.experiments.regression import (
+from expectedkernels.experiments.regression.published import RATES, published
+from expectedkernels.experiments.regression.records import COMPLETE, Cell, Record, Records
+from expectedkernels.experiments.regression.report import compare, mean_ranks, summary, table
+from expectedkernels.experiments.regression.sources import SOURCES
+from expectedkernels.experiments.regression.study import (
     METHODS,
     Settings,
     Study,
@@ -27,8 +29,6 @@ from expectedkernels.experiments.regression import (
     evaluation_rows,
     run,
 )
-from expectedkernels.experiments.report import compare, mean_ranks, summary, table
-from expectedkernels.experiments.sources import SOURCES
 from expectedkernels.plotting import close, plot_panels
 
 SMALL = Effort(donors=30, learners=30, rounds=2, completions=3)

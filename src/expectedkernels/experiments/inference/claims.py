@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.experiments.inference_records import InferenceRecords
-from expectedkernels.experiments.reference import TRIES, reference_curves
+from expectedkernels.experiments.inference.records import InferenceRecords
+from expectedkernels.experiments.inference.reference import TRIES, reference_curves
 
 LEAST = 100
 """Methods are compared at this number of samples and above."""

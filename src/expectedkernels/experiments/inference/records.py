@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.experiments.records import ResultsFile
+from expectedkernels.experiments.results import ResultsFile
 
 
 @dataclass(frozen=True, order=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.experiments.published import published
-from expectedkernels.experiments.records import COMPLETE, Records
-from expectedkernels.experiments.sources import SOURCES
+from expectedkernels.experiments.regression.published import published
+from expectedkernels.experiments.regression.records import COMPLETE, Records
+from expectedkernels.experiments.regression.sources import SOURCES
 from expectedkernels.plotting import Curve, plot_panels
 
 SHOWN = {

@@ -17,18 +17,18 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.baselines import Effort, Imputers, draw_mask, hide
-from expectedkernels.experiments.datasets import Dataset, Split, load
-from expectedkernels.experiments.machines import (
+from expectedkernels.experiments.regression.baselines import Effort, Imputers, draw_mask, hide
+from expectedkernels.experiments.regression.datasets import Dataset, Split, load
+from expectedkernels.experiments.regression.machines import (
     BitDensity,
     CategoryDensity,
     Machine,
     fit_machine,
 )
-from expectedkernels.experiments.published import RATES
-from expectedkernels.experiments.records import COMPLETE, Cell, Record, Records
-from expectedkernels.experiments.report import summary
-from expectedkernels.experiments.sources import SOURCES
+from expectedkernels.experiments.regression.published import RATES
+from expectedkernels.experiments.regression.records import COMPLETE, Cell, Record, Records
+from expectedkernels.experiments.regression.report import summary
+from expectedkernels.experiments.regression.sources import SOURCES
 
 MISSING = ("bits", "features")
 EVALUATED = ("valid", "test")
@@ -310,7 +310,7 @@ def reproduce_regression(
 
 def _figures(records: Records, comparable: bool) -> list[Path]:
     """The figures of all that is there."""
-    from expectedkernels.experiments.figures import figure
+    from expectedkernels.experiments.regression.figure import figure
     from expectedkernels.plotting import close, save
 
     files = []

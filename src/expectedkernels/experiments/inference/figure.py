@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.experiments.inference_records import InferenceRecords
+from expectedkernels.experiments.inference.records import InferenceRecords
 from expectedkernels.plotting import Curve, plot_panels
 
 

@@ -12,16 +12,16 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.inference_cells import CIS_RULES, RULES, Settings, evaluate
-from expectedkernels.experiments.inference_models import (
+from expectedkernels.experiments.inference.cells import CIS_RULES, RULES, Settings, evaluate
+from expectedkernels.experiments.inference.models import (
     MASKS,
     PROPOSALS,
     find_model,
     load_model,
     sample_counts,
 )
-from expectedkernels.experiments.inference_records import Cell, InferenceRecords, Record
-from expectedkernels.experiments.inference_report import summary
+from expectedkernels.experiments.inference.records import Cell, InferenceRecords, Record
+from expectedkernels.experiments.inference.report import summary
 
 MODELS = ("ising", "asia")
 SHARES = (0.25, 0.5)
@@ -207,7 +207,7 @@ def reproduce_inference(
 
 def _figures(records: InferenceRecords) -> list[Path]:
     """The figures of all that is there."""
-    from expectedkernels.experiments.inference_figure import figure
+    from expectedkernels.experiments.inference.figure import figure
     from expectedkernels.plotting import close, save
 
     files = []

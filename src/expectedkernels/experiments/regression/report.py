@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from expectedkernels.experiments.published import COUNTERPARTS, TRIALS, published
-from expectedkernels.experiments.records import COMPLETE, Records
-from expectedkernels.experiments.sources import SOURCES
+from expectedkernels.experiments.regression.published import COUNTERPARTS, TRIALS, published
+from expectedkernels.experiments.regression.records import COMPLETE, Records
+from expectedkernels.experiments.regression.sources import SOURCES
 
 IMPUTATIONS = ("median", "mean", "k-NN", "iterative")
 """The imputations people use, which expected predictions have to beat."""

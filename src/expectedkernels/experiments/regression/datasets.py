@@ -13,7 +13,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.sources import SOURCES, Source
+from expectedkernels.experiments.regression.sources import SOURCES, Source
 
 FOLDER = "EXPECTEDKERNELS_DATA"
 """The environment variable with the folder of the data, used if no folder is given."""

@@ -1,22 +1,22 @@
 import numpy as np
 import pytest
 
-from expectedkernels.experiments.inference_claims import (
+from expectedkernels.experiments.inference.claims import (
     against_baselines,
     agreement,
     collapsing,
     difference,
     rule_rows,
 )
-from expectedkernels.experiments.inference_figure import figure
-from expectedkernels.experiments.inference_records import Cell, InferenceRecords, Record
-from expectedkernels.experiments.inference_report import method_name, summary, table
-from expectedkernels.experiments.reference import (
+from expectedkernels.experiments.inference.figure import figure
+from expectedkernels.experiments.inference.records import Cell, InferenceRecords, Record
+from expectedkernels.experiments.inference.reference import (
     COUNTS,
     reference_curve,
     reference_curves,
     reference_rules,
 )
+from expectedkernels.experiments.inference.report import method_name, summary, table
 from expectedkernels.plotting import close
 
 RULES = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")

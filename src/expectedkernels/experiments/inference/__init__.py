@@ -1,0 +1,1 @@
+"""The inference study: marginals from weighted and collapsed samples."""

@@ -1,0 +1,1 @@
+"""The regression study: predictions from rows with missing values."""
