@@ -1,12 +1,15 @@
 import numpy as np
 import pytest
+from scipy import sparse
 
 from assertions import host
 from expectedkernels.arrays import (
     Target,
+    as_generator,
     as_like,
     detach,
     device_of,
+    frozen,
     is_numpy,
     namespace,
     to_numpy,
@@ -77,3 +80,39 @@ def test_missing_devices():
     else:
         with pytest.raises(CircuitError, match="There is no device 'cuda': torch sees no CUDA"):
             Target("cuda")
+
+
+@pytest.mark.parametrize("rng", ["a", -1, 1.5])
+def test_what_is_no_source_of_random_numbers(rng):
+    with pytest.raises(CircuitError, match=f"'rng' parameter must be .* Got {rng!r} instead"):
+        as_generator(rng)
+
+
+@pytest.mark.parametrize("rng", [None, 3, np.int64(3), [1, 2], np.random.default_rng(0)])
+def test_sources_of_random_numbers(rng):
+    assert isinstance(as_generator(rng), np.random.Generator)
+
+
+def test_frozen_arrays_share_memory():
+    plain, matrix = np.ones(3), sparse.csr_array(np.eye(2))
+    still, still_matrix = frozen(plain), frozen(matrix)
+    assert np.shares_memory(still, plain)
+    assert frozen(still) is still
+    assert frozen(still_matrix) is still_matrix
+    assert frozen(None) is None
+    for array in (still, still_matrix.data, still_matrix.indices, still_matrix.indptr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert plain.flags.writeable
+    assert matrix.data.flags.writeable
+
+
+def test_frozen_arrays_are_copied_when_they_travel():
+    pytest.importorskip("torch")
+    still = frozen(np.ones(3))
+    moved = Target("torch").move(still)
+    moved[0] = 0.0
+    assert still.tolist() == [1.0, 1.0, 1.0]
+    like = as_like(still, moved)
+    like[0] = 0.0
+    assert still.tolist() == [1.0, 1.0, 1.0]

@@ -153,6 +153,17 @@ def test_compile_writes_a_circuit_and_its_partition_function(tmp_path):
     assert ek.load(out).vtree == ek.Vtree.from_nested((1, 0))
 
 
+def test_zeros_have_no_sign(tmp_path):
+    model, data = tmp_path / "model.uai", tmp_path / "data.csv"
+    model.write_text("BAYES 1 2 1 1 0 2 0.3 0.7")
+    done = invoke("compile", model, "-o", tmp_path / "c.npz")
+    assert shown(done)["log"] == "Z       0.0000000000"
+    data.write_text("0,1\n0,1\n")
+    options = ["--pseudocount", 0, "--method", "chow-liu"]
+    done = invoke("learn", data, "-o", tmp_path / "c.npz", *options)
+    assert shown(done)["log-likelihood"] == "0.0000 (mean of the rows)"
+
+
 def test_the_grid_of_the_data_folder(data_dir, tmp_path):
     out = tmp_path / "c.npz"
     done = invoke("compile", data_dir / "uai" / "ising_4x4.uai", "-o", out)
@@ -221,6 +232,8 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
         (["learn", "words.csv", "-o", "c.npz"], "words.csv, line 2: expected an integer code"),
         (["learn", "good.csv", "-o", "absent/c.npz"], "The folder to write to does not exist"),
         (["learn", "good.csv", "-o", "."], "Is a folder"),
+        (["learn", "good.csv", "-o", "c"], "must end in .npz. Got c instead."),
+        (["compile", "cut.uai", "-o", "c.jpc"], "must end in .npz. Got c.jpc instead."),
         (
             ["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
             "wide.csv must have the same columns as good.csv. Got 3 and 2.",

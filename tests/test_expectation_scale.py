@@ -296,3 +296,39 @@ def test_random_circuits_of_many_variables_are_normalised():
     assert_close(ek.expected_kernel(p, p, constant), 1.0)
     small = ek.random_circuit(4, 3, rng=0)
     assert_close(distribution(small).sum(), 1.0)
+
+
+HUGE = 1e308 * ek.RBF(1.0) + 1e308 * ek.Delta()
+
+
+def test_weights_of_kernels_at_the_end_of_the_range():
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    small = ek.expected_kernel(p, p, ek.RBF(1.0) + ek.Delta())
+    assert_close(ek.expected_kernel(p, p, HUGE, log=True), log(small) + log(1e308))
+    assert_close(ek.expected_kernel(p, p, HUGE), small * 1e308)
+    assert_close(HUGE.logs([[0, 1]])[0], np.array([[log(2) + log(1e308)]]))
+    with pytest.raises(ek.KernelError, match=r"kernel is too large for a float .* Kernel.logs"):
+        HUGE([[0, 1]])
+    with pytest.raises(ek.KernelError, match="too large for a float"):
+        ek.monte_carlo_expected_kernel(p, p, HUGE, 50, rng=0)
+
+
+@pytest.mark.parametrize(
+    ("k", "size"),
+    [(HUGE * HUGE, "large"), (1e200 * HUGE, "large"), (1e-200 * (1e-200 * ek.RBF(1.0)), "small")],
+)
+def test_weights_of_kernels_beyond_the_range(k, size):
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    for log_wanted in (False, True):
+        with pytest.raises(ek.KernelError, match=f"multiply to a number that is too {size}"):
+            ek.expected_kernel(p, p, k, log=log_wanted)
+
+
+def test_sums_of_tables_and_weights_at_the_end_of_the_range():
+    p = ek.factorized([[1e308, 1e308]] * 2)
+    expected = 2 * np.log(np.exp(ek.RBF(1.0).logs([[0], [1]])[0]).sum()) + 4 * log(1e308)
+    assert_close(ek.expected_kernel(p, p, ek.RBF(1.0), log=True), expected)
+    with pytest.raises(ek.KernelError, match=r"too large for a float here. Ask for its logarithm"):
+        ek.expected_kernel(p, p, ek.RBF(1.0))
+    q = ek.mixture([p, ek.factorized([[1.0, 0.0]] * 2)], [1e308, 1e308])
+    assert_close(q.log_partition(), 3 * log(1e308) + 2 * log(2))

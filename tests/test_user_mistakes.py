@@ -99,3 +99,34 @@ def test_points_against_points_in_chunks(monkeypatch, log):
     for p, q, expected in cases:
         result = ek.expected_kernel(p, q, k, log=log)
         assert_close(np.exp(result) if log else result, expected)
+
+
+COIN = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+BITS = np.array([[0, 1], [1, 0], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: COIN.sample(2, rng=rng),
+        lambda rng: ek.Categorical(0, [0.5, 0.5]).sample(2, rng=rng),
+        lambda rng: ek.Vtree.random(3, rng=rng),
+        lambda rng: ek.random_circuit(3, 2, rng=rng),
+        lambda rng: ek.ising_grid(2, 2, rng=rng),
+        lambda rng: ek.monte_carlo_expected_kernel(COIN, COIN, ek.RBF(1.0), 5, rng=rng),
+        lambda rng: ek.learn_chow_liu(BITS, rng=rng),
+        lambda rng: ek.learn_strudel(BITS, rng=rng),
+        lambda rng: ek.learn_mixture(BITS, 2, rng=rng),
+    ],
+)
+def test_seeds_are_numbers(draw):
+    with pytest.raises(ek.CircuitError, match=r"'rng' parameter must be .* Got 'a' instead"):
+        draw("a")
+
+
+@pytest.mark.parametrize(
+    "learn", [ek.learn_chow_liu, ek.learn_strudel, lambda X: ek.learn_mixture(X, 2)]
+)
+def test_a_path_is_no_data(learn):
+    with pytest.raises(ek.DataError, match=r"Got the text 'data.csv'; read files first"):
+        learn("data.csv")

@@ -1,11 +1,13 @@
-"""Arrays of NumPy and of other array-API libraries: which one, how to get there and back."""
+"""Arrays of NumPy and of other array-API libraries: which one, how to get there, random ones."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import array_api_compat
 import numpy as np
+from scipy import sparse
 
 from expectedkernels.errors import CircuitError
 
@@ -47,7 +49,54 @@ def as_like(array: Any, like: Array) -> Array:
     """A host array in the namespace and on the device of another array; others pass."""
     if isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
         return array
-    return namespace(like).asarray(array, device=device_of(like))
+    return _sent(array, namespace(like), device_of(like))
+
+
+def _sent(array: Any, xp: Any, device: Any) -> Array:
+    """A host array in another namespace; one that must not change is copied on the way."""
+    return xp.asarray(array if array.flags.writeable else array.copy(), device=device)
+
+
+def frozen(array: Any) -> Any:
+    """The array as a view that cannot be written to, if it is NumPy's or sparse; others pass.
+
+    Examples
+    --------
+    >>> table = np.zeros(2)
+    >>> frozen(table).flags.writeable, table.flags.writeable
+    (False, True)
+    """
+    if isinstance(array, np.ndarray) and array.flags.writeable:
+        view = array.view()
+        view.flags.writeable = False
+        return view
+    if sparse.issparse(array) and any(part.flags.writeable for part in _csr_parts(array)):
+        shared = copy(array)
+        shared.data, shared.indices, shared.indptr = map(frozen, _csr_parts(array))
+        return shared
+    return array
+
+
+def _csr_parts(matrix: Any) -> tuple[Any, Any, Any]:
+    return matrix.data, matrix.indices, matrix.indptr
+
+
+def as_generator(rng: Any) -> np.random.Generator:
+    """The generator of random numbers that a seed stands for, or the one that is given.
+
+    Examples
+    --------
+    >>> generator = as_generator(0)
+    >>> as_generator(generator) is generator
+    True
+    """
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise CircuitError(
+            "The 'rng' parameter must be a non-negative int, a numpy.random.Generator or None. "
+            f"Got {rng!r} instead."
+        ) from error
 
 
 def place_of(array: Array) -> Any:
@@ -100,4 +149,4 @@ class Target:
         if array_api_compat.is_torch_array(array) and self.device is not None:
             return array.to(self.device)
         array = to_numpy(array)
-        return array if self.xp is np else self.xp.asarray(array, device=self.device)
+        return array if self.xp is np else _sent(array, self.xp, self.device)

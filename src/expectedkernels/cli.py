@@ -16,6 +16,7 @@ from expectedkernels import __version__
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
+    from expectedkernels.experiments.studies import Done
 
 LARGEST_CHECKED = 5_000
 """Determinism compares all pairs of products of a vtree node: `info` does for up to so many."""
@@ -155,7 +156,7 @@ def learn(
     from expectedkernels.learning.strudel import learn_strudel
 
     with _errors():
-        _check_folder(out)
+        _check_out(out)
         X, X_valid, cardinalities = _read_data(data, valid)
         began = perf_counter()
         if method is Method.CHOW_LIU:
@@ -176,9 +177,9 @@ def learn(
         seconds = perf_counter() - began
         _save(circuit, out)
         found = {"rows": f"{len(X)}", **_sizes(circuit)}
-        found["log-likelihood"] = f"{circuit.log_likelihood(X).mean():.4f} (mean of the rows)"
+        found["log-likelihood"] = f"{circuit.log_likelihood(X).mean():z.4f} (mean of the rows)"
         if X_valid is not None:
-            found["validation"] = f"{circuit.log_likelihood(X_valid).mean():.4f}"
+            found["validation"] = f"{circuit.log_likelihood(X_valid).mean():z.4f}"
         _show(found | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
 
 
@@ -201,13 +202,13 @@ def compile_model(
     from expectedkernels.io.models import compile_file
 
     with _errors():
-        _check_folder(out)
+        _check_out(out)
         began = perf_counter()
         along = None if vtree is None else read_vtree(vtree)
         circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
         seconds = perf_counter() - began
         _save(circuit, out)
-        found = _sizes(circuit) | {"log Z": f"{log_z:.10f}"}
+        found = _sizes(circuit) | {"log Z": f"{log_z:z.10f}"}
         _show(found | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
 
 
@@ -298,11 +299,7 @@ def regression(
             quick=quick,
             check=check,
         )
-        typer.echo(done.words)
-        for path in done.files:
-            typer.echo(f"written: {path}")
-        if done.problem:
-            _fail(done.problem)
+        _report(done)
 
 
 @reproduce.command()
@@ -377,11 +374,16 @@ def inference(
             jobs=jobs,
             quick=quick,
         )
-        typer.echo(done.words)
-        for path in done.files:
-            typer.echo(f"written: {path}")
-        if done.problem:
-            _fail(done.problem)
+        _report(done)
+
+
+def _report(done: Done) -> None:
+    """Print what a study found and wrote."""
+    typer.echo(done.words)
+    for path in done.files:
+        typer.echo(f"written: {path}")
+    if done.problem:
+        _fail(done.problem)
 
 
 @contextmanager
@@ -405,12 +407,16 @@ def _fail(message: str) -> NoReturn:
     raise typer.Exit(code=1)
 
 
-def _check_folder(out: Path) -> None:
-    """Raise before the work is done if its result cannot be written."""
+def _check_out(out: Path) -> None:
+    """Raise before the work is done if its result cannot be written, or not be read again."""
+    from expectedkernels.errors import CircuitError
+
     if out.is_dir():
         raise IsADirectoryError(21, "Is a folder, and not a place for a circuit", str(out))
     if not out.absolute().parent.is_dir():
         raise FileNotFoundError(2, "The folder to write to does not exist", str(out))
+    if out.suffix != ".npz":
+        raise CircuitError(f"The file for a circuit must end in .npz. Got {out} instead.")
 
 
 def _read_data(data: Path, valid: Path | None) -> tuple[Any, Any, Any]:

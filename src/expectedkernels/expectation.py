@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from expectedkernels.arrays import as_like, detach, is_numpy, namespace, place_of
+from expectedkernels.arrays import as_generator, as_like, detach, is_numpy, namespace, place_of
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
@@ -19,11 +19,11 @@ from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied, safe_log
 from expectedkernels.errors import CircuitError, DataError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
-from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_infinite
 
 CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
@@ -87,7 +87,17 @@ class Scaled:
 
     def linear(self) -> Any:
         """The plain numbers."""
-        return self.data if self.scale is None else _times_exp(self.data, self.scale)
+        if self.scale is None:
+            return self.data
+        with np.errstate(over="ignore"):
+            values = _times_exp(self.data, self.scale)
+        xp = namespace(values)
+        if bool(xp.any(xp.isinf(values))):
+            raise KernelError(
+                "The expected kernel is too large for a float here. Ask for its logarithm with "
+                "log=True."
+            )
+        return values
 
     def log(self) -> Any:
         """The logarithms."""
@@ -165,8 +175,7 @@ def expected_kernel(
     [0.4, 0.1]
     """
     _check_kernel(k)
-    if not (isinstance(max_bytes, (int, float, np.integer)) and max_bytes > 0):
-        raise DataError(f"The 'max_bytes' parameter must be a positive int. Got {max_bytes!r}.")
+    check_max_bytes(max_bytes)
     p, q = _as_distribution(p, q), _as_distribution(q, p)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
@@ -511,7 +520,7 @@ def monte_carlo_expected_kernel(
     _check_kernel(k)
     if not (isinstance(n, (int, np.integer)) and n >= 2):
         raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
     with progress(n, "sampling") as bar:
@@ -523,7 +532,9 @@ def monte_carlo_expected_kernel(
                     "The two distributions must be over the same variables. "
                     f"Got {x.shape[1]} and {y.shape[1]} variables."
                 )
-            values = k.pairs(x, y)
+            with np.errstate(over="ignore"):
+                values = k.pairs(x, y)
+            refuse_infinite(values)
             # merge the moments of this chunk into those so far
             shift = float(values.mean()) - mean
             squares += float(((values - values.mean()) ** 2).sum())

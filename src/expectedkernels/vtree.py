@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.errors import VtreeError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -113,7 +114,7 @@ class Vtree:
         >>> Vtree.random(4, rng=0).n_variables
         4
         """
-        generator = np.random.default_rng(rng)
+        generator = as_generator(rng)
         return cls._by_splits(variables, lambda n: int(generator.integers(1, n)))
 
     @classmethod

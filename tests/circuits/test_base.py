@@ -1,3 +1,6 @@
+import pickle
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -165,3 +168,25 @@ def test_several_roots_are_several_functions():
     assert both.n_roots == 3
     assert_close(joint(both), np.concatenate([joint(p), joint(q), joint(p)]))
     assert host(both.log_partition()).shape == (3,)
+
+
+@pytest.mark.parametrize("copied", [lambda p: p, lambda p: pickle.loads(pickle.dumps(p)), deepcopy])
+def test_arrays_of_a_circuit_cannot_be_written_to(copied):
+    table = np.array([[0.5, 0.5]])
+    circuits = [
+        two(Inner(1, 1, None, None, np.array([[2.0]])), Table(table)),
+        random_circuit(Vtree.balanced(4), 60, rng=0, density=0.02),
+        gaussian_mixture([0.4, 0.6], [[0.0, 1.0], [2.0, 3.0]], [[1.0, 1.0], [2.0, 1.0]]),
+        random_circuit(3, 2, rng=0).condition({0: 1}),
+    ]
+    for p in map(copied, circuits):
+        for block in p.blocks:
+            for array in block.arrays:
+                numbers = array.data if sparse.issparse(array) else array
+                if numbers is not None:
+                    with pytest.raises(ValueError, match="read-only"):
+                        numbers[...] = 1.0
+            if isinstance(block, Inner):
+                with pytest.raises(ValueError, match="read-only"):
+                    block.csr.data[0] = 1.0
+    table += 1.0  # what was given stays as it was, for its owner

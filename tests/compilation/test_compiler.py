@@ -13,7 +13,7 @@ from expectedkernels.compilation.vtrees import (
     elimination_vtree,
 )
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
+from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError, VtreeError
 from expectedkernels.io.uai import read_uai
 from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, row_by_row, scores
@@ -254,6 +254,11 @@ def test_errors():
         grid.compile(Vtree.balanced(4))
     with pytest.raises(CompatibilityError, match=r"node 6 has interacting .* method='boundary'"):
         grid.compile(Vtree.balanced(16), "context")
+    for ask in (grid.compile, grid.plan, grid.log_partition):
+        with pytest.raises(VtreeError, match=r"'vtree' .* a Vtree or None. Got 'x' instead"):
+            ask("x")
+    with pytest.raises(CircuitError, match=r"'max_bytes' parameter must be a positive int. Got 0"):
+        grid.compile(max_bytes=0)
     with pytest.raises(CircuitError, match=r"'method' parameter of compile .* Got 'best' instead"):
         grid.compile(method="best")
     with pytest.raises(CircuitError, match=r"needs about .* GiB, .* width 4 on its vtree"):

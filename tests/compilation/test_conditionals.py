@@ -156,6 +156,18 @@ def test_errors():
         model.conditional(np.zeros((2, 4)))
     with pytest.raises(EvidenceError, match=r"an int in 0\.\.3"):
         CollapsedModel(grid, [4])
+    with pytest.raises(EvidenceError, match=r"an int in 0\.\.3.* Got None"):
+        CollapsedModel(grid, None)
+    with pytest.raises(CircuitError, match=r"'model' .* must be a FactorGraph. Got str instead"):
+        CollapsedModel("grid", [0])
+
+
+def test_one_variable_need_not_be_in_a_list():
+    network = asia()
+    assert CollapsedModel(network, "lung").collapsed == (3,)
+    assert CollapsedModel(network, np.int64(3)).collapsed == (3,)
+    with pytest.raises(EvidenceError, match="Got 'lungs' instead"):
+        CollapsedModel(network, "lungs")
 
 
 def test_impossible_values_of_the_sampled_part_are_refused_by_all_routes():

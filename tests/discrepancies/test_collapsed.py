@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -154,3 +156,12 @@ def test_mistakes():
         stein.extended(np.eye(3), [[0]], [[1]])
     with pytest.raises(ek.EvidenceError):
         CollapsedSteinKernel(ek.factorized([[1.0, 0.0]]), ek.Delta())([[1]])
+
+
+@pytest.mark.parametrize("operator", ["shift", "gibbs"])
+def test_kernels_can_be_stored(operator):
+    p, _ = ek.ising_grid(2, 2, rng=0).compile()
+    kernel = CollapsedSteinKernel(p, ek.ExpHamming(), operator=operator)
+    rows = np.array([[0, np.nan, 1, 0], [np.nan, 1, 1, np.nan]])
+    stored = pickle.loads(pickle.dumps(kernel))
+    np.testing.assert_array_equal(stored(rows), kernel(rows))

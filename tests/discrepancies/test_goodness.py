@@ -60,3 +60,9 @@ def test_mistakes():
         ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), n_bootstrap=0)
     with pytest.raises(ek.DataError, match="'change' parameter"):
         ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), change=0.7)
+    with pytest.raises(ek.DataError, match="'change' parameter"):
+        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), change="seldom")
+    with pytest.raises(ek.DataError, match="'n_bootstrap' parameter"):
+        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), n_bootstrap=True)
+    with pytest.raises(ek.CircuitError, match="'rng' parameter must be a non-negative int"):
+        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), rng=-1)

@@ -186,3 +186,13 @@ def test_mistakes():
     steep = ek.FactorGraph([2], [((0,), [1e-300, 1.0]), ((0,), [1e-300, 1.0])])
     with pytest.raises(ek.DataError, match="grows by more than can be written"):
         SteinKernel(steep, ek.Delta())([[0]])
+
+
+def test_kernel_circuits_over_other_variables():
+    same = ek.kernel_input(0, np.eye(2)), ek.kernel_input(1, np.eye(2))
+    kernel = ek.KernelCircuit(ek.Product(list(same)))
+    assert ek.is_strictly_positive_definite(kernel, [2, 2])
+    with pytest.raises(ek.KernelError, match=r"over 2 variables\. It is used on 3"):
+        ek.is_strictly_positive_definite(kernel, [2, 2, 2])
+    with pytest.raises(ek.KernelError, match="'operator' parameter of a Stein kernel must be one"):
+        SteinKernel(ek.factorized([[0.5, 0.5]]), ek.ExpHamming(), operator=["gibbs"])

@@ -146,11 +146,12 @@ def test_distinct_rows_are_counted(rng, n, d):
     if d == 70 and n:
         states = states[rng.integers(min(n, 3), size=n)]
     weights = rng.integers(0, 5, size=(2, n)).astype(float)
-    rows, sums = distinct_rows(states, weights, [2] * d)
+    rows, sums, first = distinct_rows(states, weights, [2] * d)
     expected = {}
     for row, w in zip(states.tolist(), weights.T, strict=True):
         expected[tuple(row)] = expected.get(tuple(row), 0) + w
     found = {tuple(row): w for row, w in zip(rows.tolist(), sums.T, strict=True)}
+    np.testing.assert_array_equal(states[first], rows)
     assert found.keys() == expected.keys()
     assert all((found[row] == expected[row]).all() for row in found)
 

@@ -428,7 +428,17 @@ def test_the_bar_shows_the_likelihood(monkeypatch, capsys):
         ({"sample_weight": [0.0, 0.0]}, "'sample_weight' parameter must have a positive"),
         ({"X": np.empty((0, 2))}, "EM needs at least one row of data. Got none"),
         ({"X": [[0, 3], [0, 0]]}, r"on variable 1 must be integers in 0..1. Got 3.0 in row 0"),
-        ({"X": [[0, 0], [1, 0]]}, "Row 1 of the data .* has probability zero under the circuit"),
+        (
+            {"X": [[1, 0], [0, 0], [1, 1]], "sample_weight": [0, 1, 1]},
+            "Row 2 of the data has probability zero",
+        ),
+        ({"circuit": "p.npz"}, "the structure of a Circuit. Got str instead"),
+        (
+            {"circuit": ek.Categorical(0, [0.5, 0.5])},
+            "Got Categorical instead. Make one with Circuit.from_units",
+        ),
+        ({"max_bytes": "1 GiB"}, "'max_bytes' parameter must be a positive int. Got '1 GiB'"),
+        ({"X": [[0, 0], [1, 0]]}, "Row 1 of the data has probability zero under the circuit"),
     ],
 )
 def test_bad_arguments_are_refused(options, message):

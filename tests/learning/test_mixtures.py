@@ -256,6 +256,7 @@ def test_mixtures_of_a_real_data_set(data_dir):
         ({"structure": ek.gaussian_mixture([1], [[0, 0]], [[1, 1]])}, "has the real variable 0"),
         ({"X": np.empty((0, 2))}, "A mixture needs at least one row"),
         ({"X": [[0, 2]]}, r"must hold integers in 0\.\.1"),
+        ({"structure": "p.npz"}, "the structure of a Circuit. Got str instead"),
     ],
 )
 def test_bad_arguments_are_refused(options, message):
@@ -270,7 +271,7 @@ def test_bad_arguments_are_refused(options, message):
 
 def test_rows_that_no_bag_holds_need_a_pseudocount():
     X = [[0, 0]] * 50 + [[1, 1]]
-    with pytest.raises(ek.DataError, match="probability zero under all components"):
+    with pytest.raises(ek.DataError, match="Row 50 of X has probability zero under all components"):
         learned(
             X,
             1,

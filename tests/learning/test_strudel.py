@@ -251,9 +251,10 @@ def test_patience_can_be_infinite(clusters):
 
 
 def test_limits_of_size_and_time(clusters):
-    _, told = steps(clusters[0], iterations=1000, max_units=150)
+    p, told = steps(clusters[0], iterations=1000, max_units=150)
     assert told[-1].units > 150
     assert told[-2].units <= 150
+    assert p.n_units < told[-1].units  # equal units are merged at the end
     _, told = steps(clusters[0], iterations=1000, time_limit=0.0)
     assert len(told) == 1
 
@@ -411,6 +412,7 @@ def test_circuits_are_the_same_on_every_machine():
         ({"beam": 0}, r"'beam' .* an int in the range \[1, inf\). Got 0 instead"),
         ({"patience": 0}, r"'patience' .* an int in the range \[1, inf\) or None. Got 0 instead"),
         ({"max_units": 0}, r"'max_units' .* an int in the range \[1, inf\) or None. Got 0"),
+        ({"callback": 3}, r"'callback' .* a function of one argument or None. Got 3 instead"),
         ({"time_limit": -1}, r"'time_limit' .* a float in the range \[0, inf\). Got -1 instead"),
     ],
 )

@@ -1,3 +1,4 @@
+import pickle
 import warnings
 
 import numpy as np
@@ -262,7 +263,7 @@ def test_mistakes():
     with pytest.raises(ek.DataError, match=r"int in 0\.\.3"):
         ek.collapsed_bbis(model.compile()[0], X, [4])
     with pytest.raises(ek.DataError, match="iterable of numbers or names"):
-        ek.collapsed_bbis(model, X, 3)
+        ek.collapsed_bbis(model, X, 1.5)
     with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
         ek.bbis(model, X, "rbf")
     with pytest.raises(ek.DataError, match="must be a FactorGraph"):
@@ -279,3 +280,104 @@ def test_mistakes():
     zero = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
     with pytest.raises(ek.DataError, match="The target is zero at row 0"):
         ek.bbis(zero, [[0, 0]])
+
+
+def test_new_samples_are_read_like_the_first():
+    network = ek.asia()
+    X = ek.collapsed_gibbs(network, 20, ["either"], thin=10, rng=0)
+    X[:, 5] = np.minimum(X[:, 1], X[:, 3])  # complete again
+    some = ek.bbis(network, X[:12], zeros="collapse")
+    later = some.extended(X[12:].reshape(2, 4, 8))
+    whole = ek.bbis(network, X, zeros="collapse")
+    assert np.isnan(later.rows[:, 5]).all()
+    assert_close(later.gram, whole.gram, np.abs(whole.gram).max())
+    mask = np.random.default_rng(0).random(X.shape) < 0.3
+    mask[:, 5] = True
+    some = ek.collapsed_bbis(network, X[:12], mask[:12]).extended(X[12:], mask[12:])
+    np.testing.assert_array_equal(some.rows, np.where(mask, np.nan, X))
+    with pytest.raises(ek.DataError, match=r"Samples on variable 0 must be integers in 0\.\.1"):
+        some.extended([[-1.0] + [0.0] * 7])
+    assert some.extended(np.zeros((0, 8))).n == 20
+
+
+def test_equal_weights_come_without_a_decision():
+    samples = ek.bbis(ek.ising_grid(2, 2, rng=0), np.eye(4))
+    assert samples.decision
+    equal = samples.uniform()
+    assert (equal.rule, equal.decision, equal.certificate) == ("uniform", "", None)
+    assert equal.discrepancy == samples.uniform_discrepancy == equal.uniform_discrepancy
+    np.testing.assert_allclose(equal.weights, 0.25)
+
+
+def test_discrepancies_are_not_negative():
+    rng = np.random.default_rng(0)
+    model = ek.FactorGraph(
+        [2, 3, 2], [ek.Factor([0, 1, 2], np.exp(2 * rng.normal(size=(2, 3, 2))))]
+    )
+    for _ in range(20):
+        X = points(rng, model.cardinalities, 30)
+        samples = ek.collapsed_bbis(model, X, rng.random(X.shape) < 0.4)
+        assert samples.discrepancy >= 0
+
+
+def test_zeros_that_no_sample_is_next_to():
+    model = ek.FactorGraph([3], [ek.Factor([0], [0.0, 1.0, 2.0])])
+    with pytest.warns(UserWarning, match="The target has zeros, though none next to") as caught:
+        ek.bbis(model, [[2], [2]])
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="smooth the tables") as caught:
+        ek.collapsed_bbis(model, [[2], [2]], [])
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ek.bbis(model, [[2], [2]], zeros="restrict")
+        ek.bbis(model, [[2], [2]], zeros="smooth")
+        ek.bbis(model, [[2], [2]], zeros="collapse")
+
+
+def test_results_can_be_stored():
+    model = ek.ising_grid(2, 3, rng=0)
+    X = points(np.random.default_rng(0), model.cardinalities, 12)
+    for collapsed in ((), [0, 3], np.random.default_rng(1).random(X.shape) < 0.5):
+        samples = ek.collapsed_bbis(model, X, collapsed)
+        stored = pickle.loads(pickle.dumps(samples))
+        np.testing.assert_array_equal(stored.weights, samples.weights)
+        for a, b in zip(stored.marginals(), samples.marginals(), strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(stored.extended(X[:2]).gram, samples.extended(X[:2]).gram)
+
+
+def test_limits_of_memory():
+    model = ek.ising_grid(2, 2, rng=0)
+    with pytest.raises(
+        ek.CircuitError, match=r"Gram matrix of 100 samples takes .* max_bytes=9999"
+    ):
+        ek.bbis(model, np.zeros((100, 4)), max_bytes=9999)
+    for wrong in (0, -1, "1 GiB"):
+        with pytest.raises(ek.DataError, match="'max_bytes' parameter must be a positive int"):
+            ek.bbis(model, np.zeros((1, 4)), max_bytes=wrong)
+    with pytest.raises(ek.CircuitError, match="'weights' parameter must be one of"):
+        ek.bbis(model, np.zeros((2, 4)), weights=np.ones(2))
+
+
+def test_restricted_operators_do_not_prove_a_match():
+    """All states of one class of the support, and some of the other, which must keep its weight."""
+    table = np.random.default_rng(0).random((2, 2, 2)) + 0.1
+    model = ek.FactorGraph([2] * 4, [ek.Factor([0, 1], np.eye(2)), ek.Factor([0, 2, 3], table)])
+    first = [[0, 0, a, b] for a in range(2) for b in range(2)]
+    second = [[1, 1, 0, 0], [1, 1, 0, 1], [1, 1, 1, 0]]
+    for target in (model, model.compile()[0]):
+        samples = ek.bbis(target, 5 * first + 7 * second, zeros="restrict")
+        np.testing.assert_allclose(samples.marginals()[0], 0.5, atol=0.1)
+        assert "match the target" not in samples.decision
+    positive = ek.ising_grid(2, 2, rng=0)
+    every = worlds(positive.cardinalities)
+    assert "match the target" in ek.bbis(positive, every, zeros="restrict").decision
+
+
+def test_kernels_that_see_too_little_do_not_prove_a_match():
+    model = ek.factorized([[0.1, 0.9], [0.5, 0.5]])
+    blind = ek.TableKernel([np.ones((2, 2)), np.ones((2, 2))])
+    with pytest.warns(UserWarning, match="may not be strictly positive definite"):
+        samples = ek.bbis(model, [[0, 0], [1, 1], [0, 1], [1, 0]], blind)
+    assert "match the target" not in samples.decision

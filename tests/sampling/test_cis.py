@@ -385,6 +385,8 @@ GRID = ising_grid(2, 2, rng=0)
         ({"collapse_budget": True}, r"'collapse_budget' parameter .* Got True"),
         ({"max_size": 0}, r"'max_size' parameter of cis must be an int in \[1, inf\)"),
         ({"order": "dfs"}, r"'order' parameter of cis must be one of 'rbfs', .* Got 'dfs'"),
+        ({"rng": 1.5}, r"The 'rng' parameter must be a non-negative int"),
+        ({"order": ["bfs"]}, r"'order' parameter of cis must be one of .* Got \['bfs'\]"),
         ({"select": "best"}, r"'select' parameter of cis must be one of 'frontier', .* Got 'best'"),
         ({"select": "mi"}, r"select='mi' of cis asks what sampling does to a query"),
         ({"protected": "x1"}, r"'protected' parameter of cis must be a list"),

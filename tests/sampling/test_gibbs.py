@@ -362,6 +362,8 @@ BAD_ARGUMENTS = [
     ({"thin": 0}, r"The 'thin' parameter of gibbs must be an int in \[1, inf\). Got 0 instead"),
     ({"chains": 0}, r"The 'chains' parameter of gibbs must be an int in \[1, inf\)"),
     ({"chains": True}, r"The 'chains' parameter of gibbs must be an int"),
+    ({"rng": "seed"}, r"The 'rng' parameter must be a non-negative int"),
+    ({"scan": ["random"]}, r"must be 'systematic' or 'random'. Got \['random'\] instead"),
     ({"scan": "zigzag"}, r"must be 'systematic' or 'random'. Got 'zigzag' instead"),
     ({"target": "grid"}, r"must be a FactorGraph, a BayesianNetwork or a Circuit. Got str"),
     ({"start": [0, 1]}, r"of shape \(4,\), or one per chain, \(1, 4\). Got shape \(2,\)"),

@@ -264,3 +264,16 @@ def test_more_bad_arguments():
     of_circuit = WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0]])
     with pytest.raises(DataError, match=r"variables 0\.\.0\. Got 'x'"):
         of_circuit.expect(lambda X: X, scope=["x"])
+    with pytest.raises(DataError, match=r"A scope is a list of variables\. Got float"):
+        samples.expect(lambda X: X, scope=1.5)
+    with pytest.raises(DataError, match=r"must give numbers.* could not convert string"):
+        samples.expect(lambda X: ["high"] * len(X))
+    with pytest.raises(DataError, match="as many entries in every row"):
+        WeightedSamples(GRID, [[0, 0, 0, 0], [1, 1]])
+
+
+def test_a_scope_may_be_one_variable():
+    samples = WeightedSamples(asia(), [[0, 1, 0, 1, 0, np.nan, 1, 1], [1] * 8])
+    exact = samples.marginals()
+    for v, scope in ((5, "either"), (5, 5), (0, "asia"), (0, np.int64(0))):
+        np.testing.assert_allclose(samples.expect(lambda X: X[:, 0], scope), exact[v][1])

@@ -205,3 +205,19 @@ def test_bad_arguments_are_refused():
         smoothed_weights([0.5, 0.2])
     with pytest.raises(DataError, match="'amount' parameter"):
         smoothed_weights([0.5, 0.5], -1.0)
+
+
+@pytest.mark.parametrize("K", ["K", [["a"]], [[1.0], [0.0, 1.0]], None])
+def test_what_is_no_matrix_of_numbers(K):
+    for make in (simplex_weights, signed_weights):
+        with pytest.raises(KernelError, match=r"'K' parameter of .* must be"):
+            make(K)
+
+
+def test_amounts_are_numbers():
+    with pytest.raises(DataError, match="'ridge' parameter of signed_weights must be a float"):
+        signed_weights(np.eye(2), ridge="small")
+    with pytest.raises(DataError, match="'amount' parameter of smoothed_weights must be a"):
+        smoothed_weights([1.0], "small")
+    with pytest.raises(KernelError, match="must be a vector of numbers"):
+        smoothed_weights("uniform")

@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -282,7 +283,7 @@ def shift(f: Circuit, variable: int, by: int = 1) -> Circuit:
     [[0.2, 0.7, 0.1]]
     """
     _require_circuits("shift", f)
-    i = _checked_variable(f, variable)
+    i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
     if isinstance(by, bool) or not isinstance(by, (int, np.integer)):
         raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
     block = f.input(i)
@@ -294,19 +295,6 @@ def shift(f: Circuit, variable: int, by: int = 1) -> Circuit:
     steps = int(by) % block.cardinality
     blocks[f.vtree.leaf(i)] = Table(f.xp.roll(block.table, -steps, axis=1))
     return Circuit(f.vtree, tuple(blocks))
-
-
-def _checked_variable(f: Circuit, variable: Any) -> int:
-    if (
-        isinstance(variable, bool)
-        or not isinstance(variable, (int, np.integer))
-        or not 0 <= variable < f.n_variables
-    ):
-        raise CircuitError(
-            f"The 'variable' parameter of shift must be an int in 0..{f.n_variables - 1}. "
-            f"Got {variable!r} instead."
-        )
-    return int(variable)
 
 
 def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circuit:

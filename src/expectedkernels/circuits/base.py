@@ -175,6 +175,14 @@ class BlockCircuit:
         )
 
 
+def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:
+    """The number of a variable, after checking that the circuit has it; `rule` starts the error."""
+    is_int = isinstance(variable, (int, np.integer)) and not isinstance(variable, bool)
+    if not is_int or not 0 <= variable < circuit.n_variables:
+        raise CircuitError(f"{rule} in 0..{circuit.n_variables - 1}. Got {variable!r} instead.")
+    return int(variable)
+
+
 def _ones(csr: sparse.csr_array) -> Any:
     """Which rows start with a weight of exactly one (rows of one entry are pass-throughs then)."""
     ones = np.zeros(csr.shape[0], dtype=np.bool_)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
@@ -298,7 +299,7 @@ def random_circuit(
         raise CircuitError(
             f"The 'density' parameter of random_circuit must be a float in (0, 1]. Got {density!r}."
         )
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     d = vtree.n_variables
     _check_variables(vtree, d, "cardinalities")
     given = np.asarray(cardinalities)

@@ -125,7 +125,9 @@ class Circuit(BlockCircuit):
         return queries.log_partition(self)
 
     def normalize(self) -> Circuit:
-        """The circuit divided by its sum, with every unit summing to one.
+        """The circuit divided by its sum, with every unit summing to one, on the host.
+
+        The arrays of the result are NumPy's, also if those of the circuit are not.
 
         Examples
         --------
@@ -146,7 +148,8 @@ class Circuit(BlockCircuit):
         -------
         list with one array per variable
             Shape (cardinality,) for one row, (rows, cardinality) for 2-D evidence. For a real
-            variable the two entries are its mean and variance.
+            variable the two entries are its mean and variance. The arrays are NumPy's, also if
+            those of the circuit are not.
 
         Examples
         --------
@@ -159,6 +162,9 @@ class Circuit(BlockCircuit):
 
     def condition(self, evidence: Any) -> Circuit:
         """The circuit of the conditional distribution given one row of evidence, normalised.
+
+        The arrays of the result are NumPy's, also if those of the circuit are not: move it with
+        `to`. Batches of conditionals on a device are rows of evidence for `expected_kernel`.
 
         Parameters
         ----------
@@ -178,7 +184,8 @@ class Circuit(BlockCircuit):
     def map(self, X: Any) -> Any:
         """The rows of X with missing entries (NaN) set to their most probable joint values.
 
-        Needs a deterministic circuit; for others the problem is NP-hard, and this raises.
+        Needs a deterministic circuit; for others the problem is NP-hard, and this raises. The
+        array is NumPy's, also if those of the circuit are not.
 
         Examples
         --------
@@ -192,6 +199,8 @@ class Circuit(BlockCircuit):
 
     def sample(self, n: int, rng: Any = None, evidence: Any = None) -> Any:
         """Independent samples, shape (n, variables); (rows, n, variables) for rows of evidence.
+
+        The array is NumPy's, also if those of the circuit are not.
 
         Parameters
         ----------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.errors import DataError, PropertyError
 
 if TYPE_CHECKING:  # units offer these functions as methods, so their module imports this one
@@ -92,7 +93,7 @@ def sample(graph: Graph, n: int, rng: Any) -> Array:
     logs, _ = _integrals(graph, "Sampling")
     if logs[-1] == -np.inf:
         raise PropertyError("The circuit is zero everywhere: there is nothing to sample from.")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     X = np.full((int(n), graph.masks[-1].bit_length()), np.nan)
     arriving: list[list[Array]] = [[] for _ in graph.units]
     arriving[-1].append(np.arange(int(n)))

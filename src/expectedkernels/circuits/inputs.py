@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import Array, to_numpy
+from expectedkernels.engine.blocks import ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(ReadOnly):
     """Input units of a discrete variable: one row of values per unit.
 
     Attributes
@@ -51,7 +52,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Normal:
+class Normal(ReadOnly):
     """Input units of a real variable: weighted sums of normal densities.
 
     Attributes

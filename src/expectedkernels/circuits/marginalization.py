@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 
+from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.queries import leaf_sums
@@ -91,17 +91,7 @@ def marginalize(f: Circuit, variables: Any) -> Circuit:
 def _checked(f: Circuit, variables: Any) -> set[int]:
     """The variables as a set."""
     given = list(variables) if isinstance(variables, Iterable) else [variables]
-    for variable in given:
-        if (
-            isinstance(variable, bool)
-            or not isinstance(variable, (int, np.integer))
-            or not 0 <= variable < f.n_variables
-        ):
-            raise CircuitError(
-                f"The 'variables' of marginalize must be ints in 0..{f.n_variables - 1}. "
-                f"Got {variable!r} instead."
-            )
-    gone = {int(variable) for variable in given}
+    gone = {checked_variable(f, v, "The 'variables' of marginalize must be ints") for v in given}
     if len(gone) == f.n_variables:
         raise CircuitError(
             f"At least one of the {f.n_variables} variables must remain; log_partition() sums "

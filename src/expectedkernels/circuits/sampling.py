@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
@@ -26,7 +27,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     check_single_root(circuit, "Sampling")
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "Sampling")
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
     require_possible(circuit, read)
     n_rows = 1 if read is None else read.n_rows

@@ -12,7 +12,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.compilation.plan import CompilationPlan, Step
 from expectedkernels.engine.blocks import Inner, inner
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, PropertyError
 
 Axes = tuple[int, ...]
@@ -56,6 +56,7 @@ def log_partition(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> 
 
 
 def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int) -> None:
+    check_max_bytes(max_bytes)
     if needed > max_bytes:
         raise CircuitError(
             f"Compiling this model needs about {needed / 2**30:.3g} GiB, more than "

@@ -11,7 +11,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError
+from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.vtree import Vtree
 
 
@@ -30,7 +30,7 @@ class CollapsedModel:
     Parameters
     ----------
     model : FactorGraph
-    collapsed : iterable of int or str
+    collapsed : int, str, or iterable of int or str
         The variables (numbers or names) to sum over; the others are sampled.
     vtree : Vtree, optional
         Over all variables. Default: see `shared`.
@@ -77,12 +77,19 @@ class CollapsedModel:
     def __init__(
         self,
         model: FactorGraph,
-        collapsed: Iterable[int | str],
+        collapsed: int | str | Iterable[int | str],
         vtree: Vtree | None = None,
         *,
         shared: bool = True,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ):
+        if not isinstance(model, FactorGraph):
+            raise CircuitError(
+                "The 'model' parameter of CollapsedModel must be a FactorGraph. "
+                f"Got {type(model).__name__} instead."
+            )
+        if isinstance(collapsed, str) or not isinstance(collapsed, Iterable):
+            collapsed = [collapsed]  # a name is one variable, and not its letters
         chosen = {model.variable(key) for key in collapsed}
         self.model = model
         self.collapsed = tuple(sorted(chosen))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.vtrees import check_grid
@@ -55,7 +56,7 @@ def ising_grid(
     across = np.stack([number[:, :-1], number[:, 1:]], axis=-1).reshape(-1, 2)
     down = np.stack([number[:-1], number[1:]], axis=-1).transpose(1, 0, 2).reshape(-1, 2)
     scopes = np.concatenate([across, down]).tolist()
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     tables = generator.random((len(scopes), cardinality, cardinality))
     if frustrated:
         flipped = generator.random(len(scopes)) < 0.5

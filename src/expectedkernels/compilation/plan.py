@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.compilation.vtrees import interaction_graph
-from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.errors import CircuitError, CompatibilityError, VtreeError
 from expectedkernels.vtree import Vtree
 
 METHODS = ("context", "boundary")
@@ -175,6 +175,10 @@ def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> 
         None: the context method if the vtree allows it, otherwise the boundary method, which
         any vtree allows.
     """
+    if not isinstance(vtree, Vtree):
+        raise VtreeError(
+            f"The 'vtree' parameter of compile must be a Vtree or None. Got {vtree!r} instead."
+        )
     n = len(potential.cardinalities)
     if sorted(vtree.scope().tolist()) != list(range(n)):
         raise CompatibilityError(

@@ -15,6 +15,7 @@ from expectedkernels.discrepancies.kdsd import support_sizes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.expectation import Scaled, gram, progress
+from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.marks import marked, same_single_mark
 from expectedkernels.kernels.stein import check_choices, discrete_cardinalities, steps
@@ -85,13 +86,24 @@ class CollapsedSteinKernel:
         self.cardinalities = discrete_cardinalities(circuit)
         self.circuit, self.kernel, self.zeros = circuit.to("numpy"), kernel, zeros
         self.operator, self.max_bytes = operator, max_bytes
-        blocks = kernel.blocks(circuit.vtree, self.cardinalities)
-        self._blocks = same_single_mark(blocks, self.cardinalities)
+        self._blocks = self._marked_kernel()
         if operator == "gibbs":
             self._marked, self._positive = marked(self.circuit, lambda table: table), True
             return
         self._marked = marked(self.circuit, lambda table: np.roll(table, -1, axis=1))
         self._positive = is_positive(self.circuit) if positive is None else positive
+
+    def __getstate__(self) -> dict[str, Any]:
+        # blocks refer to a module, which cannot be pickled, and are quickly made again
+        return {name: value for name, value in vars(self).items() if name != "_blocks"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._blocks = self._marked_kernel()
+
+    def _marked_kernel(self) -> KernelBlocks:
+        blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
+        return same_single_mark(blocks, self.cardinalities)
 
     def __call__(self, rows: Any, others: Any = None) -> Any:
         """The Gram matrix of collapsed samples, and of others if there are any.

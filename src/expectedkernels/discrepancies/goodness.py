@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_floats
 from expectedkernels.circuits.units import Unit
@@ -104,12 +106,13 @@ def kdsd_test(
             "A test needs at least two samples, in an array of shape (samples, variables). "
             f"Got shape {points.shape}."
         )
-    if not isinstance(n_bootstrap, (int, np.integer)) or n_bootstrap < 1:
+    is_int = isinstance(n_bootstrap, (int, np.integer)) and not isinstance(n_bootstrap, bool)
+    if not is_int or n_bootstrap < 1:
         raise DataError(
             "The 'n_bootstrap' parameter of kdsd_test must be an int in [1, inf). "
             f"Got {n_bootstrap!r} instead."
         )
-    if not 0 < change <= 0.5:
+    if not (isinstance(change, Real) and 0 < change <= 0.5):
         raise DataError(
             "The 'change' parameter of kdsd_test must be a float in the range (0, 0.5]. "
             f"Got {change!r} instead."
@@ -120,7 +123,7 @@ def kdsd_test(
     n, counts = len(points), np.bincount(place)
     diagonal = float(counts @ np.diag(matrix))
     statistic = (counts @ matrix @ counts - diagonal) / (n * (n - 1))
-    signs = _signs(np.random.default_rng(rng), int(n_bootstrap), n, change)
+    signs = _signs(as_generator(rng), int(n_bootstrap), n, float(change))
     sums = np.zeros((len(signs), len(distinct)))
     for row, drawn in zip(sums, signs, strict=True):
         row[:] = np.bincount(place, drawn, minlength=len(distinct))

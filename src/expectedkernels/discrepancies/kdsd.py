@@ -17,11 +17,11 @@ from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError, KernelError, PropertyError
+from expectedkernels.errors import DataError, PropertyError
 from expectedkernels.expectation import Empirical, gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.marks import marked, one_marked, same_marks
-from expectedkernels.kernels.stein import REMEDIES, SteinKernel, discrete_cardinalities
+from expectedkernels.kernels.stein import SteinKernel, check_choices, discrete_cardinalities
 
 
 def kdsd(
@@ -43,7 +43,8 @@ def kdsd(
 
     Parameters
     ----------
-    q : Circuit, unit graph, Empirical, or array of points (with equal weights)
+    q : Circuit, FactorGraph, unit graph, Empirical, or array of points (with equal weights)
+        The sum above is over q as it is: a circuit should be normalised.
     p : Circuit, or FactorGraph
         The target. If q is a circuit, p must be deterministic, and compatible with q: a factor
         graph is compiled on the vtree of q.
@@ -52,7 +53,8 @@ def kdsd(
         For points: leave out pairs of a point with itself (U-statistic). The mean over samples of
         q is then the discrepancy of q itself, and it may be negative.
     zeros : "raise" or "restrict"
-        For points: what to do if the target has zeros, as in `SteinKernel`.
+        For points: what to do if the target has zeros, as in `SteinKernel`. Between circuits the
+        target must be positive.
     max_bytes : int
         How much memory intermediate values may take, as for `expected_kernel`.
 
@@ -87,19 +89,16 @@ def kdsd(
     >>> ek.kdsd([[0], [1], [1], [1]], p, ek.Delta())
     0.5
     """
-    if isinstance(q, (Circuit, Unit)):
+    check_choices(k, zeros, "shift")
+    if isinstance(q, (Circuit, Unit)) or hasattr(q, "compile"):
         q, p = _two_circuits(q, p)
         measure = stein_measure(q, p)
-        if not isinstance(k, Kernel):
-            raise KernelError(
-                "The kernel must be an expectedkernels kernel, such as ExpHamming(). "
-                f"Got {type(k).__name__} instead."
-            )
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
         side = CircuitSide(measure)
         return float(gram(side, side, kernel, max_bytes).linear()[0, 0])
-    points = (q if isinstance(q, Empirical) else Empirical(np.asarray(q))).merged()
+    q = q if isinstance(q, Empirical) else Empirical(q)
+    points = q.merged()
     if isinstance(p, Unit):
         p = Circuit.from_units(p)
     matrix = SteinKernel(p, k, zeros)(points.X)
@@ -109,9 +108,8 @@ def kdsd(
     return _u_statistic(matrix, q, points)
 
 
-def _u_statistic(matrix: Any, q: Any, merged: Empirical) -> float:
+def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
     """The mean over pairs of different draws; equal draws are different, too."""
-    given = q if isinstance(q, Empirical) else Empirical(np.asarray(q))
     squares = np.zeros(len(merged.X))
     place = np.unique(given.X, axis=0, return_inverse=True)[1].reshape(-1)
     np.add.at(squares, place, given.weights**2)
@@ -129,6 +127,9 @@ def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
     """The two distributions as circuits on one vtree, on the host; raises if they do not fit."""
     if isinstance(q, Unit):
         q = Circuit.from_units(q)
+    if not isinstance(q, Circuit):
+        discrete_cardinalities(q)
+        q, _ = q.compile(p.vtree if isinstance(p, Circuit) else None)
     if isinstance(p, Unit):
         p = Circuit.from_units(p, vtree=q.vtree)
     if not isinstance(p, Circuit):
@@ -179,10 +180,18 @@ def require_positive(p: Circuit) -> None:
     n_states = prod(int(c) for c in p.cardinalities if c is not None)
     if counts[0] < n_states:
         share = counts[0] / n_states
+        few = n_states < 10**15
+        found = f"{counts[0]} of its {n_states} states ({share:.3g})" if few else _share(share)
         raise PropertyError(
-            f"The target has zeros: {counts[0]} of its {n_states} states ({share:.3g}) are "
-            f"possible, and Stein operators do not have mean zero then. {REMEDIES}"
+            f"The target has zeros: {found} are possible, and Stein operators do not have mean "
+            "zero then. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
+            "operators restricted to the support: kdsd(q.sample(1000), p, k, zeros='restrict')."
         )
+
+
+def _share(share: float) -> str:
+    """A part of more states than anyone wants to read the number of."""
+    return "not all of its states" if share > 0.999 else f"a fraction {share:.3g} of its states"
 
 
 def support_sizes(circuit: Circuit) -> Sequence[int]:

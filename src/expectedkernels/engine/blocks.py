@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from expectedkernels.arrays import frozen
 
 Array = Any
 """An array of NumPy or of any library that follows the array-API standard."""
@@ -19,7 +21,20 @@ DENSE_DENSITY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Inner:
+class ReadOnly:
+    """A base of blocks: no array of NumPy that such a dataclass holds can be written to."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, frozen(value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # arrays come out of a pickle writeable, so the constructor has to see them
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Inner(ReadOnly):
     """The units of one inner vtree node: products of the children's units, and sums of these.
 
     Attributes
@@ -49,12 +64,12 @@ class Inner:
     def csr(self) -> sparse.csr_array:
         """The weights in sparse form on the host, with sorted indices and no stored zeros."""
         if self.weights is None:
-            return sparse.csr_array(sparse.eye_array(self.n_units, format="csr"))
+            return frozen(sparse.csr_array(sparse.eye_array(self.n_units, format="csr")))
         weights = self.weights
         if not sparse.issparse(weights):
             detached = weights.detach().cpu() if hasattr(weights, "detach") else weights
             weights = np.asarray(detached)
-        return tidy(weights)
+        return frozen(tidy(weights))
 
     def index(self, side: str) -> np.ndarray[Any, np.dtype[np.intp]]:
         """The left (or right) input of every product, written out, on the host."""

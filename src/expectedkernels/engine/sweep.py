@@ -44,6 +44,7 @@ from expectedkernels.engine.value import (
     weighted,
     weights_of,
 )
+from expectedkernels.errors import DataError
 from expectedkernels.vtree import Vtree
 
 Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
@@ -51,6 +52,12 @@ Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
 
 DEFAULT_MAX_BYTES = 2**30
 """How much memory a call may use for intermediate values, unless told otherwise."""
+
+
+def check_max_bytes(max_bytes: Any) -> None:
+    """Raise unless this is an amount of memory."""
+    if not (isinstance(max_bytes, (int, float, np.integer)) and max_bytes > 0):
+        raise DataError(f"The 'max_bytes' parameter must be a positive int. Got {max_bytes!r}.")
 
 
 @dataclass(frozen=True, eq=False)

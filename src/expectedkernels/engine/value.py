@@ -243,14 +243,19 @@ def weights_of(matrix: Array) -> Weights:
         data = data[data > 0]
         if not len(data):
             return Weights(matrix, 0.0, 0.0)
-        total = float(abs(matrix).sum(axis=1).max())
-        lo, hi = min(0.0, log(float(data.min()))), max(0.0, log(total))
-        return Weights(matrix, lo, hi, has_negative(matrix.data))
+        top = float(data.max())  # a sum of large weights may be out of range
+        hi = log(top) + log(float(abs(matrix / top).sum(axis=1).max()))
+        lo = log(float(data.min()))
+        return Weights(matrix, min(0.0, lo), max(0.0, hi), has_negative(matrix.data))
     xp = namespace(matrix)
-    lo, _ = bounds(matrix)
-    total = float(xp.max(xp.sum(xp.abs(detach(matrix)), axis=-1))) if matrix.shape[-1] else 0.0
-    hi = max(0.0, log(total)) if total > 0 else 0.0
-    return Weights(matrix, min(0.0, lo), hi, has_negative(matrix))
+    lo, hi = bounds(matrix)
+    if prod(matrix.shape):
+        sizes = xp.abs(detach(matrix))
+        if hi > 0:
+            sizes = sizes / xp.max(sizes)
+        total = float(xp.max(xp.sum(sizes, axis=-1)))
+        hi = max(0.0, hi) + log(total) if total > 0 else 0.0
+    return Weights(matrix, min(0.0, lo), max(0.0, hi), has_negative(matrix))
 
 
 def weighted(value: Value, weights: Weights, axis: int, out: Array | None = None) -> Value:

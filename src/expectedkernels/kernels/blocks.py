@@ -15,6 +15,7 @@ from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.engine.value import Value, Weights, from_log, joined, spread, weights_of
+from expectedkernels.errors import KernelError
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.vtree import Vtree
 
@@ -112,7 +113,9 @@ def is_parallel(blocks: KernelBlocks) -> bool:
 def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> KernelBlocks:
     """The sum of kernels, each times a scale."""
     vtree = parts[0].vtree
-    weights = np.concatenate([s * part.weights for s, part in zip(scales, parts, strict=True)])
+    weights = np.concatenate(
+        [_multiplied(s, part.weights) for s, part in zip(scales, parts, strict=True)]
+    )
     factors = [
         tuple(f for part in parts for f in part.factors[v]) for v in range(vtree.n_variables)
     ]
@@ -141,7 +144,7 @@ def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> Kernel
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     """The product of two kernels: units are pairs of units."""
     vtree = a.vtree
-    weights = np.kron(a.weights, b.weights)
+    weights = _multiplied(a.weights[:, None], b.weights[None, :]).ravel()
     factors = [
         tuple(f * g for f in a.factors[v] for g in b.factors[v]) for v in range(vtree.n_variables)
     ]
@@ -163,6 +166,19 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
         matrix = sparse.csr_array(sparse.kron(first.csr, second.csr, format="csr"))
         blocks.append(_inner(vtree, units, node, index, matrix))
     return KernelBlocks(_operand(vtree, units, blocks), factors, weights)
+
+
+def _multiplied(a: Any, b: Any) -> Any:
+    """The products of weights, which multiply before anything else; raises if one is no float."""
+    with np.errstate(over="ignore", under="ignore"):
+        products = a * b
+    lost = (products == 0) & (a != 0) & (b != 0)
+    if lost.any() or not np.isfinite(products).all():
+        raise KernelError(
+            "The weights of this kernel multiply to a number that is too "
+            f"{'small' if lost.any() else 'large'} for a float. Scale it by less."
+        )
+    return products
 
 
 def _inner(vtree: Vtree, units: list[int], node: int, index: Any, matrix: Any) -> Inner:

@@ -78,8 +78,11 @@ class Kernel:
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """The Gram matrix of the rows of X and Y (default: X)."""
         first, second = _two_sets(X, Y)
-        parts = [self.gram(rows, second) for rows in _chunks(first, len(second))]
-        return np.concatenate(parts) if parts else np.zeros((0, len(second)))
+        with np.errstate(over="ignore"):
+            parts = [self.gram(rows, second) for rows in _chunks(first, len(second))]
+        values = np.concatenate(parts) if parts else np.zeros((0, len(second)))
+        refuse_infinite(values)
+        return values
 
     def logs(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
         """The logs of the absolute values of the Gram matrix, and its signs (-1, 0 or 1).
@@ -180,6 +183,15 @@ def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
     logs, sign = factor.logs(Atoms(cardinality), Atoms(cardinality), variable)
     values = np.exp(logs)
     return values if sign is None else values * sign
+
+
+def refuse_infinite(values: Any) -> None:
+    """Raise if values of a kernel have left the range of floats."""
+    if not np.isfinite(values).all():
+        raise KernelError(
+            "The kernel is too large for a float here. Take smaller weights, or ask for "
+            "logarithms: Kernel.logs(X, Y), or log=True in expected_kernel."
+        )
 
 
 def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:

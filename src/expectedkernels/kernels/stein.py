@@ -181,7 +181,7 @@ def check_choices(kernel: Any, zeros: str, operator: str) -> None:
             f"Got {type(kernel).__name__} instead."
         )
     for name, value, known in (("zeros", zeros, ZEROS), ("operator", operator, OPERATORS)):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise KernelError(
                 f"The {name!r} parameter of a Stein kernel must be one of {list(known)}. "
                 f"Got {value!r} instead."
@@ -308,7 +308,10 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Any) -> Verdict
     verdict = kernel.is_positive_definite(cardinalities)
     if not verdict:
         return verdict
-    vtree = Vtree.balanced(len(cardinalities)) if kernel.vtree is None else kernel.vtree
+    n_variables = len(cardinalities)
+    vtree = kernel.vtree
+    if vtree is None or vtree.n_variables != n_variables:  # the kernel says what is wrong
+        vtree = Vtree.balanced(n_variables)
     blocks: KernelBlocks = kernel.blocks(vtree, cardinalities)
     strict: list[Any] = []
     for node, variable in enumerate(vtree.variable.tolist()):

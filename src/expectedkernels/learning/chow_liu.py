@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner, inner
@@ -198,7 +199,7 @@ def chow_liu_tree(
     counts = PairCounts(states, cardinalities, weights)
     information = mutual_information(counts, alpha)
     edges = spanning_edges(information, check_real(name, "min_mi", min_mi))
-    forest = rooted(n, edges, root, np.random.default_rng(rng))
+    forest = rooted(n, edges, root, as_generator(rng))
     return ChowLiuTree(forest, tree_vtree(forest, grouping), counts)
 
 

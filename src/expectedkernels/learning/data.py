@@ -35,6 +35,11 @@ def as_states(X: Any, what: str = "X") -> IntArray:
     >>> as_states([[0, 2.0], [float("nan"), 1]]).tolist()
     [[0, 2], [-1, 1]]
     """
+    if isinstance(X, (str, bytes)):
+        raise DataError(
+            f"{what} must be a matrix of shape (rows, variables), one column per variable. "
+            f"Got the text {X[:40]!r}; read files first, for instance with read_table."
+        )
     names = getattr(X, "columns", None)
     if sparse.issparse(X):
         X = X.toarray()
@@ -221,8 +226,10 @@ def as_weights(sample_weight: Any, n_rows: int) -> FloatArray:
 
 def distinct_rows(
     states: IntArray, weights: FloatArray, cardinalities: Sequence[int]
-) -> tuple[IntArray, FloatArray]:
-    """The distinct rows, in the order of their states, and the sums of their weights.
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """The distinct rows, in the order of their states, the sums of their weights, and the first.
+
+    The last are the numbers that these rows have among the given ones, where they come first.
 
     Parameters
     ----------
@@ -231,9 +238,9 @@ def distinct_rows(
 
     Examples
     --------
-    >>> rows, weights = distinct_rows(np.array([[1], [0], [1]]), np.ones((1, 3)), [2])
-    >>> rows.tolist(), weights.tolist()
-    ([[0], [1]], [[1.0, 2.0]])
+    >>> rows, weights, first = distinct_rows(np.array([[1], [0], [1]]), np.ones((1, 3)), [2])
+    >>> rows.tolist(), weights.tolist(), first.tolist()
+    ([[0], [1]], [[1.0, 2.0]], [1, 0])
     """
     key = np.zeros(len(states), dtype=np.int64)
     n_keys = 1
@@ -245,7 +252,7 @@ def distinct_rows(
         n_keys *= cardinality + 1
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
     sums = [np.bincount(place, w, minlength=len(first)) for w in weights]
-    return states[first], np.stack(sums)
+    return states[first], np.stack(sums), first
 
 
 def check_real(function: str, name: str, value: Any, low: float = 0.0) -> float:
@@ -268,6 +275,16 @@ def check_count(function: str, name: str, value: Any, low: int = 0, none: bool =
             f"{' or None' if none else ''}. Got {value!r} instead."
         )
     return int(value)
+
+
+def check_callback(function: str, value: Any) -> Any:
+    """The value, after checking that it can be called (or None)."""
+    if value is not None and not callable(value):
+        raise CircuitError(
+            f"The 'callback' parameter of {function} must be a function of one argument or None. "
+            f"Got {value!r} instead."
+        )
+    return value
 
 
 def check_choice(function: str, name: str, value: Any, choices: Sequence[str]) -> str:

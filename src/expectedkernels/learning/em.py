@@ -20,12 +20,13 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
 from expectedkernels.circuits.flows import Flow, flows
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.queries import conditional_blocks, refuse_signed
 from expectedkernels.circuits.sides import check_single_root, log_normal
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.data import as_weights, check_count, check_real
 
 Counts = list[Any]
@@ -106,8 +107,9 @@ def em(
     check_real("em", "pseudocount", pseudocount)
     if tolerance is not None:
         check_real("em", "tolerance", tolerance)
+    check_max_bytes(max_bytes)
     current = normalized(circuit)
-    evidence, weights, mean_weight = _read_data(current, X, sample_weight)
+    evidence, weights, mean_weight, numbers = _read_data(current, X, sample_weight)
     chunks = chunks_of(current, evidence, max_bytes)
     floors = _variance_floors(current, evidence)
     beta = pseudocount * mean_weight
@@ -115,7 +117,7 @@ def em(
     bar = progress_bar(iterations, "EM", progress)
     try:
         for _ in range(iterations):
-            total, counts = expected_counts(current, evidence, weights, chunks)
+            total, counts = expected_counts(current, evidence, weights, chunks, numbers)
             mean = total / float(weights.sum())
             bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
             current = maximized(current, counts, beta, floors)
@@ -131,12 +133,12 @@ def em(
     return current
 
 
-def progress_bar(total: int, name: str, progress: bool) -> Any:
+def progress_bar(total: int, name: str, progress: bool, unit: str = "iteration") -> Any:
     """A bar on the terminal for what takes more than a moment; none without a terminal."""
     return tqdm(
         total=total,
         desc=name,
-        unit="iteration",
+        unit=unit,
         disable=None if progress else True,
         delay=1.0,
         leave=False,
@@ -153,6 +155,12 @@ def normalized(circuit: Circuit) -> Circuit:
     >>> normalized(p).input(0).table.round(12).tolist()
     [[0.25, 0.75]]
     """
+    if not isinstance(circuit, Circuit):
+        advice = " Make one with Circuit.from_units." if isinstance(circuit, Unit) else ""
+        raise CircuitError(
+            "Parameters are fitted for the structure of a Circuit. "
+            f"Got {type(circuit).__name__} instead.{advice}"
+        )
     check_single_root(circuit, "EM")
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "EM")
@@ -171,17 +179,20 @@ def _with_weights(block: Inner, weights: Any) -> Inner:
     return Inner(block.n_products, block.n_units, block.left, block.right, weights)
 
 
-def _read_data(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Evidence, Any, float]:
-    """The rows and their weights, without rows of weight zero, and the mean weight of all."""
+def _read_data(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Evidence, Any, float, Any]:
+    """The rows without those of weight zero, their weights, the mean weight of all, their numbers.
+
+    The numbers are those that the rows have in X, None if they are all of it.
+    """
     evidence = as_evidence(X, circuit.cardinalities)
     if evidence.n_rows == 0:
         raise DataError("EM needs at least one row of data. Got none.")
     weights = as_weights(sample_weight, evidence.n_rows)
     mean = float(weights.mean())
     if weights.all():
-        return evidence, weights, mean
+        return evidence, weights, mean, None
     kept: Any = np.flatnonzero(weights)
-    return evidence.rows(kept), weights[kept], mean
+    return evidence.rows(kept), weights[kept], mean, kept
 
 
 def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list[slice]:
@@ -215,13 +226,18 @@ def _pass_bytes(circuit: BlockCircuit, evidence: Evidence) -> int:
 
 
 def expected_counts(
-    circuit: Circuit, evidence: Evidence, weights: Any, chunks: Sequence[slice]
+    circuit: Circuit,
+    evidence: Evidence,
+    weights: Any,
+    chunks: Sequence[slice],
+    numbers: Any = None,
 ) -> tuple[float, Counts]:
     """The log-likelihood of the data, and how often every parameter is expected to be used.
 
     Counts come as the parameters do: one number per stored weight and per entry of a table. For
     normal inputs they are (weights, moments), the moments being the expected count of every
-    component and of the first two powers of the distance from its mean.
+    component and of the first two powers of the distance from its mean. Errors name rows by
+    their `numbers`, if these are given.
     """
     total = 0.0
     counts: Counts = [None] * circuit.vtree.n_nodes
@@ -232,7 +248,7 @@ def expected_counts(
             node = found.node
             block = circuit.blocks[node]
             if node == circuit.vtree.root:
-                total += _log_likelihood(found, rows.start)
+                total += _log_likelihood(found, rows.start, numbers)
             if isinstance(block, Inner):
                 if block.weights is not None:
                     _add(counts, node, (found.edges,))
@@ -253,7 +269,7 @@ def _add(counts: Counts, node: int, found: tuple[Any, ...]) -> None:
     )
 
 
-def _log_likelihood(root: Flow, start: int) -> float:
+def _log_likelihood(root: Flow, start: int, numbers: Any) -> float:
     """The weighted sum of the log-likelihoods of rows from `start` on; raises if one is -inf."""
     logs, weights = root.logs[:, 0], root.flow[:, 0]
     used = weights > 0
@@ -261,11 +277,11 @@ def _log_likelihood(root: Flow, start: int) -> float:
         patterns: Any = root.side.operand.patterns
         by_row = logs if patterns.rows is None else logs[patterns.rows]
         weight = weights if patterns.rows is None else weights[patterns.rows]
-        first = int(np.argmax((by_row == -inf) & (weight > 0)))
+        first = start + int(np.argmax((by_row == -inf) & (weight > 0)))
         raise DataError(
-            f"Row {first + start} of the data (among those of positive weight) has "
-            "probability zero under the circuit, whatever its weights: zeros stay zero in EM. "
-            "Start from a circuit with larger support, or drop the row."
+            f"Row {first if numbers is None else numbers[first]} of the data has probability zero "
+            "under the circuit, whatever its weights: zeros stay zero in EM. Start from a circuit "
+            "with larger support, or drop the row."
         )
     return float(weights[used] @ logs[used])
 

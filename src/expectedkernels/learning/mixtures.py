@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.build import mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -131,7 +132,7 @@ def learn_mixture(
         check_real(name, "tolerance", tolerance)
     if iterations is None:
         iterations = EM_ITERATIONS if method == "em" else 0
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     if structure is None:
         chosen: dict[str, Any] = {
             "pseudocount": pseudocount,
@@ -192,6 +193,8 @@ class _Data:
     states : int array of shape (rows, variables)
     weights : array of shape (sets, rows)
         How much each row counts in the training data, and in the validation data if there is any.
+    first : int array of shape (rows,)
+        Where each row comes first in the training data, and then the validation data.
     cardinalities : tuple of int
     n_rows : int
         The number of training rows.
@@ -199,6 +202,7 @@ class _Data:
 
     states: IntArray
     weights: FloatArray
+    first: IntArray
     cardinalities: tuple[int, ...]
     n_rows: int
 
@@ -233,8 +237,8 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> _Data
     counts = np.zeros((len(sets), sum(map(len, sets))))
     counts[0, : len(states)] = as_weights(sample_weight, len(states))
     counts[1:, len(states) :] = 1.0
-    rows, weights = distinct_rows(np.concatenate(sets), counts, cards)  # type: ignore[arg-type]
-    return _Data(rows, weights, cards, len(states))  # type: ignore[arg-type]
+    together = distinct_rows(np.concatenate(sets), counts, cards)  # type: ignore[arg-type]
+    return _Data(*together, cards, len(states))  # type: ignore[arg-type]
 
 
 def _refuse_impossible(structure: Circuit, **sets: Any) -> None:
@@ -330,6 +334,7 @@ class _ByPasses:
     def __init__(self, structure: Circuit, data: _Data, beta: float):
         self.structure, self.beta = normalized(structure), beta
         self.rows = as_evidence(_with_nan(data.states), structure.cardinalities)
+        self.numbers = data.first
         self.chunks = chunks_of(structure, self.rows, DEFAULT_MAX_BYTES)
 
     def start(self, weights: FloatArray) -> list[Circuit]:
@@ -338,7 +343,7 @@ class _ByPasses:
     def update(self, parameters: list[Circuit], weights: FloatArray) -> list[Circuit]:
         new = []
         for circuit, column in zip(parameters, weights.T, strict=True):
-            _, counts = expected_counts(circuit, self.rows, column, self.chunks)
+            _, counts = expected_counts(circuit, self.rows, column, self.chunks, self.numbers)
             new.append(maximized(circuit, counts, self.beta))
         return new
 
@@ -388,10 +393,11 @@ def _next(state: _State, family: _Family, data: _Data, joint: Any, total: Any) -
     """One iteration of EM, given the log-likelihoods of the components and of the mixture."""
     weights = data.weights[0]
     possible = total > -inf
-    if not (possible | (weights == 0)).all():
+    impossible = ~possible & (weights > 0)
+    if impossible.any():
         raise DataError(
-            "A row of the data has probability zero under all components. Use a pseudocount above "
-            "zero."
+            f"Row {data.first[impossible].min()} of X has probability zero under all components. "
+            "Use a pseudocount above zero."
         )
     shares = np.exp(joint - np.where(possible, total, 0.0)[:, None]) * weights[:, None]
     with np.errstate(divide="ignore"):

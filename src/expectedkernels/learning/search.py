@@ -11,9 +11,9 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from expectedkernels.learning.complete import CompleteSearch
+from expectedkernels.learning.em import progress_bar
 from expectedkernels.learning.incomplete import IncompleteSearch
 from expectedkernels.learning.statistics import PairCounts, mutual_information
 
@@ -127,14 +127,7 @@ class Run:
         """Start from a circuit."""
         self._has_valid = len(search.log_likelihoods) > 1
         self._best, self._best_at = search.log_likelihoods[-1], 0
-        self._bar = tqdm(
-            total=self.iterations,
-            desc="Strudel",
-            unit="split",
-            disable=None if progress else True,
-            delay=1.0,
-            leave=False,
-        )
+        self._bar = progress_bar(self.iterations, "Strudel", progress, unit="split")
         self._is_shown = not self._bar.disable  # bars that are closed count as disabled
 
     def __iter__(self) -> Iterator[int]:

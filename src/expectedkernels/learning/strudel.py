@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
@@ -18,6 +19,7 @@ from expectedkernels.learning.data import (
     as_cardinalities,
     as_states,
     as_weights,
+    check_callback,
     check_choice,
     check_count,
     check_real,
@@ -84,7 +86,9 @@ def learn_strudel(
     patience : int or None
         With `X_valid`, stop after so many splits without improvement.
     max_units : int, optional
-        Stop when the circuit has more units than this.
+        Stop when there are more units than this: sums, products and the indicators of all states,
+        as `StrudelStep.units` counts them. They are counted while the circuit grows, before
+        equal units are merged; the circuit that is returned may have fewer.
     time_limit : float, optional
         Stop after so many seconds.
     sample_weight : array of shape (n,), optional
@@ -142,14 +146,14 @@ def learn_strudel(
         check_choice(name, "tie", tie, ("first", "top")),
         check_choice(name, "variable", variable, ("mi", "random")),
         alpha,
-        np.random.default_rng(rng),
+        as_generator(rng),
     )
     run = Run(
         check_count(name, "iterations", iterations),
         check_count(name, "patience", patience, 1, none=True),
         check_count(name, "max_units", max_units, 1, none=True),
         inf if time_limit is None else began + check_real(name, "time_limit", time_limit),
-        callback,
+        check_callback(name, callback),
     )
     width = check_count(name, "beam", beam, 1)
     search = _start(X, X_valid, beta, alpha, sample_weight, cardinalities)
@@ -174,7 +178,7 @@ def _start(
     sets = np.zeros((1 if X_valid is None else 2, len(together)))
     sets[0, : len(states)] = weights
     sets[1:, len(states) :] = 1.0
-    rows, row_weights = distinct_rows(together, sets, cards)
+    rows, row_weights, _ = distinct_rows(together, sets, cards)
     scaled = beta * float(weights.mean()) if len(weights) else beta
     if not (together == MISSING).any():
         return CompleteSearch(tree, rows, row_weights, scaled)

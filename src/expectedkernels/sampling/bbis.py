@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_floats
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError, KernelError, PropertyError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
@@ -25,7 +23,9 @@ from expectedkernels.kernels.stein import (
     discrete_cardinalities,
     is_strictly_positive_definite,
 )
+from expectedkernels.kernels.stein import REMEDIES as HINTS
 from expectedkernels.sampling.partition import PartitionSteinKernel
+from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
 from expectedkernels.sampling.samples import WeightedSamples
 from expectedkernels.sampling.shrinkage import default_weights
 from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
@@ -53,6 +53,14 @@ class SteinSamples(WeightedSamples):
         Which of the two the rules other than the default minimise.
     decision : str
         What the default rule found and did; empty for other rules.
+    hidden : tuple of int
+        Variables that ``zeros="collapse"`` sums out in all samples, new ones included.
+
+    Notes
+    -----
+    `discrepancy` and `uniform_discrepancy` are those of shifts, whatever was minimised. Rare states
+    dominate them, and the default rule, which keeps these, may leave the first above the second;
+    the discrepancies that it did look at are in `decision`.
 
     Examples
     --------
@@ -69,19 +77,35 @@ class SteinSamples(WeightedSamples):
     updates: Any = None
     operator: str = "shift"
     decision: str = field(default="")
+    hidden: tuple[int, ...] = ()
 
-    def extended(self, new: Any) -> SteinSamples:
+    def uniform(self) -> SteinSamples:
+        """The same samples with equal weights."""
+        return self.reweighted("uniform", self.operator)
+
+    def extended(self, new: Any, collapsed: Any = None) -> SteinSamples:
         """The samples with new ones, all weighted anew by the same rule.
 
         Only the rows of the Gram matrices that belong to new samples are computed.
 
         Parameters
         ----------
-        new : array of shape (m, variables)
+        new : array of shape (m, variables), or of shape (chains, m, variables)
             NaN where a variable is collapsed, as in `rows`.
+        collapsed : iterable of int or str, or boolean array, optional
+            What to sum out in the new samples, as for `collapsed_bbis`. Default: where they have
+            NaN, even if one set was given for the others.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = ek.collapsed_bbis(target, [[0, 0], [1, 1]], [1])
+        >>> samples.extended([[1, 0]], [1]).rows.tolist()
+        [[0.0, nan], [1.0, nan], [1.0, nan]]
         """
-        added = as_floats(new)
-        added = added[None, :] if added.ndim == 1 else added
+        added = collapsed_rows(self.target, new, collapsed, self.cardinalities, least=0)
+        added[:, list(self.hidden)] = np.nan
         if np.isnan(added).any() and isinstance(self.stein, SteinKernel):
             raise DataError(
                 "These samples have no collapsed variables, so new ones cannot have NaN. "
@@ -170,7 +194,7 @@ def bbis(
     epsilon : float
         For ``zeros="smooth"``.
     max_bytes : int
-        How much memory intermediate values may take.
+        How much memory intermediate values and a Gram matrix may take.
 
     Returns
     -------
@@ -194,18 +218,8 @@ def bbis(
     >>> samples.weights.round(6).tolist()
     [0.1, 0.1, 0.4, 0.4]
     """
-    return collapsed_bbis(
-        target,
-        samples,
-        (),
-        kernel,
-        weights=weights,
-        signed=signed,
-        operator=operator,
-        zeros=zeros,
-        epsilon=epsilon,
-        max_bytes=max_bytes,
-    )
+    rule = "signed" if signed else weights
+    return _from_samples(target, samples, (), kernel, rule, operator, zeros, epsilon, max_bytes)
 
 
 def collapsed_bbis(
@@ -254,21 +268,48 @@ def collapsed_bbis(
     >>> samples.marginals()[3].shape
     (2,)
     """
-    cardinalities = discrete_cardinalities(target)
     rule = "signed" if signed else weights
+    return _from_samples(
+        target, samples, collapsed, kernel, rule, operator, zeros, epsilon, max_bytes
+    )
+
+
+def _from_samples(
+    target: Any,
+    samples: Any,
+    collapsed: Any,
+    kernel: Any,
+    rule: str,
+    operator: str,
+    zeros: str,
+    epsilon: float,
+    max_bytes: int,
+) -> SteinSamples:
+    """Check the arguments, compute the Gram matrix, and weigh the samples."""
+    cardinalities = discrete_cardinalities(target)
+    check_max_bytes(max_bytes)
     _check_choice("weights", rule, RULES)
     _check_choice("operator", operator, OPERATORS)
     _check_choice("zeros", zeros, REMEDIES)
     kernel = ExpHamming() if kernel is None else kernel
     _check_kernel(kernel, cardinalities)
-    rows = _collapsed_rows(target, samples, collapsed, len(cardinalities))
+    rows = collapsed_rows(target, samples, collapsed, cardinalities)
+    if 8 * len(rows) ** 2 > max_bytes:
+        raise CircuitError(
+            f"The Gram matrix of {len(rows)} samples takes {8 * len(rows) ** 2 / 2**30:.3g} GiB, "
+            f"more than max_bytes={max_bytes}. Take fewer samples, such as every tenth of a chain, "
+            "or allow more memory."
+        )
     if zeros == "smooth":
         target = _smoothed(target, epsilon)
-    if zeros == "collapse":
-        rows[:, determined_variables(target)] = np.nan
+    hidden = tuple(determined_variables(target)) if zeros == "collapse" else ()
+    rows[:, list(hidden)] = np.nan
     at_zeros = "restrict" if zeros == "restrict" else "raise"
     stein, updates, circuit, conditionals = _stein(target, rows, kernel, at_zeros, max_bytes)
-    distinct, place = _distinct(rows)
+    distinct, place = distinct_rows(rows)
+    matrix = stein(distinct)[np.ix_(place, place)]
+    if at_zeros == "raise" and isinstance(stein, SteinKernel):
+        _warn_of_zeros(target)
     return _weighted(
         SteinSamples(
             target,
@@ -277,10 +318,11 @@ def collapsed_bbis(
             rule,
             conditionals=conditionals,
             circuit=circuit,
-            gram=stein(distinct)[np.ix_(place, place)],
+            gram=matrix,
             stein=stein,
             updates=updates,
             operator=operator,
+            hidden=hidden,
         )
     )
 
@@ -322,7 +364,7 @@ def determined_variables(target: FactorGraph) -> list[int]:
 
 
 def _check_choice(name: str, value: Any, choices: Any) -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise CircuitError(
             f"The '{name}' parameter must be one of {list(choices)}. Got {value!r} instead."
         )
@@ -350,62 +392,19 @@ def _check_kernel(kernel: Any, cardinalities: list[int]) -> None:
         )
 
 
-def _collapsed_rows(target: Any, samples: Any, collapsed: Any, d: int) -> Any:
-    """The samples as rows, NaN where a variable is collapsed."""
-    rows = np.array(as_floats(samples))
-    if rows.ndim == 3:  # chains
-        rows = rows.reshape(-1, rows.shape[2])
-    rows = rows[None, :] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
-        raise DataError(
-            f"Samples must have shape (samples, {d}) with at least one sample: one column per "
-            f"variable. Got shape {np.shape(samples)}."
+def _is_positive(target: Any) -> bool:
+    """Whether a target is known to have no zeros."""
+    return isinstance(target, FactorGraph) and target.is_positive
+
+
+def _warn_of_zeros(target: Any) -> None:
+    """Complete samples that are not next to a zero do not show that there are some."""
+    if isinstance(target, FactorGraph) and not target.is_positive:
+        warnings.warn(
+            "The target has zeros, though none next to these samples: Stein operators do not have "
+            f"mean zero, and weights that look good may be wrong. {HINTS}",
+            stacklevel=4,
         )
-    if collapsed is None:
-        return rows
-    mask = _mask(target, collapsed, rows.shape)
-    hidden = np.isnan(rows) & ~mask
-    if hidden.any():
-        row, column = (int(i) for i in np.argwhere(hidden)[0])
-        raise DataError(
-            f"Samples need values for all variables that are not collapsed. Got NaN in row {row}, "
-            f"column {column}; with collapsed=None, NaN marks what is collapsed."
-        )
-    rows[mask] = np.nan
-    return rows
-
-
-def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
-    """Which entries are collapsed."""
-    if isinstance(collapsed, str):
-        collapsed = [collapsed]
-    if not isinstance(collapsed, np.ndarray):
-        if not isinstance(collapsed, Iterable):
-            raise DataError(
-                "Collapsed variables are an iterable of numbers or names, or a boolean mask. "
-                f"Got {collapsed!r}."
-            )
-        collapsed = list(collapsed)
-    given = np.asarray(collapsed)
-    if given.dtype == np.bool_ and given.shape in (shape, shape[1:]):
-        return np.broadcast_to(given, shape)
-    if given.ndim != 1 or (given.dtype == np.bool_ and given.size):
-        raise DataError(
-            f"A mask of collapsed variables must have shape {shape} or {shape[1:]}, and hold "
-            f"booleans. Got shape {given.shape} of {given.dtype}."
-        )
-    mask = np.zeros(shape, dtype=np.bool_)
-    for key in collapsed:
-        mask[:, _variable(target, key, shape[1])] = True
-    return mask
-
-
-def _variable(target: Any, key: Any, d: int) -> int:
-    if isinstance(target, FactorGraph):
-        return target.variable(key)
-    if not isinstance(key, (int, np.integer)) or not 0 <= key < d:
-        raise DataError(f"A variable of this target is an int in 0..{d - 1}. Got {key!r}.")
-    return int(key)
 
 
 def _smoothed(target: Any, epsilon: float) -> FactorGraph:
@@ -444,7 +443,7 @@ def _stein(
             for kind in OPERATORS
         )
         return first, second, None, model.marginals
-    known = True if isinstance(target, FactorGraph) and target.is_positive else None
+    known = True if _is_positive(target) else None
     one, other = (
         CollapsedSteinKernel(circuit, kernel, zeros, max_bytes, operator=kind, positive=known)
         for kind in OPERATORS
@@ -452,17 +451,11 @@ def _stein(
     return one, other, circuit, None
 
 
-def _distinct(rows: Any) -> tuple[Any, Any]:
-    """The distinct rows, and the place of every row among them."""
-    keys, place = np.unique(np.where(np.isnan(rows), -1.0, rows), axis=0, return_inverse=True)
-    return np.where(keys < 0, np.nan, keys), place.reshape(-1)
-
-
 def _weighted(samples: SteinSamples) -> SteinSamples:
     """The samples with weights by their rule."""
     n = len(samples.gram)
     equal = np.full(n, 1.0 / n)
-    distinct, groups = _distinct(samples.rows)
+    distinct, groups = distinct_rows(samples.rows)
     both = samples.rule == "default" or (samples.operator == "gibbs" and samples.rule != "uniform")
     if both and samples.updates_gram is None:
         second = samples.updates(distinct)[np.ix_(groups, groups)]
@@ -474,7 +467,9 @@ def _weighted(samples: SteinSamples) -> SteinSamples:
     elif samples.rule == "signed":
         weights = signed_weights(chosen)
     elif samples.rule == "default":
-        found = default_weights(samples.gram, samples.updates_gram, groups=groups)
+        exact = samples.stein.zeros == "raise" or _is_positive(samples.target)
+        exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
+        found = default_weights(samples.gram, samples.updates_gram, groups=groups, exact=exact)
         weights, certificate, decision = found.weights, found.certificate, found.reason
     else:
         best = simplex_weights(chosen, groups=groups)
@@ -486,6 +481,7 @@ def _weighted(samples: SteinSamples) -> SteinSamples:
         weights=weights,
         certificate=certificate,
         decision=decision,
-        discrepancy=float(weights @ samples.gram @ weights),
-        uniform_discrepancy=float(equal @ samples.gram @ equal),
+        # rounding can make a zero negative
+        discrepancy=max(0.0, float(weights @ samples.gram @ weights)),
+        uniform_discrepancy=max(0.0, float(equal @ samples.gram @ equal)),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import to_numpy
+from expectedkernels.arrays import as_generator, to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.compilation.factors import FactorGraph
@@ -142,7 +142,7 @@ def cis(
         _check_int("collapse_budget", collapse_budget, 0)
     if max_size is not None:
         _check_int("max_size", max_size, 1)
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     if isinstance(target, Circuit):
         if max_size is not None:
             raise CircuitError(
@@ -282,7 +282,7 @@ def _protected(target: FactorGraph | Circuit, query: Any, protected: Any) -> fro
 
 
 def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise CircuitError(
             f"The '{name}' parameter of cis must be one of {', '.join(map(repr, allowed))}. "
             f"Got {value!r} instead."

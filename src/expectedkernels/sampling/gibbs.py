@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.evidence import as_floats, as_points
 from expectedkernels.errors import CircuitError, DataError, EvidenceError
 from expectedkernels.expectation import progress as progress_bar
@@ -247,12 +248,12 @@ def _chain(
         ("chains", chains, 1),
     ):
         _check_count(what, name, number, least)
-    if scan not in SCANS:
+    if not isinstance(scan, str) or scan not in SCANS:
         raise CircuitError(
             f"The 'scan' parameter of {what} must be 'systematic' or 'random'. "
             f"Got {scan!r} instead."
         )
-    generator = np.random.default_rng(rng)
+    generator = as_generator(rng)
     X = _starts(model, chains, generator) if start is None else _given(model, chains, start)
     moves = model.moves()
     warn_reducible(moves, model.names)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.algebra import shift
-from expectedkernels.circuits.evidence import as_floats
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
@@ -83,6 +84,12 @@ class PartitionSteinKernel:
     def extended(self, matrix: Any, rows: Any, new: Any) -> Any:
         """The Gram matrix of rows and new ones, given that of the rows."""
         old, later = self._steps(rows), self._steps(new)
+        n = len(old[0])
+        if np.shape(matrix) != (n, n):
+            raise DataError(
+                f"The Gram matrix of {n} samples must be square with as many rows. "
+                f"Got shape {np.shape(matrix)}."
+            )
         corner = self._gram(later, old)
         return np.block([[np.asarray(matrix), corner.T], [corner, self(new)]])
 
@@ -109,10 +116,11 @@ class PartitionSteinKernel:
             circuit = self.model.circuit
             if self.operator == "shift":
                 circuit = shift(circuit, variable)
-            evidence, weights = self._measures(first, variable)
-            others, other_weights = (
-                (evidence, weights) if second is first else self._measures(second, variable)
-            )
+            # read once, for both sides
+            evidence, weights = self._read(circuit, *self._measures(first, variable))
+            others, other_weights = evidence, weights
+            if second is not first:
+                others, other_weights = self._read(circuit, *self._measures(second, variable))
             means = expected_kernel(
                 circuit,
                 circuit,
@@ -125,6 +133,10 @@ class PartitionSteinKernel:
             n, m = total.shape
             total += means.reshape(-1, n, means.shape[1] // m, m).sum(axis=(0, 2))
         return total
+
+    @staticmethod
+    def _read(circuit: Circuit, evidence: list[Any], weights: Any) -> tuple[Evidence, Any]:
+        return as_evidence(evidence, circuit.cardinalities), weights
 
     def _measures(self, given: Any, variable: int) -> tuple[list[Any], Any]:
         """Conditionals, as evidence on the circuit, and their signed masses.
@@ -154,7 +166,10 @@ class PartitionSteinKernel:
         logs = self.site_logs(rows, variable)
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        weights = np.eye(card)[states] - chances
+        here = np.eye(card)[states]
+        # what the others have, and not one less the own: it may be far below rounding
+        others = np.where(here == 1, 0.0, chances)
+        weights = here * others.sum(axis=1, keepdims=True) - others
         every = np.tile(rows, (card, 1))
         every[:, variable] = np.repeat(np.arange(card), len(rows))
         # impossible states have no weight, and any conditional will do

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -12,7 +12,7 @@ import numpy as np
 
 from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_points
+from expectedkernels.circuits.evidence import as_floats, as_points
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.expectation import expected_kernel
@@ -217,7 +217,7 @@ class WeightedSamples:
         # every table sums to one, so an entry above one comes with one below zero
         return self.signed and any(bool((mean < 0).any()) for mean in self._means)
 
-    def expect(self, f: Any, scope: Sequence[Any] | None = None) -> Any:
+    def expect(self, f: Any, scope: Any = None) -> Any:
         r"""The estimated expectation of a function of complete points, exact where collapsed.
 
         .. math:: \sum_n w_n \sum_{x_c} p(x_c | x^n_s) f(x_c, x^n_s)
@@ -228,7 +228,7 @@ class WeightedSamples:
             A function from an array of points, one row each, to an array of shape (points,) or
             (points, k). A circuit over the same variables is summed without enumeration;
             it must be compatible with the compiled target.
-        scope : sequence of int or str, optional
+        scope : int, str, or sequence of these, optional
             The variables (numbers; names if the target has some) that the function looks at, in
             the order of the columns that it gets. Default: all.
 
@@ -264,7 +264,7 @@ class WeightedSamples:
         variables = self._scope(scope)
         total: Any = 0.0
         for points, shares in self._completions(variables):
-            values = np.asarray(f(points), dtype=np.float64)
+            values = _numbers(f(points))
             if values.ndim not in (1, 2) or len(values) != len(points):
                 raise DataError(
                     f"The function must give one value (or one row of values) for each of "
@@ -349,22 +349,25 @@ class WeightedSamples:
             tables[v] = table
         return tables
 
-    def _scope(self, scope: Sequence[Any] | None) -> list[int]:
+    def _scope(self, scope: Any) -> list[int]:
         """The variables that a function looks at, checked."""
         n = len(self.cardinalities)
         if scope is None:
             return list(range(n))
+        if isinstance(scope, (str, int, np.integer)):
+            scope = [scope]
+        if not isinstance(scope, Iterable):
+            raise DataError(f"A scope is a list of variables. Got {type(scope).__name__} instead.")
+        scope = list(scope)
         if isinstance(self.target, FactorGraph):
             variables = [self.target.variable(key) for key in scope]
         else:
-            variables = list(scope)
+            variables = scope
             for v in variables:
                 if not isinstance(v, (int, np.integer)) or not 0 <= v < n:
                     raise DataError(f"A scope consists of variables 0..{n - 1}. Got {v!r}.")
         if len(set(variables)) != len(variables) or not variables:
-            raise DataError(
-                f"A scope names at least one variable, and none twice. Got {list(scope)}."
-            )
+            raise DataError(f"A scope names at least one variable, and none twice. Got {scope}.")
         return [int(v) for v in variables]
 
     def _completions(self, variables: list[int]) -> Iterator[tuple[Any, Any]]:
@@ -439,9 +442,18 @@ def _check_target(target: Any) -> None:
         )
 
 
+def _numbers(values: Any) -> Any:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The function must give numbers, one (or one row) for each point. NumPy says: {error}"
+        ) from error
+
+
 def _as_rows(rows: Any, cardinalities: Sequence[int]) -> Any:
     """The rows as floats that nobody can write to, with states or NaN in all entries."""
-    found = np.array(rows, dtype=np.float64, ndmin=2)
+    found = np.array(as_floats(rows), ndmin=2)
     if found.ndim == 2 and not len(found):
         raise DataError("Weighted samples are at least one. Got none.")
     as_points(np.where(np.isnan(found), 0.0, found), cardinalities, "Samples")
@@ -451,7 +463,7 @@ def _as_rows(rows: Any, cardinalities: Sequence[int]) -> Any:
 
 def _as_weights(weights: Any, n: int) -> Any:
     """The weights as floats that nobody can write to, checked to sum to one."""
-    found = np.full(n, 1.0 / n) if weights is None else np.array(weights, dtype=np.float64)
+    found = np.full(n, 1.0 / n) if weights is None else np.array(as_floats(weights))
     if found.shape != (n,) or not np.isfinite(found).all():
         raise DataError(f"{n} samples need as many finite weights. Got shape {found.shape}.")
     total = float(found.sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ class SimplexWeights:
         floating-point numbers can tell.
     method : str
         What found the weights.
+
+    Examples
+    --------
+    >>> found = simplex_weights([[1.0, 0.0], [0.0, 3.0]])
+    >>> found.weights, round(found.ess, 6), found.solved
+    (array([0.75, 0.25]), 1.6, True)
     """
 
     weights: Floats = field(repr=False)
@@ -90,7 +97,11 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
     >>> round(found.discrepancy, 6), found.solved
     (0.4, True)
     """
-    gram = check_gram(K, "simplex_weights")
+    return minimised(check_gram(K, "simplex_weights"), groups)
+
+
+def minimised(gram: Floats, groups: ArrayLike | None, warn: bool = True) -> SimplexWeights:
+    """What `simplex_weights` returns, for a matrix that has been checked."""
     first, member = _groups(gram, groups)
     counts = np.bincount(member)
     merged = gram[np.ix_(first, first)]
@@ -103,13 +114,15 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
             return best
     if best is None:  # there is always at least one attempt
         raise KernelError("simplex_weights found no weights at all; the matrix may be degenerate.")
+    if not warn:
+        return best
     warnings.warn(
         f"simplex_weights reached a relative gap of {best.certificate:.1e} only: the discrepancy "
         f"{best.discrepancy:.3g} may exceed the smallest one by that fraction. The matrix of "
         f"{len(gram)} samples is too ill-conditioned; merge near-equal samples or add a small "
         "multiple of the identity.",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     return best
 
@@ -133,7 +146,7 @@ def signed_weights(K: ArrayLike, *, ridge: float = 1e-8) -> Floats:
     array([ 1.25, -0.25])
     """
     gram = check_gram(K, "signed_weights")
-    if not (np.isfinite(ridge) and ridge > 0):
+    if not (isinstance(ridge, Real) and np.isfinite(ridge) and ridge > 0):
         raise DataError(
             "The 'ridge' parameter of signed_weights must be a float in the range (0, inf). "
             f"Got {ridge!r} instead."
@@ -163,13 +176,13 @@ def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
     >>> smoothed_weights([1.0, 0.0], 0.5)
     array([0.75, 0.25])
     """
-    w = np.asarray(weights, dtype=np.float64)
+    w = _floats(weights, "The 'weights' parameter of smoothed_weights must be a vector of numbers")
     if w.ndim != 1 or w.size == 0 or not np.isclose(w.sum(), 1.0, atol=1e-8):
         raise DataError(
             "The 'weights' parameter of smoothed_weights must be a vector with sum 1. Got shape "
             f"{w.shape} with sum {w.sum()!r} instead."
         )
-    if not (np.isfinite(amount) and amount >= 0):
+    if not (isinstance(amount, Real) and np.isfinite(amount) and amount >= 0):
         raise DataError(
             "The 'amount' parameter of smoothed_weights must be a float in the range [0, inf). "
             f"Got {amount!r} instead."
@@ -191,7 +204,7 @@ def certify(gram: Floats, weights: Floats, method: str) -> SimplexWeights:
 
 def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
     """The matrix, symmetric to the last bit, after the checks that a Gram matrix must pass."""
-    gram = np.asarray(K, dtype=np.float64)
+    gram = _floats(K, f"The '{parameter}' parameter of {name} must be a matrix of numbers")
     what = f"The '{parameter}' parameter of {name} must be"
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.size == 0:
         raise KernelError(
@@ -219,6 +232,13 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
             "matrix."
         )
     return gram
+
+
+def _floats(values: ArrayLike, must: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise KernelError(f"{must}. NumPy says: {error}") from error
 
 
 def _is_positive(gram: Floats, slack: float) -> bool:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import joblib
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from expectedkernels.errors import DataError
 from expectedkernels.experiments.inference.cells import CIS_RULES, RULES, Settings, evaluate
@@ -22,6 +20,7 @@ from expectedkernels.experiments.inference.models import (
 )
 from expectedkernels.experiments.inference.records import Cell, InferenceRecords, Record
 from expectedkernels.experiments.inference.report import summary
+from expectedkernels.experiments.studies import Done, check_jobs, check_names, collect, written
 
 MODELS = ("ising", "asia")
 SHARES = (0.25, 0.5)
@@ -108,17 +107,16 @@ def run(
         Whether to show a bar (only on a terminal).
     """
     settings = Settings() if settings is None else settings
-    _check(proposals, PROPOSALS, "proposal")
-    _check(masks, MASKS, "kind of masks")
-    _check([*rules, *again], RULES, "rule for weights")
-    _check(cis_rules, CIS_RULES, "variant of CIS")
+    check_names(proposals, PROPOSALS, "proposal")
+    check_names(masks, MASKS, "kind of masks")
+    check_names([*rules, *again], RULES, "rule for weights")
+    check_names(cis_rules, CIS_RULES, "variant of CIS")
     for share in shares:
         if not 0 < share <= 1:
             raise DataError(
                 f"The share of collapsed variables must be in the range (0, 1]. Got {share}."
             )
-    if jobs == 0:
-        raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
+    check_jobs(jobs)
     places = dict(find_model(name, folder) for name in models)
     for name, path in places.items():
         load_model(name, path, settings.seed)  # problems with files show before the work
@@ -127,16 +125,8 @@ def run(
     wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
     wanted += [(cell, cis_rules) for cell in cis_cells(list(places), shares, tries)]
     todo = _todo(records, wanted, again, sample_counts(settings.n, settings.step)[-1])
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    with tqdm(total=len(todo), desc="cells", disable=None if progress else True) as bar:
-        work = (
-            joblib.delayed(_work)(cell, places[cell.model], left, settings, grams)
-            for cell, left in todo
-        )
-        for found in parallel(work):
-            records.add(found)
-            bar.set_postfix_str(found[0].cell.model, refresh=False)
-            bar.update()
+    work = [(cell, places[cell.model], left, settings, grams) for cell, left in todo]
+    collect(records, _work, work, lambda found: found.cell.model, jobs, progress)
     return records
 
 
@@ -152,16 +142,6 @@ def _todo(
         for cell, rules in wanted
     ]
     return [(cell, rules) for cell, rules in left if rules]
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a run wrote, what it says in short, and what could not be done (empty: nothing)."""
-
-    records: InferenceRecords
-    files: tuple[Path, ...]
-    words: str
-    problem: str = ""
 
 
 def reproduce_inference(
@@ -193,33 +173,12 @@ def reproduce_inference(
         keep=keep,
         jobs=jobs,
     )
-    text = summary(records, comparable=not quick)
-    path = Path(out) / "summary.md"
-    path.write_text(text, encoding="utf-8")
-    words = text.partition("## In short\n\n")[2].partition("\n\n##")[0]
-    files = [records.path, path]
-    try:
-        files += _figures(records)
-    except ImportError as error:
-        return Done(records, tuple(files), words, f"No picture was written. {error}")
-    return Done(records, tuple(files), words)
+    return written(records, summary(records, comparable=not quick), lambda: _figures(records))
 
 
-def _figures(records: InferenceRecords) -> list[Path]:
+def _figures(records: InferenceRecords) -> Iterator[tuple[str, Any]]:
     """The figures of all that is there."""
     from expectedkernels.experiments.inference.figure import figure
-    from expectedkernels.plotting import close, save
 
-    files = []
     for proposal in PROPOSALS:
-        axes = figure(records, proposal)
-        if axes is not None:
-            files.append(save(axes[0], records.folder / f"{proposal}.png"))
-            close(axes[0])
-    return files
-
-
-def _check(names: Sequence[str], known: Any, what: str) -> None:
-    for name in names:
-        if name not in known:
-            raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(known)}.")
+        yield proposal, figure(records, proposal)

@@ -11,12 +11,9 @@ from time import perf_counter
 from typing import Any
 from zlib import crc32
 
-import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
-from expectedkernels.errors import DataError
 from expectedkernels.experiments.regression.baselines import Effort, Imputers, draw_mask, hide
 from expectedkernels.experiments.regression.datasets import Dataset, Split, load
 from expectedkernels.experiments.regression.machines import (
@@ -29,6 +26,7 @@ from expectedkernels.experiments.regression.published import RATES
 from expectedkernels.experiments.regression.records import COMPLETE, Cell, Record, Records
 from expectedkernels.experiments.regression.report import summary
 from expectedkernels.experiments.regression.sources import SOURCES
+from expectedkernels.experiments.studies import Done, check_jobs, check_names, collect, written
 
 MISSING = ("bits", "features")
 EVALUATED = ("valid", "test")
@@ -229,12 +227,11 @@ def run(
         Whether to show a bar (only on a terminal).
     """
     settings = Settings() if settings is None else settings
-    _check(datasets, SOURCES, "dataset")
-    _check(splits, EVALUATED, "split")
-    _check(missing, MISSING, "kind of missingness")
-    _check(methods, METHODS, "method")
-    if jobs == 0:
-        raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
+    check_names(datasets, SOURCES, "dataset")
+    check_names(splits, EVALUATED, "split")
+    check_names(missing, MISSING, "kind of missingness")
+    check_names(methods, METHODS, "method")
+    check_jobs(jobs)
     records = Records(out, asdict(settings))
     todo = []
     for cell in cells(datasets, splits, missing, rates, trials):
@@ -245,24 +242,9 @@ def run(
     where = None if folder is None else str(folder)
     for name in dict.fromkeys(cell.dataset for cell, _ in todo):
         load(name, where, check=settings.check)  # problems with files show before the work
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    with tqdm(total=len(todo), desc="cells", disable=None if progress else True) as bar:
-        work = (joblib.delayed(_work)(cell, left, where, settings) for cell, left in todo)
-        for found in parallel(work):
-            records.add(found)
-            bar.set_postfix_str(found[0].cell.dataset, refresh=False)
-            bar.update()
+    work = [(cell, left, where, settings) for cell, left in todo]
+    collect(records, _work, work, lambda found: found.cell.dataset, jobs, progress)
     return records
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a run wrote, what it says in short, and what could not be done (empty: nothing)."""
-
-    records: Records
-    files: tuple[Path, ...]
-    words: str
-    problem: str = ""
 
 
 def reproduce_regression(
@@ -296,33 +278,12 @@ def reproduce_regression(
         jobs=jobs,
     )
     comparable = check and settings.rows is None
-    text = summary(records, comparable)
-    path = Path(out) / "summary.md"
-    path.write_text(text, encoding="utf-8")
-    words = text.partition("## In short\n\n")[2].partition("\n\n")[0]
-    files = [records.path, path]
-    try:
-        files += _figures(records, comparable)
-    except ImportError as error:
-        return Done(records, tuple(files), words, f"No picture was written. {error}")
-    return Done(records, tuple(files), words)
+    return written(records, summary(records, comparable), lambda: _figures(records, comparable))
 
 
-def _figures(records: Records, comparable: bool) -> list[Path]:
+def _figures(records: Records, comparable: bool) -> Iterator[tuple[str, Any]]:
     """The figures of all that is there."""
     from expectedkernels.experiments.regression.figure import figure
-    from expectedkernels.plotting import close, save
 
-    files = []
     for kind, split in product(MISSING, EVALUATED):
-        axes = figure(records, split, kind, comparable)
-        if axes is not None:
-            files.append(save(axes[0], records.folder / f"{kind}-{split}.png"))
-            close(axes[0])
-    return files
-
-
-def _check(names: Sequence[str], known: Any, what: str) -> None:
-    for name in names:
-        if name not in known:
-            raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(known)}.")
+        yield f"{kind}-{split}", figure(records, split, kind, comparable)

@@ -1,0 +1,115 @@
+"""Samples as rows, with NaN where a variable is collapsed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.evidence import as_floats, as_points
+from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.errors import DataError
+
+
+def collapsed_rows(
+    target: Any, samples: Any, collapsed: Any, cardinalities: Any, least: int = 1
+) -> Any:
+    """The samples as rows, NaN where a variable is collapsed.
+
+    Parameters
+    ----------
+    target : FactorGraph or Circuit
+        What knows the names of variables.
+    samples : array of shape (n, variables), or of shape (chains, n, variables)
+    collapsed : iterable of int or str, or boolean array, optional
+        One set for all samples, or a mask. Default: where the samples have NaN.
+    cardinalities : sequence of int
+    least : int
+        How many samples there must be.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> collapsed_rows(target, [[0, 1], [1, 1]], [1], target.cardinalities).tolist()
+    [[0.0, nan], [1.0, nan]]
+    """
+    rows, d = np.array(as_floats(samples)), len(cardinalities)
+    if rows.ndim == 3:  # chains
+        rows = rows.reshape(-1, rows.shape[2])
+    rows = rows[None, :] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or rows.shape[1] != d or len(rows) < least:
+        raise DataError(
+            f"Samples must have shape (samples, {d}) with at least one sample: one column per "
+            f"variable. Got shape {np.shape(samples)}."
+        )
+    mask = np.isnan(rows)
+    if collapsed is not None:
+        mask = _mask(target, collapsed, rows.shape)
+    hidden = np.isnan(rows) & ~mask
+    if hidden.any():
+        row, column = (int(i) for i in np.argwhere(hidden)[0])
+        raise DataError(
+            f"Samples need values for all variables that are not collapsed. Got NaN in row {row}, "
+            f"column {column}; with collapsed=None, NaN marks what is collapsed."
+        )
+    as_points(np.where(mask, 0.0, rows), cardinalities, "Samples")
+    rows[mask] = np.nan
+    return rows
+
+
+def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
+    """Which entries are collapsed."""
+    if isinstance(collapsed, (str, int, np.integer)):
+        collapsed = [collapsed]
+    if hasattr(collapsed, "__array__"):  # of NumPy, PyTorch, or a table with columns
+        collapsed = np.asarray(collapsed)
+    else:
+        if not isinstance(collapsed, Iterable):
+            raise DataError(
+                "Collapsed variables are an iterable of numbers or names, or a boolean mask. "
+                f"Got {collapsed!r}."
+            )
+        collapsed = list(collapsed)
+    try:
+        given = np.asarray(collapsed)
+    except ValueError as error:
+        raise DataError(
+            f"The rows of a mask of collapsed variables must have equal lengths, {shape[1]}. "
+            f"NumPy says: {error}"
+        ) from error
+    if given.dtype == np.bool_ and given.ndim == 3 and given.shape[2] == shape[1]:  # chains
+        given = given.reshape(-1, shape[1])
+    if given.dtype == np.bool_ and given.shape in (shape, shape[1:]):
+        return np.broadcast_to(given, shape)
+    if given.ndim != 1 or (given.dtype == np.bool_ and given.size):
+        raise DataError(
+            f"A mask of collapsed variables must have shape {shape} or {shape[1:]}, and hold "
+            f"booleans. Got shape {given.shape} of {given.dtype}."
+        )
+    mask = np.zeros(shape, dtype=np.bool_)
+    for key in given.tolist() if isinstance(collapsed, np.ndarray) else collapsed:
+        mask[:, _variable(target, key, shape[1])] = True
+    return mask
+
+
+def _variable(target: Any, key: Any, d: int) -> int:
+    if isinstance(target, FactorGraph):
+        return target.variable(key)
+    if not isinstance(key, (int, np.integer)) or not 0 <= key < d:
+        raise DataError(f"A variable of this target is an int in 0..{d - 1}. Got {key!r}.")
+    return int(key)
+
+
+def distinct_rows(rows: Any) -> tuple[Any, Any]:
+    """The distinct rows, and the place of every row among them.
+
+    Examples
+    --------
+    >>> rows, place = distinct_rows(np.array([[1, np.nan], [0, 1], [1, np.nan]]))
+    >>> rows.tolist(), place.tolist()
+    ([[0.0, 1.0], [1.0, nan]], [1, 0, 1])
+    """
+    keys, place = np.unique(np.where(np.isnan(rows), -1.0, rows), axis=0, return_inverse=True)
+    return np.where(keys < 0, np.nan, keys), place.reshape(-1)
