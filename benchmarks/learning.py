@@ -70,7 +70,7 @@ def textbook_search() -> None:
     X = _clusters(2_000, 16) if X is None else X
     cardinalities = [2] * X.shape[1]
     tree = chow_liu_tree(X, cardinalities, np.ones(len(X)), 1.0)
-    distinct, weights = distinct_rows(X, np.ones((1, len(X))), cardinalities)
+    distinct, weights, _ = distinct_rows(X, np.ones((1, len(X))), cardinalities)
     n = 25
 
     def textbook() -> None:
