@@ -17,6 +17,9 @@ from expectedkernels.discrepancies.kdsd import stein_measure
 from expectedkernels.experiments.inference.models import BURN_IN, THIN, Model, collapse, make_model
 from expectedkernels.sampling.bbis import bbis, collapsed_bbis
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from networks import ALARM
+
 CHAINS = (12, 24, 48, 96)
 SAMPLES = 7
 """The textbook way is measured for the 21 entries between so many samples."""
@@ -183,10 +186,6 @@ def alarm_network() -> None:
 
 def _alarm() -> ek.BayesianNetwork:
     """The structure of the network ALARM with random conditional probabilities."""
-    tests = Path(__file__).parent.parent / "tests"
-    sys.path[:0] = [str(tests), str(tests / "io")]
-    from test_bif import ALARM
-
     rows = [row.split() for row in ALARM.split(";")]
     names = [name for name, *_ in rows]
     cards = {name: int(card) for name, card, *_ in rows}
