@@ -85,18 +85,19 @@ class Scaled:
     data: Any
     scale: Any
 
-    def linear(self) -> Any:
-        """The plain numbers."""
+    def linear(
+        self,
+        what: str = "The expected kernel",
+        advice: str = "Ask for its logarithm with log=True.",
+    ) -> Any:
+        """The plain numbers; raises (and says what they are, and what to do) if one is infinite."""
         if self.scale is None:
             return self.data
         with np.errstate(over="ignore"):
             values = _times_exp(self.data, self.scale)
         xp = namespace(values)
         if bool(xp.any(xp.isinf(values))):
-            raise KernelError(
-                "The expected kernel is too large for a float here. Ask for its logarithm with "
-                "log=True."
-            )
+            raise KernelError(f"{what} is too large for a float here. {advice}")
         return values
 
     def log(self) -> Any:

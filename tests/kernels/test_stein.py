@@ -196,3 +196,18 @@ def test_kernel_circuits_over_other_variables():
         ek.is_strictly_positive_definite(kernel, [2, 2, 2])
     with pytest.raises(ek.KernelError, match="'operator' parameter of a Stein kernel must be one"):
         SteinKernel(ek.factorized([[0.5, 0.5]]), ek.ExpHamming(), operator=["gibbs"])
+
+
+def test_values_beyond_the_largest_float_are_refused():
+    rare = ek.FactorGraph([2, 2], [((0,), [1e-200, 1.0]), ((0, 1), [[1.0, 2.0], [3.0, 4.0]])])
+    circuit, _ = rare.compile()
+    flat, _ = ek.FactorGraph([2, 2], []).compile(circuit.vtree)
+    X = [[0, 0], [1, 1]]
+    for kernel in (ek.ExpHamming(), ek.Delta()):
+        with pytest.raises(ek.KernelError, match=r"Stein kernel is too large for a float.*'gibbs'"):
+            ek.kdsd(X, rare, kernel)
+        with pytest.raises(ek.KernelError, match=r"discrepancy is too large for a float.*'gibbs'"):
+            ek.kdsd(flat, circuit, kernel)
+        with pytest.raises(ek.KernelError, match=r"two samples is too large for a float.*'gibbs'"):
+            ek.CollapsedSteinKernel(circuit, kernel)([[0, np.nan], [1, np.nan]])
+        assert np.abs(SteinKernel(rare, kernel, operator="gibbs")(X)).max() < 4

@@ -381,3 +381,43 @@ def test_kernels_that_see_too_little_do_not_prove_a_match():
     with pytest.warns(UserWarning, match="may not be strictly positive definite"):
         samples = ek.bbis(model, [[0, 0], [1, 1], [0, 1], [1, 0]], blind)
     assert "match the target" not in samples.decision
+
+
+def test_gibbs_operators_may_meet_zeros():
+    # a target with zeros, all states connected: no remedy is needed
+    table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
+    model = ek.FactorGraph([2, 3], [((0, 1), table)])
+    X = np.argwhere(table > 0)
+    with pytest.raises(ek.PropertyError, match="The target has zeros"):
+        ek.bbis(model, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rule in RULES:
+            samples = ek.bbis(model, X, weights=rule, operator="gibbs")
+            assert samples.gram is None
+            w, gram = samples.weights, samples.updates_gram
+            assert_close(samples.discrepancy, max(0.0, w @ gram @ w), np.abs(gram).max())
+    exact = ek.bbis(model, X, weights="raw", operator="gibbs")
+    np.testing.assert_allclose(exact.weights, table[table > 0] / table.sum(), atol=1e-6)
+    grown = ek.bbis(model, X[:3], weights="raw", operator="gibbs").extended(X[3:])
+    np.testing.assert_allclose(grown.weights, exact.weights, atol=1e-6)
+    # parts that no update connects are another matter
+    asia = ek.asia()
+    every = worlds(asia.cardinalities)
+    possible = every[asia.log_score(every) > -np.inf]
+    with pytest.warns(UserWarning, match="may not tell what the parts of the support weigh"):
+        ek.bbis(asia, possible, operator="gibbs")
+    rows = possible.copy()
+    rows[:, 5] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ek.collapsed_bbis(asia, rows, operator="gibbs")
+
+
+def test_states_too_rare_for_shifts():
+    rare = ek.FactorGraph([2, 2], [((0,), [1e-200, 1.0]), ((0, 1), [[1.0, 2.0], [3.0, 4.0]])])
+    X = worlds([2, 2])
+    with pytest.raises(ek.KernelError, match="too large for a float"):
+        ek.bbis(rare, X)
+    found = ek.bbis(rare, X, operator="gibbs", weights="raw")
+    np.testing.assert_allclose(found.marginals()[1], [3 / 7, 4 / 7], atol=1e-6)

@@ -18,7 +18,12 @@ from expectedkernels.expectation import Scaled, gram, progress
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.marks import marked, same_single_mark
-from expectedkernels.kernels.stein import check_choices, discrete_cardinalities, steps
+from expectedkernels.kernels.stein import (
+    TOO_RARE,
+    check_choices,
+    discrete_cardinalities,
+    steps,
+)
 
 
 class CollapsedSteinKernel:
@@ -145,7 +150,7 @@ class CollapsedSteinKernel:
             found = gram(p, q, self._blocks, self.max_bytes, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
         scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
-        matrix = scaled.linear()
+        matrix = scaled.linear("The Stein kernel of two samples", TOO_RARE)
         return 0.5 * (matrix + matrix.T) if p is q else matrix
 
     def _side(self, rows: Any) -> tuple[CircuitSide, Any]:

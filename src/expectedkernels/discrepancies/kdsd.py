@@ -21,7 +21,12 @@ from expectedkernels.errors import DataError, PropertyError
 from expectedkernels.expectation import Empirical, gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.marks import marked, one_marked, same_marks
-from expectedkernels.kernels.stein import SteinKernel, check_choices, discrete_cardinalities
+from expectedkernels.kernels.stein import (
+    TOO_RARE,
+    SteinKernel,
+    check_choices,
+    discrete_cardinalities,
+)
 
 
 def kdsd(
@@ -96,7 +101,8 @@ def kdsd(
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
         side = CircuitSide(measure)
-        return float(gram(side, side, kernel, max_bytes).linear()[0, 0])
+        found = gram(side, side, kernel, max_bytes)
+        return float(found.linear("The discrepancy", TOO_RARE)[0, 0])
     q = q if isinstance(q, Empirical) else Empirical(q)
     points = q.merged()
     if isinstance(p, Unit):

@@ -28,6 +28,12 @@ REMEDIES = (
 )
 
 
+TOO_RARE = (
+    "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
+    "samples of such states, or use operator='gibbs', which is bounded."
+)
+
+
 class Target(Protocol):
     """What Stein kernels need of a distribution: a `FactorGraph` or a `Circuit` has it."""
 
@@ -160,14 +166,17 @@ class SteinKernel:
 
     def _gram(self, first: Any, second: Any) -> Any:
         rows = max(1, CHUNK // max(1, len(second[0])))
-        parts = []
+        parts = [np.zeros((0, len(second[0])))]
         for i in range(0, len(first[0]), rows):
             some = first[0][i : i + rows], [moves[i : i + rows] for moves in first[1]]
-            if self._terms is None:
-                parts.append(_shifted_gram(self.kernel, some, second))
-            else:
-                parts.append(_product_gram(self._terms, some, second))
-        return np.concatenate([np.zeros((0, len(second[0]))), *parts])
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+                if self._terms is None:
+                    parts.append(_shifted_gram(self.kernel, some, second))
+                else:
+                    parts.append(_product_gram(self._terms, some, second))
+            if not np.isfinite(parts[-1]).all():
+                raise KernelError(f"The Stein kernel is too large for a float here. {TOO_RARE}")
+        return np.concatenate(parts)
 
     def __repr__(self) -> str:
         return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"

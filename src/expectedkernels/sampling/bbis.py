@@ -24,6 +24,7 @@ from expectedkernels.kernels.stein import (
     is_strictly_positive_definite,
 )
 from expectedkernels.kernels.stein import REMEDIES as HINTS
+from expectedkernels.sampling.gibbs import irreducible
 from expectedkernels.sampling.partition import PartitionSteinKernel
 from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
 from expectedkernels.sampling.samples import WeightedSamples
@@ -43,14 +44,14 @@ class SteinSamples(WeightedSamples):
 
     Attributes
     ----------
-    gram : array of shape (n, n)
-        The Stein kernels of all pairs of samples: `discrepancy` is ``weights @ gram @ weights``.
+    gram : array of shape (n, n), or None
+        The Stein kernels of all pairs of samples, with shifts as operators.
     updates_gram : array of shape (n, n), or None
         The same for the operators of Gibbs updates, which the default rule looks at.
     stein, updates : SteinKernel, CollapsedSteinKernel or PartitionSteinKernel
-        What made them.
+        What makes them, when they are needed.
     operator : "shift" or "gibbs"
-        Which of the two the rules other than the default minimise.
+        Whose discrepancy is in `discrepancy`, and is minimised by rules other than the default.
     decision : str
         What the default rule found and did; empty for other rules.
     hidden : tuple of int
@@ -58,9 +59,9 @@ class SteinSamples(WeightedSamples):
 
     Notes
     -----
-    `discrepancy` and `uniform_discrepancy` are those of shifts, whatever was minimised. Rare states
-    dominate them, and the default rule, which keeps these, may leave the first above the second;
-    the discrepancies that it did look at are in `decision`.
+    With shifts as operators, rare states dominate `discrepancy` and `uniform_discrepancy`, and the
+    default rule, which keeps these states, may leave the first above the second; the discrepancies
+    that it did look at are in `decision`.
 
     Examples
     --------
@@ -111,17 +112,12 @@ class SteinSamples(WeightedSamples):
                 "These samples have no collapsed variables, so new ones cannot have NaN. "
                 "Use collapsed_bbis for all of them."
             )
-        second = self.updates_gram
-        if second is not None:
-            second = self.updates.extended(second, self.rows, added)
-        grown = replace(
-            self,
-            gram=self.stein.extended(self.gram, self.rows, added),
-            updates_gram=second,
-            rows=np.vstack([self.rows, added]),
-            weights=None,
+        first, second = (
+            None if known is None else stein.extended(known, self.rows, added)
+            for known, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
         )
-        return _weighted(grown)
+        rows = np.vstack([self.rows, added])
+        return _weighted(replace(self, gram=first, updates_gram=second, rows=rows, weights=None))
 
     def reweighted(self, weights: str = "default", operator: str = "shift") -> SteinSamples:
         """The same samples, weighted by another rule.
@@ -184,7 +180,8 @@ def bbis(
         The same as ``weights="signed"``.
     operator : "shift" or "gibbs"
         The operators of the discrepancy that "raw", "smoothed" and "signed" weights minimise (see
-        `SteinKernel`): shifts, as published, or the bounded ones of Gibbs updates.
+        `SteinKernel`): shifts, as published, or the bounded ones of Gibbs updates, which may meet
+        zeros of the target.
     zeros : "raise", "collapse", "smooth" or "restrict"
         What to do if the target has zeros, which Stein operators must not meet: raise, sum out
         the variables that others determine (see `determined_variables`), raise the zeros to
@@ -306,11 +303,7 @@ def _from_samples(
     rows[:, list(hidden)] = np.nan
     at_zeros = "restrict" if zeros == "restrict" else "raise"
     stein, updates, circuit, conditionals = _stein(target, rows, kernel, at_zeros, max_bytes)
-    distinct, place = distinct_rows(rows)
-    matrix = stein(distinct)[np.ix_(place, place)]
-    if at_zeros == "raise" and isinstance(stein, SteinKernel):
-        _warn_of_zeros(target)
-    return _weighted(
+    weighted = _weighted(
         SteinSamples(
             target,
             rows,
@@ -318,13 +311,17 @@ def _from_samples(
             rule,
             conditionals=conditionals,
             circuit=circuit,
-            gram=matrix,
             stein=stein,
             updates=updates,
             operator=operator,
             hidden=hidden,
         )
     )
+    if operator == "gibbs":
+        _warn_of_classes(target, rows)
+    elif at_zeros == "raise" and isinstance(stein, SteinKernel):
+        _warn_of_zeros(target)
+    return weighted
 
 
 def determined_variables(target: FactorGraph) -> list[int]:
@@ -407,6 +404,19 @@ def _warn_of_zeros(target: Any) -> None:
         )
 
 
+def _warn_of_classes(target: Any, rows: Any) -> None:
+    """Updates of single variables cannot weigh parts of the support against each other."""
+    if _is_positive(target):
+        return
+    verdict = irreducible(target, np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
+    if not verdict:
+        warnings.warn(
+            f"Gibbs updates may not tell what the parts of the support weigh: {verdict.reason}. "
+            "Sum out the variables that others determine (zeros='collapse').",
+            stacklevel=4,
+        )
+
+
 def _smoothed(target: Any, epsilon: float) -> FactorGraph:
     if not isinstance(target, FactorGraph):
         raise PropertyError(
@@ -453,23 +463,26 @@ def _stein(
 
 def _weighted(samples: SteinSamples) -> SteinSamples:
     """The samples with weights by their rule."""
-    n = len(samples.gram)
+    n = len(samples.rows)
     equal = np.full(n, 1.0 / n)
     distinct, groups = distinct_rows(samples.rows)
-    both = samples.rule == "default" or (samples.operator == "gibbs" and samples.rule != "uniform")
-    if both and samples.updates_gram is None:
-        second = samples.updates(distinct)[np.ix_(groups, groups)]
-        samples = replace(samples, updates_gram=second)
-    chosen = samples.gram if samples.operator == "shift" else samples.updates_gram
+    shift = samples.operator == "shift"
+    if shift and samples.gram is None:
+        matrix = samples.stein(distinct)[np.ix_(groups, groups)]
+        samples = replace(samples, gram=matrix)
+    if (samples.rule == "default" or not shift) and samples.updates_gram is None:
+        matrix = samples.updates(distinct)[np.ix_(groups, groups)]
+        samples = replace(samples, updates_gram=matrix)
+    chosen = samples.gram if shift else samples.updates_gram
     certificate, decision = None, ""
     if samples.rule == "uniform":
         weights = equal
     elif samples.rule == "signed":
         weights = signed_weights(chosen)
     elif samples.rule == "default":
-        exact = samples.stein.zeros == "raise" or _is_positive(samples.target)
+        exact = shift and (samples.stein.zeros == "raise" or _is_positive(samples.target))
         exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
-        found = default_weights(samples.gram, samples.updates_gram, groups=groups, exact=exact)
+        found = default_weights(chosen, samples.updates_gram, groups=groups, exact=exact)
         weights, certificate, decision = found.weights, found.certificate, found.reason
     else:
         best = simplex_weights(chosen, groups=groups)
@@ -482,6 +495,6 @@ def _weighted(samples: SteinSamples) -> SteinSamples:
         certificate=certificate,
         decision=decision,
         # rounding can make a zero negative
-        discrepancy=max(0.0, float(weights @ samples.gram @ weights)),
-        uniform_discrepancy=max(0.0, float(equal @ samples.gram @ equal)),
+        discrepancy=max(0.0, float(weights @ chosen @ weights)),
+        uniform_discrepancy=max(0.0, float(equal @ chosen @ equal)),
     )
