@@ -2,7 +2,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from expectedkernels.plotting import plot_convergence
+from expectedkernels.plotting import Curve, close, plot_panels, save
 
 
 @pytest.fixture(autouse=True)
@@ -11,35 +11,22 @@ def _close_figures():
     plt.close("all")
 
 
-def test_draws_errors_standard_errors_and_the_exact_line():
-    ax = plot_convergence([10, 100], [0.4, 0.51], exact=0.5, standard_errors=[0.2, 0.05])
-    exact, points, expected = ax.get_lines()
-    np.testing.assert_allclose(points.get_ydata(), [0.1, 0.01])
-    np.testing.assert_allclose(expected.get_ydata(), [0.2, 0.05])
-    np.testing.assert_allclose(exact.get_ydata(), np.spacing(0.5))
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert ax.get_legend()
-    assert ax.get_xlabel() == "number of samples"
-    assert ax.get_ylabel() == "absolute error"
+def test_panels_have_curves_bands_and_one_legend():
+    ours, before = Curve([1, 2], [3.0, 4.0], [0.1, 0.2]), Curve([1, 2], [5.0, 6.0])
+    axes = plot_panels({"one": {"ours": ours, "before": before}, "two": {"ours": ours}})
+    lines = axes[0].get_lines()
+    np.testing.assert_allclose(lines[0].get_ydata(), [3.0, 4.0])
+    np.testing.assert_allclose(lines[1].get_ydata(), [5.0, 6.0])
+    assert lines[1].get_linestyle() == "--"
+    assert len(axes[0].collections) == 1  # no band around what has no deviations
+    assert lines[0].get_color() == axes[1].get_lines()[0].get_color()
+    (legend,) = axes[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ours", "before"]
 
 
-def test_draws_on_given_axes_and_returns_them():
-    _, ax = plt.subplots()
-    assert plot_convergence([10], [0.4], exact=0.5, ax=ax) is ax
-    assert len(ax.get_lines()) == 2
-
-
-def test_an_estimate_without_error_is_drawn_on_the_line():
-    points = plot_convergence([10, 100], [0.4, 0.5], exact=0.5).get_lines()[1]
-    assert points.get_ydata()[1] == np.spacing(0.5)
-
-
-@pytest.mark.parametrize("arguments", [([10], [0.1, 0.2]), ([], [])])
-def test_refuses_lengths_that_do_not_fit(arguments):
-    with pytest.raises(ValueError, match="'estimates' must be of the same length, at least 1"):
-        plot_convergence(*arguments, exact=0.5)
-
-
-def test_refuses_standard_errors_that_do_not_fit():
-    with pytest.raises(ValueError, match=r"one entry per estimate, 1\. Got 2"):
-        plot_convergence([10], [0.1], exact=0.5, standard_errors=[0.1, 0.2])
+def test_saves_in_a_new_folder_and_closes(tmp_path):
+    ax = plt.subplots()[1]
+    path = save(ax, tmp_path / "new" / "picture.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    close(ax)
+    assert not plt.get_fignums()

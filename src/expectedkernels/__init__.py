@@ -23,6 +23,7 @@ from expectedkernels.errors import (
     KernelError,
     ParseError,
     PropertyError,
+    SizeError,
     VtreeError,
 )
 from expectedkernels.expectation import (
@@ -230,6 +231,7 @@ __all__ = [
     "Product",
     "PropertyError",
     "ReducibleWarning",
+    "SizeError",
     "SteinKernel",
     "SteinSamples",
     "Sum",

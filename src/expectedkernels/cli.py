@@ -98,8 +98,7 @@ def demo(
     try:
         axes = plot(result)
     except ImportError as error:
-        typer.echo(f"No picture was written. {error}", err=True)
-        raise typer.Exit(code=1) from error
+        _fail(f"No picture was written. {error}")
     from expectedkernels.plotting import save
 
     with _errors():

@@ -19,6 +19,10 @@ class CompatibilityError(CircuitError):
     """Two circuits (or a kernel and a circuit) do not decompose their variables in the same way."""
 
 
+class SizeError(CircuitError):
+    """A model needs more memory than is allowed."""
+
+
 class KernelError(CircuitError):
     """A kernel is malformed, or does not fit the variables it is used on."""
 

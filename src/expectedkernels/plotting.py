@@ -37,71 +37,6 @@ class Curve:
     std: Sequence[float] | None = None
 
 
-def plot_convergence(
-    n_samples: Sequence[int],
-    estimates: Sequence[float],
-    exact: float,
-    standard_errors: Sequence[float] | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """The axes with the errors of estimates against their numbers of samples, both on log scales.
-
-    The exact value appears as a line at the distance between it and the next floating-point
-    number, which is as close as any computation could come.
-
-    Parameters
-    ----------
-    n_samples : sequence of int
-        The numbers of samples.
-    estimates : sequence of float
-        The estimate from each number of samples.
-    exact : float
-        The exact value.
-    standard_errors : sequence of float, optional
-        The standard error of each estimate, drawn as a dashed line: how large the error is
-        expected to be.
-    ax : matplotlib.axes.Axes, optional
-        Where to draw (default: new axes on a new figure).
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> ax = plot_convergence([10, 100, 1000], [0.4, 0.52, 0.501], exact=0.5)
-    >>> ax.get_xscale(), ax.get_yscale()
-    ('log', 'log')
-    """
-    if not len(n_samples) == len(estimates) or len(n_samples) == 0:
-        raise ValueError(
-            "'n_samples' and 'estimates' must be of the same length, at least 1. "
-            f"Got {len(n_samples)} and {len(estimates)}."
-        )
-    if standard_errors is not None and len(standard_errors) != len(n_samples):
-        raise ValueError(
-            f"'standard_errors' must have one entry per estimate, {len(n_samples)}. "
-            f"Got {len(standard_errors)}."
-        )
-    if ax is None:
-        ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")[1]
-    floor = float(np.spacing(abs(exact)))
-    # An estimate can hit the exact value; log scales have no zero, so it is put on the line.
-    errors = np.maximum(np.abs(np.asarray(estimates) - exact), floor)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.axhline(floor, color=EXACT, linewidth=2, label="exact, double precision")
-    ax.plot(n_samples, errors, "o", color=SAMPLED, label="Monte Carlo, error", zorder=3)
-    if standard_errors is not None:
-        ax.plot(
-            n_samples, standard_errors, "--", color=SAMPLED, label="Monte Carlo, standard error"
-        )
-    ax.set_xlabel("number of samples")
-    ax.set_ylabel("absolute error")
-    _tidy(ax)
-    return ax
-
-
 def plot_panels(
     panels: Mapping[str, Mapping[str, Curve]],
     xlabel: str = "",
@@ -304,10 +239,10 @@ def save(ax: Axes, path: str | Path) -> Path:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> ax = plot_convergence([10, 100], [0.4, 0.52], exact=0.5)
+    >>> axes = plot_panels({"one": {"ours": Curve([0.1, 0.5], [1.0, 2.0], [0.1, 0.2])}})
     >>> with TemporaryDirectory() as folder:
-    ...     save(ax, f"{folder}/convergence.png").name
-    'convergence.png'
+    ...     save(axes[0], f"{folder}/curves.png").name
+    'curves.png'
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

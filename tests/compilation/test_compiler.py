@@ -13,7 +13,13 @@ from expectedkernels.compilation.vtrees import (
     elimination_vtree,
 )
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError, VtreeError
+from expectedkernels.errors import (
+    CircuitError,
+    CompatibilityError,
+    PropertyError,
+    SizeError,
+    VtreeError,
+)
 from expectedkernels.io.uai import read_uai
 from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, row_by_row, scores
@@ -265,5 +271,5 @@ def test_errors():
         grid.compile(max_bytes=1000)
     with pytest.raises(CircuitError, match=r"has width 43 .* Condition on some variables"):
         ising_grid(30, 30, rng=0).compile()
-    with pytest.raises(CircuitError, match="more than max_bytes"):
+    with pytest.raises(SizeError, match="more than max_bytes"):
         ising_grid(30, 30, rng=0).log_partition()

@@ -207,3 +207,32 @@ def test_bad_networks(parents, cpts, message):
 def test_bad_networks_name_their_variables():
     with pytest.raises(CircuitError, match=r"variable 0 \('rain'\) must sum to one"):
         BayesianNetwork([[]], [[0.5, 0.4]], ["rain"])
+
+
+@given(factor_graphs())
+def test_smoothing_raises_zeros_and_nothing_else(model):
+    smooth = model.smoothed(0.01)
+    assert smooth.is_positive
+    assert model.is_positive == all((f.table > 0).all() for f in model.factors)
+    for before, after in zip(model.factors, smooth.factors, strict=True):
+        wanted = np.where(before.table == 0, 0.01 * before.table.max(), before.table)
+        np.testing.assert_array_equal(after.table, wanted)
+
+
+def test_smoothing_keeps_conditional_probabilities():
+    network = BayesianNetwork([[], [0]], [[0.8, 0.2], [[0.0, 0.25, 0.75], [0.0, 0.0, 1.0]]])
+    smooth = network.smoothed(0.01)
+    np.testing.assert_allclose(smooth.cpts[0], [0.8, 0.2])
+    wanted = [[0.01, 0.25 * 0.99, 0.75 * 0.99], [0.01, 0.01, 0.98]]
+    np.testing.assert_allclose(smooth.cpts[1], wanted)
+    assert smooth.is_positive
+    with pytest.raises(CircuitError, match="'epsilon' parameter of smoothed"):
+        network.smoothed(0.0)
+    with pytest.raises(CircuitError, match="leaves nothing for the possible states of variable 1"):
+        network.smoothed(0.5)
+
+
+def test_evidence_that_names_a_variable_twice():
+    model = FactorGraph([2, 2], [], names=["rain", "wet"])
+    with pytest.raises(EvidenceError, match="is given twice, by its number and by its name"):
+        model.condition({"rain": 1, 0: 1})

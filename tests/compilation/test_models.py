@@ -69,6 +69,7 @@ def test_more_states_and_single_cells():
         ((3, "3"), {}, "'cols' parameter of ising_grid must be an int"),
         ((3, True), {}, "'cols' parameter of ising_grid must be an int"),
         ((2, 2), {"cardinality": 0}, "'cardinality' parameter of ising_grid must be an int"),
+        ((2, 2), {"cardinality": True}, "'cardinality' parameter of ising_grid must be an int"),
     ],
 )
 def test_errors(arguments, options, message):

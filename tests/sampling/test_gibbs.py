@@ -10,7 +10,7 @@ from expectedkernels.circuits.units import Categorical, Gaussian, Product
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.models import asia, ising_grid
-from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError
+from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
 from expectedkernels.sampling import sites, targets
 from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs
 from expectedkernels.sampling.targets import sampled_model
@@ -109,7 +109,7 @@ def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
 
     def refuse(self, *args, **options):
         if "max_bytes" not in options:
-            raise CircuitError("too large")
+            raise SizeError("too large")
         return compile_model(self, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:

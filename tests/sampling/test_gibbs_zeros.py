@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from expectedkernels.circuits.build import factorized, mixture
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.models import asia, ising_grid
-from expectedkernels.errors import CircuitError, DataError, PropertyError
+from expectedkernels.errors import CircuitError, DataError, PropertyError, SizeError
 from expectedkernels.sampling import reducible, targets
 from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible
 from expectedkernels.sampling.reducible import ReducibleWarning, count_classes, moves_of_factors
@@ -177,7 +177,7 @@ def test_a_possible_start_is_found(chains):
 @pytest.mark.filterwarnings("ignore::expectedkernels.sampling.reducible.ReducibleWarning")
 def test_networks_start_from_their_roots(monkeypatch):
     def refuse(self, *args, **options):
-        raise CircuitError("too large")
+        raise SizeError("too large")
 
     monkeypatch.setattr(FactorGraph, "compile", refuse)
     network = asia()

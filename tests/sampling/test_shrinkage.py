@@ -10,7 +10,7 @@ from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.stein import SteinKernel
 from expectedkernels.sampling.shrinkage import default_weights, z_score
-from expectedkernels.sampling.weights import simplex_weights
+from expectedkernels.sampling.weights import minimised, simplex_weights
 
 
 def both_grams(target, X):
@@ -130,3 +130,16 @@ def test_matrices_of_other_samples_are_refused():
         default_weights(np.full((2, 2), np.inf), np.eye(2))
     with pytest.raises(KernelError, match="'G' parameter of default_weights must be symmetric"):
         default_weights(np.eye(2), [[1.0, 0.5], [0.0, 1.0]])
+
+
+def test_the_ridge_of_merged_samples_is_that_of_all():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(12, 5))
+    member = rng.integers(12, size=40)
+    gram = (features @ features.T)[np.ix_(member, member)]
+    merged = minimised(gram, member, ridge=0.7)
+    shifted = gram + 0.7 * np.trace(gram) / 40 * np.eye(40)
+    alone = minimised(shifted, np.arange(40))
+    np.testing.assert_allclose(merged.weights, alone.weights, atol=1e-9)
+    assert merged.discrepancy == pytest.approx(alone.discrepancy)
+    assert merged.certificate < 1e-8

@@ -13,7 +13,7 @@ from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.compilation.plan import CompilationPlan, Step
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import CircuitError, PropertyError
+from expectedkernels.errors import PropertyError, SizeError
 
 Axes = tuple[int, ...]
 
@@ -38,7 +38,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     w.
     """
     # a weight, its column, and the temporaries that lead to it
-    _refuse_large(plan, 40 * plan.n_products, max_bytes)
+    _refuse_large(plan, plan.n_bytes, max_bytes)
     blocks: list[Input | Inner] = []
     for node, step, logs, messages in _messages(plan):
         children = (int(plan.vtree.left[node]), int(plan.vtree.right[node]))
@@ -58,7 +58,7 @@ def log_partition(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> 
 def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int) -> None:
     check_max_bytes(max_bytes)
     if needed > max_bytes:
-        raise CircuitError(
+        raise SizeError(
             f"Compiling this model needs about {needed / 2**30:.3g} GiB, more than "
             f"max_bytes={max_bytes}: the {plan.method} method has width {plan.width} on its vtree, "
             f"with {plan.n_products} products. Condition on some variables, try another vtree, or "

@@ -47,7 +47,8 @@ def ising_grid(
     [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
     """
     check_grid(rows, cols, "ising_grid")
-    if not isinstance(cardinality, (int, np.integer)) or cardinality < 1:
+    is_number = isinstance(cardinality, (int, np.integer)) and not isinstance(cardinality, bool)
+    if not is_number or cardinality < 1:
         raise CircuitError(
             "The 'cardinality' parameter of ising_grid must be an int in [1, inf). "
             f"Got {cardinality!r} instead."

@@ -141,6 +141,11 @@ class CompilationPlan:
         return sum(step.n_products for step in self.steps)
 
     @property
+    def n_bytes(self) -> int:
+        """About how much memory the circuit takes."""
+        return 40 * self.n_products
+
+    @property
     def n_pairs(self) -> int:
         """The sum of squared numbers of products: the work of an expected kernel."""
         return sum(step.n_products**2 for step in self.steps)

@@ -20,13 +20,14 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.marks import marked, same_single_mark
 from expectedkernels.kernels.stein import (
     TOO_RARE,
+    PairwiseKernel,
     check_choices,
     discrete_cardinalities,
     steps,
 )
 
 
-class CollapsedSteinKernel:
+class CollapsedSteinKernel(PairwiseKernel):
     r"""The Stein kernel of a target between collapsed samples.
 
     A collapsed sample has values for some variables (:math:`x_s`) and stands for the distribution
@@ -110,51 +111,16 @@ class CollapsedSteinKernel:
         blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
         return same_single_mark(blocks, self.cardinalities)
 
-    def __call__(self, rows: Any, others: Any = None) -> Any:
-        """The Gram matrix of collapsed samples, and of others if there are any.
-
-        Parameters
-        ----------
-        rows, others : arrays of shape (n, variables)
-            NaN where a variable is summed out.
-        """
-        first = self._side(rows)
-        second = first if others is None else self._side(others)
-        return self._gram(first, second)
-
-    def extended(self, matrix: Any, rows: Any, new: Any) -> Any:
-        """The Gram matrix of rows and new ones, given that of the rows.
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> stein = CollapsedSteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.ExpHamming())
-        >>> rows = np.array([[0, np.nan], [1, 1]])
-        >>> larger = stein.extended(stein(rows[:1]), rows[:1], rows[1:])
-        >>> bool(abs(larger - stein(rows)).max() < 1e-12)
-        True
-        """
-        old, later = self._side(rows), self._side(new)
-        n = old[0].n_rows
-        if np.shape(matrix) != (n, n):
-            raise DataError(
-                f"The Gram matrix of {n} samples must be square with as many rows. "
-                f"Got shape {np.shape(matrix)}."
-            )
-        corner, block = self._gram(later, old), self._gram(later, later)
-        return np.block([[np.asarray(matrix), corner.T], [corner, block]])
-
     def _gram(self, first: Any, second: Any) -> Any:
-        (p, logs), (q, other_logs) = first, second
+        (logs, p), (other_logs, q) = first, second
         with progress(len(logs) * len(other_logs), "Stein kernels") as bar:
             found = gram(p, q, self._blocks, self.max_bytes, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
         scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
-        matrix = scaled.linear("The Stein kernel of two samples", TOO_RARE)
-        return 0.5 * (matrix + matrix.T) if p is q else matrix
+        return scaled.linear("The Stein kernel of two samples", TOO_RARE)
 
-    def _side(self, rows: Any) -> tuple[CircuitSide, Any]:
-        """The marked circuit given the rows, and the logs of their probabilities."""
+    def _read(self, rows: Any) -> tuple[Any, CircuitSide]:
+        """The logs of the probabilities of rows, and the marked circuit given these."""
         values = as_floats(rows)
         values = values[None, :] if values.ndim == 1 else values
         logs = np.asarray(require_possible(self.circuit, as_evidence(values, self.cardinalities)))
@@ -177,7 +143,7 @@ class CollapsedSteinKernel:
                 moves = here - (before if kept is None else kept[seen, v, None] * before)
             columns.append(_column(len(values), seen, here, moves))
         evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)
-        return CircuitSide(self._marked, evidence), logs
+        return logs, CircuitSide(self._marked, evidence)
 
     def __repr__(self) -> str:
         return f"<CollapsedSteinKernel of {self.circuit!r} with {self.kernel!r}>"

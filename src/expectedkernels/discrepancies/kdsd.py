@@ -16,7 +16,7 @@ from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, PropertyError
 from expectedkernels.expectation import Empirical, gram
 from expectedkernels.kernels.kernel import Kernel
@@ -95,6 +95,7 @@ def kdsd(
     0.5
     """
     check_choices(k, zeros, "shift")
+    check_max_bytes(max_bytes)
     if isinstance(q, (Circuit, Unit)) or hasattr(q, "compile"):
         q, p = _two_circuits(q, p)
         measure = stein_measure(q, p)

@@ -173,7 +173,7 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
         batch = tuple(1 if b is None else b.count[0] for b in batches)
         plan = folded_plan(tuple(op.fold for op in operands), batch, max_bytes)
         if plan is not None:
-            return _run(plan, operands, batch, leaf)
+            return _run(plan, operands, leaf)
     (_, _, root) = deque(visit(operands, leaf), maxlen=1).pop()
     return root
 
@@ -255,24 +255,17 @@ def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Va
     return Value(data, batch, value.lo, value.hi, scale, value.is_log, sign, signed=value.signed)
 
 
-def _run(plan: Plan, operands: Sequence[Operand], batch: tuple[int, ...], leaf: Leaf) -> Value:
+def _run(plan: Plan, operands: Sequence[Operand], leaf: Leaf) -> Value:
     """Execute a folded plan."""
     values: dict[int, Value] = {}
     for number, step in enumerate(plan.steps):
-        values[number] = _step(step, plan, operands, batch, leaf, values)
+        values[number] = _step(step, operands, leaf, values)
         for source in step.last_use:
             del values[source]
     return values[len(plan.steps) - 1]
 
 
-def _step(
-    step: Step,
-    plan: Plan,
-    operands: Sequence[Operand],
-    batch: tuple[int, ...],
-    leaf: Leaf,
-    values: dict[int, Value],
-) -> Value:
+def _step(step: Step, operands: Sequence[Operand], leaf: Leaf, values: dict[int, Value]) -> Value:
     if step.left is None or step.right is None:
         return leaf(step.nodes, step.parts)
     weights = [op.folded_weights(part) for op, part in zip(operands, step.parts, strict=True)]

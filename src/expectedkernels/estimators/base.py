@@ -174,8 +174,8 @@ class KernelMachine(DensityEstimator):
     def _expect(self, X: Any, return_std: bool) -> Any:
         return self._expected(self._read(X), return_std)
 
-    def _expected(self, Z: Any, return_std: bool) -> Any:
-        return expect(self._machine, self.density_, Z, self._resources, return_std)
+    def _expected(self, Z: Any, return_std: bool, skip_complete: bool = False) -> Any:
+        return expect(self._machine, self.density_, Z, self._resources, return_std, skip_complete)
 
     def _rate(self, Z: Any) -> Any:
         """The rate of the kernel for data that may be incomplete."""

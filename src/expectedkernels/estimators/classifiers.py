@@ -116,13 +116,14 @@ random_state
         """The classes by the expected decision function."""
         Z = self._read(X)
         complete = ~np.isnan(Z).any(axis=1)
-        values = self._pairwise(Z, return_std=False)
+        own = self._machine.predict is not None  # the model itself answers complete rows
+        values = self._pairwise(Z, return_std=False, skip_complete=own)
         if self._machine.flat:
             found = (values[:, 0] > 0).astype(np.intp)
         else:
             found = np.argmax(self._votes(values), axis=1)
         labels = self.classes_[found]
-        if self._machine.predict is not None and complete.any():
+        if own and complete.any():
             labels[complete] = self.model_.predict(Z[complete])
         return labels
 
@@ -154,9 +155,9 @@ random_state
             return answer
         return (values[:, 0], answer[1][:, 0]) if return_std else values[:, 0]
 
-    def _pairwise(self, Z: Any, return_std: bool) -> Any:
+    def _pairwise(self, Z: Any, return_std: bool, skip_complete: bool = False) -> Any:
         """Expected decision functions, (rows, pairs)."""
-        answer = self._expected(Z, return_std)
+        answer = self._expected(Z, return_std, skip_complete)
         if not self._machine.flat:
             return answer
         return tuple(x[:, None] for x in answer) if return_std else answer[:, None]

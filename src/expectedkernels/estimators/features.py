@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
+from expectedkernels.estimators.expansion import read_rows
 from expectedkernels.estimators.gram import expected_gram
 
 
@@ -92,6 +93,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """
         self._validate_params()
         Z = self._learn_density(self._learn_columns(X))
+        read_rows(self.density_, Z)  # raises if a row has probability zero
         self.gamma_ = scaled_gamma(self.gamma, Z)
         complete = ~np.isnan(Z).any(axis=1)
         possible = np.unique(Z[complete] if complete.any() else Z, axis=0)
@@ -102,7 +104,9 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._rates = np.full(Z.shape[1], self.gamma_)
         self._root = None
         if self.normalize:
-            gram = expected_gram(self.density_, self._rates, self.landmarks_)
+            gram = expected_gram(
+                self.density_, self._rates, self.landmarks_, resources=self._resources
+            )
             values, vectors = np.linalg.eigh(gram)
             values = np.maximum(values, 1e-12 * values.max())
             self._root = (vectors / np.sqrt(values)) @ vectors.T
@@ -111,5 +115,6 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def transform(self, X: Any) -> Any:
         """The expected kernel values between rows and landmarks."""
         Z = self._read(X)
+        read_rows(self.density_, Z)  # raises if a row has probability zero
         gram = expected_gram(self.density_, self._rates, Z, self.landmarks_, self._resources)
         return gram if self._root is None else gram @ self._root

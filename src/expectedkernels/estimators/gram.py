@@ -20,7 +20,7 @@ from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.engine.sweep import sweep
 from expectedkernels.engine.value import Value, joined, plain, to_log
 from expectedkernels.estimators.atoms import Atoms, Normals, Pieces, pair, triple
-from expectedkernels.estimators.expansion import Expansion, Resources, each_kernel
+from expectedkernels.estimators.expansion import Expansion, Resources, each_kernel, parts
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.estimators.sections import flushed, observed_kernel
 
@@ -150,9 +150,12 @@ def expected_gram(
 
 
 def _points(density: Density, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
-    if not len(A) or not len(B):
-        return np.zeros((len(A), len(B)))
-    return observed_kernel(rates, Rows(density, A), np.arange(len(A)), B)
+    values = np.zeros((len(A), len(B)))
+    if len(A) and len(B):
+        rows = Rows(density, A)
+        for index in parts(np.arange(len(A)), len(B), resources.chunk_bytes):
+            values[index] = observed_kernel(rates, rows, index, B)
+    return values
 
 
 def _sections(

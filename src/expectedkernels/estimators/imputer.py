@@ -14,10 +14,11 @@ from sklearn.utils._set_output import _get_output_config
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
+from expectedkernels.estimators.expansion import read_rows
 from expectedkernels.estimators.rows import Rows
 
 CHUNK_ROWS = 4096
-"""How many rows are completed at once."""
+"""How many rows are completed at once, at most."""
 
 
 def _wants_pandas(transformer: Any) -> bool:
@@ -35,7 +36,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         no binning="gaussian"); the conditional mean of numeric columns and the most probable
         category of others; or a sample. The middle of a bin stands for it, except in samples.
     density, n_bins, binning, categorical_features, groups, max_bytes, random_state
-        As for `ExpectedSVR`.
+        As for `ExpectedSVR`. Samples do not heed max_bytes: with a seed they would depend on it.
 
     Attributes
     ----------
@@ -95,9 +96,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Z = self._read(X)
         if self.strategy == "sample":
             return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0]), X)
-        index, rows = self._incomplete(Z)
-        for start in range(0, len(index), CHUNK_ROWS):
-            chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
+        Z, index, rows = read_rows(self.density_, Z)
+        size = self._chunk_rows()
+        for start in range(0, len(index), size):
+            chunk = np.arange(start, min(len(index), start + size))
             fill = self._most_probable if self.strategy == "map" else self._means
             Z[index[chunk]] = fill(rows, chunk)
         return self._typed(self._decoded(Z), X)
@@ -129,16 +131,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         seed = self.random_state if random_state is None else random_state
         return [self._decoded(Z) for Z in self._sampled(self._read(X), int(n), seed)]
 
-    def _incomplete(self, Z: Any) -> tuple[Any, Rows]:
-        index = np.flatnonzero(np.isnan(Z).any(axis=1))
-        rows = Rows(self.density_, Z[index])
-        if len(index):
-            rows.require_possible(index)
-        return index, rows
+    def _chunk_rows(self) -> int:
+        """How many rows to complete at once: a number for every unit must fit into memory."""
+        return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * self.circuit_.n_units)))
 
     def _sampled(self, Z: Any, n: int, random_state: Any) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        index, rows = self._incomplete(Z)
+        Z, index, rows = read_rows(self.density_, Z)
         answers = [Z.copy() for _ in range(n)]
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))

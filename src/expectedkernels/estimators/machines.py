@@ -59,14 +59,24 @@ class Machine:
 
 
 def expect(
-    machine: Machine, density: Density, Z: Any, resources: Resources, return_std: bool = False
+    machine: Machine,
+    density: Density,
+    Z: Any,
+    resources: Resources,
+    return_std: bool = False,
+    skip_complete: bool = False,
 ) -> Any:
-    """The expected answers of a machine for rows with missing values (and their deviations)."""
+    """The expected answers of a machine for rows with missing values (and their deviations).
+
+    With `skip_complete` those of complete rows are NaN.
+    """
     Z, incomplete, rows = read_rows(density, Z)
     complete = np.setdiff1d(np.arange(len(Z)), incomplete)
     outputs = machine.expansion.coef.shape[1]
-    mean, std = np.empty((len(Z), outputs)), np.zeros((len(Z), outputs))
-    if len(complete):
+    mean, std = np.full((len(Z), outputs), np.nan), np.zeros((len(Z), outputs))
+    if skip_complete:
+        std[complete] = np.nan
+    elif len(complete):
         mean[complete] = _answers(machine, density, Z[complete], resources)
         if return_std and machine.spread is not None:
             std[complete] = _table(machine.spread(Z[complete]))

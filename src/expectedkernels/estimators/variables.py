@@ -185,13 +185,11 @@ def completed_groups(variables: Sequence[Variable], Z: Any) -> Any:
     return Z
 
 
-def check_circuit(circuit: Any, variables: Sequence[Variable], what: str) -> list[Variable]:
+def check_circuit(circuit: Circuit, variables: Sequence[Variable], what: str) -> list[Variable]:
     """The variables with as many states as the circuit gives them; raises if they do not fit it.
 
     States that the circuit has beyond those of the data count as the last of these.
     """
-    if not isinstance(circuit, Circuit):
-        raise DataError(f"{what} must be a Circuit. Got {type(circuit).__name__} instead.")
     if circuit.n_roots != 1:
         raise DataError(f"{what} must have one root. Got {circuit.n_roots} roots.")
     if circuit.n_variables != len(variables):

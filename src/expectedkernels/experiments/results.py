@@ -8,11 +8,23 @@ import json
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from expectedkernels.errors import DataError, ParseError
 
-R = TypeVar("R")
+FILES = "files"
+"""Where `settings.json` has the sums of files: more of them may come later."""
+
+
+class OfCell(Protocol):
+    """A result, which is of a cell of a study."""
+
+    @property
+    def cell(self) -> Any:
+        """Where the result is from."""
+
+
+R = TypeVar("R", bound=OfCell)
 
 
 class ResultsFile(Generic[R]):
@@ -56,12 +68,17 @@ class ResultsFile(Generic[R]):
         path = self.folder / "settings.json"
         if path.exists() and self.path.exists():
             before = json.loads(path.read_text(encoding="utf-8"))
+            before.pop(FILES, None)
             if before != settings:
                 raise DataError(
                     f"The results in {self.folder} were made with other settings: {before}, and "
                     f"not {settings}. Choose another folder with --out, or remove this one."
                 )
             return
+        self._write_settings(settings)
+
+    def _write_settings(self, settings: dict[str, Any]) -> None:
+        path = self.folder / "settings.json"
         path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
     def _read(self) -> None:
@@ -96,6 +113,10 @@ class ResultsFile(Generic[R]):
 
     def __len__(self) -> int:
         return len(self._found)
+
+    def values(self, field: str) -> list[Any]:
+        """The distinct values of a field of the cells, in the order of the file."""
+        return list(dict.fromkeys(getattr(record.cell, field) for record in self))
 
     def add(self, records: Sequence[R]) -> None:
         """Append results to the file, all or (if the process is killed) at most a cut-off line."""

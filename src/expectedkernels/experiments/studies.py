@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from expectedkernels.errors import DataError
@@ -62,10 +63,18 @@ def collect(
     """
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
     with tqdm(total=len(todo), desc="cells", disable=None if progress else True) as bar:
-        for found in parallel(joblib.delayed(work)(*arguments) for arguments in todo):
+        for found in parallel(
+            joblib.delayed(_on_one_thread)(work, *arguments) for arguments in todo
+        ):
             records.add(found)
             bar.set_postfix_str(label(found[0]), refresh=False)
             bar.update()
+
+
+def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+    # One thread each: the matrices are small, and other processes work on other cells.
+    with threadpool_limits(1):
+        return work(*arguments)
 
 
 def written(

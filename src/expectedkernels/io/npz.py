@@ -159,6 +159,8 @@ def _read(path: str) -> dict[str, Any]:
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
+        except MemoryError:
+            raise
         except Exception as error:  # damage shows up in many ways inside zipfile and NumPy
             raise ParseError(
                 f"expected a circuit written by save(), but the file is damaged, cut off or "

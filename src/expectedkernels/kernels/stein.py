@@ -45,7 +45,56 @@ class Target(Protocol):
         """Logs at points with one variable set to each state in turn, up to a constant per row."""
 
 
-class SteinKernel:
+class PairwiseKernel:
+    """A kernel of rows that are read before they are paired: what all Stein kernels share.
+
+    A subclass says how rows are read (a tuple whose first entry has one item per row), and what the
+    kernels of two sets of rows are.
+    """
+
+    def _read(self, rows: Any) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _gram(self, first: Any, second: Any) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, rows: Any, others: Any = None) -> Any:
+        """The Gram matrix of rows (with themselves, or with others).
+
+        Parameters
+        ----------
+        rows, others : arrays of shape (n, variables)
+        """
+        first = self._read(rows)
+        return self._between(first, first if others is None else self._read(others))
+
+    def extended(self, gram: Any, rows: Any, new: Any) -> Any:
+        """The Gram matrix of rows and of new ones, given that of the rows.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = SteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.ExpHamming())
+        >>> larger = stein.extended(stein([[0, 0]]), [[0, 0]], [[1, 1], [0, 1]])
+        >>> bool(abs(larger - stein([[0, 0], [1, 1], [0, 1]])).max() < 1e-12)
+        True
+        """
+        old, later = self._read(rows), self._read(new)
+        n = len(old[0])
+        if np.shape(gram) != (n, n):
+            raise DataError(
+                f"The Gram matrix of {n} samples must be square with as many rows. "
+                f"Got shape {np.shape(gram)}."
+            )
+        corner = self._between(later, old)
+        return np.block([[np.asarray(gram), corner.T], [corner, self._between(later, later)]])
+
+    def _between(self, first: Any, second: Any) -> Any:
+        matrix = self._gram(first, second)
+        return 0.5 * (matrix + matrix.T) if second is first else matrix
+
+
+class SteinKernel(PairwiseKernel):
     r"""The Stein kernel of a target, a function of pairs of points.
 
     .. math:: k_p(x, x') = \sum_i (T_i \otimes T_i)\, k\, (x, x')
@@ -118,33 +167,9 @@ class SteinKernel:
             terms.append((float(weight), matrices))
         return terms
 
-    def __call__(self, X: Any, Y: Any = None) -> Any:
-        """The Gram matrix of the rows of X and Y (default: X)."""
-        first = self._moves(X)
-        return self._gram(first, first if Y is None else self._moves(Y))
-
-    def extended(self, gram: Any, X: Any, new: Any) -> Any:
-        """The Gram matrix of the rows of X and of new ones, given that of X.
-
-        Examples
-        --------
-        >>> import expectedkernels as ek
-        >>> stein = SteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.ExpHamming())
-        >>> stein.extended(stein([[0, 0]]), [[0, 0]], [[1, 1], [0, 1]]).shape
-        (3, 3)
-        """
-        old, later = self._moves(X), self._moves(new)
-        if np.shape(gram) != (len(old[0]), len(old[0])):
-            raise DataError(
-                f"The Gram matrix of {len(old[0])} points must be square with as many rows. "
-                f"Got shape {np.shape(gram)}."
-            )
-        corner = self._gram(later, old)
-        return np.block([[np.asarray(gram), corner.T], [corner, self._gram(later, later)]])
-
-    def _moves(self, X: Any) -> tuple[Any, list[Any]]:
+    def _read(self, rows: Any) -> tuple[Any, list[Any]]:
         """Points, and for every variable how its operator weighs the states it could be in."""
-        points = as_points(X, self.cardinalities).astype(np.intp)
+        points = as_points(rows, self.cardinalities).astype(np.intp)
         if self.operator == "gibbs":
             return points, [self._gibbs(points, v) for v in range(points.shape[1])]
         ratios, kept = steps(self.target, points, self.zeros)
@@ -155,14 +180,7 @@ class SteinKernel:
         return points, moves
 
     def _gibbs(self, points: Any, variable: int) -> Any:
-        logs = np.asarray(self.target.site_logs(points, variable))
-        here = np.eye(logs.shape[1])[points[:, variable]]
-        _refuse_impossible(logs[np.arange(len(points)), points[:, variable]] == -inf)
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        # what the others have, and not one less the own: it may be far below rounding
-        others = np.where(here == 1, 0.0, chances)
-        return here * others.sum(axis=1, keepdims=True) - others
+        return update_moves(self.target.site_logs(points, variable), points[:, variable])
 
     def _gram(self, first: Any, second: Any) -> Any:
         rows = max(1, CHUNK // max(1, len(second[0])))
@@ -250,6 +268,30 @@ def steps(target: Target, points: Any, zeros: str = "raise", variables: Any = No
             f"{variable} changes. Leave out such rows: their weight is zero in all but name."
         )
     return ratios, kept
+
+
+def update_moves(site_logs: Any, states: Any) -> Any:
+    """How a Gibbs update of one variable weighs its states: the own one less those it may get.
+
+    Parameters
+    ----------
+    site_logs : array of shape (n, cardinality)
+        As of `Target.site_logs`.
+    states : int array of shape (n,)
+
+    Examples
+    --------
+    >>> update_moves(np.log([[0.25, 0.75]]), np.array([0])).round(12).tolist()
+    [[0.75, -0.75]]
+    """
+    logs = np.asarray(site_logs)
+    here = np.eye(logs.shape[1])[states]
+    _refuse_impossible(logs[np.arange(len(logs)), states] == -inf)
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    # what the others have, and not one less the own: it may be far below rounding
+    others = np.where(here == 1, 0.0, chances)
+    return here * others.sum(axis=1, keepdims=True) - others
 
 
 def _refuse_impossible(impossible: Any) -> None:

@@ -98,7 +98,7 @@ class IncompleteSearch:
             if self.circuit.is_splittable(edge):
                 self.candidates.put(edge, round(float(flow[edge]) / quantum))
         self.log_likelihoods = [
-            float(self.weights @ self._model.log_likelihood(self._rows)) / self.totals[0]
+            float(self.weights @ self._model.log_likelihood(self._evidence)) / self.totals[0]
         ]
         if self._valid is not None:
             logs = self._model.log_likelihood(self._valid)

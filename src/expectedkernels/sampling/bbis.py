@@ -14,7 +14,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import CircuitError, DataError, KernelError, PropertyError
+from expectedkernels.errors import CircuitError, DataError, KernelError, PropertyError, SizeError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.stein import (
@@ -437,12 +437,10 @@ def _stein(
         circuit = target
         if not isinstance(target, Circuit):
             circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
-    except PropertyError:
-        raise
-    except CircuitError as error:
+    except SizeError as error:
         masks = np.unique(np.isnan(rows), axis=0)
         if len(masks) > 1:
-            raise CircuitError(
+            raise SizeError(
                 f"{error} Samples that collapse different variables need the whole model compiled; "
                 "with one set collapsed in all samples, only the conditionals are."
             ) from error

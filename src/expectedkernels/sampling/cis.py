@@ -20,8 +20,6 @@ from expectedkernels.sampling.samples import WeightedSamples
 
 DEFAULT_MAX_SIZE = 100_000
 """The size limit where none is given: products up to this size take milliseconds."""
-BYTES_PER_PRODUCT = 40
-"""What the compiler needs for every product of a circuit, about."""
 
 
 def cis(
@@ -211,8 +209,7 @@ def _weighed(walk: Walk, rows: Any, logs: Any) -> WeightedSamples:
             "check the zeros of the model and the evidence."
         )
     weights = np.exp(logs - top)
-    plan = walk.graph.plan()
-    too_large = BYTES_PER_PRODUCT * plan.n_products > DEFAULT_MAX_BYTES
+    too_large = walk.graph.plan().n_bytes > DEFAULT_MAX_BYTES
     return WeightedSamples(
         walk.graph,
         rows,

@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.algebra import shift
-from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.stein import check_choices, steps
+from expectedkernels.kernels.stein import PairwiseKernel, check_choices, steps, update_moves
 
 
-class PartitionSteinKernel:
+class PartitionSteinKernel(PairwiseKernel):
     """The Stein kernel of a model between samples that all collapse the same variables.
 
     Only the conditionals of the collapsed variables are compiled (see `CollapsedModel`), so that
@@ -74,26 +73,7 @@ class PartitionSteinKernel:
         rows[:, variable] = np.tile(np.arange(card), n)
         return self.model.log_marginal(rows).reshape(n, card)
 
-    def __call__(self, rows: Any, others: Any = None) -> Any:
-        """The Gram matrix of collapsed samples, and of others if there are any."""
-        first = self._steps(rows)
-        second = first if others is None else self._steps(others)
-        matrix = self._gram(first, second)
-        return 0.5 * (matrix + matrix.T) if others is None else matrix
-
-    def extended(self, matrix: Any, rows: Any, new: Any) -> Any:
-        """The Gram matrix of rows and new ones, given that of the rows."""
-        old, later = self._steps(rows), self._steps(new)
-        n = len(old[0])
-        if np.shape(matrix) != (n, n):
-            raise DataError(
-                f"The Gram matrix of {n} samples must be square with as many rows. "
-                f"Got shape {np.shape(matrix)}."
-            )
-        corner = self._gram(later, old)
-        return np.block([[np.asarray(matrix), corner.T], [corner, self(new)]])
-
-    def _steps(self, rows: Any) -> tuple[Any, Any, Any]:
+    def _read(self, rows: Any) -> tuple[Any, Any, Any]:
         values = as_floats(rows)
         values = values[None, :] if values.ndim == 1 else values
         free = np.isnan(values)
@@ -116,11 +96,10 @@ class PartitionSteinKernel:
             circuit = self.model.circuit
             if self.operator == "shift":
                 circuit = shift(circuit, variable)
-            # read once, for both sides
-            evidence, weights = self._read(circuit, *self._measures(first, variable))
+            evidence, weights = self._measures(first, variable)
             others, other_weights = evidence, weights
             if second is not first:
-                others, other_weights = self._read(circuit, *self._measures(second, variable))
+                others, other_weights = self._measures(second, variable)
             means = expected_kernel(
                 circuit,
                 circuit,
@@ -134,11 +113,7 @@ class PartitionSteinKernel:
             total += means.reshape(-1, n, means.shape[1] // m, m).sum(axis=(0, 2))
         return total
 
-    @staticmethod
-    def _read(circuit: Circuit, evidence: list[Any], weights: Any) -> tuple[Evidence, Any]:
-        return as_evidence(evidence, circuit.cardinalities), weights
-
-    def _measures(self, given: Any, variable: int) -> tuple[list[Any], Any]:
+    def _measures(self, given: Any, variable: int) -> tuple[Evidence, Any]:
         """Conditionals, as evidence on the circuit, and their signed masses.
 
         For shifts: first the conditionals given the next state of the variable, placed at its state
@@ -158,21 +133,17 @@ class PartitionSteinKernel:
         evidence, _ = self.model.evidence(both)
         places = (both[:, variable].astype(np.intp) - 1) % card
         evidence[variable] = np.eye(card)[places]
-        return evidence, np.concatenate([ratios[:, variable], -kept[:, variable]])
+        weights = np.concatenate([ratios[:, variable], -kept[:, variable]])
+        return as_evidence(evidence, self.cardinalities), weights
 
-    def _updates(self, rows: Any, states: Any, variable: int) -> tuple[list[Any], Any]:
+    def _updates(self, rows: Any, states: Any, variable: int) -> tuple[Evidence, Any]:
         """Conditionals given every state of a variable, and how an update weighs them."""
         card = self.cardinalities[variable]
-        logs = self.site_logs(rows, variable)
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        here = np.eye(card)[states]
-        # what the others have, and not one less the own: it may be far below rounding
-        others = np.where(here == 1, 0.0, chances)
-        weights = here * others.sum(axis=1, keepdims=True) - others
+        weights = update_moves(self.site_logs(rows, variable), states)
         every = np.tile(rows, (card, 1))
         every[:, variable] = np.repeat(np.arange(card), len(rows))
         # impossible states have no weight, and any conditional will do
-        impossible = (chances == 0).T.reshape(-1)
+        impossible = (weights == 0).T.reshape(-1)
         every[impossible] = np.tile(rows, (card, 1))[impossible]
-        return self.model.evidence(every)[0], weights.T.reshape(-1)
+        evidence, _ = self.model.evidence(every)
+        return as_evidence(evidence, self.cardinalities), weights.T.reshape(-1)

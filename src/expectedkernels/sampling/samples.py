@@ -17,6 +17,7 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.library import Delta
+from expectedkernels.sampling.rows import distinct_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -312,12 +313,10 @@ class WeightedSamples:
     @cached_property
     def _distinct(self) -> tuple[Any, Any]:
         """The distinct rows with a weight, and their weights."""
-        # NaN is equal to nothing, -1 is no state
-        keys = np.where(self.collapsed, -1.0, self.rows)
-        keys, place = np.unique(keys, axis=0, return_inverse=True)
-        weights = np.bincount(place.reshape(-1), self.weights, minlength=len(keys))
+        rows, place = distinct_rows(self.rows)
+        weights = np.bincount(place, self.weights, minlength=len(rows))
         used = weights != 0
-        return np.where(keys < 0, np.nan, keys)[used], weights[used]
+        return rows[used], weights[used]
 
     @cached_property
     def _compiled(self) -> Circuit:

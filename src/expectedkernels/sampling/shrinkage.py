@@ -166,14 +166,9 @@ def _exact(ratios: Floats, groups: ArrayLike | None) -> SimplexWeights | None:
 
 def _shrunk(gram: Floats, z: float, groups: ArrayLike | None) -> tuple[SimplexWeights, float]:
     """The weights of the Gibbs operators with the ridge that the z-score asks for."""
-    n = len(gram)
     ridge = float(min(1.0, np.exp(USUAL - z)))
-    if ridge <= NEGLIGIBLE:
-        return minimised(gram, groups), 0.0
-    shifted = gram.copy()
-    shifted.flat[:: n + 1] += ridge * np.trace(gram) / n
-    # The ridge tells equal samples apart, but they have equal weights all the same.
-    return minimised(shifted, np.arange(n)), ridge
+    ridge = ridge if ridge > NEGLIGIBLE else 0.0
+    return minimised(gram, groups, ridge=ridge), ridge
 
 
 def _reason(

@@ -17,7 +17,7 @@ from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.plan import LogFactor
-from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
+from expectedkernels.errors import CircuitError, EvidenceError, PropertyError, SizeError
 from expectedkernels.sampling.reducible import Moves, moves_of_circuit, moves_of_factors
 from expectedkernels.sampling.sites import (
     AnyFactor,
@@ -220,9 +220,7 @@ def _row_logs(model: FactorGraph, collapsed: Collection[int]) -> Callable[[Any],
     """The function from rows to log-marginals, by a circuit."""
     try:
         circuit, _ = model.compile()
-    except PropertyError:
-        raise
-    except CircuitError:  # too large as a whole: only the collapsed variables have to be summed
+    except SizeError:  # too large as a whole: only the collapsed variables have to be summed
         return CollapsedModel(model, collapsed, shared=False).log_marginal
     return _circuit_logs(circuit, collapsed)
 
@@ -352,9 +350,7 @@ def _possible_states(
                 return good[:n]
         try:
             circuit, _ = model.compile()
-        except PropertyError:
-            raise
-        except CircuitError as error:
+        except SizeError as error:
             raise CircuitError(
                 "No state with positive probability was found to start from, and the model is too "
                 "large to compile. Give one as 'start'."

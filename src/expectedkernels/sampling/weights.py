@@ -100,11 +100,22 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
     return minimised(check_gram(K, "simplex_weights"), groups)
 
 
-def minimised(gram: Floats, groups: ArrayLike | None, warn: bool = True) -> SimplexWeights:
-    """What `simplex_weights` returns, for a matrix that has been checked."""
+def minimised(
+    gram: Floats, groups: ArrayLike | None, warn: bool = True, ridge: float = 0.0
+) -> SimplexWeights:
+    """What `simplex_weights` returns, for a matrix that has been checked.
+
+    `ridge` is a multiple of the mean diagonal entry to add to the diagonal.
+    """
     first, member = _groups(gram, groups)
     counts = np.bincount(member)
     merged = gram[np.ix_(first, first)]
+    if ridge:
+        # equal samples share their weight evenly: c of them have c times less of the ridge
+        extra = ridge * float(np.trace(gram)) / len(gram)
+        merged.flat[:: len(merged) + 1] += extra / counts
+        gram = gram.copy()
+        gram.flat[:: len(gram) + 1] += extra
     best: SimplexWeights | None = None
     for weights, method in _attempts(merged):
         found = certify(gram, (weights / counts)[member], method)

@@ -1,3 +1,5 @@
+import json
+from hashlib import sha256
 from itertools import product
 
 import numpy as np
@@ -25,7 +27,6 @@ from expectedkernels.experiments.inference.models import (
     SMALLEST,
     THIN,
     collapse,
-    distinct,
     draw_points,
     find_model,
     load_model,
@@ -34,6 +35,7 @@ from expectedkernels.experiments.inference.models import (
 from expectedkernels.experiments.inference.records import Cell, InferenceRecords
 from expectedkernels.experiments.inference.study import MODELS, QUICK, SHARES, cells, run
 from expectedkernels.sampling.bbis import collapsed_bbis
+from expectedkernels.sampling.rows import distinct_rows
 from expectedkernels.sampling.weights import simplex_weights
 from factor_graphs import scores
 from oracles import worlds
@@ -125,7 +127,7 @@ def test_weights_do_not_depend_on_the_order_of_samples(grid):
 def test_ridges_of_merged_samples_are_those_of_all(grid):
     rows = cell_rows(grid, Cell("grid", "uniform", 0.0, "none", 0), SMALL)
     gram = stein_gram(grid, rows, "shift")
-    assert len(np.unique(distinct(rows))) < len(rows)
+    assert len(distinct_rows(rows)[0]) < len(rows)
     block = Block(grid, gram, None, grid.tables(rows), rows, len(rows))
     n = len(rows)
     whole = gram + 0.3 * np.trace(gram) / n * np.eye(n)
@@ -295,6 +297,71 @@ def test_two_processes_find_the_same(grid_file, tmp_path):
         found.append({(r.cell, r.rule, r.n): r.error for r in records})
     assert found[0] == found[1]
     assert len(found[0]) == 2 * 2 * (2 + 2)
+
+
+FEW = {
+    "proposals": ["gibbs"],
+    "shares": [0.5],
+    "masks": ["fixed"],
+    "rules": ["uniform"],
+    "cis_rules": [],
+    "tries": 1,
+    "settings": SMALL,
+    "progress": False,
+}
+
+
+def other_grid(tmp_path):
+    """Another file with the name of the first one."""
+    path = tmp_path / "other" / "grid.uai"
+    path.parent.mkdir()
+    ek.write_uai(ek.ising_grid(2, 2, rng=1), path)
+    return path
+
+
+def test_models_of_equal_names_are_refused(grid_file, tmp_path):
+    other, out = other_grid(tmp_path), tmp_path / "out"
+    with pytest.raises(DataError, match=r"different names.* Got 'grid\.uai' twice: .* and .*other"):
+        run(out, models=[str(grid_file), str(other)], **FEW)
+    done = invoke("--model", grid_file, "--model", other, "--out", out)
+    assert done.exit_code == 1
+    assert "Got 'grid.uai' twice" in done.output
+    assert not out.exists()
+
+
+def test_results_of_another_file_of_the_same_name_are_refused(grid_file, tmp_path):
+    out, other = tmp_path / "out", other_grid(tmp_path)
+    before = len(run(out, models=[str(grid_file)], **FEW))
+    digest = sha256(grid_file.read_bytes()).hexdigest()
+    text = (out / "settings.json").read_text()
+    assert json.loads(text)["files"] == {"grid.uai": digest}
+    with pytest.raises(DataError, match=f"another file of this name: its SHA-256 sum was {digest}"):
+        run(out, models=[str(other)], **FEW)
+    assert (out / "settings.json").read_text() == text
+    moved = tmp_path / "elsewhere" / "grid.uai"
+    moved.parent.mkdir()
+    moved.write_bytes(grid_file.read_bytes())
+    assert len(run(out, models=[str(moved)], **FEW)) == before
+    second = other.rename(other.with_name("second.uai"))
+    assert len(run(out, models=["asia", str(second)], **FEW)) == 3 * before
+    assert set(json.loads((out / "settings.json").read_text())["files"]) == {
+        "grid.uai",
+        "second.uai",
+    }
+
+
+def test_results_without_sums_of_files_are_kept_for_models_without_files(grid_file, tmp_path):
+    plain = {"seed": 0, "n": 40, "step": 20, "thin": 20}
+    before = len(run(tmp_path, models=["asia", "ising"], **FEW))
+    settings = tmp_path / "settings.json"
+    assert json.loads(settings.read_text()) == plain
+    results = (tmp_path / "results.csv").read_text()
+    run(tmp_path, models=["asia", "ising"], **FEW)
+    assert (tmp_path / "results.csv").read_text() == results
+    assert len(run(tmp_path, models=[str(grid_file)], **FEW)) > before
+    settings.write_text(json.dumps(plain))  # as it was before there were sums
+    with pytest.raises(DataError, match="its SHA-256 sum was unknown"):
+        run(tmp_path, models=[str(grid_file)], **FEW)
 
 
 def test_unknown_names_are_refused(tmp_path):

@@ -308,7 +308,7 @@ def test_two_processes_find_the_same(raw_data, tmp_path):
 
 
 def test_unknown_names_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"There is no dataset 'iris'\. There are: abalone; "):
+    with pytest.raises(DataError, match=r"There is no data set 'iris'\. There are: abalone; "):
         run(tmp_path, datasets=["iris"])
     with pytest.raises(DataError, match="There is no method 'guess'"):
         run(tmp_path, methods=["guess"])

@@ -15,7 +15,6 @@ from expectedkernels.experiments.inference.models import (
     THIN,
     Model,
     collapse,
-    distinct,
     draw_points,
     sample_counts,
 )
@@ -23,8 +22,14 @@ from expectedkernels.experiments.inference.records import Cell, Record
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.stein import SteinKernel
 from expectedkernels.sampling.cis import cis
+from expectedkernels.sampling.rows import distinct_rows
 from expectedkernels.sampling.shrinkage import default_weights
-from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
+from expectedkernels.sampling.weights import (
+    check_gram,
+    minimised,
+    signed_weights,
+    smoothed_weights,
+)
 
 HINDSIGHT = "best ridge"
 RULES = ("uniform", "raw", "smoothed", "default", "signed", HINDSIGHT)
@@ -106,7 +111,7 @@ class Block:
     def __init__(self, model: Model, gram: Any, other: Any, tables: Any, rows: Any, n: int):
         self.model, self.gram, self.tables = model, gram[:n, :n], tables[:n]
         self.other: Any = None if other is None else other[:n, :n]
-        self.groups = distinct(rows[:n])
+        self.groups = distinct_rows(rows[:n])[1]
         self._raw: Any = None
 
     @property
@@ -118,14 +123,8 @@ class Block:
 
     def ridge(self, amount: float) -> Any:
         """The same with a multiple of the mean diagonal entry added to the diagonal."""
-        if amount == 0:
-            return simplex_weights(self.gram, groups=self.groups).weights
-        # Equal samples share their weight evenly: c of them have c times less of the ridge.
-        _, first, counts = np.unique(self.groups, return_index=True, return_counts=True)
-        ridge = amount * np.trace(self.gram) / len(self.gram) / counts
-        merged = self.gram[np.ix_(first, first)] + np.diag(ridge)
-        weights = simplex_weights(merged, groups=np.arange(len(first))).weights
-        return (weights / counts)[self.groups]
+        checked = check_gram(self.gram, "ridge")
+        return minimised(checked, self.groups, ridge=amount).weights
 
     def best_ridge(self) -> Any:
         """The weights with the ridge that turns out best, knowing the exact marginals."""

@@ -17,6 +17,8 @@ NOISE = 2.0
 """Differences within so many standard errors are none."""
 WEIGHTED = ("raw", "smoothed", "default")
 """The rules that the claims about weighted samples are looked at for."""
+PROPOSAL = "gibbs"
+"""Where the samples come from that the claims are about."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ def _mean_and_error(values: Any) -> tuple[float, float]:
     return float(values.mean()), spread
 
 
-def masks_of(share: float, masks: str = "per sample") -> str:
+def masks_of(share: float) -> str:
     """The kind of masks at a share of collapsed variables: none if nothing is collapsed."""
-    return masks if share else "none"
+    return "per sample" if share else "none"
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,17 @@ class Comparison:
     found: Difference
 
 
-def against_baselines(
-    records: InferenceRecords, proposal: str = "gibbs", masks: str = "per sample"
-) -> list[Comparison]:
+def against_baselines(records: InferenceRecords) -> list[Comparison]:
     """CBBIS with every rule beside CVS, VS, BBIS and CIS, for all models and shares."""
     result = []
     for model in records.values("model"):
         for share in sorted(s for s in records.values("collapsed") if s):
             for rule in WEIGHTED:
-                ours = (model, proposal, share, masks, rule)
+                ours = (model, PROPOSAL, share, masks_of(share), rule)
                 baselines = {
-                    "CVS": (model, proposal, share, masks, "uniform"),
-                    "VS": (model, proposal, 0.0, "none", "uniform"),
-                    "BBIS": (model, proposal, 0.0, "none", rule),
+                    "CVS": (model, PROPOSAL, share, masks_of(share), "uniform"),
+                    "VS": (model, PROPOSAL, 0.0, "none", "uniform"),
+                    "BBIS": (model, PROPOSAL, 0.0, "none", rule),
                     "CIS": (model, "cis", share, "online", "one set"),
                 }
                 for name, theirs in baselines.items():
@@ -110,16 +110,14 @@ def against_baselines(
     return result
 
 
-def collapsing(
-    records: InferenceRecords, proposal: str = "gibbs", masks: str = "per sample"
-) -> list[Comparison]:
+def collapsing(records: InferenceRecords) -> list[Comparison]:
     """Collapsed samples beside complete ones with the same rule for weights."""
     result = []
     for model in records.values("model"):
         for share in sorted(s for s in records.values("collapsed") if s):
             for rule in ("uniform", *WEIGHTED):
-                ours = (model, proposal, share, masks, rule)
-                found = difference(records, ours, (model, proposal, 0.0, "none", rule))
+                ours = (model, PROPOSAL, share, masks_of(share), rule)
+                found = difference(records, ours, (model, PROPOSAL, 0.0, "none", rule))
                 if found is not None:
                     name = "VS" if rule == "uniform" else "BBIS"
                     result.append(Comparison(model, share, rule, name, found))

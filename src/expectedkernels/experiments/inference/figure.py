@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from expectedkernels.experiments.inference.claims import masks_of
 from expectedkernels.experiments.inference.records import InferenceRecords
 from expectedkernels.plotting import Curve, plot_panels
 
 
-def curves(
-    records: InferenceRecords, model: str, share: float, proposal: str, masks: str = "per sample"
-) -> dict[str, Curve]:
+def curves(records: InferenceRecords, model: str, share: float, proposal: str) -> dict[str, Curve]:
     """The curves of the methods with one share of the variables collapsed, by name."""
+    masks = masks_of(share)
     wanted = {
         "CBBIS (default weights)": (model, proposal, share, masks, "default"),
         "CBBIS (raw weights)": (model, proposal, share, masks, "raw"),
@@ -31,14 +31,14 @@ def curves(
     return found
 
 
-def figure(records: InferenceRecords, proposal: str, masks: str = "per sample") -> Any:
+def figure(records: InferenceRecords, proposal: str) -> Any:
     """The axes of one panel per model and share, or None if there are no results."""
     panels = {}
     for model in records.values("model"):
         for share in sorted(s for s in records.values("collapsed") if s):
-            if records.counts((model, proposal, share, masks, "uniform")):
+            if records.counts((model, proposal, share, masks_of(share), "uniform")):
                 title = f"{model}, {100 * share:g} % collapsed"
-                panels[title] = curves(records, model, share, proposal, masks)
+                panels[title] = curves(records, model, share, proposal)
     if not panels:
         return None
     ylabels = {next(iter(panels)): "log of the mean Hellinger distance"}

@@ -186,12 +186,6 @@ def collapse(model: Model, rows: Any, share: float, masks: str, rng: Any) -> Any
     return rows
 
 
-def distinct(rows: Any) -> Any:
-    """The number of every row among the distinct ones."""
-    keys = np.where(np.isnan(rows), -1.0, rows)
-    return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
-
-
 def sample_counts(n: int, step: int) -> Sequence[int]:
     """The numbers of samples at which errors are recorded."""
     return range(step, n + 1, step)

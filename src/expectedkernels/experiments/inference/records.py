@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.experiments.results import ResultsFile
+from expectedkernels.errors import DataError
+from expectedkernels.experiments.results import FILES, ResultsFile
 
 
 @dataclass(frozen=True, order=True)
@@ -60,6 +62,9 @@ class InferenceRecords(ResultsFile[Record]):
         Made if there is none; `results.csv` in it is read if it is there.
     settings : mapping
         Kept in `settings.json`. Results that were made with other settings are refused.
+    files : mapping, optional
+        From the names of models to the SHA-256 sums of their files, kept with the settings. Results
+        that were made with another file of the same name are refused.
 
     Examples
     --------
@@ -77,9 +82,30 @@ class InferenceRecords(ResultsFile[Record]):
         *("rule", "n", "error", "ess", "discrepancy"),
     )
 
-    def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
+    def __init__(
+        self,
+        folder: str | Path,
+        settings: Mapping[str, Any],
+        files: Mapping[str, str] | None = None,
+    ):
         self._curves: dict[Curve, dict[int, dict[int, Record]]] = {}
         super().__init__(folder, settings)
+        if files:
+            self._check_files(dict(settings), files)
+
+    def _check_files(self, settings: dict[str, Any], files: Mapping[str, str]) -> None:
+        path = self.folder / "settings.json"
+        known = json.loads(path.read_text(encoding="utf-8")).get(FILES, {})
+        # What was made before sums were kept may be of any file.
+        before = dict.fromkeys(self.values("model"), "unknown") | known
+        for name, digest in files.items():
+            if before.get(name, digest) != digest:
+                raise DataError(
+                    f"The results of {name} in {self.folder} were made with another file of this "
+                    f"name: its SHA-256 sum was {before[name]}, and is {digest} now. Choose "
+                    "another folder with --out, or another name for the file."
+                )
+        self._write_settings(settings | {FILES: known | dict(files)})
 
     def parse(self, row: list[str]) -> Record:
         """The result in a row of the file."""
@@ -128,7 +154,3 @@ class InferenceRecords(ResultsFile[Record]):
         """The trials of which there are results of a curve at all its numbers of samples."""
         found = self._curves.get(curve, {}).values()
         return sorted(set.intersection(*(set(trials) for trials in found))) if found else []
-
-    def values(self, field: str) -> list[Any]:
-        """The distinct values of a field of the cells, in the order of the file."""
-        return list(dict.fromkeys(getattr(record.cell, field) for record in self))

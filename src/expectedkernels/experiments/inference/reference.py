@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 COUNTS = (10, 50, 100, 150, 200)
 """The numbers of samples of all curves."""
-TRIES, RULE_TRIES = 5, 10
-"""How many tries the means of curves, and those of the comparison of weights, are of."""
+TRIES = 5
+"""How many tries the means of curves are of."""
 
 Key = tuple[str, str, float, str, str]
 """Model, proposal, collapsed share, masks and rule."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
-
-from threadpoolctl import threadpool_limits
 
 from expectedkernels.errors import DataError
 from expectedkernels.experiments.inference.cells import CIS_RULES, RULES, Settings, evaluate
@@ -31,9 +30,7 @@ QUICK = Settings(n=100, thin=200)
 def _work(
     cell: Cell, path: str | None, rules: Sequence[str], settings: Settings, grams: str | None
 ) -> list[Record]:
-    # One thread each: the matrices are small, and other processes work on other cells.
-    with threadpool_limits(1):
-        return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings, grams)
+    return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings, grams)
 
 
 def cells(
@@ -89,7 +86,7 @@ def run(
     folder : str or Path, optional
         The folder with the data, for the grid of the paper.
     models : sequence of str
-        "ising", "asia", or paths of `.uai` or `.bif` files.
+        "ising", "asia", or paths of `.uai` or `.bif` files, each with a name of its own.
     proposals, masks, rules, cis_rules : sequences of str
         What to run, of `PROPOSALS`, `MASKS`, `RULES` and `CIS_RULES`.
     shares : sequence of float
@@ -117,10 +114,10 @@ def run(
                 f"The share of collapsed variables must be in the range (0, 1]. Got {share}."
             )
     check_jobs(jobs)
-    places = dict(find_model(name, folder) for name in models)
+    places = _places(models, folder)
     for name, path in places.items():
         load_model(name, path, settings.seed)  # problems with files show before the work
-    records = InferenceRecords(out, asdict(settings))
+    records = InferenceRecords(out, asdict(settings), _digests(places))
     grams = str(Path(out) / "grams") if keep else None
     wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
     wanted += [(cell, cis_rules) for cell in cis_cells(list(places), shares, tries)]
@@ -128,6 +125,30 @@ def run(
     work = [(cell, places[cell.model], left, settings, grams) for cell, left in todo]
     collect(records, _work, work, lambda found: found.cell.model, jobs, progress)
     return records
+
+
+def _places(models: Sequence[str], folder: str | Path | None) -> dict[str, str | None]:
+    """The files of models (None: made here) by the names that they have in results."""
+    asked: dict[str, str] = {}
+    places = {}
+    for model in models:
+        name, path = find_model(model, folder)
+        if name in asked:
+            raise DataError(
+                "Models must have different names, by which results tell them apart. "
+                f"Got {name!r} twice: {asked[name]} and {model}."
+            )
+        asked[name], places[name] = model, path
+    return places
+
+
+def _digests(places: Mapping[str, str | None]) -> dict[str, str]:
+    """The SHA-256 sums of the files of models, but that of the grid, whose name says what it is."""
+    return {
+        name: sha256(Path(path).read_bytes()).hexdigest()
+        for name, path in places.items()
+        if path is not None and name not in MODELS
+    }
 
 
 def _todo(

@@ -14,6 +14,7 @@ import numpy as np
 
 from expectedkernels.errors import DataError
 from expectedkernels.experiments.regression.sources import SOURCES, Source
+from expectedkernels.experiments.studies import check_names
 
 FOLDER = "EXPECTEDKERNELS_DATA"
 """The environment variable with the folder of the data, used if no folder is given."""
@@ -122,10 +123,9 @@ def load(name: str, folder: str | Path | None = None, *, check: bool = True) -> 
     >>> load("iris")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    expectedkernels.errors.DataError: There is no data set 'iris'. There are abalone, ...
+    expectedkernels.errors.DataError: There is no data set 'iris'. There are: abalone; ...
     """
-    if name not in SOURCES:
-        raise DataError(f"There is no data set {name!r}. There are {', '.join(SOURCES)}.")
+    check_names([name], SOURCES, "data set")
     source = SOURCES[name]
     path = data_folder(folder) / source.file
     if not path.exists():

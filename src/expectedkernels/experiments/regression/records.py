@@ -88,7 +88,3 @@ class Records(ResultsFile[Record]):
         """The errors of all trials, shape (trials,)."""
         found = self._errors.get((dataset, split, missing, method, rate), {})
         return np.array([found[trial] for trial in sorted(found)])
-
-    def values(self, field: str) -> list[Any]:
-        """The distinct values of a field of the cells, in the order of the file."""
-        return list(dict.fromkeys(getattr(record.cell, field) for record in self))

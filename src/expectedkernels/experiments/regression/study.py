@@ -12,7 +12,6 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from expectedkernels.experiments.regression.baselines import Effort, Imputers, draw_mask, hide
 from expectedkernels.experiments.regression.datasets import Dataset, Split, load
@@ -169,9 +168,7 @@ def _rmse(predictions: Any, y: Any) -> float:
 def _work(
     cell: Cell, methods: Sequence[str], folder: str | None, settings: Settings
 ) -> list[Record]:
-    # One thread each: the matrices are small, and other processes work on other cells.
-    with threadpool_limits(1):
-        return evaluate(_study(cell.dataset, folder, settings), cell, methods)
+    return evaluate(_study(cell.dataset, folder, settings), cell, methods)
 
 
 def cells(
@@ -227,7 +224,7 @@ def run(
         Whether to show a bar (only on a terminal).
     """
     settings = Settings() if settings is None else settings
-    check_names(datasets, SOURCES, "dataset")
+    check_names(datasets, SOURCES, "data set")
     check_names(splits, EVALUATED, "split")
     check_names(missing, MISSING, "kind of missingness")
     check_names(methods, METHODS, "method")
