@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 import expectedkernels as ek
-from assertions import assert_close, assert_logs_close
+from assertions import assert_close, assert_logs_close, host
+from expectedkernels.expectation import Scaled
 from oracles import distribution, evidence_weights, log_distribution, worlds
 from strategies import circuits, domains, evidence, rate_twin, rngs, vtrees, with_swaps
 
@@ -332,3 +333,31 @@ def test_sums_of_tables_and_weights_at_the_end_of_the_range():
         ek.expected_kernel(p, p, ek.RBF(1.0))
     q = ek.mixture([p, ek.factorized([[1.0, 0.0]] * 2)], [1e308, 1e308])
     assert_close(q.log_partition(), 3 * log(1e308) + 2 * log(2))
+
+
+@pytest.mark.parametrize("where", ["numpy", "torch"])
+def test_zeros_under_evidence_of_any_rarity(where):
+    if where == "torch":
+        pytest.importorskip("torch")
+    n = 3000
+    p = ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], length=n).to(where)
+    E = np.random.default_rng(0).integers(2, size=(2, n)).astype(float)
+    assert host(p.log_likelihood(E)).max() < -1420
+    points = np.concatenate([E, 1 - E[:1]])
+    for rows in (points, ek.Empirical(points, [0.5, 0.25, 0.25])):
+        expected = np.eye(2, 3) if rows is points else np.array([0.5, 0.25])
+        assert_close(host(ek.expected_kernel(p, rows, ek.Delta(), evidence_p=E)), expected)
+        with np.errstate(divide="ignore"):
+            logs = np.log(expected)
+        found = ek.expected_kernel(p, rows, ek.Delta(), evidence_p=E, log=True)
+        np.testing.assert_allclose(host(found), logs, atol=1e-9)
+
+
+def test_gradients_at_zeros_keep_their_scale():
+    torch = pytest.importorskip("torch")
+    data = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+    scale = torch.tensor([3.0, 5000.0], dtype=torch.float64)
+    values = Scaled(data, scale).linear()
+    assert host(values).tolist() == [0.0, 0.0]
+    values[0].backward()
+    assert_close(float(data.grad[0]), np.exp(3.0))

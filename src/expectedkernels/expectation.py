@@ -20,7 +20,7 @@ from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, peak_bytes, sweep
-from expectedkernels.engine.value import Value, applied, safe_log
+from expectedkernels.engine.value import Value, applied, limit, safe_log
 from expectedkernels.errors import CircuitError, DataError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel, refuse_infinite
@@ -117,8 +117,14 @@ class Scaled:
 
 
 def _times_exp(data: Any, logs: Any) -> Any:
-    """The product data * exp(logs), in two steps: the exponentials alone may be out of range."""
-    half = namespace(data).exp(0.5 * logs)
+    """The product data * exp(logs), in two steps: the exponentials alone may be out of range.
+
+    Zeros have logs too, which say nothing and may be of any size: zero they stay. Where their logs
+    are in range they are used, for the sake of gradients.
+    """
+    xp = namespace(data)
+    bound = xp.full_like(logs, 2.0 * limit(data))
+    half = xp.exp(0.5 * xp.where((data != 0) | (logs < bound), logs, bound))
     return data * half * half
 
 
@@ -426,12 +432,10 @@ def _contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]
     xp = namespace(data)
     share = xp.reshape(share, (-1, 1) if axis == 0 else (1, -1))
     if scale is not None:
-        # zeros have scales too, which say nothing
-        some = data != 0
-        size = xp.where(some, safe_log(xp.abs(detach(data))) + scale, xp.full_like(data, -inf))
+        size = safe_log(xp.abs(detach(data))) + detach(scale)
         top = xp.max(size, axis=axis, keepdims=True)
         top = xp.where(top > -inf, top, xp.zeros_like(top))
-        data = _times_exp(data, xp.where(some, scale - top, xp.zeros_like(data)))
+        data = _times_exp(data, scale - top)
         scale = top
     return xp.sum(data * share, axis=axis, keepdims=True), scale
 
