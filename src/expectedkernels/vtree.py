@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -408,8 +409,8 @@ def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int
         raise VtreeError(
             f"Only {len(order)} of {n} nodes are reached from the root, which is the last node."
         )
-    present = [v for v in variables if v >= 0]
-    if len(set(present)) != len(present):
-        repeated = sorted(v for v in set(present) if present.count(v) > 1)
+    present = Counter(v for v in variables if v >= 0)
+    repeated = sorted(v for v, count in present.items() if count > 1)[:8]
+    if repeated:
         raise VtreeError(f"Each variable has one leaf. Variables {repeated} are repeated.")
     return np.asarray(order[::-1], dtype=np.intp)

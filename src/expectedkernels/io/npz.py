@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +11,12 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.units import Unit
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import ParseError, VtreeError
-from expectedkernels.io.text import PathLike
+from expectedkernels.errors import CircuitError, ParseError, VtreeError
+from expectedkernels.io.archives import Archive
+from expectedkernels.io.text import PathLike, shown
 from expectedkernels.vtree import Vtree
 
 VERSION = 1
@@ -39,6 +41,7 @@ INTEGERS = (
     "csr_indptr",
     "csr_indices",
 )
+INDICES = ("left", "right", "csr_indptr", "csr_indices")
 FLOATS = ("tables", "normal_weights", "normal_mean", "normal_variance", "dense", "csr_data")
 
 
@@ -55,6 +58,12 @@ def save(circuit: Circuit, path: PathLike) -> None:
     path : path
         Where to write; nothing is appended to the name.
 
+    Raises
+    ------
+    CircuitError
+        If the circuit has numbers that are not finite, or is something else; the error says what
+        to use then.
+
     Examples
     --------
     >>> import os, tempfile
@@ -65,7 +74,7 @@ def save(circuit: Circuit, path: PathLike) -> None:
     ...     load(path).input(0).table
     array([[0.3, 0.7]])
     """
-    circuit = circuit.to("numpy")
+    circuit = _checked(circuit).to("numpy")
     vtree, blocks = circuit.vtree, circuit.blocks
     lists: dict[str, list[Any]] = {name: [] for name in INTEGERS + FLOATS}
     lists["version"] = [[VERSION]]
@@ -76,15 +85,39 @@ def save(circuit: Circuit, path: PathLike) -> None:
             lists[name].append(np.ravel(value))
     arrays = {name: _joined(lists[name], "i") for name in INTEGERS}
     arrays |= {name: _joined(lists[name], "f") for name in FLOATS}
+    for name in FLOATS:
+        if not np.isfinite(arrays[name]).all():
+            raise CircuitError(
+                f"A file holds finite numbers. The {name.replace('_', ' ')} of the circuit contain "
+                "infinities or NaN, which come from an overflow; normalize() it, or rescale its "
+                "weights, before the step that overflows."
+            )
     with open(path, "wb") as file:
         np.savez(file, **arrays)
+
+
+def _checked(circuit: Any) -> Circuit:
+    """The circuit, if it is one; for other things the error says what holds them."""
+    if isinstance(circuit, Circuit):
+        return circuit
+    if isinstance(circuit, FactorGraph):
+        advice = "write_uai (or write_bif, for a Bayesian network), or save its compile()[0]"
+    elif isinstance(circuit, Unit):
+        advice = "save(Circuit.from_units(...), path)"
+    elif isinstance(circuit, Vtree):
+        advice = "write_vtree"
+    else:
+        advice = "joblib.dump or pickle, which hold kernels, fitted estimators and the like"
+    raise CircuitError(f"save() holds a Circuit. Got a {type(circuit).__name__}; use {advice}.")
 
 
 def _joined(arrays: list[Any], kind: str) -> Any:
     """One array of all, of integers ("i") or floats ("f")."""
     default = np.int64 if kind == "i" else np.float64
     joined = np.concatenate(arrays) if arrays else np.empty(0, dtype=default)
-    return joined if joined.dtype.kind == kind else joined.astype(default)
+    # types that files do not have become the default one, which holds their numbers
+    same = joined.dtype.kind == kind and joined.dtype.itemsize in (4, 8)
+    return joined if same else joined.astype(default)
 
 
 def _flat(block: Input | Inner) -> dict[str, Any]:
@@ -144,42 +177,29 @@ def load(path: PathLike) -> Circuit:
     ...     load(path)
     <Circuit of 1 variables: 1 units, 0 edges>
     """
-    arrays = _read(os.fspath(path))
-    return _Loader(os.fspath(path), arrays).circuit()
+    return _Loader(os.fspath(path), _read(path)).circuit()
 
 
-def _read(path: str) -> dict[str, Any]:
-    """The arrays of an archive: one-dimensional, of the right kind of numbers, none missing."""
-    with open(path, "rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-            if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                raise ValueError("its arrays are compressed")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-        except MemoryError:
-            raise
-        except Exception as error:  # damage shows up in many ways inside zipfile and NumPy
-            raise ParseError(
-                f"expected a circuit written by save(), but the file is damaged, cut off or "
-                f"something else ({error})",
-                path=path,
-            ) from error
-    version = arrays.get("version", np.empty(0)).tolist()
+def _read(path: PathLike) -> dict[str, Any]:
+    """The arrays of a file by their names: of the right kind of numbers, none missing."""
+    archive = Archive(path)
+    version = archive.array("version", "i").tolist() if "version" in archive.names else []
     if version != [VERSION]:
         raise ParseError(
             f"expected a circuit in version {VERSION} of the format, found version "
             f"{version[0] if version else 'unknown'}",
-            path=path,
+            path=archive.path,
         )
-    for names, kind in ((INTEGERS, "i"), (FLOATS, "f")):
-        for name in names:
-            array = arrays.get(name)
-            if array is None or array.ndim != 1 or array.dtype.kind != kind:
-                what = "integers" if kind == "i" else "floats"
-                raise ParseError(f"expected an array {name!r} of {what}", path=path)
+    arrays = {name: archive.array(name, "i") for name in INTEGERS}
+    arrays |= {name: archive.array(name, "f") for name in FLOATS}
+    for name in INTEGERS:
+        # counts are added and multiplied, and narrow types would wrap
+        if name not in INDICES or arrays[name].dtype.itemsize < 4:
+            arrays[name] = arrays[name].astype(np.int64)
+    for name in sorted(archive.names - set(arrays)):
+        raise ParseError(
+            f"expected the arrays of a circuit and nothing else, found {shown(name)}", archive.path
+        )
     return arrays
 
 
@@ -259,10 +279,11 @@ class _Loader:
         )
 
     def check_numbers(self) -> None:
-        """Raise unless all weights, tables and parameters are finite, and variances positive."""
+        """Raise unless all weights, tables and parameters are finite, no variance negative."""
         for name in FLOATS:
             self.require(np.isfinite(self.arrays[name]).all(), f"{name!r} must be finite")
-        self.require((self.arrays["normal_variance"] > 0).all(), "variances must be positive")
+        # a variance of zero is a point mass: what is left of an observed variable
+        self.require((self.arrays["normal_variance"] >= 0).all(), "variances must not be negative")
 
     def pieces(self, name: str, sizes: Any) -> list[Any]:
         """The flat array cut into pieces of these sizes, which must use it up."""
@@ -305,7 +326,7 @@ class _Loader:
             "columns of sparse weights must be products of the block",
         )
         return [
-            sparse.csr_array(tuple(parts), shape=shapes[node]) if used else None
+            _csr(shapes[node], *parts) if used else None
             for node, (used, *parts) in enumerate(
                 zip(sparse_nodes.tolist(), data, indices, indptr, strict=True)
             )
@@ -337,3 +358,10 @@ class _Loader:
                 b = right[node] if has_right[node] else None
                 blocks.append(Inner(width, n_units, a, b, weights))
         return blocks
+
+
+def _csr(shape: tuple[int, int], data: Any, indices: Any, indptr: Any) -> sparse.csr_array:
+    """The sparse matrix of these arrays, whose types it keeps."""
+    matrix = sparse.csr_array((data, indices, indptr), shape=shape)
+    matrix.indices, matrix.indptr = indices, indptr
+    return matrix

@@ -1,0 +1,156 @@
+"""Whatever circuit the library makes, its file holds it to the last bit."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import expectedkernels as ek
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import CircuitError
+
+
+def _same_bits(a, b):
+    """Whether two arrays (dense, sparse, or None) have the same types, shapes and bytes."""
+    if a is None or b is None:
+        return a is b
+    if sparse.issparse(a) != sparse.issparse(b) or a.shape != b.shape:
+        return False
+    parts = ("data", "indices", "indptr") if sparse.issparse(a) else (None,)
+    pairs = [(a, b) if part is None else (getattr(a, part), getattr(b, part)) for part in parts]
+    return all(x.dtype == y.dtype and x.tobytes() == y.tobytes() for x, y in pairs)
+
+
+def _mixture(seed=0, n=3):
+    rng = np.random.default_rng(seed)
+    return ek.gaussian_mixture([0.2, 0.8], rng.normal(size=(2, n)), rng.random((2, n)) + 0.5)
+
+
+def _discrete(seed=0, vtree=None, units=3, **options):
+    vtree = ek.Vtree.balanced(5) if vtree is None else vtree
+    return ek.random_circuit(vtree, units, rng=seed, **options)
+
+
+def _disjoint(n=4):
+    """The product of two circuits without a common state: zero everywhere."""
+    zeros, ones = (ek.factorized([row] * n) for row in ([1.0, 0.0], [0.0, 1.0]))
+    return ek.multiply(zeros, ones)
+
+
+def _sparse_block(index_dtype):
+    weights = sparse.random_array((60, 80), density=0.03, rng=np.random.default_rng(0)).tocsr()
+    weights.indices = weights.indices.astype(index_dtype)
+    weights.indptr = weights.indptr.astype(index_dtype)
+    rng = np.random.default_rng(0)
+    tables = Table(rng.random((40, 2))), Table(rng.random((30, 3)))
+    index = rng.integers(40, size=80), rng.integers(30, size=80)
+    return ek.Circuit(ek.Vtree.balanced(2), (*tables, Inner(80, 60, *index, weights)))
+
+
+def _stored_zeros():
+    """Sparse weights with zeros among their numbers and unsorted columns."""
+    weights = sparse.csr_array(
+        (np.array([0.0, -0.0, 2.5]), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3)
+    )
+    tables = Table(np.eye(3)), Table(np.ones((3, 2)))
+    return ek.Circuit(ek.Vtree.balanced(2), (*tables, Inner(3, 2, None, None, weights)))
+
+
+KINDS = {
+    "point masses": lambda: _mixture().condition({0: 1.0}),
+    "point masses everywhere": lambda: _mixture().condition({0: 1.0, 1: -2.0, 2: 0.0}),
+    "one real variable": lambda: _mixture(n=1),
+    "one real variable, observed": lambda: _mixture(n=1).condition({0: 0.5}),
+    "one variable": lambda: ek.factorized([[0.3, 0.7]]),
+    "one state": lambda: ek.factorized([[1.0], [0.5, 0.5], [2.0]]),
+    "right-linear": lambda: _discrete(vtree=ek.Vtree.right_linear(2_000)),
+    "sparse": lambda: _discrete(units=60, density=0.05),
+    "sparse, wide indices": lambda: _sparse_block(np.int64),
+    "sparse, narrow indices": lambda: _sparse_block(np.int32),
+    "sparse, stored zeros": _stored_zeros,
+    "dense": lambda: _discrete(units=40),
+    "hmm": lambda: ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], 6),
+    "several roots": lambda: ek.stack([_discrete(seed) for seed in range(3)]),
+    "several real roots": lambda: ek.stack([_mixture(seed) for seed in range(3)]),
+    "mixture": lambda: ek.mixture([_discrete(seed) for seed in range(3)], [0.5, 0.0, 0.5]),
+    "signed": lambda: ek.linear_combination([_discrete(0), _discrete(1)], [1.0, -1.0]),
+    "all zero": lambda: ek.linear_combination([_discrete(0), _discrete(1)], [0.0, 0.0]),
+    "no common support": _disjoint,
+    "no common support of reals": lambda: ek.linear_combination([_mixture()], [0.0]),
+    "conditioned": lambda: _discrete(cardinalities=3).condition({0: 1, 3: 2}),
+    "multiplied": lambda: ek.multiply(_discrete(0), _discrete(1)),
+    "multiplied reals": lambda: ek.multiply(_mixture(0), _mixture(1)),
+    "quotient": lambda: ek.quotient(_discrete(0), ek.factorized([[0.4, 0.6]] * 5)),
+    "marginalized": lambda: ek.marginalize(_discrete(), [1, 2]),
+    "shifted": lambda: ek.shift(_discrete(cardinalities=3), 2),
+    "normalized": lambda: _discrete().normalize(),
+    "single precision": lambda: ek.Circuit(
+        ek.Vtree.balanced(1), (Table(np.array([[0.1, 0.9]], dtype=np.float32)),)
+    ),
+    "tiny and huge": lambda: ek.Circuit(
+        ek.Vtree.balanced(1), (Table(np.array([[5e-324, -0.0, 1.7976931348623157e308]])),)
+    ),
+    "units without components": lambda: ek.Circuit(
+        ek.Vtree.balanced(1), (Normal(np.zeros((2, 0)), np.zeros(0), np.ones(0)),)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_round_trip(tmp_path, kind):
+    circuit = KINDS[kind]()
+    ek.save(circuit, tmp_path / "a.npz")
+    loaded = ek.load(tmp_path / "a.npz")
+    assert loaded.vtree == circuit.vtree
+    assert len(loaded.blocks) == len(circuit.blocks)
+    for a, b in zip(circuit.blocks, loaded.blocks, strict=True):
+        assert type(a) is type(b)
+        for field in a.__dataclass_fields__:
+            x, y = getattr(a, field), getattr(b, field)
+            assert x == y if field.startswith("n_") else _same_bits(x, y), field
+    ek.save(loaded, tmp_path / "b.npz")
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["sparse", "point masses", "signed", "several roots"])
+def test_torch_circuits_are_moved(tmp_path, kind):
+    pytest.importorskip("torch")
+    circuit = KINDS[kind]().to("torch")
+    ek.save(circuit, tmp_path / "a.npz")
+    loaded, host = ek.load(tmp_path / "a.npz"), circuit.to("numpy")
+    for a, b in zip(host.blocks, loaded.blocks, strict=True):
+        assert all(_same_bits(x, y) for x, y in zip(a.arrays, b.arrays, strict=True))
+
+
+def test_observed_mixture_answers_as_before(tmp_path):
+    circuit = _mixture().condition({0: 1.0})
+    ek.save(circuit, tmp_path / "a.npz")
+    mean = [float(circuit.input(v).mean[0]) for v in range(3)]
+    points = np.array([[np.nan, *mean[1:]], [np.nan, np.nan, 0.3]])
+    expected = circuit.log_likelihood(points)
+    assert ek.load(tmp_path / "a.npz").log_likelihood(points).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda: ek.FactorGraph([2], []), r"Got a FactorGraph; use write_uai .* compile\(\)"),
+        (lambda: ek.BayesianNetwork([[]], [[0.5, 0.5]]), "Got a BayesianNetwork; use .*write_bif"),
+        (lambda: ek.Categorical(0, [0.5, 0.5]), "Got a Categorical; use .*from_units"),
+        (lambda: ek.Vtree.balanced(2), "Got a Vtree; use write_vtree"),
+        (lambda: ek.RBF(0.5), "Got a RBF; use joblib.dump"),
+        (lambda: None, "Got a NoneType; use joblib.dump"),
+    ],
+)
+def test_other_things_are_not_saved(tmp_path, make, advice):
+    path = tmp_path / "a.npz"
+    with pytest.raises(CircuitError, match=advice):
+        ek.save(make(), path)
+    assert not path.exists()
+
+
+def test_numbers_that_are_not_finite_are_not_saved(tmp_path):
+    circuit = ek.Circuit(ek.Vtree.balanced(1), (Table(np.array([[0.5, np.inf]])),))
+    with pytest.raises(CircuitError, match="The tables of the circuit contain infinities or NaN"):
+        ek.save(circuit, tmp_path / "a.npz")
+    assert not (tmp_path / "a.npz").exists()
