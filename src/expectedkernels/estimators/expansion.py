@@ -6,8 +6,9 @@ E[k(s_i, x) k(s_j, x)], and both come from sweeps over the circuit of the densit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.estimators.sections import (
     FirstMoments,
+    Landmarks,
     SecondMoments,
     observed_kernel,
     same_masks,
@@ -25,6 +27,11 @@ from expectedkernels.estimators.variables import completed_groups
 
 CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
+SPAN_ROWS = 512
+"""How many rows that differ are one task. The number of workers does not change it, nor, so,
+the last digits of results."""
+BUNDLES = 4
+"""Tasks are handed out in so many bundles per worker: what they share is sent once for each."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,9 @@ class Resources:
     Attributes
     ----------
     n_jobs : int or None
-        Threads, as in scikit-learn.
+        Workers, as in scikit-learn: threads, unless `joblib.parallel_config` names others.
     max_bytes : int
-        Memory for intermediate values, of all threads together.
+        Memory for intermediate values, of all workers together.
     """
 
     n_jobs: int | None = None
@@ -44,21 +51,32 @@ class Resources:
 
     @property
     def workers(self) -> int:
-        """The number of threads."""
+        """The number of workers."""
         return effective_n_jobs(self.n_jobs)
 
     @property
     def chunk_bytes(self) -> int:
-        """What the chunks of one thread may take."""
+        """What the chunks of one worker may take."""
         return max(2**16, min(self.max_bytes // self.workers, CHUNK_BYTES))
 
-    def each(self, work: Callable[[Any], None], tasks: list[Any]) -> None:
-        """Do all tasks."""
+    def map(self, work: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:
+        """The results of all tasks, in their order.
+
+        Workers may be other processes, or other machines: `work` and the tasks must be such that
+        they can be pickled, and what they find out must be in what they return.
+        """
         if self.workers == 1 or len(tasks) <= 1:
-            for task in tasks:
-                work(task)
+            yield from map(work, tasks)
             return
-        Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(work)(task) for task in tasks)
+        n = min(len(tasks), BUNDLES * self.workers)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        bundles = parallel(delayed(_all_done)(work, tasks[i::n]) for i in range(n))
+        for i in range(len(tasks)):
+            yield bundles[i % n][i // n]
+
+
+def _all_done(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+    return [work(task) for task in tasks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +119,10 @@ class Expansion:
     def mean(self, density: Density, rows: Rows, resources: Resources) -> Any:
         """The expected values given rows, (rows, outputs)."""
         answer = np.empty((len(rows), self.coef.shape[1]))
-
-        def use(members: Any, kernels: Any) -> None:
-            answer[members] = kernels @ self.coef + self.intercept
-
-        each_kernel(density, self.rates, self.points, rows, resources, use)
+        for members, values in each_kernel(
+            density, self.rates, self.points, rows, resources, self.coef
+        ):
+            answer[members] = values + self.intercept
         return answer
 
     def variance(
@@ -115,35 +132,20 @@ class Expansion:
 
         With a quadratic form Q over the points, also the expectations of k' Q k, (rows,).
         """
-        outputs = self.coef.shape[1]
-        squares = np.zeros((len(rows), outputs))
+        squares = np.zeros((len(rows), self.coef.shape[1]))
         forms = np.zeros(len(rows))
-        moments = SecondMoments(density, self.rates, self.points)
-        members_of = _Members(rows)
-        budget = resources.chunk_bytes
-
-        def work(group: Any) -> None:
-            for start, values, a, b in moments(rows, members_of.first[group], budget):
-                for number, second in enumerate(values):
-                    for at in members_of.chunks(group[start + number], len(self.points), budget):
-                        at_observed = observed_kernel(self.rates, rows, at, self.points)
-                        for k in range(outputs):
-                            weights = at_observed * self.coef[:, k]
-                            left, right = a.merged(weights), b.merged(weights)
-                            squares[at, k] += np.einsum("mi,mi->m", left @ second, right)
-                        if quadratic is not None:
-                            for row, known in zip(at, at_observed, strict=True):
-                                form = quadratic * known[:, None] * known
-                                form = b.merged(a.merged(form.T).T)
-                                forms[row] += float((form * second).sum())
-
-        groups = same_masks(rows.observed[members_of.first])
-        resources.each(work, groups)
+        same = Members(rows)
+        work = _Squares(self, density, rows, same, quadratic, resources.chunk_bytes)
+        groups = same_masks(rows.observed[same.first])
+        for found in resources.map(work, groups):
+            for at, square, form in found:
+                squares[at] += square
+                forms[at] += form
         variance = np.maximum(squares - (mean - self.intercept) ** 2, 0.0)
         return variance if quadratic is None else (variance, forms)
 
 
-class _Members:
+class Members:
     """Which rows say the same."""
 
     def __init__(self, rows: Rows):
@@ -167,34 +169,97 @@ def parts(index: Any, n_points: int, max_bytes: int) -> list[Any]:
     return [index[i : i + size] for i in range(0, len(index), size)]
 
 
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """The function from a group of rows to parts of their squares and forms.
+
+    The groups are of rows that differ and observe the same variables.
+    """
+
+    expansion: Expansion
+    density: Density
+    rows: Rows
+    same: Members
+    quadratic: Any
+    max_bytes: int
+
+    def __call__(self, group: Any) -> list[tuple[Any, Any, Any]]:
+        """Numbers of rows, and what to add to their squares and to their forms."""
+        expansion, found = self.expansion, []
+        moments = SecondMoments(self.density, expansion.rates, expansion.points)
+        for start, values, a, b in moments(self.rows, self.same.first[group], self.max_bytes):
+            for number, second in enumerate(values, start=start):
+                n_points = len(expansion.points)
+                for at in self.same.chunks(group[number], n_points, self.max_bytes):
+                    found.append((at, *self._of_rows(at, second, a, b)))
+        return found
+
+    def _of_rows(self, at: Any, second: Any, a: Landmarks, b: Landmarks) -> tuple[Any, Any]:
+        known = observed_kernel(self.expansion.rates, self.rows, at, self.expansion.points)
+        columns = []
+        for coef in self.expansion.coef.T:
+            left, right = a.merged(known * coef), b.merged(known * coef)
+            columns.append(np.einsum("mi,mi->m", left @ second, right))
+        forms = np.zeros(len(at))
+        if self.quadratic is not None:
+            for i, k in enumerate(known):
+                form = b.merged(a.merged((self.quadratic * k[:, None] * k).T).T)
+                forms[i] = (form * second).sum()
+        return np.stack(columns, axis=1), forms
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernels:
+    """The function from spans of rows that differ to their kernels, or to weighted sums of them."""
+
+    density: Density
+    rates: Any
+    points: Any
+    rows: Rows
+    same: Members
+    coef: Any
+    max_bytes: int
+
+    @cached_property
+    def moments(self) -> FirstMoments:
+        """What all spans have in common."""
+        return FirstMoments(self.density, self.rates, self.points)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: x for name, x in vars(self).items() if name != "moments"}
+
+    def __call__(self, span: slice) -> list[tuple[Any, Any]]:
+        """Numbers of rows, and their values."""
+        found = []
+        for start, values in self.moments(self.rows, self.same.first[span], self.max_bytes):
+            begin = span.start + start
+            members = self.same.between(begin, begin + len(values))
+            for at in parts(members, len(self.points), self.max_bytes):
+                known = observed_kernel(self.rates, self.rows, at, self.points)
+                known *= values[self.same.inverse[at] - begin]
+                found.append((at, known if self.coef is None else known @ self.coef))
+        return found
+
+
 def each_kernel(
     density: Density,
     rates: Any,
     points: Any,
     rows: Rows,
     resources: Resources,
-    use: Callable[[Any, Any], None],
-) -> None:
-    """Hand over E[k(x, s_j) | row] for all rows and points, chunk by chunk.
+    coef: Any = None,
+) -> Iterator[tuple[Any, Any]]:
+    """The values E[k(x, s_j) | row] of all rows and points, chunk by chunk.
 
-    `use` gets the numbers of some rows, and their values, (rows, points).
+    Pairs of the numbers of some rows and their values, (rows, points); with coefficients
+    (points, outputs) their weighted sums, (rows, outputs).
     """
-    moments = FirstMoments(density, rates, points)
-    same = _Members(rows)
-    n, workers = len(same.first), resources.workers
-    size = n if workers == 1 else max(16, -(-n // (4 * workers)))
-    budget = resources.chunk_bytes
-
-    def work(span: slice) -> None:
-        for start, values in moments(rows, same.first[span], budget):
-            begin = span.start + start
-            members = same.between(begin, begin + len(values))
-            for at in parts(members, len(points), budget):
-                known = observed_kernel(rates, rows, at, points)
-                known *= values[same.inverse[at] - begin]
-                use(at, known)
-
-    resources.each(work, [slice(i, min(n, i + size)) for i in range(0, n, size)])
+    same = Members(rows)
+    work = _Kernels(density, rates, points, rows, same, coef, resources.chunk_bytes)
+    n = len(same.first)
+    spans = [slice(i, min(n, i + SPAN_ROWS)) for i in range(0, n, SPAN_ROWS)]
+    for found in resources.map(work, spans):
+        yield from found
 
 
 def read_rows(density: Density, Z: Any) -> tuple[Any, Any, Rows]:

@@ -8,7 +8,7 @@ that were fitted to incomplete rows are expansions in such embeddings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -164,11 +164,46 @@ def _sections(
     """Fill in the expected kernels between incomplete rows and points."""
     if not len(i) or not len(b):
         return
-
-    def use(members: Any, kernels: Any) -> None:
+    for members, kernels in each_kernel(density, rates, B, Rows(density, A), resources):
         gram[np.ix_(i[members], b)] = kernels
 
-    each_kernel(density, rates, B, Rows(density, A), resources, use)
+
+@dataclass(frozen=True, eq=False)
+class _Meetings:
+    """The function from spans of rows, of one or several tables, to what their kernels expect.
+
+    Attributes
+    ----------
+    density : Density
+    rates : array of shape (columns,)
+    tables : tuple of arrays of shape (rows, columns)
+    max_bytes : int
+    """
+
+    density: Density
+    rates: Any
+    tables: tuple[Any, ...]
+    max_bytes: int
+    _made: dict[Any, Distributions] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_made": {}}
+
+    def __call__(self, spans: tuple[tuple[int, slice], ...]) -> Any:
+        """The values for spans of rows, each given with the number of its table."""
+        sides = [self.distributions(table, span) for table, span in spans]
+        return meet(self.rates, sides, self.max_bytes)
+
+    def distributions(self, table: int, span: slice) -> Distributions:
+        """The distributions of some rows, made once."""
+        key = (table, span.start)
+        if key not in self._made:
+            self._made[key] = Distributions(self.density, self.tables[table][span])
+        return self._made[key]
+
+
+def _spans(n: int, size: int) -> list[slice]:
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 def _blocks(
@@ -183,26 +218,43 @@ def _blocks(
     resources: Resources,
 ) -> None:
     """Fill in the expected kernels between incomplete rows, block by block."""
-    starts = [range(0, len(x), CHUNK_ROWS) for x in (A, B)]
-    first, second = (
-        [Distributions(density, x[s : s + CHUNK_ROWS]) for s in start]
-        for x, start in zip((A, B), starts, strict=True)
-    )
-    tasks = [(m, n) for m in range(len(first)) for n in range(len(second))]
-    if symmetric:
-        tasks = [(m, n) for m, n in tasks if m <= n]
-
-    def work(task: Any) -> None:
-        m, n = task
-        rows, columns = (
-            index[k * CHUNK_ROWS : (k + 1) * CHUNK_ROWS] for index, k in ((i, m), (j, n))
-        )
-        values = meet(rates, [first[m], second[n]], resources.chunk_bytes)
-        gram[np.ix_(rows, columns)] = values
+    tables = (A,) if symmetric else (A, B)
+    work = _Meetings(density, rates, tables, resources.chunk_bytes)
+    tasks = [
+        ((0, rows), (len(tables) - 1, columns))
+        for rows in _spans(len(A), CHUNK_ROWS)
+        for columns in _spans(len(B), CHUNK_ROWS)
+        if not symmetric or rows.start <= columns.start
+    ]
+    for ((_, rows), (_, columns)), values in zip(tasks, resources.map(work, tasks), strict=True):
+        gram[np.ix_(i[rows], j[columns])] = values
         if symmetric:
-            gram[np.ix_(columns, rows)] = values.T
+            gram[np.ix_(j[columns], i[rows])] = values.T
 
-    resources.each(work, tasks)
+
+@dataclass(frozen=True, eq=False)
+class _EmbeddedSquares:
+    """The function from a row to the expected squares of expansions, and of a quadratic form."""
+
+    expansion: Expansion
+    meetings: _Meetings
+    quadratic: Any
+
+    def __call__(self, row: int) -> tuple[Any, float]:
+        """The squares, (outputs,), and the form."""
+        coef = self.expansion.coef
+        spans = _spans(len(coef), FEW_ROWS)
+        squares, form = np.zeros(coef.shape[1]), 0.0
+        here = Distributions(self.meetings.density, self.meetings.tables[1][row : row + 1])
+        for m, a in enumerate(spans):
+            for n, b in enumerate(spans[: m + 1]):
+                sides = [here, *(self.meetings.distributions(0, span) for span in (a, b))]
+                second = meet(self.meetings.rates, sides, self.meetings.max_bytes)[0]
+                twice = 1.0 if m == n else 2.0
+                squares += twice * np.einsum("io,ij,jo->o", coef[a], second, coef[b])
+                if self.quadratic is not None:
+                    form += twice * float((self.quadratic[a, b] * second).sum())
+        return squares, form
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,23 +287,12 @@ class EmbeddedExpansion(Expansion):
                 return squares
             gram = expected_gram(density, self.rates, rows.Z, self.points, resources)
             return squares, np.einsum("ri,ri->r", gram @ quadratic, gram)
-        spans = [slice(s, s + FEW_ROWS) for s in range(0, len(self.points), FEW_ROWS)]
-        landmarks = [Distributions(density, self.points[span]) for span in spans]
         first, inverse = rows.distinct_values
-
-        def work(number: int) -> None:
-            row = Distributions(density, rows.Z[first[number : number + 1]])
-            members = np.flatnonzero(inverse == number)
-            for m, a in enumerate(spans):
-                for n, b in enumerate(spans[: m + 1]):
-                    sides = [row, landmarks[m], landmarks[n]]
-                    second = meet(self.rates, sides, resources.chunk_bytes)[0]
-                    twice = 1.0 if m == n else 2.0
-                    part = np.einsum("io,ij,jo->o", self.coef[a], second, self.coef[b])
-                    squares[members] += twice * part
-                    if quadratic is not None:
-                        forms[members] += twice * float((quadratic[a, b] * second).sum())
-
-        resources.each(work, list(range(len(first))))
+        tables = (self.points, rows.Z[first])
+        meetings = _Meetings(density, self.rates, tables, resources.chunk_bytes)
+        work = _EmbeddedSquares(self, meetings, quadratic)
+        found = list(resources.map(work, list(range(len(first)))))
+        squares += np.stack([square for square, _ in found])[inverse]
+        forms += np.array([form for _, form in found])[inverse]
         variance = np.maximum(squares - (mean - self.intercept) ** 2, 0.0)
         return variance if quadratic is None else (variance, forms)

@@ -58,7 +58,7 @@ def expected_prediction(
         one column per variable, or, if there are as many columns as states of all variables
         together, the bits of one variable after the other.
     n_jobs : int, optional
-        Number of threads.
+        Number of threads, or of workers of the backend that `joblib.parallel_config` names.
     max_bytes : int
         Rows are worked on in chunks so that intermediate values stay below this.
 

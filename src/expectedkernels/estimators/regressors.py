@@ -53,7 +53,8 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         What to do with incomplete rows in fit: learn the density from them too, and use expected
         kernels between rows (which are positive semidefinite); leave them out; or refuse them.
     n_jobs : int, optional
-        Number of threads for predictions.
+        Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
+        processes, or a cluster; answers are the same.
     max_bytes : int
         Memory for intermediate values.
     random_state : int, RandomState or None
