@@ -67,7 +67,7 @@ def enumerated(model, row):
         for i in missing:
             pieces, at = variables[i].pieces, every[:, i].astype(int)
             rows[:, variables[i].columns] = pieces.low[at] + node * (pieces.high - pieces.low)[at]
-        values = model.model_.predict(rows)
+        values = model.predict(rows)
         first, second = first + weight * share @ values, second + weight * share @ values**2
     return first, np.sqrt(max(0.0, second - first**2))
 
@@ -190,12 +190,15 @@ def test_values_whose_squares_are_out_of_range(scale, holes):
     if holes:
         X[0, 0] = NAN
     with pytest.raises(ek.DataError, match="cannot be 'scale' for values of this size"):
-        ExpectedSVR().fit(X, np.arange(20.0))
+        ExpectedSVR(standardize=False).fit(X, np.arange(20.0))
+    with pytest.raises(ek.DataError, match="Column 0 holds values that cannot be standardised"):
+        ExpectedSVR(gamma=0.5).fit(X, np.arange(20.0))
 
 
 def test_distances_of_far_points_keep_their_digits():
     rng = np.random.default_rng(0)
-    model = ExpectedSVR(gamma=1.0).fit(rng.normal(size=(30, 2)), rng.normal(size=30))
+    model = ExpectedSVR(gamma=1.0, standardize=False)
+    model.fit(rng.normal(size=(30, 2)), rng.normal(size=30))
     points = np.array([[1e8, 0.5], [1e300, 0.0], [0.0, 1.0]])
     rows = Rows(model.density_, np.array([[1e8 + 1, NAN], [1e300, 0.0], [-1e300, NAN], [0.0, 0.5]]))
     got = observed_kernel(np.ones(2), rows, np.arange(4), points)
@@ -258,7 +261,7 @@ def test_models_in_pipelines_and_searches_are_refused_with_advice():
 def test_landmarks_without_any_complete_row():
     X = np.random.default_rng(0).normal(size=(30, 3))
     X[np.arange(30), np.arange(30) % 3] = NAN
-    features = ExpectedKernelFeatures(5, gamma=0.5, random_state=0).fit(X)
+    features = ExpectedKernelFeatures(5, gamma=0.5, standardize=False, random_state=0).fit(X)
     assert np.isnan(features.landmarks_).any(axis=1).all()
     expected = expected_gram(features.density_, np.full(3, 0.5), X, features.landmarks_)
     np.testing.assert_allclose(features.transform(X), expected)

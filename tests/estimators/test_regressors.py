@@ -58,7 +58,10 @@ def conditional_mean(density, f, row):
 
 
 @pytest.mark.parametrize("binning", ["quantile", "uniform"])
-@pytest.mark.parametrize("machine", [ExpectedSVR(C=5.0), ExpectedKernelRidge(alpha=0.1)])
+@pytest.mark.parametrize(
+    "machine",
+    [ExpectedSVR(C=5.0), ExpectedKernelRidge(alpha=0.1), ExpectedSVR(C=5.0, standardize=False)],
+)
 def test_numeric_columns_against_quadrature(binning, machine):
     X, y, _ = data()
     machine.set_params(binning=binning, n_bins=5).fit(X, y)
@@ -66,7 +69,7 @@ def test_numeric_columns_against_quadrature(binning, machine):
     rows[0, 0] = rows[1, 1] = rows[2, 2] = np.nan
     mean, std = machine.predict(rows, return_std=True)
     for i, row in enumerate(rows):
-        expected, deviation = conditional_mean(machine.density_, machine.model_.predict, row)
+        expected, deviation = conditional_mean(machine.density_, machine.predict, row)
         np.testing.assert_allclose(mean[i], expected, rtol=1e-7)
         np.testing.assert_allclose(std[i], deviation, rtol=1e-5)
 
@@ -82,7 +85,7 @@ def test_gaussian_leaves_against_quadrature():
     rows[:, 1] = grid
     share = np.exp(model.circuit_.log_likelihood(rows))
     share /= share.sum()
-    values = model.model_.predict(rows)
+    values = model.predict(rows)
     mean, std = model.predict(row[None], return_std=True)
     np.testing.assert_allclose(mean[0], share @ values, rtol=1e-7)
     np.testing.assert_allclose(std[0] ** 2, share @ (values - mean[0]) ** 2, rtol=1e-5)
@@ -96,13 +99,15 @@ def test_complete_data_gives_the_wrapped_model():
         (ExpectedKernelRidge(), KernelRidge(kernel="rbf"), y),
         (ExpectedSVC(), SVC(), labels),
         (
-            ExpectedGaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None),
+            ExpectedGaussianProcessRegressor(
+                RBF(2.0) + WhiteKernel(0.1), optimizer=None, normalize_y=False
+            ),
             GaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None),
             y,
         ),
     ]
     for ours, theirs, target in pairs:
-        ours.fit(X, target)
+        ours.set_params(standardize=False).fit(X, target)
         theirs.fit(X, target)
         if isinstance(ours, ExpectedSVC):
             np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
@@ -125,7 +130,7 @@ def test_a_process_adds_up_its_own_and_the_missing_variance():
     values = density.variables[0].pieces.low[:, 0]
     rows = np.repeat(row, len(values), axis=0)
     rows[:, 0] = values
-    centre, own = model.model_.predict(rows, return_std=True)
+    centre, own = model.predict(rows, return_std=True)
     np.testing.assert_allclose(mean[0], share @ centre, rtol=1e-9)
     total = share @ own**2 + share @ (centre - mean[0]) ** 2
     np.testing.assert_allclose(std[0] ** 2, total, rtol=1e-8)
@@ -188,7 +193,8 @@ def test_a_classifier_learns_from_incomplete_rows():
 def test_classifiers_vote_like_scikit_learn():
     X, y, _ = data(90)
     labels = np.digitize(y, [0.0, 1.0, 2.0])
-    ours, theirs = ExpectedSVC(gamma=0.5).fit(X, labels), SVC(gamma=0.5).fit(X, labels)
+    ours = ExpectedSVC(gamma=0.5, standardize=False).fit(X, labels)
+    theirs = SVC(gamma=0.5).fit(X, labels)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X))
     values = ours._pairwise(X, return_std=False)
     np.testing.assert_array_equal(np.argmax(ours._votes(values), axis=1), theirs.predict(X))
@@ -199,7 +205,7 @@ def test_dropping_and_refusing_incomplete_rows():
     holes = X.copy()
     holes[3, 0] = holes[10, 1] = np.nan
     kept = np.delete(np.arange(len(X)), [3, 10])
-    model = ExpectedSVR(fit_missing="drop").fit(holes, y)
+    model = ExpectedSVR(fit_missing="drop", standardize=False).fit(holes, y)
     np.testing.assert_array_equal(model.predict(X), SVR().fit(X[kept], y[kept]).predict(X))
     with pytest.raises(ek.DataError, match=r"2 rows with missing values \(the first is row 3\)"):
         ExpectedSVR(fit_missing="raise").fit(holes, y)
@@ -320,9 +326,9 @@ def test_imputed_values_are_possible_and_agree_with_the_circuit():
     X[:, 1] = np.where(rng.random(100) < 0.8, X[:, 0], X[:, 1])
     holes = X.copy()
     holes[rng.random(X.shape) < 0.3] = np.nan
-    imputer = CircuitImputer().fit(holes)
+    imputer = CircuitImputer("map").fit(holes)
     np.testing.assert_array_equal(imputer.transform(holes), imputer.circuit_.map(holes))
-    means = CircuitImputer("mean").fit(holes).transform(holes)
+    means = CircuitImputer().fit(holes).transform(holes)
     marginals = imputer.circuit_.marginals(holes)
     for i in range(3):
         missing = np.isnan(holes[:, i])
@@ -333,19 +339,20 @@ def test_imputed_values_are_possible_and_agree_with_the_circuit():
     with pytest.raises(ek.DataError, match=r"'n' must be a positive int. Got 0"):
         imputer.sample(holes, 0)
     with pytest.raises(ek.PropertyError, match="deterministic"):
-        CircuitImputer(density="mixture", random_state=0).fit(holes).transform(holes)
+        CircuitImputer("map", density="mixture", random_state=0).fit(holes).transform(holes)
 
 
 def test_features_are_expected_kernels():
     X, _, rng = data(50)
     holes = X.copy()
     holes[10:][rng.random((40, 3)) < 0.3] = np.nan
-    features = ExpectedKernelFeatures(8, gamma=0.5, random_state=0).fit(holes)
+    options = {"gamma": 0.5, "standardize": False}
+    features = ExpectedKernelFeatures(8, random_state=0, **options).fit(holes)
     got = features.transform(holes)
     complete = ~np.isnan(holes).any(axis=1)
     np.testing.assert_allclose(
         got[complete], ek.RBF(0.5)(holes[complete], features.landmarks_), rtol=1e-10
     )
-    every = ExpectedKernelFeatures(50, gamma=0.5, normalize=True).fit(X)
+    every = ExpectedKernelFeatures(50, normalize=True, **options).fit(X)
     rooted = every.transform(X)
     np.testing.assert_allclose(rooted @ rooted.T, ek.RBF(0.5)(X, X), atol=1e-6)

@@ -19,6 +19,13 @@ from expectedkernels.estimators.expansion import Expansion, Resources
 from expectedkernels.estimators.gram import EmbeddedExpansion, expected_gram
 from expectedkernels.estimators.machines import Machine, expect, read_machine
 from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.scaling import (
+    Scaling,
+    learn_scaling,
+    numeric_columns,
+    of_target,
+    rescaled,
+)
 from expectedkernels.estimators.variables import completed_groups
 
 
@@ -41,6 +48,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     categorical_features: Any
     groups: Any
     random_state: Any
+    standardize: bool = False
     n_jobs: int | None = None
     max_bytes: int = 2**30
 
@@ -79,6 +87,19 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         self.circuit_ = self.density_.circuit
         return completed_groups(self.density_.variables, Z)
 
+    def _learn_scaling(self, Z: Any, sample_weight: Any = None) -> Any:
+        """Learn how to standardise columns of numbers, if asked to; the columns for the kernel."""
+        self._scaling: Scaling | None = None
+        if not self.standardize:
+            return Z
+        self._scaling = learn_scaling(Z, *numeric_columns(self.columns_), sample_weight)
+        return self._scaling.apply(Z)
+
+    def _raw_rates(self, gamma: Any, n_columns: int) -> Any:
+        """The rates of the kernel for columns at their own scale."""
+        rates = np.broadcast_to(np.asarray(gamma, dtype=np.float64), (n_columns,))
+        return rates if self._scaling is None else self._scaling.rates(rates)
+
     def _read(self, X: Any) -> Any:
         """The columns of numbers of a table like the one in fit."""
         check_is_fitted(self)
@@ -101,7 +122,7 @@ class KernelMachine(DensityEstimator):
     model_ : object
         The fitted model of scikit-learn.
     gamma_ : float or array
-        The rate of the kernel (of every column).
+        The rate of the kernel (of every column, standardised if they are).
     """
 
     fit_missing: str
@@ -109,8 +130,10 @@ class KernelMachine(DensityEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DensityEstimator._parameter_constraints,
         "fit_missing": [StrOptions({"expected", "drop", "raise"})],
+        "standardize": ["boolean"],
     }
     _target_checks: ClassVar[dict[str, Any]] = {}
+    _scales_target: ClassVar[bool] = False
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()
@@ -124,13 +147,25 @@ class KernelMachine(DensityEstimator):
             Z, y = Z[~gaps], y[~gaps]
             sample_weight = None if sample_weight is None else sample_weight[~gaps]
         Z = self._learn_density(Z)
+        for_kernel = self._learn_scaling(Z, sample_weight)
+        y = self._learn_target(y, sample_weight)
         gaps = np.isnan(Z).any(axis=1)
         if gaps.any():
             Rows(self.density_, Z).require_possible()
-            self._fit_embedded(Z, gaps, y, sample_weight)
+            self._fit_embedded(Z, for_kernel, gaps, y, sample_weight)
         else:
-            self._fit_complete(Z, y, sample_weight)
+            self._fit_complete(for_kernel, y, sample_weight)
         return self
+
+    def _learn_target(self, y: Any, sample_weight: Any) -> Any:
+        """Learn how to standardise the target, if it is to be; the target to fit to."""
+        self._target: Scaling | None = None
+        if not (self.standardize and self._scales_target):
+            return y
+        table = y[:, None] if y.ndim == 1 else y
+        every = np.ones(table.shape[1], dtype=np.bool_)
+        self._target = learn_scaling(table, ["y"] * table.shape[1], every, sample_weight)
+        return self._target.apply(table).reshape(y.shape)
 
     def _read_target(self, X: Any, y: Any) -> Any:
         return read_target(self, X, y, **self._target_checks)
@@ -150,23 +185,26 @@ class KernelMachine(DensityEstimator):
             )
 
     def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the model to complete rows."""
+        """Fit the model to complete rows, standardised if they are to be."""
         self.gamma_ = self._rate(Z)
         self.model_ = self._make(self.gamma_)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(Z, y, **weights)
-        self._machine = read_machine(self.model_)
+        self._machine = rescaled(read_machine(self.model_), self._scaling, self._target)
 
-    def _fit_embedded(self, Z: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
         """Fit the model to the expected kernels between rows."""
-        self.gamma_ = self._rate(Z)
-        rates = np.broadcast_to(np.asarray(self.gamma_, dtype=np.float64), Z.shape[1:])
+        self.gamma_ = self._rate(for_kernel)
+        rates = self._raw_rates(self.gamma_, Z.shape[1])
         gram = expected_gram(self.density_, rates, Z, resources=self._resources)
         self.model_ = self._make("precomputed")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(gram, y, **weights)
         coef, intercept = self._coefficients(self.model_, len(Z))
-        self._machine = self._embedded(EmbeddedExpansion(rates, Z, coef, intercept).merged())
+        expansion = EmbeddedExpansion(rates, Z, coef, intercept).merged()
+        if self._target is not None:
+            expansion = of_target(expansion, self._target)
+        self._machine = self._embedded(expansion)
 
     def _embedded(self, expansion: Expansion, **more: Any) -> Machine:
         return Machine(expansion, **more)

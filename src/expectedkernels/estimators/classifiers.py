@@ -39,15 +39,16 @@ class ExpectedSVC(ClassifierMixin, KernelMachine):  # type: ignore[misc]
         How much errors in each class count.
     decision_function_shape : {"ovr", "ovo"}
         With more than two classes: one value per class, or one for every pair.
-    density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
-random_state
+    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, n_jobs, \
+max_bytes, random_state
         As for `ExpectedSVR`.
 
     Attributes
     ----------
     classes_ : array
     model_ : SVC
-        The fitted model; with kernel="precomputed" if rows were incomplete.
+        The fitted model, of standardised columns if `standardize`; with kernel="precomputed" if
+        rows were incomplete.
     circuit_ : Circuit
         The density.
     gamma_ : float
@@ -85,6 +86,7 @@ random_state
         binning: str = "quantile",
         categorical_features: Any = "from_dtype",
         groups: Any = None,
+        standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -94,6 +96,7 @@ random_state
         self.decision_function_shape = decision_function_shape
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
         self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
         self.random_state = random_state
 
@@ -124,8 +127,12 @@ random_state
             found = np.argmax(self._votes(values), axis=1)
         labels = self.classes_[found]
         if own and complete.any():
-            labels[complete] = self.model_.predict(Z[complete])
+            labels[complete] = self._labels(Z[complete])
         return labels
+
+    def _labels(self, Z: Any) -> Any:
+        """What the model itself says of complete rows."""
+        return self.model_.predict(Z if self._scaling is None else self._scaling.apply(Z))
 
     def decision_function(self, X: Any, return_std: bool = False) -> Any:
         """The expected decision function, and on request its standard deviation.

@@ -32,7 +32,8 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     normalize : bool
         Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
         inner products of features approximate expected kernels (the Nyström method).
-    density, n_bins, binning, categorical_features, groups, n_jobs, max_bytes, random_state
+    density, n_bins, binning, categorical_features, groups, standardize, n_jobs, max_bytes, \
+random_state
         As for `ExpectedSVR`.
 
     Attributes
@@ -55,6 +56,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "gamma": GAMMA,
         "normalize": ["boolean"],
+        "standardize": ["boolean"],
     }
 
     def __init__(
@@ -68,6 +70,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         binning: str = "quantile",
         categorical_features: Any = "from_dtype",
         groups: Any = None,
+        standardize: bool = True,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: Any = None,
@@ -75,6 +78,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.n_components, self.gamma, self.normalize = n_components, gamma, normalize
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -94,14 +98,14 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._validate_params()
         Z = self._learn_density(self._learn_columns(X))
         read_rows(self.density_, Z)  # raises if a row has probability zero
-        self.gamma_ = scaled_gamma(self.gamma, Z)
+        self.gamma_ = scaled_gamma(self.gamma, self._learn_scaling(Z))
         complete = ~np.isnan(Z).any(axis=1)
         possible = np.unique(Z[complete] if complete.any() else Z, axis=0)
         rng = check_random_state(self.random_state)
         n = min(self.n_components, len(possible))
         self.landmarks_ = possible[np.sort(rng.permutation(len(possible))[:n])]
         self._n_features_out = n
-        self._rates = np.full(Z.shape[1], self.gamma_)
+        self._rates = self._raw_rates(self.gamma_, Z.shape[1])
         self._root = None
         if self.normalize:
             gram = expected_gram(

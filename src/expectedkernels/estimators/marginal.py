@@ -23,6 +23,7 @@ from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.machines import read_gp_kernel
 from expectedkernels.estimators.rows import Density
+from expectedkernels.estimators.scaling import Scaling
 
 STEP = 1e-5
 """The step of difference quotients in the logarithms of parameters."""
@@ -43,16 +44,25 @@ class Covariances:
     resources : Resources
     kept : int
         How many matrices of expected kernels to keep.
+    scaling : Scaling, optional
+        How columns are standardised for the kernels.
     """
 
     def __init__(
-        self, density: Density, Z: Any, alpha: float, resources: Resources, kept: int = KEPT
+        self,
+        density: Density,
+        Z: Any,
+        alpha: float,
+        resources: Resources,
+        kept: int = KEPT,
+        scaling: Scaling | None = None,
     ):
         self.alpha, self.n_columns = alpha, Z.shape[1]
 
         @lru_cache(maxsize=kept)
         def gram(rates: tuple[float, ...]) -> Any:
-            return expected_gram(density, np.array(rates), Z, resources=resources)
+            raw = np.array(rates) if scaling is None else scaling.rates(np.array(rates))
+            return expected_gram(density, raw, Z, resources=resources)
 
         self._gram = gram
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 from sklearn.base import RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -19,6 +23,7 @@ from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.gram import EmbeddedExpansion
 from expectedkernels.estimators.machines import Prior, read_gp_kernel
 from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
+from expectedkernels.estimators.scaling import numeric_columns
 
 ENOUGH_ROWS = 200
 """So many rows are enough to fit the parameters of a kernel to."""
@@ -35,7 +40,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, KernelMachine):  # type: 
     ----------
     kernel : kernel of sklearn.gaussian_process, optional
         An RBF kernel, which may be multiplied with a ConstantKernel and added to a WhiteKernel.
-        Default: a fixed RBF kernel of length one, as in scikit-learn.
+        Default: all three, with scale, length and noise fitted to the data.
     alpha : float
         Added to the diagonal of the kernel matrix.
     optimizer : {"fmin_l_bfgs_b"} or None
@@ -45,6 +50,9 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, KernelMachine):  # type: 
     n_restarts_optimizer : int
     normalize_y : bool
         Whether to scale the target to mean zero and variance one.
+    standardize : bool
+        Whether the kernel sees numeric columns with mean zero and variance one (by the observed
+        values in fit). The target is the matter of `normalize_y`.
     density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
 random_state
         As for `ExpectedSVR`.
@@ -91,12 +99,13 @@ random_state
         alpha: float = 1e-10,
         optimizer: str | None = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
-        normalize_y: bool = False,
+        normalize_y: bool = True,
         density: Any = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: Any = "from_dtype",
         groups: Any = None,
+        standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -106,6 +115,7 @@ random_state
         self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
         self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
         self.random_state = random_state
 
@@ -132,24 +142,34 @@ random_state
         ----------
         X : array or data frame of shape (rows, columns)
         return_std : bool
-            Also return the standard deviation, of the process and of missing values together.
+            Also return the standard deviation, of the process (with the noise of its kernel) and of
+            missing values together.
         """
         return self._expect(X, return_std)
 
     def _rate(self, Z: Any) -> Any:
-        kernel = self._start()
-        return read_gp_kernel(kernel, Z.shape[1])[1]
+        return read_gp_kernel(self._start(Z.shape[1]), Z.shape[1])[1]
 
-    def _start(self) -> Any:
-        if self.kernel is None:
-            return ConstantKernel(1.0, constant_value_bounds="fixed") * RBF(
-                1.0, length_scale_bounds="fixed"
-            )
-        return clone(self.kernel)
+    def _start(self, n_columns: int) -> Any:
+        """The kernel whose parameters are fitted."""
+        if self.kernel is not None:
+            return clone(self.kernel)
+        length = RBF(np.sqrt(n_columns), (1e-2, 1e4))  # columns of variance one are that far apart
+        return ConstantKernel(1.0, (1e-3, 1e4)) * length + WhiteKernel(0.1, (1e-6, 1e2))
+
+    @contextmanager
+    def _own_bounds(self) -> Iterator[None]:
+        """Parameters at the bounds of the default kernel are no news: nobody chose these."""
+        with warnings.catch_warnings():
+            if self.kernel is None:
+                warnings.filterwarnings(
+                    "ignore", "The optimal value found for", category=ConvergenceWarning
+                )
+            yield
 
     def _make(self, kernel: Any) -> GaussianProcessRegressor:
         return GaussianProcessRegressor(
-            self._start(),
+            self._start(len(numeric_columns(self.columns_)[1])),
             alpha=self.alpha,
             optimizer=self.optimizer,
             n_restarts_optimizer=self.n_restarts_optimizer,
@@ -158,11 +178,12 @@ random_state
         )
 
     def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
-        super()._fit_complete(Z, y, sample_weight)
+        with self._own_bounds():
+            super()._fit_complete(Z, y, sample_weight)
         self.kernel_ = self.model_.kernel_
-        self.gamma_ = self._machine.expansion.rates
+        self.gamma_ = read_gp_kernel(self.kernel_, Z.shape[1])[1]
 
-    def _fit_embedded(self, Z: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
+    def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
         """The posterior given the targets of rows that are not all known."""
         targets = y[:, None] if y.ndim == 1 else y
         centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
@@ -170,9 +191,10 @@ random_state
             centre, scale = targets.mean(axis=0), targets.std(axis=0)
             scale = np.where(scale > 0, scale, 1.0)
         targets = (targets - centre) / scale
-        self.kernel_, self.model_ = self._fit_kernel(Z, gaps, y, targets)
+        with self._own_bounds():
+            self.kernel_, self.model_ = self._fit_kernel(Z, for_kernel, gaps, y, targets)
         amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, Z.shape[1])
-        matrix = Covariances(self.density_, Z, self.alpha, self._resources)(self.kernel_)
+        matrix = self._covariances(Z)(self.kernel_)
         try:
             root = cholesky(matrix, lower=True)
         except np.linalg.LinAlgError as error:
@@ -182,21 +204,28 @@ random_state
             ) from error
         alpha = cho_solve((root, True), targets)
         inverse = cho_solve((root, True), np.eye(len(Z)))
-        expansion = EmbeddedExpansion(self.gamma_, Z, amplitude * alpha * scale, centre)
+        rates = self._raw_rates(self.gamma_, Z.shape[1])
+        expansion = EmbeddedExpansion(rates, Z, amplitude * alpha * scale, centre)
         prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
         self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1)
 
-    def _fit_kernel(self, Z: Any, gaps: Any, y: Any, targets: Any) -> tuple[Any, Any]:
+    def _covariances(self, Z: Any) -> Covariances:
+        scaling = self._scaling
+        return Covariances(self.density_, Z, self.alpha, self._resources, scaling=scaling)
+
+    def _fit_kernel(
+        self, Z: Any, for_kernel: Any, gaps: Any, y: Any, targets: Any
+    ) -> tuple[Any, Any]:
         """The kernel with fitted parameters, and the process of complete rows, if there are any."""
         complete, model = np.flatnonzero(~gaps), self._make(None)
-        kernel = self._start()
+        kernel = self._start(Z.shape[1])
         if len(complete) < ENOUGH_ROWS and self.optimizer is not None and kernel.n_dims:
             rng = check_random_state(self.random_state)
             others = rng.permutation(np.flatnonzero(gaps))[: ENOUGH_ROWS - len(complete)]
             rows = np.concatenate([complete, others])
             kernel = most_likely_kernel(
                 kernel,
-                Covariances(self.density_, Z[rows], self.alpha, self._resources),
+                self._covariances(Z[rows]),
                 targets[rows],
                 self.n_restarts_optimizer,
                 rng,
@@ -204,5 +233,5 @@ random_state
             model.set_params(kernel=kernel, optimizer=None)
         if not len(complete):
             return kernel, None
-        model.fit(Z[complete], y[complete])
+        model.fit(for_kernel[complete], y[complete])
         return model.kernel_, model

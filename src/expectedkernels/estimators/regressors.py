@@ -22,15 +22,15 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
 
     .. math:: E[f(x) \mid x_{obs}] = \sum_j a_j E[k(s_j, x) \mid x_{obs}] + b
 
-    under a density learned from the data. Complete rows get the prediction of scikit-learn's SVR;
-    a row of nothing but missing values gets E[f].
+    under a density learned from the data. Complete rows get the prediction of scikit-learn's SVR
+    (fitted to standardised columns and targets); a row of nothing but missing values gets E[f].
 
     Parameters
     ----------
     C : float
         How much errors count.
     epsilon : float
-        Errors below this do not count.
+        Errors below this do not count; in standard deviations of the target if `standardize`.
     gamma : {"scale", "auto"} or float
         The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVR.
     tol : float
@@ -49,6 +49,10 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         one-hot encoded for the kernel; a category that was not seen in fit counts as missing.
     groups : list of lists of columns, optional
         Columns that are the one-hot bits of one categorical variable, or single columns of codes.
+    standardize : bool
+        Whether the kernel sees numeric columns, and the fit the target, with mean zero and variance
+        one (by the observed values in fit; see the notes). False: both as they are, as in
+        scikit-learn.
     fit_missing : {"expected", "drop", "raise"}
         What to do with incomplete rows in fit: learn the density from them too, and use expected
         kernels between rows (which are positive semidefinite); leave them out; or refuse them.
@@ -63,11 +67,12 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
     Attributes
     ----------
     model_ : SVR
-        The fitted model; with kernel="precomputed" if rows were incomplete.
+        The fitted model, of standardised columns and targets if `standardize`; with
+        kernel="precomputed" if rows were incomplete.
     circuit_ : Circuit
         The density.
     gamma_ : float
-        The rate of the kernel.
+        The rate of the kernel (of standardised columns if `standardize`).
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -79,6 +84,12 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
     -----
     The answer is consistent when values are missing (completely) at random, f is the best predictor
     of the target and the density is right. SVR estimates medians rather than means.
+
+    With `standardize`, f is what ``make_pipeline(StandardScaler(), SVR())`` inside a
+    ``TransformedTargetRegressor`` with a StandardScaler would be, for the numeric columns: columns
+    in large units do not drown the others, and C and epsilon have a meaning that does not depend on
+    units. Bits of categories stay 0 and 1, codes in single columns of `groups` stay as they are.
+    The density, predictions and deviations are in the units of the data in any case.
 
     Examples
     --------
@@ -99,6 +110,7 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         "gamma": GAMMA,
         "tol": [Interval(Real, 0.0, None, closed="neither")],
     }
+    _scales_target: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -112,6 +124,7 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         binning: str = "quantile",
         categorical_features: Any = "from_dtype",
         groups: Any = None,
+        standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -120,6 +133,7 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
         self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
         self.random_state = random_state
 
@@ -170,14 +184,15 @@ class ExpectedKernelRidge(RegressorMixin, KernelMachine):  # type: ignore[misc]
     gamma : {"scale", "auto"}, float or None
         The rate of the kernel exp(-gamma |x - x'|^2). None and "auto" are one over the number of
         columns, as in scikit-learn's KernelRidge.
-    density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
-random_state
+    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, n_jobs, \
+max_bytes, random_state
         As for `ExpectedSVR`.
 
     Attributes
     ----------
     model_ : KernelRidge
-        The fitted model; with kernel="precomputed" if rows were incomplete.
+        The fitted model, of standardised columns and targets if `standardize`; with
+        kernel="precomputed" if rows were incomplete.
     circuit_ : Circuit
         The density.
     gamma_ : float
@@ -197,6 +212,7 @@ random_state
         "gamma": [*GAMMA, None],
     }
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
+    _scales_target: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -208,6 +224,7 @@ random_state
         binning: str = "quantile",
         categorical_features: Any = "from_dtype",
         groups: Any = None,
+        standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -216,6 +233,7 @@ random_state
         self.alpha, self.gamma = alpha, gamma
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
         self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
         self.random_state = random_state
 

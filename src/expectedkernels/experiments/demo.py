@@ -185,7 +185,7 @@ def fit_machine(split: Split) -> ek.ExpectedSVR:
     """
     search = GridSearchCV(SVR(epsilon=EPSILON), GRID, scoring="neg_mean_squared_error")
     search.fit(split.X_train, split.y_train)
-    machine = ek.ExpectedSVR(epsilon=EPSILON, **search.best_params_)
+    machine = ek.ExpectedSVR(epsilon=EPSILON, standardize=False, **search.best_params_)
     return machine.fit(split.X_train, split.y_train)
 
 

@@ -1,0 +1,189 @@
+"""What estimators do when nothing is said: standardised columns, fitted kernels, means."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.datasets import load_diabetes
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+import expectedkernels as ek
+from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.scaling import learn_scaling
+
+NAN = np.nan
+UNITS = np.array([1e-3, 1.0, 5e4])
+MACHINES = [
+    ek.ExpectedSVR(tol=1e-9),
+    ek.ExpectedKernelRidge(),
+    ek.ExpectedGaussianProcessRegressor(),
+]
+
+
+def in_units(n=70, seed=0):
+    """Columns and a target in units of very different size."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.3 * X[:, 2] + 0.1 * rng.normal(size=n)
+    return X * UNITS + [1.0, -3.0, 2e5], 4000.0 + 800.0 * y, rng
+
+
+def test_complete_rows_get_the_wrapped_model_of_standardised_columns():
+    X, y, _ = in_units()
+    for ours, theirs in (
+        (ek.ExpectedSVR(C=2.0), SVR(C=2.0)),
+        (ek.ExpectedKernelRidge(alpha=0.3), KernelRidge(alpha=0.3, kernel="rbf")),
+    ):
+        pipeline = make_pipeline(StandardScaler(), theirs)
+        theirs = TransformedTargetRegressor(pipeline, transformer=StandardScaler()).fit(X, y)
+        np.testing.assert_allclose(ours.fit(X, y).predict(X), theirs.predict(X), rtol=1e-12)
+    labels = np.digitize(y, [3800.0, 4300.0])
+    theirs = make_pipeline(StandardScaler(), SVC()).fit(X, labels)
+    ours = ek.ExpectedSVC().fit(X, labels)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X))
+    kernel = ConstantKernel(2.0) * RBF(1.5) + WhiteKernel(0.1)
+    options = {"optimizer": None, "normalize_y": True}
+    theirs = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, **options))
+    theirs.fit(X, y)
+    ours = ek.ExpectedGaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
+    for got, wanted in zip(
+        ours.predict(X, return_std=True), theirs.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("fit_holes", [False, True])
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
+def test_units_do_not_matter(machine, fit_holes):
+    X, y, rng = in_units()
+    holes = np.where(rng.random(X.shape) < 0.2, NAN, X)
+    train = holes if fit_holes else X
+    mean, std = clone(machine).fit(train, y).predict(holes[:15], return_std=True)
+    factor = np.array([8.0, 2.0**14, 2.0**-20])  # powers of two: no value changes its bin
+    other = clone(machine).fit(train * factor, y / 800.0)
+    again = other.predict(holes[:15] * factor, return_std=True)
+    np.testing.assert_allclose(again[0] * 800.0, mean, rtol=1e-4)
+    np.testing.assert_allclose(again[1] * 800.0, std, rtol=1e-3, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "machine", [*MACHINES, ek.ExpectedSVC(tol=1e-9)], ids=lambda m: type(m).__name__
+)
+def test_standardised_machines_are_plain_ones_on_scaled_columns(machine):
+    X, y, rng = in_units(50)
+    holes = np.where(rng.random(X.shape) < 0.25, NAN, X)
+    scaled = StandardScaler().fit(holes)
+    target = StandardScaler().fit(y[:, None])
+    if isinstance(machine, ek.ExpectedSVC):
+        model = clone(machine).fit(holes, y > 4000)
+        plain = clone(machine).set_params(standardize=False)
+        plain.fit(scaled.transform(holes), y > 4000)
+        got = model.decision_function(holes, return_std=True)
+        wanted = plain.decision_function(scaled.transform(holes), return_std=True)
+        scale, centre = 1.0, 0.0
+    else:
+        model = clone(machine).fit(holes, y)
+        plain = clone(machine).set_params(standardize=False)
+        plain.fit(scaled.transform(holes), target.transform(y[:, None])[:, 0])
+        got = model.predict(holes, return_std=True)
+        wanted = plain.predict(scaled.transform(holes), return_std=True)
+        scale, centre = target.scale_[0], target.mean_[0]
+    np.testing.assert_allclose(got[0], wanted[0] * scale + centre, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(got[1], wanted[1] * scale, rtol=1e-3, atol=1e-3 * scale)
+
+
+def test_bits_and_codes_stay_as_they_are():
+    X, y, rng = in_units()
+    kind = rng.integers(3, size=len(X))
+    every = np.column_stack([np.eye(3)[kind], X[:, 2], kind * 10.0])
+    model = ek.ExpectedSVR(groups=[[0, 1, 2], [4]]).fit(every, y)
+    deviation = StandardScaler().fit(X[:, 2:]).scale_[0]
+    expected = model.gamma_ / np.array([1.0, 1.0, 1.0, deviation, 1.0]) ** 2
+    np.testing.assert_allclose(model._machine.expansion.rates, expected)
+    frame = pd.DataFrame({"kind": pd.Categorical(kind), "x": X[:, 2]})
+    rates = ek.ExpectedSVR(gamma=0.5).fit(frame, y)._machine.expansion.rates
+    np.testing.assert_allclose(rates, 0.5 / np.array([1.0, 1.0, 1.0, deviation]) ** 2)
+
+
+def test_constant_and_blank_columns_are_not_divided():
+    X, y, _ = in_units(40)
+    X = np.column_stack([X, np.full(40, 7.0)])
+    model = ek.ExpectedSVR(gamma=0.5).fit(X, y)
+    plain = ek.ExpectedSVR(gamma=0.5).fit(X[:, :3], y)
+    np.testing.assert_allclose(model.predict(X), plain.predict(X[:, :3]), rtol=1e-12)
+    blank = X.copy()
+    blank[:, 3] = NAN
+    model = ek.ExpectedSVR(gamma=0.5).fit(blank, y)
+    np.testing.assert_allclose(model.predict(blank), plain.predict(X[:, :3]), rtol=1e-3)
+    constant = ek.ExpectedSVR().fit(X, np.full(40, 3.0))
+    np.testing.assert_allclose(constant.predict(blank), np.full(40, 3.0))
+
+
+def test_weights_count_for_means_and_deviations():
+    X, y, rng = in_units(40)
+    times = rng.integers(0, 4, size=40)
+    weighted = learn_scaling(X, [0, 1, 2], np.ones(3, dtype=bool), times.astype(float))
+    repeated = learn_scaling(np.repeat(X, times, axis=0), [0, 1, 2], np.ones(3, dtype=bool))
+    np.testing.assert_allclose(weighted.centre, repeated.centre, rtol=1e-12)
+    np.testing.assert_allclose(weighted.scale, repeated.scale, rtol=1e-9)
+    model = ek.ExpectedKernelRidge().fit(X, y, sample_weight=times)
+    again = ek.ExpectedKernelRidge().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+    np.testing.assert_allclose(model.predict(X), again.predict(X), rtol=1e-8)
+
+
+def test_features_see_standardised_columns():
+    X, _, rng = in_units()
+    holes = np.where(rng.random(X.shape) < 0.2, NAN, X)
+    model = ek.ExpectedKernelFeatures(10, gamma=0.4, random_state=0).fit(holes)
+    rates = 0.4 / StandardScaler().fit(holes).scale_ ** 2
+    wanted = expected_gram(model.density_, rates, holes, model.landmarks_)
+    np.testing.assert_allclose(model.transform(holes), wanted, rtol=1e-9)
+    scale = ek.ExpectedKernelFeatures(10, random_state=0).fit(holes).gamma_
+    np.testing.assert_allclose(scale, 1 / 3, rtol=1e-6)
+
+
+def test_a_process_learns_its_kernel():
+    X, y, rng = in_units(120)
+    holes = np.where(rng.random(X.shape) < 0.15, NAN, X)
+    for train in (X, holes):
+        model = ek.ExpectedGaussianProcessRegressor().fit(train[:90], y[:90])
+        assert model.score(X[90:], y[90:]) > 0.9
+        _, length, noise = np.exp(model.kernel_.theta)
+        assert noise < 0.2 < 1.0 < length < 100.0
+        mean, std = model.predict(X[90:], return_std=True)
+        assert 0.3 < np.mean(((y[90:] - mean) / std) ** 2) < 3.0
+
+
+def test_a_process_at_the_bounds_of_the_default_kernel_does_not_warn():
+    X, _, rng = in_units(40)
+    ek.ExpectedGaussianProcessRegressor().fit(X, X[:, 0])  # no noise at all
+    ek.ExpectedGaussianProcessRegressor().fit(X, rng.normal(size=40))
+    ek.ExpectedGaussianProcessRegressor().fit(X, np.ones(40))
+
+
+def test_imputing_means_beats_modes_and_column_means():
+    X = StandardScaler().fit_transform(load_diabetes().data)
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.3, NAN, X)
+    hidden = np.isnan(holes)
+
+    def rmse(imputer):
+        return np.sqrt(np.mean((imputer.fit_transform(holes) - X)[hidden] ** 2))
+
+    column_mean = np.sqrt(np.mean((X - np.nanmean(holes, axis=0))[hidden] ** 2))
+    assert rmse(ek.CircuitImputer()) < 0.9 * column_mean
+    assert rmse(ek.CircuitImputer()) < 0.8 * rmse(ek.CircuitImputer("map"))
+
+
+def test_imputed_categories_are_modes():
+    kind = np.array(["a", "a", "a", "b", "b", "c"] * 10, dtype=object)
+    frame = pd.DataFrame({"kind": pd.Categorical(kind), "x": np.arange(60.0) % 2})
+    frame.loc[0, "kind"] = None
+    assert ek.CircuitImputer().fit_transform(frame)[0, 0] == "a"
