@@ -293,7 +293,8 @@ class Graph:
         self.units = topological(root)
         number = {unit: i for i, unit in enumerate(self.units)}
         self.inputs = [tuple(number[u] for u in unit.inputs) for unit in self.units]
-        self.masks = [unit.mask for unit in self.units]
+        masks: dict[int, int] = {}  # one integer per scope: for many variables they are long
+        self.masks = [masks.setdefault(mask, mask) for mask in (u.mask for u in self.units)]
 
     @cached_property
     def cardinalities(self) -> dict[int, int | None]:
@@ -357,8 +358,8 @@ class Graph:
 
 def bits(mask: int) -> list[int]:
     """The positions of the bits that are set, in order."""
-    if not mask:
-        return []
+    if mask.bit_count() <= 1:  # one variable of many is found without a look at the others
+        return [mask.bit_length() - 1] if mask else []
     raw = np.frombuffer(mask.to_bytes((mask.bit_length() + 7) // 8, "little"), dtype=np.uint8)
     positions: list[int] = np.flatnonzero(np.unpackbits(raw, bitorder="little")).tolist()
     return positions

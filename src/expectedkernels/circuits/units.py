@@ -112,6 +112,11 @@ class Indicator(_Discrete):
         checked = _checked_variable(variable, "Indicator")
         set_attributes(self, variable=checked, value=int(value), card=int(card))
 
+    @property
+    def cardinality(self) -> int:
+        """The number of states, told without the table."""
+        return self.card
+
     @cached_property
     def probs(self) -> Array:  # type: ignore[override]
         """The one-hot table."""

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from expectedkernels.compilation.bayesian import ROUNDING, BayesianNetwork
 from expectedkernels.errors import CircuitError, ParseError
-from expectedkernels.io.text import PathLike, Source, shown, write_text
+from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
 
 TOKEN = re.compile(
     r"""
@@ -23,6 +24,8 @@ TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+LARGEST_DEFAULTS = 2**22
+"""How many probabilities of a file may be left to defaults."""
 PLAIN = re.compile(r"(?:(?!//|/\*)[^\s{}()\[\]|;,\"])+")
 """Names that need no quotes."""
 
@@ -80,6 +83,7 @@ def read_bif(path: PathLike) -> BayesianNetwork:
             raise parser.source.error(
                 f"variable {shown(name)} has no probabilities", parser.variables[name].line
             )
+    tables.check_sizes([parser.blocks[name] for name in names])
     cpts = [tables.of(parser.blocks[name]) for name in names]
     parents = [[number[parent] for parent in parser.blocks[name].parents] for name in names]
     try:
@@ -315,29 +319,47 @@ class _Tables:
                     f"the probabilities of {shown(block.child)} name a variable twice", block.line
                 )
 
+    def shape(self, block: Block) -> list[int]:
+        """The shape of the table of one variable: axes of the parents, then its own."""
+        return [len(self.variables[name].states) for name in (*block.parents, block.child)]
+
+    def check_sizes(self, blocks: list[Block]) -> None:
+        """Raise if tables are larger than their numbers explain, before memory is taken."""
+        given = sum(len(entry.numbers) for block in blocks for entry in block.entries)
+        check_sizes(
+            self.source,
+            [prod(self.shape(block)) for block in blocks],
+            [len(block.parents) for block in blocks],
+            [(shown(block.child), block.line) for block in blocks],
+            given,
+        )
+
     def of(self, block: Block) -> Any:
         """The table of one variable: axes of the parents, then its own."""
-        n = len(self.variables[block.child].states)
-        shape = [len(self.variables[parent].states) for parent in block.parents]
+        *shape, n = self.shape(block)
         table = np.full((*shape, n), np.nan)
         lines = np.full(shape, block.line)
+        filled = np.zeros(shape, dtype=np.bool_)
+        codes = [
+            {state: code for code, state in enumerate(self.variables[parent].states)}
+            for parent in block.parents
+        ]
         # defaults come last, wherever they stand: they are for the rows that nothing else fills
         for entry in sorted(block.entries, key=lambda entry: entry.kind == "default"):
             self._count(entry, table.size if entry.kind == "table" else n, block)
             values: Any = entry.numbers
-            where: Any = np.isnan(table).any(axis=-1)
+            if entry.kind == "default":
+                table[~filled], lines[~filled] = values, entry.line
+                break
             if entry.kind == "table":
                 values = np.moveaxis(np.reshape(values, (n, *shape)), 0, -1)
-            if entry.kind != "default":
-                place = self._place(block, entry) if entry.kind == "row" else ...
-                if not where[place].all():
-                    given = f" given ({', '.join(entry.given)})" if entry.given else ""
-                    raise self.source.error(
-                        f"the probabilities of {shown(block.child)}{given} are given twice",
-                        entry.line,
-                    )
-                where = place
-            table[where], lines[where] = values, entry.line
+            place: Any = self._place(block, entry, codes) if entry.kind == "row" else ...
+            if np.any(filled[place]):
+                given = f" given ({', '.join(entry.given)})" if entry.given else ""
+                raise self.source.error(
+                    f"the probabilities of {shown(block.child)}{given} are given twice", entry.line
+                )
+            table[place], lines[place], filled[place] = values, entry.line, True
         self._check(block, table, lines)
         return table
 
@@ -349,7 +371,7 @@ class _Tables:
                 entry.line,
             )
 
-    def _place(self, block: Block, entry: Entry) -> tuple[int, ...]:
+    def _place(self, block: Block, entry: Entry, codes: list[dict[str, int]]) -> tuple[int, ...]:
         """The states of the parents that a row is for."""
         if len(entry.given) != len(block.parents):
             raise self.source.error(
@@ -358,14 +380,14 @@ class _Tables:
                 entry.line,
             )
         place = []
-        for parent, state in zip(block.parents, entry.given, strict=True):
-            states = self.variables[parent].states
-            if state not in states:
+        for parent, state, code in zip(block.parents, entry.given, codes, strict=True):
+            if state not in code:
+                states = self.variables[parent].states
                 raise self.source.error(
                     f"{shown(state)} is no state of {shown(parent)}, which has {states[:20]}",
                     entry.line,
                 )
-            place.append(states.index(state))
+            place.append(code[state])
         return tuple(place)
 
     def _check(self, block: Block, table: Any, lines: Any) -> None:
@@ -382,6 +404,36 @@ class _Tables:
             raise self.source.error(
                 f"{what} must sum to one, found a sum of {table[row].sum():.6g}", int(lines[row])
             )
+
+
+def check_sizes(
+    source: Source, sizes: list[int], n_parents: list[int], where: list[tuple[str, int]], given: int
+) -> None:
+    """Raise unless tables have few enough axes, and are of a size that the file explains.
+
+    Parameters
+    ----------
+    source : Source
+    sizes, n_parents : lists of int
+        The number of entries of every table, and of the parents of its variable.
+    where : list of pairs
+        The name of every variable, ready to be shown, and the line of its table.
+    given : int
+        How many numbers the file gives for all tables together.
+    """
+    for (name, line), count in zip(where, n_parents, strict=True):
+        if count >= MOST_AXES:
+            raise source.error(
+                f"variables have at most {MOST_AXES - 1} parents, found {count} of {name}", line
+            )
+    if sum(sizes) > LARGEST_DEFAULTS + given:
+        size = max(sizes)
+        name, line = where[sizes.index(size)]
+        raise source.error(
+            f"the tables need {sum(sizes)} numbers, of which the file gives {given}, and defaults "
+            f"fill at most {LARGEST_DEFAULTS}. The largest table is that of {name}, with {size}",
+            line,
+        )
 
 
 def write_bif(network: BayesianNetwork, path: PathLike) -> None:

@@ -10,11 +10,22 @@ from scipy import special
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Categorical, Indicator
 from expectedkernels.io.text import ROUNDING, PathLike, Source, logs, plain, shown, write_text
-from expectedkernels.io.unit_lists import MOST_STATES, UnitWriter, known, product, weighted_sum
+from expectedkernels.io.unit_lists import (
+    ENTRIES_PER_BYTE,
+    MOST_STATES,
+    TABLE_ENTRIES,
+    UnitWriter,
+    check_tables,
+    known,
+    product,
+    weighted_sum,
+)
 from expectedkernels.io.vtree import check_ids, resolve, write_vtree
 from expectedkernels.vtree import Vtree
 
 KINDS = frozenset("LICBPS")
+FEW_VARIABLES = 2**13
+"""Variables with smaller numbers are fine, however many units a file has."""
 LENGTHS = {"L": 4, "I": 5, "B": 6}
 """The number of entries in records that always have the same number."""
 
@@ -84,6 +95,7 @@ def read_jpc(
             f"the root depends on {len(scope)} variables, which must be numbered from 1 to "
             f"{len(scope)}, found variable {max(scope) + 1}"
         )
+    check_tables(records.source, root)
     return Circuit.from_units(root, vtree=found, smooth=smooth)
 
 
@@ -95,6 +107,7 @@ class _Records:
         self.records: dict[int, tuple[int, list[str]]] = {}  # by id: line and tokens
         self.states: dict[int, int] = {}  # of variables whose units say how many there are
         self.fewest: dict[int, int] = {}  # of variables with indicators
+        self.n_binomial = 0  # entries in the tables of binomial units
         records = source.records()
         header_line, header = source.header(records, "jpc")
         if len(header) != 2:
@@ -156,6 +169,8 @@ class _Records:
                 f"least one, found {shown(' '.join(tokens))}",
                 line,
             )
+        if tokens[0] == "B":
+            self._count_binomial(states, line)
         if tokens[0] == "I":
             self.fewest[variable] = max(states, self.fewest.get(variable, 2))
         elif self.states.setdefault(variable, states) != states:
@@ -165,9 +180,26 @@ class _Records:
                 line,
             )
 
+    def _count_binomial(self, states: int, line: int) -> None:
+        """Raise if the tables of binomial units are out of all proportion to the file."""
+        self.n_binomial += states
+        if self.n_binomial > TABLE_ENTRIES + ENTRIES_PER_BYTE * self.source.size:
+            raise self.source.error(
+                f"the tables of the binomial units up to here have {self.n_binomial} entries, too "
+                f"many for a file of {self.source.size} bytes",
+                line,
+            )
+
     def _check_states(self) -> None:
-        """Raise if an indicator is at a value that its variable does not have."""
+        """Raise if an indicator is at a value, or a unit over a variable, that cannot be."""
         for line, tokens in self.records.values():
+            # every scope takes a bit for every variable up to its largest
+            if tokens[0] not in "PS" and self.variable(tokens, line) >= self.most_variables:
+                raise self.source.error(
+                    f"a file of {len(self.records)} units has variables up to "
+                    f"{self.most_variables}, found {tokens[3]}",
+                    line,
+                )
             if tokens[0] == "I":
                 variable, value = self.variable(tokens, line), int(tokens[4])
                 states = self.states.setdefault(variable, self.fewest[variable])
@@ -177,6 +209,11 @@ class _Records:
                         f"the value {value}",
                         line,
                     )
+
+    @property
+    def most_variables(self) -> int:
+        """A bound on the numbers of variables: gaps are fine as long as there are few."""
+        return max(len(self.records), FEW_VARIABLES)
 
     def variable(self, tokens: list[str], line: int) -> int:
         """The variable of an input, from 0."""

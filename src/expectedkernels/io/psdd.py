@@ -150,6 +150,8 @@ class _Records:
 
     def _inputs(self, into: list[int], tokens: list[str], line: int) -> None:
         number = self.number
+        if self.source.odd:
+            tokens = [str(self.source.integer(t, "the id of a prime or sub", line)) for t in tokens]
         try:
             into += [number[int(token)] for token in tokens]
         except KeyError as error:

@@ -7,7 +7,14 @@ from typing import Any
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Indicator
 from expectedkernels.io.text import PathLike, Source, logs, plain, shown, write_text
-from expectedkernels.io.unit_lists import MOST_STATES, UnitWriter, known, product, weighted_sum
+from expectedkernels.io.unit_lists import (
+    MOST_STATES,
+    UnitWriter,
+    check_tables,
+    known,
+    product,
+    weighted_sum,
+)
 from expectedkernels.vtree import Vtree
 
 
@@ -85,6 +92,7 @@ def read_spn(
             f"variable {min(missing)}",
             1,
         )
+    check_tables(source, root)
     return Circuit.from_units(root, vtree=vtree, smooth=smooth)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -14,6 +15,7 @@ from expectedkernels.io.text import PathLike, Source, shown
 
 MISSING_WORDS = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 """What a cell without a value may hold, in any case."""
+LARGEST_CODE = 2.0**53
 DELIMITERS = (",", ";", "\t")
 
 
@@ -63,12 +65,11 @@ def read_table(path: PathLike) -> DataTable:
     (['size', 'color'], [[1.0, 0.0], [2.0, nan]])
     """
     source = Source(path)
-    first = next((line for line in source.text.splitlines() if line.strip()), None)
-    if first is None:
-        raise source.error("expected rows of integers, found an empty file")
+    first = next((line for line in source.text.split("\n") if line.strip()), "")
     delimiter = next((d for d in DELIMITERS if d in first), None)
-    rows = _rows(source.text, delimiter)
-    number, cells = next(rows)
+    number, cells = next(_rows(source, delimiter), (0, None))
+    if cells is None:
+        raise source.error("expected rows of integers, found an empty file")
     header = any(_value(cell) is None for cell in cells)
     names = [cell.strip() for cell in cells] if header else None
     X = _read_fast(source.text, delimiter, number if header else 0)
@@ -78,17 +79,22 @@ def read_table(path: PathLike) -> DataTable:
     return DataTable(X, names)
 
 
-def _rows(text: str, delimiter: str | None) -> Any:
+def _rows(source: Source, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """Numbers of lines, from 1, and their cells, without blank lines."""
     if delimiter is None:
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(source.text.split("\n"), 1):
             if line.strip():
                 yield number, line.split()
         return
-    reader = csv.reader(StringIO(text), delimiter=delimiter, skipinitialspace=True)
-    for cells in reader:
-        if any(cell.strip() for cell in cells) or len(cells) > 1:
-            yield reader.line_num, cells
+    reader = csv.reader(StringIO(source.text), delimiter=delimiter, skipinitialspace=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells) or len(cells) > 1:
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise source.error(
+            f"cannot tell cells apart ({error}); is a quote not closed?", reader.line_num
+        ) from None
 
 
 def _value(cell: str) -> float | None:
@@ -96,6 +102,8 @@ def _value(cell: str) -> float | None:
     word = cell.strip()
     if word.lower() in MISSING_WORDS:
         return np.nan
+    if "_" in word or not word.isascii():  # which Python takes for numbers
+        return None
     try:
         return float(word)
     except ValueError:
@@ -118,7 +126,7 @@ def _read_cells(source: Source, delimiter: str | None, header: bool) -> Any:
     """All rows, cell by cell."""
     X: list[list[Any]] = []
     names = None
-    for number, cells in _rows(source.text, delimiter):
+    for number, cells in _rows(source, delimiter):
         if header and names is None:
             names = cells
             continue
@@ -144,16 +152,18 @@ def _check_codes(
     if len(X) == 0:
         raise source.error("expected rows of integers, found only a header")
     with np.errstate(invalid="ignore"):
-        good = np.isnan(X) | ((X >= 0) & (np.floor(X) == X) & np.isfinite(X))
+        good = np.isnan(X) | ((X >= 0) & (np.floor(X) == X) & (X < LARGEST_CODE))
     if good.all():
         return
     row, column = (int(i) for i in np.argwhere(~good)[0])
-    lines = [number for number, _ in _rows(source.text, delimiter)]
+    lines = [number for number, _ in _rows(source, delimiter)]
     name = "" if names is None else f" ({shown(names[column])})"
     found = X[row, column]
-    advice = (
-        "codes start at 0" if found < 0 else "discretise real values first, for instance into bins"
-    )
+    advice = "discretise real values first, for instance into bins"
+    if found < 0:
+        advice = "codes start at 0"
+    elif LARGEST_CODE <= found < np.inf:
+        advice = "larger ones than 2**53 are not held exactly"
     raise source.error(
         f"expected integer codes 0, 1, 2, ... in column {column + 1}{name}, found {found:g}; "
         f"{advice}",

@@ -6,6 +6,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,13 @@ LOWEST_LOG, HIGHEST_LOG = float(np.log(SMALLEST)), float(np.log(np.finfo(np.floa
 ROUNDING = 1e-6
 """Log-probabilities may be this far above zero: some programs print six decimals."""
 LARGEST_VARIABLE = 2**20
+MOST_AXES = 64
+"""NumPy arrays have no more axes than this."""
+LONGEST_INTEGER = 18
+"""Integers have at most so many characters, so that sums of them fit 64 bits."""
 GZIP_MAGIC = b"\x1f\x8b"
+UNPACKED, UNPACKED_RATIO = 2**24, 100
+"""Gzip data may unpack to so many bytes, or to so many times their own size."""
 
 
 class Source:
@@ -33,7 +40,8 @@ class Source:
     Parameters
     ----------
     path : path
-        The file. Whether it is compressed is seen from its first bytes, not from its name.
+        The file. Whether it is compressed is seen from its first bytes, not from its name. Lines
+        may end in any of the usual ways.
 
     Examples
     --------
@@ -50,17 +58,34 @@ class Source:
         with open(self.path, "rb") as file:
             data = file.read()
         if data.startswith(GZIP_MAGIC):
-            try:
-                data = gzip.decompress(data)
-            except (OSError, EOFError, zlib.error) as error:
-                raise self.error(f"the gzip data is damaged or cut off ({error})") from error
+            data = self._unpacked(data)
+        self.size = len(data)
         try:
-            self.text = data.decode("utf-8-sig")
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise self.error(
                 f"expected a text file (or one compressed with gzip), found byte "
                 f"{data[error.start]:#04x} at offset {error.start}"
             ) from error
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+        # Python takes digits of all alphabets, and underscores between them, for numbers
+        self.odd = "_" in text or not text.isascii()
+
+    def _unpacked(self, data: bytes) -> bytes:
+        """What gzip data unpack to, if it is not out of all proportion to them."""
+        limit = max(UNPACKED, UNPACKED_RATIO * len(data))
+        try:
+            with gzip.GzipFile(fileobj=BytesIO(data)) as file:
+                unpacked = file.read(limit + 1)
+        except (OSError, EOFError, zlib.error) as error:
+            raise self.error(f"the gzip data is damaged or cut off ({error})") from error
+        if len(unpacked) > limit:
+            raise self.error(
+                f"{len(data)} bytes of gzip data unpack to more than {limit} bytes, which files "
+                "made to exhaust the memory do. If you trust this one, unpack it with gunzip and "
+                "read the result"
+            )
+        return unpacked
 
     def error(self, message: str, line: int | None = None) -> ParseError:
         """The error that says where in this file something is wrong."""
@@ -86,10 +111,10 @@ class Source:
 
     def integer(self, token: str, what: str, line: int) -> int:
         """A token as an int."""
-        try:
-            return int(token)
-        except ValueError:
-            raise self.error(f"{what} must be an integer, found {shown(token)}", line) from None
+        number = whole(token)
+        if number is None:
+            raise self.error(f"{what} must be an integer, found {shown(token)}", line)
+        return number
 
     def variable(self, token: str, line: int) -> int:
         """A variable, numbered from 1 in the file, as a number from 0."""
@@ -103,6 +128,11 @@ class Source:
     def numbers(self, tokens: Iterable[str], line: int) -> list[float]:
         """Tokens as floats."""
         values = []
+        if self.odd:
+            tokens = list(tokens)
+            for token in tokens:
+                if "_" in token or not token.isascii():
+                    raise self.error(f"expected a number, found {shown(token)}", line)
         for token in tokens:
             try:
                 values.append(float(token))
@@ -127,6 +157,16 @@ class Source:
                 line,
             )
         return np.exp(logs)
+
+
+def whole(token: str) -> int | None:
+    """The integer that a token of ASCII digits stands for, None if it is none or too long."""
+    if len(token) > LONGEST_INTEGER or "_" in token or not token.isascii():
+        return None
+    try:
+        return int(token)
+    except ValueError:
+        return None
 
 
 def shown(text: str) -> str:

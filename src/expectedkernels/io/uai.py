@@ -12,11 +12,16 @@ import numpy as np
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.errors import CircuitError, ParseError
-from expectedkernels.io.text import LARGEST_VARIABLE, PathLike, Source, shown, write_text
+from expectedkernels.io.text import (
+    LARGEST_VARIABLE,
+    MOST_AXES,
+    PathLike,
+    Source,
+    shown,
+    whole,
+    write_text,
+)
 from expectedkernels.io.unit_lists import MOST_STATES
-
-MOST_AXES = 64
-"""NumPy arrays have no more axes than this."""
 
 
 def read_uai(path: PathLike) -> FactorGraph:
@@ -201,9 +206,10 @@ def _holds_sets(words: list[str]) -> bool:
     """Whether a file reads as a number of sets and so many sets."""
     place = 1
     for _ in range(int(words[0])):
-        if place >= len(words) or not words[place].isdigit():
+        count = whole(words[place]) if place < len(words) else None
+        if count is None or count < 0:
             return False
-        place += 1 + 2 * int(words[place])
+        place += 1 + 2 * count
     return place == len(words)
 
 
@@ -288,11 +294,8 @@ class _Tokens:
         """The next word as an int in a range."""
         word = self.word(what)
         wanted = f"at least {low}" if high is None else f"in {low}..{high}"
-        try:
-            value = int(word)
-        except ValueError:
-            value = low - 1
-        if value < low or (high is not None and value > high):
+        value = whole(word)
+        if value is None or value < low or (high is not None and value > high):
             raise self.error(f"{what} must be an integer {wanted}, found {shown(word)}")
         return value
 
@@ -308,10 +311,13 @@ class _Tokens:
         if self.place > len(self.words):
             self.place = len(self.words)
             raise self.error(f"expected {size} entries of a table, found the end of the file")
+        words = self.words[start : self.place]
         try:
-            values = np.array(self.words[start : self.place], dtype=np.float64)
+            if self.source.odd:  # only in numbers; comments may hold anything
+                raise ValueError
+            values = np.array(words, dtype=np.float64)
         except ValueError:
-            values = np.array([_number(word) for word in self.words[start : self.place]])
+            values = np.array([_number(word) for word in words])
         bad = ~(np.isfinite(values) & (values >= 0))
         if bad.any():
             place = start + int(np.argmax(bad))
@@ -331,6 +337,8 @@ class _Tokens:
 
 def _number(word: str) -> float:
     """A word as a float, NaN if it is none."""
+    if "_" in word or not word.isascii():
+        return float("nan")
     try:
         return float(word)
     except ValueError:

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.units import Product, Sum
+from expectedkernels.circuits.units import Product, Sum, topological
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.io.text import Source, logs
 
 MOST_STATES = 2**20
 """Variables with more states than this are taken for errors, before memory is asked for."""
+TABLE_ENTRIES = 2**24
+"""The tables of the units of a file may have so many entries, however short the file is."""
+ENTRIES_PER_BYTE = 16
+STEPS_PER_BYTE = 1024
 
 
 def known(source: Source, units: Any, tokens: list[str], line: int) -> list[Any]:
@@ -25,6 +29,38 @@ def known(source: Source, units: Any, tokens: list[str], line: int) -> list[Any]
             raise source.error(f"unit {name} has not appeared yet; inputs come first", line)
         found.append(units[name])
     return found
+
+
+def check_tables(source: Source, root: Any) -> None:
+    """Raise if the circuit of a root has tables out of all proportion to its file.
+
+    A unit of one variable becomes a row of a table with an entry for every state, and takes a
+    step for every state of every input.
+    """
+    variable: dict[Any, int] = {}
+    entries = steps = 0
+    cards: dict[int, int] = {}
+    for unit in topological(root):
+        if not unit.inputs:
+            leaf: Any = unit
+            variable[unit] = leaf.variable
+            cards[leaf.variable] = leaf.cardinality
+        else:
+            below = {variable.get(i, -1) for i in unit.inputs}
+            variable[unit] = below.pop() if len(below) == 1 else -1
+        card = cards.get(variable[unit], 0)
+        entries += card
+        steps += card * len(unit.inputs)
+    size = source.size
+    if entries > TABLE_ENTRIES + ENTRIES_PER_BYTE * size or (
+        steps > TABLE_ENTRIES * ENTRIES_PER_BYTE + STEPS_PER_BYTE * size
+    ):
+        worst = max(cards, key=lambda v: cards[v])
+        raise source.error(
+            f"the tables of the circuit would have about {entries} entries, too many for a file of "
+            f"{size} bytes: variable {worst} (from 0) has {cards[worst]} states. Ask for its units "
+            "(as_units=True)"
+        )
 
 
 def product(inputs: list[Any]) -> Any:
