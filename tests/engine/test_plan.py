@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from circuit_oracles import random_blocks, random_domain
+from expectedkernels.engine import plan as plan_module
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.plan import child_index, fold, folded_plan
@@ -162,3 +166,67 @@ def test_inputs_of_batched_products():
     found = patterns(vtree, [np.array([1, 0]), np.array([0, 0])], [2, 1])
     assert child_index(block, found, 2, "left", 3).tolist() == [4, 3, 1, 0]
     assert child_index(block, found, 2, "right", 2).tolist() == [0, 1, 0, 1]
+
+
+def test_plans_are_not_taken_for_those_of_folds_that_are_gone(monkeypatch):
+    vtree = Vtree.balanced(4)
+    small, large = (fold(vtree, [n] * 7, identity_blocks(vtree, n), [2] * 7) for n in (2, 3))
+    owner = fold(vtree, [4] * 7, identity_blocks(vtree, 4), [2] * 7)
+    # a new object may have the id of one that is gone: here all folds have one id
+    monkeypatch.setattr(plan_module, "id", lambda _: 7, raising=False)
+    assert folded_plan((owner, small), (1, 1)).shapes[0] == (4, 4, 2)
+    assert folded_plan((owner, large), (1, 1)).shapes[0] == (4, 4, 3)
+    assert folded_plan((owner, large), (1, 1)) is folded_plan((owner, large), (1, 1))
+
+
+def test_the_largest_fold_keeps_plans_and_no_partners():
+    vtree = Vtree.balanced(4)
+    owner = fold(vtree, [4] * 7, identity_blocks(vtree, 4), [2] * 7)
+    lasting = fold(vtree, [2] * 7, identity_blocks(vtree, 2), [2] * 7)
+    kept = folded_plan((lasting, owner), (1, 1))
+    for n in (1, 2, 3):
+        partner = fold(vtree, [n] * 7, identity_blocks(vtree, n), [2] * 7)
+        gone = weakref.ref(partner)
+        folded_plan((owner, partner), (1, 1))
+        assert len(partner.plans) == 0
+        del partner
+        gc.collect()
+        assert gone() is None
+        assert len(owner.plans) == 2  # those of partners before are forgotten
+    assert folded_plan((lasting, owner), (1, 1)) is kept
+
+
+def test_plans_that_are_kept_are_few_and_small(monkeypatch):
+    vtree = Vtree.balanced(4)
+    units = [2 + node % 2 for node in range(7)]
+    blocks = [
+        None if vtree.is_leaf(v) else Inner(units[v], units[v], np.zeros(units[v], int), None, None)
+        for v in range(7)
+    ]
+    found = fold(vtree, units, blocks, ["same"] * 7)
+    first = folded_plan((found,), (1,))
+    assert first.index_bytes > 0
+    for copies in range(2, 60):
+        folded_plan((found,), (copies,))
+        assert len(found.plans) <= plan_module.CACHED_PLANS
+    assert folded_plan((found,), (59,)) is folded_plan((found,), (59,))
+    assert folded_plan((found,), (1,)) is not first
+    monkeypatch.setattr(plan_module, "CACHED_BYTES", 3 * first.index_bytes)
+    folded_plan((found,), (2,))
+    last = folded_plan((found,), (1,), 1e9)
+    assert len(found.plans) <= 2
+    assert folded_plan((found,), (1,), 1e9) is last
+
+
+def test_memory_of_plans_counts_the_products_of_a_step():
+    vtree = Vtree.balanced(2)
+    block = Inner(6, 2, np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 1, 0, 1]), np.ones((2, 6)))
+    plan = folded_plan((fold(vtree, [2, 2, 2], [None, None, block], [2, 2, None]),), (5,))
+    assert plan.shapes == [(2, 10), (1, 10)]
+    assert plan.products[-1] == (1, 30)
+    # the leaves, the root, two gathered children of its products, and the indices of these
+    assert plan.index_bytes == 2 * 8 * 30
+    assert plan.peak_bytes == plan.index_bytes + 8 * (20 + 10 + 2 * 30)
+    assert (
+        folded_plan((fold(vtree, [2] * 3, [None, None, block], [2, 2, None]),), (5,), 1199) is None
+    )

@@ -132,7 +132,7 @@ class CircuitSide:
             shape = (operand.fold.units[group], blocks[int(members[0])].cardinality)
             return weights_of(self.circuit.xp.stack([pad(blocks[v].table, shape) for v in members]))
 
-        return operand.some(operand.cached(("leaves", group), stack), part)
+        return operand.stacked("leaves", part, stack)
 
     def _state_weights(self, variables: Any, value: Value, axis: int) -> Value:
         """The evidence on discrete variables as weights of their states, along an axis."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +28,53 @@ nothing from it."""
 FOLD_DEVICE = 2**40
 """On other devices all equal shapes are stacked: launching a kernel costs more than padding."""
 CACHED_PLANS, CACHED_BYTES = 16, 2**27
-"""How many plans are kept for the next call, and how much memory these may take together."""
+"""How many plans a fold keeps for the next call, and how much memory these may take together."""
+
+
+class KeptPlans:
+    """Plans of former sweeps that a fold took part in, for sweeps with the same partners.
+
+    Partners are not kept alive. Threads may share it: what is kept is never changed but replaced
+    as a whole, and if two threads do so at once, one plan is not kept, and made again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[tuple[ReferenceType[Fold], ...], Plan | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
+        """The plan for these folds, from a former call or a new one."""
+        key = (tuple(map(id, folds)), batch, max_bytes)
+        found = self._kept.get(key)
+        # a fold that is gone may have had the id of one of these
+        if found is not None and all(r() is f for r, f in zip(found[0], folds, strict=True)):
+            return found[1]
+        plan = _new_plan(folds, batch, max_bytes)
+        if plan is not None and plan.peak_bytes > max_bytes:
+            plan = None
+        kept = self._with_room(_bytes_of(plan))
+        kept[key] = tuple(ref(f) for f in folds), plan
+        self._kept = kept
+        return plan
+
+    def _with_room(self, n_bytes: int) -> dict[Hashable, Any]:
+        """What is kept, less plans for folds that are gone, and the oldest ones, for one more."""
+        kept = {
+            key: (refs, plan)
+            for key, (refs, plan) in self._kept.items()
+            if all(r() is not None for r in refs)
+        }
+        held = sum(_bytes_of(plan) for _, plan in kept.values())
+        while kept and (len(kept) >= CACHED_PLANS or held + n_bytes > CACHED_BYTES):
+            _, plan = kept.pop(next(iter(kept)))
+            held -= _bytes_of(plan)
+        return kept
+
+
+def _bytes_of(plan: Plan | None) -> int:
+    return 0 if plan is None else plan.index_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +104,12 @@ class Fold:
     products: list[int]
     single: list[bool]
     _index: dict[tuple[int, str], IntArray | None] = field(default_factory=dict)
+    plans: KeptPlans = field(default_factory=KeptPlans)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of (padded) units of all nodes."""
+        return sum(n * len(nodes) for n, nodes in zip(self.units, self.members, strict=True))
 
     def index(self, group: int, slots: IntArray, side: str) -> IntArray | None:
         """The left or right inputs of the (padded) products of some nodes of a group."""
@@ -251,10 +303,6 @@ class Plan:
         return peak
 
 
-_plans: OrderedDict[Hashable, tuple[tuple[ReferenceType[Fold], ...], Plan | None]] = OrderedDict()
-"""Plans of former calls, the last used one last. They do not keep the circuits alive."""
-
-
 def folded_plan(
     folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float = inf
 ) -> Plan | None:
@@ -263,27 +311,11 @@ def folded_plan(
     Every operand is unbatched, or batched with one pattern per row (`batch` copies) everywhere.
     None if it would need too much memory.
     """
-    key = (tuple(map(id, folds)), batch, max_bytes)
-    found = _plans.pop(key, None)
-    if found is None or any(r() is not f for r, f in zip(found[0], folds, strict=True)):
-        plan = _new_plan(folds, batch, max_bytes)
-        if plan is not None and plan.peak_bytes > max_bytes:
-            plan = None
-        found = tuple(ref(f) for f in folds), plan
-        _make_room(0 if plan is None else plan.index_bytes)
-    _plans[key] = found
-    return found[1]
-
-
-def _make_room(n_bytes: int) -> None:
-    """Forget plans of circuits that are gone, and then the oldest ones, to keep one more."""
-    for key, (refs, _) in list(_plans.items()):
-        if any(r() is None for r in refs):
-            del _plans[key]
-    held = sum(0 if plan is None else plan.index_bytes for _, plan in _plans.values())
-    while _plans and (len(_plans) >= CACHED_PLANS or held + n_bytes > CACHED_BYTES):
-        _, (_, plan) = _plans.popitem(last=False)
-        held -= 0 if plan is None else plan.index_bytes
+    owner = folds[-1]
+    for other in folds[-2::-1]:  # the largest: small ones are shared by many circuits
+        if other.size > owner.size:
+            owner = other
+    return owner.plans.get(folds, batch, max_bytes)
 
 
 def _new_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:

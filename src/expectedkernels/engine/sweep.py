@@ -89,10 +89,10 @@ class Operand:
     @cached_property
     def fold(self) -> Fold:
         """The nodes that can be computed together."""
-        if "fold" not in self._stacks:
-            largest = FOLD_HOST if is_numpy(self.xp) else FOLD_DEVICE
-            self._stacks["fold"] = fold(self.vtree, self.units, self.inner, self.leaf_keys, largest)
-        return self._stacks["fold"]
+        largest = FOLD_HOST if is_numpy(self.xp) else FOLD_DEVICE
+        return self.cached(
+            "fold", lambda: fold(self.vtree, self.units, self.inner, self.leaf_keys, largest)
+        )
 
     def fresh(self) -> Operand:
         """The operand with nothing cached but the fold."""
@@ -118,19 +118,19 @@ class Operand:
         group, _ = part
         if self.fold.single[group]:
             return self.weights(int(self.fold.members[group][0]))
-        stack = self.cached(("group", group), lambda: self._stack(group))
-        return None if stack is None else self.some(stack, part)
+        return self.stacked("group", part, lambda: self._stack(group))
 
-    def some(self, stack: Weights, part: Part) -> Weights:
-        """The weights of some of the nodes of a stack."""
-        slots = part[1]
-        if slots is None:
+    def stacked(self, kind: str, part: Part, make: Callable[[], Any]) -> Any:
+        """The weights of some nodes of a group, from the stack of all that `make` makes."""
+        group, slots = part
+        stack = self.cached((kind, group), make)
+        if slots is None or stack is None:
             return stack
         if not isinstance(slots, slice):
             index = as_like(slots, stack.matrix)
             matrix = namespace(stack.matrix).take(stack.matrix, index, axis=0)
             return Weights(matrix, stack.lo, stack.hi, stack.signed)
-        key = (id(stack), slots.start, slots.stop, slots.step)
+        key = (kind, group, slots.start, slots.stop, slots.step)
         return self.cached(
             key, lambda: Weights(stack.matrix[slots, ...], stack.lo, stack.hi, stack.signed)
         )
@@ -138,7 +138,8 @@ class Operand:
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next call."""
         if key not in self._stacks:
-            self._stacks[key] = make()
+            # if another thread was faster, all take what it made
+            return self._stacks.setdefault(key, make())
         return self._stacks[key]
 
     def _stack(self, group: int) -> Weights | None:

@@ -107,7 +107,12 @@ def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
 
 def is_parallel(blocks: KernelBlocks) -> bool:
     """Whether the kernel is a weighted sum of products, without sums inside."""
-    return blocks.operand is parallel_operand(blocks.vtree, len(blocks.weights))
+    terms = len(blocks.weights)
+    return all(
+        block is None
+        or (block.left is block.right is block.weights is None and block.n_units == terms)
+        for block in blocks.operand.inner
+    )
 
 
 def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> KernelBlocks:

@@ -22,6 +22,9 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
+KEPT_VTREES = 4
+"""For how many vtrees, the last ones, a kernel circuit keeps what it is there."""
+
 
 def kernel_input(variable: int, table: Any) -> Unit:
     """An input unit of a kernel circuit: the kernel of one variable, as a square table.
@@ -117,9 +120,14 @@ class KernelCircuit(Kernel):
                     f"This kernel circuit has {mine} states for variable {variable}, which has "
                     f"{what} here."
                 )
-        if vtree not in self._aligned:
-            self._aligned[vtree] = self._on(vtree)
-        return self._aligned[vtree]
+        found = self._aligned.get(vtree)
+        if found is None:
+            found = self._on(vtree)
+            kept = {**self._aligned, vtree: found}
+            for oldest in list(kept)[:-KEPT_VTREES]:
+                del kept[oldest]
+            self._aligned = kept  # replaced, not changed: other threads may be reading
+        return found
 
     def _on(self, vtree: Vtree) -> KernelBlocks:
         circuit = self.circuit.aligned_to(vtree)

@@ -1,0 +1,104 @@
+"""Threads that share circuits, kernels and what these keep for the next call."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.engine.sweep import Operand
+from expectedkernels.vtree import Vtree
+
+
+@pytest.fixture
+def busy():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def kernel_circuit(vtree):
+    """A sum of two product kernels of two states each, on a vtree."""
+    near, same = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
+
+    def product(node, table):
+        if vtree.is_leaf(node):
+            return ek.kernel_input(int(vtree.variable[node]), table)
+        return ek.Product([product(int(c[node]), table) for c in (vtree.left, vtree.right)])
+
+    both = [product(vtree.root, table) for table in (near, same)]
+    return ek.KernelCircuit(ek.Sum(both, [0.3, 0.7]), vtree=vtree)
+
+
+def circuits(n):
+    """Circuits on some vtrees, of different sizes."""
+    rng = np.random.default_rng(0)
+    vtrees = [Vtree.balanced(5), Vtree.right_linear(5), Vtree.random(5, rng=1)]
+    return [ek.random_circuit(vtrees[i % 3], 1 + i % 4, rng=rng) for i in range(n)]
+
+
+def test_many_threads_get_what_one_thread_gets(busy):
+    kernels = {p.vtree: [ek.RBF(0.1), kernel_circuit(p.vtree)] for p in circuits(3)}
+    X = np.random.default_rng(1).integers(2, size=(3, 5))
+
+    def work(pair):
+        p, q = pair
+        found = [ek.expected_kernel(p, q, k) for k in kernels[p.vtree]]
+        return [*found, *ek.expected_kernel(p, X, ek.RBF(0.1)).tolist(), p.log_partition()]
+
+    def pairs():
+        fresh = circuits(48)  # nothing is kept for these yet
+        return [(p, fresh[(i + 3 * j) % 48]) for i, p in enumerate(fresh) for j in (0, 1)]
+
+    alone = [work(pair) for pair in pairs()]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            assert list(pool.map(work, pairs(), timeout=60)) == alone
+
+
+def test_threads_that_make_the_same_thing_at_once_share_one():
+    vtree = Vtree.balanced(1)
+    operand = Operand(vtree, [1], [None], [2])
+    barrier = Barrier(4)
+
+    def make():
+        barrier.wait(10)  # until all have seen that there is none
+        return object()
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [pool.submit(operand.cached, "key", make) for _ in range(4)]
+        assert len({id(future.result(10)) for future in made}) == 1
+
+
+def test_kernel_circuits_keep_few_vtrees():
+    vtree = Vtree.balanced(5)
+    k = kernel_circuit(vtree)
+    rng = np.random.default_rng(0)
+    p = ek.random_circuit(vtree, 2, rng=0)
+    expected = ek.expected_kernel(p, p, k)
+    sizes, seen = [], set()
+    for _ in range(40):
+        swapped = _swapped(vtree, rng)
+        seen.add(swapped)
+        q = p.aligned_to(swapped)
+        np.testing.assert_allclose(ek.expected_kernel(q, q, k), expected, rtol=1e-12)
+        sizes.append(len(k._aligned))
+    assert len(seen) > 8
+    assert max(sizes) <= 4
+    assert k.blocks(vtree, [2] * 5) is k.blocks(vtree, [2] * 5)
+
+
+def _swapped(vtree, rng):
+    """The vtree with the children of some nodes swapped."""
+
+    def turned(nested):
+        if not isinstance(nested, (tuple, list)):
+            return nested
+        children = [turned(child) for child in nested]
+        return tuple(children[::-1] if rng.random() < 0.5 else children)
+
+    return Vtree.from_nested(turned(vtree.to_nested()))
