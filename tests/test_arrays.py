@@ -4,7 +4,7 @@ from scipy import sparse
 
 from assertions import host
 from expectedkernels.arrays import (
-    Target,
+    Place,
     as_generator,
     as_like,
     detach,
@@ -19,7 +19,7 @@ from expectedkernels.errors import CircuitError
 
 @pytest.fixture
 def array(xp):
-    return Target(xp).move(np.arange(6.0).reshape(2, 3))
+    return Place(xp).move(np.arange(6.0).reshape(2, 3))
 
 
 def test_namespace_is_that_of_the_arrays_that_are_not_numpys(array):
@@ -46,8 +46,8 @@ def test_device_is_known(array):
 
 
 def test_targets_leave_nothing_as_it_is(xp):
-    assert Target(xp).move(None) is None
-    assert to_numpy(Target(xp).move(np.arange(3))).dtype == np.int64
+    assert Place(xp).move(None) is None
+    assert to_numpy(Place(xp).move(np.arange(3))).dtype == np.int64
 
 
 def test_gradients_are_detached_on_request():
@@ -55,7 +55,7 @@ def test_gradients_are_detached_on_request():
     x = torch.ones(2, requires_grad=True)
     assert not detach(x).requires_grad
     assert to_numpy(x).tolist() == [1.0, 1.0]
-    assert Target("cpu").move(x).requires_grad
+    assert Place("cpu").move(x).requires_grad
     plain = np.ones(2)
     assert detach(plain) is plain
 
@@ -70,16 +70,16 @@ def test_gradients_are_detached_on_request():
 def test_unknown_targets(where, message):
     pytest.importorskip("torch")
     with pytest.raises(CircuitError, match=message):
-        Target(where)
+        Place(where)
 
 
 def test_missing_devices():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
-        assert Target("cuda").move(np.ones(2)).device.type == "cuda"
+        assert Place("cuda").move(np.ones(2)).device.type == "cuda"
     else:
         with pytest.raises(CircuitError, match="There is no device 'cuda': torch sees no CUDA"):
-            Target("cuda")
+            Place("cuda")
 
 
 @pytest.mark.parametrize("rng", ["a", -1, 1.5])
@@ -110,7 +110,7 @@ def test_frozen_arrays_share_memory():
 def test_frozen_arrays_are_copied_when_they_travel():
     pytest.importorskip("torch")
     still = frozen(np.ones(3))
-    moved = Target("torch").move(still)
+    moved = Place("torch").move(still)
     moved[0] = 0.0
     assert still.tolist() == [1.0, 1.0, 1.0]
     like = as_like(still, moved)

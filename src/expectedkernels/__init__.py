@@ -92,23 +92,21 @@ if TYPE_CHECKING:
         write_vtree,
     )
     from expectedkernels.kernels.stein import SteinKernel, is_strictly_positive_definite
+    from expectedkernels.kernels.target import Target
     from expectedkernels.learning.chow_liu import learn_chow_liu
     from expectedkernels.learning.em import em
     from expectedkernels.learning.mixtures import learn_mixture
     from expectedkernels.learning.strudel import learn_strudel
-    from expectedkernels.sampling.bbis import (
-        SteinSamples,
-        bbis,
-        collapsed_bbis,
-        determined_variables,
-    )
+    from expectedkernels.sampling.bbis import bbis, collapsed_bbis
     from expectedkernels.sampling.cis import cis
     from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible
     from expectedkernels.sampling.partition import PartitionSteinKernel
     from expectedkernels.sampling.reducible import ReducibleWarning
     from expectedkernels.sampling.samples import WeightedSamples
     from expectedkernels.sampling.shrinkage import default_weights
+    from expectedkernels.sampling.stein_samples import SteinSamples
     from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
+    from expectedkernels.sampling.zeros import determined_variables
 
 __version__ = "0.1.0"
 
@@ -166,6 +164,7 @@ _LATER = {
     "GoodnessOfFit": "expectedkernels.discrepancies.goodness",
     "CollapsedSteinKernel": "expectedkernels.discrepancies.collapsed",
     "SteinKernel": "expectedkernels.kernels.stein",
+    "Target": "expectedkernels.kernels.target",
     "is_strictly_positive_definite": "expectedkernels.kernels.stein",
     "gibbs": "expectedkernels.sampling.gibbs",
     "collapsed_gibbs": "expectedkernels.sampling.gibbs",
@@ -175,8 +174,8 @@ _LATER = {
     "cis": "expectedkernels.sampling.cis",
     "bbis": "expectedkernels.sampling.bbis",
     "collapsed_bbis": "expectedkernels.sampling.bbis",
-    "SteinSamples": "expectedkernels.sampling.bbis",
-    "determined_variables": "expectedkernels.sampling.bbis",
+    "SteinSamples": "expectedkernels.sampling.stein_samples",
+    "determined_variables": "expectedkernels.sampling.zeros",
     "default_weights": "expectedkernels.sampling.shrinkage",
     "simplex_weights": "expectedkernels.sampling.weights",
     "signed_weights": "expectedkernels.sampling.weights",
@@ -236,6 +235,7 @@ __all__ = [
     "SteinSamples",
     "Sum",
     "TableKernel",
+    "Target",
     "Verdict",
     "Vtree",
     "VtreeError",

@@ -106,7 +106,7 @@ def place_of(array: Array) -> Any:
     return str(array.device) if array_api_compat.is_torch_array(array) else namespace(array)
 
 
-class Target:
+class Place:
     """Where `Circuit.to` moves arrays: a name, a device name of torch, or a namespace.
 
     Parameters
@@ -143,7 +143,7 @@ class Target:
             )
 
     def move(self, array: Array | None) -> Array | None:
-        """The array at the target."""
+        """The array at this place."""
         if array is None:
             return None
         if array_api_compat.is_torch_array(array) and self.device is not None:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from assertions import assert_close, host
 from circuit_oracles import drawn_circuit, joint, sparsified
-from expectedkernels.arrays import Target, namespace
+from expectedkernels.arrays import Place, namespace
 from expectedkernels.circuits.build import factorized, gaussian_mixture, random_circuit, stack
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Normal, Table
@@ -80,8 +80,8 @@ def test_circuits_move_there_and_back(seed):
 
 def test_arrays_are_where_they_were_moved(xp):
     p = random_circuit(3, 2, rng=0, density=0.9).to(xp)
-    kind = type(Target(xp).move(np.ones(1)))
-    assert p.xp is namespace(Target(xp).move(np.ones(1)))
+    kind = type(Place(xp).move(np.ones(1)))
+    assert p.xp is namespace(Place(xp).move(np.ones(1)))
     for block in p.blocks:
         arrays = [block.table] if isinstance(block, Table) else [block.left, block.weights]
         assert all(x is None or isinstance(x, kind) for x in arrays)

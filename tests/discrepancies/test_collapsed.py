@@ -149,7 +149,7 @@ def test_mistakes():
         CollapsedSteinKernel(p, ek.Delta(), zeros="ignore")
     with pytest.raises(ek.KernelError, match="'operator' parameter"):
         CollapsedSteinKernel(p, ek.Delta(), operator="hmc")
-    with pytest.raises(ek.EvidenceError, match=r"integers in 0\.\.1"):
+    with pytest.raises(ek.DataError, match=r"integers in 0\.\.1"):
         CollapsedSteinKernel(p, ek.Delta())([[2]])
     stein = CollapsedSteinKernel(p, ek.Delta())
     with pytest.raises(ek.DataError, match="must be square"):

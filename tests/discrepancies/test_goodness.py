@@ -33,7 +33,11 @@ def test_its_parts():
     test = ek.kdsd_test(X, model(), ek.ExpHamming(), n_bootstrap=99, rng=0)
     assert test.n == 30
     assert len(test.bootstrap) == 99
-    assert test.statistic == pytest.approx(ek.kdsd(X, p, ek.ExpHamming(), unbiased=True))
+    for operator in ("gibbs", "shift"):
+        found = ek.kdsd_test(X, model(), operator=operator, n_bootstrap=99, rng=0)
+        value = ek.kdsd(X, p, unbiased=True, operator=operator)
+        assert found.statistic == pytest.approx(value, rel=1e-10)
+        assert (found.statistic == test.statistic) == (operator == "gibbs")
     assert test.p_value == (1 + (test.bootstrap >= test.statistic).sum()) / 100
     again = ek.kdsd_test(X, model(), ek.ExpHamming(), n_bootstrap=99, rng=0)
     assert again.p_value == test.p_value

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from expectedkernels.arrays import Target
+from expectedkernels.arrays import Place
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
 
 seeds = st.integers(0, 2**32 - 1)
@@ -69,7 +69,7 @@ def test_weights_are_dense_or_sparse_whichever_is_smaller():
 
 def test_sparse_form_has_no_stored_zeros_and_sorted_indices(xp):
     weights = np.array([[0.0, 2.0, 0.5], [0.0, 0.0, 0.0]])
-    csr = Inner(3, 2, None, None, Target(xp).move(weights)).csr
+    csr = Inner(3, 2, None, None, Place(xp).move(weights)).csr
     assert csr.nnz == 2
     assert csr.indices.tolist() == [1, 2]
     np.testing.assert_array_equal(csr.toarray(), weights)
@@ -80,7 +80,7 @@ def test_sparse_form_has_no_stored_zeros_and_sorted_indices(xp):
 
 
 def test_inputs_are_written_out_on_the_host(xp):
-    block = Inner(2, 2, Target(xp).move(np.array([1, 0])), None, None)
+    block = Inner(2, 2, Place(xp).move(np.array([1, 0])), None, None)
     assert isinstance(block.index("left"), np.ndarray)
     assert block.index("left").tolist() == [1, 0]
     assert block.index("right").tolist() == [0, 1]

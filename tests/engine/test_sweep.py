@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import random_blocks, random_domain
-from expectedkernels.arrays import Target, namespace
+from expectedkernels.arrays import Place, namespace
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.sweep import Operand, pad, peak_bytes, sweep, upward, visit
@@ -36,7 +36,7 @@ class Case:
         self.vtree, cards = random_domain(rng)
         if rng.random() < 0.5:  # many nodes of one height
             self.vtree, cards = Vtree.balanced(int(rng.integers(4, 17))), [2] * 16
-        self.move = Target(where).move
+        self.move = Place(where).move
         self.operands, self.rows = [], []
         for _ in range(n_operands):
             blocks = random_blocks(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from assertions import assert_close, assert_logs_close, host
-from expectedkernels.arrays import Target
+from expectedkernels.arrays import Place
 from expectedkernels.engine.value import (
     applied,
     bounds,
@@ -294,7 +294,7 @@ def test_rearrangements(seed):
 
 @pytest.mark.parametrize("powers", [10, 3000])
 def test_values_live_where_their_arrays_do(xp, powers):
-    move = Target(xp).move
+    move = Place(xp).move
     rng = np.random.default_rng(4)
     exact = Exact(dyadic(rng, SHAPE, powers, signed=True))
     logs, sign = exact.logs()

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.sampling.bbis import RULES, determined_variables
 from expectedkernels.sampling.partition import PartitionSteinKernel
+from expectedkernels.sampling.stein_samples import RULES
+from expectedkernels.sampling.zeros import determined_variables
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
 from stein_oracles import conditionals_given, stein_gram, stein_size
@@ -175,7 +176,7 @@ def test_remedies_for_zeros():
     X = every[asia.log_score(every) > -np.inf]
     exact = [0.01, 0.0104, 0.5, 0.055, 0.45, 0.064828, 0.110290, 0.435971]
     with pytest.raises(ek.PropertyError, match=r"zeros='collapse'.*zeros='smooth'.*'restrict'"):
-        ek.bbis(asia, X)
+        ek.bbis(asia, X, zeros="raise")
     collapsed = ek.bbis(asia, X, zeros="collapse", weights="raw")
     np.testing.assert_allclose([t[0] for t in collapsed.marginals()], exact, atol=1e-4)
     assert collapsed.collapsed.all(axis=0).tolist() == [v == 5 for v in range(8)]
@@ -323,13 +324,14 @@ def test_discrepancies_are_not_negative():
 def test_zeros_that_no_sample_is_next_to():
     model = ek.FactorGraph([3], [ek.Factor([0], [0.0, 1.0, 2.0])])
     with pytest.warns(UserWarning, match="The target has zeros, though none next to") as caught:
-        ek.bbis(model, [[2], [2]])
+        ek.bbis(model, [[2], [2]], zeros="raise")
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="smooth the tables") as caught:
-        ek.collapsed_bbis(model, [[2], [2]], [])
+        ek.collapsed_bbis(model, [[2], [2]], [], zeros="raise")
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        ek.bbis(model, [[2], [2]])
         ek.bbis(model, [[2], [2]], zeros="restrict")
         ek.bbis(model, [[2], [2]], zeros="smooth")
         ek.bbis(model, [[2], [2]], zeros="collapse")
@@ -389,7 +391,7 @@ def test_gibbs_operators_may_meet_zeros():
     model = ek.FactorGraph([2, 3], [((0, 1), table)])
     X = np.argwhere(table > 0)
     with pytest.raises(ek.PropertyError, match="The target has zeros"):
-        ek.bbis(model, X)
+        ek.bbis(model, X, zeros="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for rule in RULES:
@@ -406,7 +408,7 @@ def test_gibbs_operators_may_meet_zeros():
     every = worlds(asia.cardinalities)
     possible = every[asia.log_score(every) > -np.inf]
     with pytest.warns(UserWarning, match="may not tell what the parts of the support weigh"):
-        ek.bbis(asia, possible, operator="gibbs")
+        ek.bbis(asia, possible, operator="gibbs", zeros="raise")
     rows = possible.copy()
     rows[:, 5] = np.nan
     with warnings.catch_warnings():

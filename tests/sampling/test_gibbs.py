@@ -365,7 +365,7 @@ BAD_ARGUMENTS = [
     ({"rng": "seed"}, r"The 'rng' parameter must be a non-negative int"),
     ({"scan": ["random"]}, r"must be 'systematic' or 'random'. Got \['random'\] instead"),
     ({"scan": "zigzag"}, r"must be 'systematic' or 'random'. Got 'zigzag' instead"),
-    ({"target": "grid"}, r"must be a FactorGraph, a BayesianNetwork or a Circuit. Got str"),
+    ({"target": "grid"}, r"or a Target made of a function. Got str"),
     ({"start": [0, 1]}, r"of shape \(4,\), or one per chain, \(1, 4\). Got shape \(2,\)"),
     ({"start": [0, 1, 2, 0]}, r"The 'start' on variable 2 must be integers in 0..1. Got 2.0"),
     ({"start": [0, 1, nan, 0]}, r"The 'start' must be complete"),

@@ -10,7 +10,7 @@ X = np.array([[0, 2, 3], [1, 0, 1], [0, 1, 2], [1, 2, 0]])
 
 
 def read(samples, collapsed=None, target=TARGET):
-    return collapsed_rows(target, samples, collapsed, CARDS)
+    return collapsed_rows(target, samples, collapsed)
 
 
 @pytest.mark.parametrize(

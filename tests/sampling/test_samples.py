@@ -231,7 +231,7 @@ ROW = np.zeros((2, 4))
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3, ROW), r"target must be a FactorGraph, a BayesianNetwork or a Circuit\. Got int"),
+        ((3, ROW), r"target must be a FactorGraph, .* a Target made of a function\. Got int"),
         ((GRID, np.zeros((2, 3))), r"Samples must have shape \(rows, 4\).* Got shape \(2, 3\)"),
         ((GRID, ROW + 2), r"Samples on variable 0 must be integers in 0\.\.1\. Got 2\.0 in row 0"),
         ((GRID, np.zeros((0, 4))), r"at least one\. Got none"),

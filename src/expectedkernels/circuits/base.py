@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Target, is_numpy, namespace, to_numpy
+from expectedkernels.arrays import Place, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.engine.blocks import Inner
@@ -124,7 +124,7 @@ class BlockCircuit:
 
     def to(self, where: Any) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace."""
-        target = Target(where)
+        target = Place(where)
         move = target.move
 
         def moved(block: Input | Inner) -> Input | Inner:

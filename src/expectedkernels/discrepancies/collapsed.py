@@ -8,7 +8,7 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.evidence import Column, Evidence, as_evidence, as_floats
+from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
 from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.discrepancies.kdsd import support_sizes
@@ -17,7 +17,9 @@ from expectedkernels.errors import DataError
 from expectedkernels.expectation import Scaled, gram, progress
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, same_single_mark
+from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.stein import (
     TOO_RARE,
     PairwiseKernel,
@@ -25,6 +27,7 @@ from expectedkernels.kernels.stein import (
     discrete_cardinalities,
     steps,
 )
+from expectedkernels.kernels.target import Target
 
 
 class CollapsedSteinKernel(PairwiseKernel):
@@ -39,8 +42,8 @@ class CollapsedSteinKernel(PairwiseKernel):
     ----------
     circuit : Circuit
         The target, normalised or not; it need not be deterministic.
-    kernel : Kernel
-        Must be compatible with the circuit.
+    kernel : Kernel, optional
+        Must be compatible with the circuit. Default: ``ExpHamming()``.
     zeros : "raise" or "restrict"
         For shifts: what to do if the target has zeros, as in `SteinKernel`. Only the distribution
         of the variables with values matters: zeros that collapsed variables fill do no harm.
@@ -75,7 +78,7 @@ class CollapsedSteinKernel(PairwiseKernel):
     def __init__(
         self,
         circuit: Circuit,
-        kernel: Kernel,
+        kernel: Kernel | None = None,
         zeros: str = "raise",
         max_bytes: int = DEFAULT_MAX_BYTES,
         *,
@@ -83,10 +86,12 @@ class CollapsedSteinKernel(PairwiseKernel):
         positive: bool | None = None,
     ):
         if not isinstance(circuit, Circuit):
+            why = ": a function cannot be summed over exactly" * isinstance(circuit, Target)
             raise DataError(
                 "The target of collapsed samples must be a Circuit (a FactorGraph compiles to "
-                f"one). Got {type(circuit).__name__} instead."
+                f"one). Got {type(circuit).__name__} instead{why}."
             )
+        kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         check_single_root(circuit, "A Stein kernel")
         self.cardinalities = discrete_cardinalities(circuit)
@@ -121,8 +126,7 @@ class CollapsedSteinKernel(PairwiseKernel):
 
     def _read(self, rows: Any) -> tuple[Any, CircuitSide]:
         """The logs of the probabilities of rows, and the marked circuit given these."""
-        values = as_floats(rows)
-        values = values[None, :] if values.ndim == 1 else values
+        values = sample_rows(self.circuit, rows, least=0)
         logs = np.asarray(require_possible(self.circuit, as_evidence(values, self.cardinalities)))
         kept = None
         if not self._positive:

@@ -10,11 +10,11 @@ import numpy as np
 
 from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_floats
 from expectedkernels.circuits.units import Unit
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.stein import SteinKernel
+from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
+from expectedkernels.kernels.stein import SteinKernel, discrete_cardinalities
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class GoodnessOfFit:
     --------
     >>> import expectedkernels as ek
     >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
-    >>> ek.kdsd_test(p.sample(100, rng=0), p, ek.ExpHamming(), rng=0).p_value > 0.05
+    >>> ek.kdsd_test(p.sample(100, rng=0), p, rng=0).p_value > 0.05
     True
     """
 
@@ -49,7 +49,8 @@ class GoodnessOfFit:
 def kdsd_test(
     samples: Any,
     target: Any,
-    k: Kernel,
+    k: Kernel | None = None,
+    operator: str = "gibbs",
     *,
     n_bootstrap: int = 1000,
     change: float = 0.5,
@@ -64,11 +65,16 @@ def kdsd_test(
 
     Parameters
     ----------
-    samples : array of shape (n, variables)
-        At least two complete points, in the order in which they were drawn.
-    target : FactorGraph or Circuit
-        Positive everywhere (see `zeros`); a circuit need not be deterministic.
-    k : Kernel
+    samples : array of shape (n, variables), or of shape (chains, n, variables)
+        At least two complete points, in the order in which they were drawn. Frames, labelled
+        arrays and InferenceData are read as well, by the names of the variables if the target
+        has names.
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Known up to a constant; a circuit need not be deterministic.
+    k : Kernel, optional
+        Default: ``ExpHamming()``.
+    operator : "gibbs" or "shift"
+        As in `SteinKernel`. Gibbs updates are bounded and need no positive target.
     n_bootstrap : int
         How many random signs are drawn; the p-value is a multiple of 1 / (n_bootstrap + 1).
     change : float
@@ -77,14 +83,17 @@ def kdsd_test(
         their predecessors need a smaller one, about one over the number of steps after which they
         do not, or the test rejects too often.
     zeros : "raise" or "restrict"
-        What to do if the target has zeros, as in `SteinKernel`.
+        What shifts do if the target has zeros, as in `SteinKernel`.
     rng : int, Generator or None
 
     Notes
     -----
-    The level holds for many samples. How many depends on the target: if it has states that are
-    thousands of times less likely than their neighbours, and that samples of this size
+    The level holds for many samples. With shifts, how many depends on the target: if it has states
+    that are thousands of times less likely than their neighbours, and that samples of this size
     hardly ever see, the test rejects too often.
+
+    The masses of parts of the support that no change of a single variable connects are not
+    compared (see `irreducible`).
 
     J. Yang, Q. Liu, V. Rao and J. Neville, "Goodness-of-fit testing for discrete distributions via
     Stein discrepancy", ICML 2018; K. Chwialkowski, H. Strathmann and A. Gretton, "A kernel test
@@ -95,16 +104,21 @@ def kdsd_test(
     >>> import expectedkernels as ek
     >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
     >>> q = ek.factorized([[0.6, 0.4], [0.5, 0.5]])
-    >>> kdsd_test(q.sample(200, rng=0), p, ek.ExpHamming(), rng=0).p_value < 0.01
+    >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value < 0.01
     True
     """
+    check_roles("kdsd_test(samples, target, k)", target, samples)
     if isinstance(target, Unit):
         target = Circuit.from_units(target)
-    points = as_floats(samples)
-    if points.ndim != 2 or len(points) < 2:
+    discrete_cardinalities(target)
+    points = sample_rows(target, samples)
+    if len(points) < 2:
+        raise DataError(f"A test needs at least two samples. Got {len(points)}.")
+    weights = sample_weights(samples)
+    if weights is not None and not np.allclose(weights, weights[0], rtol=1e-9, atol=0.0):
         raise DataError(
-            "A test needs at least two samples, in an array of shape (samples, variables). "
-            f"Got shape {points.shape}."
+            "A test is of samples that count alike, and these have different weights. Give their "
+            "rows alone to test where they come from, or ask kdsd for their weighted discrepancy."
         )
     is_int = isinstance(n_bootstrap, (int, np.integer)) and not isinstance(n_bootstrap, bool)
     if not is_int or n_bootstrap < 1:
@@ -119,7 +133,7 @@ def kdsd_test(
         )
     distinct, place = np.unique(points, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    matrix = SteinKernel(target, k, zeros)(distinct)
+    matrix = SteinKernel(target, k, zeros, operator)(distinct)
     n, counts = len(points), np.bincount(place)
     diagonal = float(counts @ np.diag(matrix))
     statistic = (counts @ matrix @ counts - diagonal) / (n * (n - 1))

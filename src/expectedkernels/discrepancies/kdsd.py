@@ -17,25 +17,29 @@ from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import DataError, PropertyError
+from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.expectation import Empirical, gram
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, one_marked, same_marks
-from expectedkernels.kernels.stein import (
-    TOO_RARE,
-    SteinKernel,
-    check_choices,
-    discrete_cardinalities,
+from expectedkernels.kernels.rows import check_roles, is_model, sample_rows, sample_weights
+from expectedkernels.kernels.stein import SteinKernel, check_choices, discrete_cardinalities
+from expectedkernels.kernels.target import Target
+
+TOO_RARE_BETWEEN = (
+    "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
+    "samples of q with it by bounded operators: kdsd(q.sample(1000), p, k, operator='gibbs')."
 )
 
 
 def kdsd(
     q: Any,
     p: Any,
-    k: Kernel,
+    k: Kernel | None = None,
     *,
     unbiased: bool = False,
     zeros: str = "raise",
+    operator: str = "shift",
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> float:
     r"""The kernelised discrete Stein discrepancy KDSD(q || p), exactly.
@@ -48,18 +52,23 @@ def kdsd(
 
     Parameters
     ----------
-    q : Circuit, FactorGraph, unit graph, Empirical, or array of points (with equal weights)
-        The sum above is over q as it is: a circuit should be normalised.
-    p : Circuit, or FactorGraph
+    q : Circuit, FactorGraph, unit graph, or samples
+        The sum above is over q as it is: a circuit should be normalised. Samples are arrays of
+        shape (n, variables) or (chains, n, variables), frames, labelled arrays or InferenceData,
+        with equal weights, or Empirical and WeightedSamples with theirs.
+    p : Circuit, FactorGraph, or (for samples) Target
         The target. If q is a circuit, p must be deterministic, and compatible with q: a factor
         graph is compiled on the vtree of q.
-    k : Kernel
+    k : Kernel, optional
+        Default: ``ExpHamming()``.
     unbiased : bool
         For points: leave out pairs of a point with itself (U-statistic). The mean over samples of
         q is then the discrepancy of q itself, and it may be negative.
     zeros : "raise" or "restrict"
         For points: what to do if the target has zeros, as in `SteinKernel`. Between circuits the
         target must be positive.
+    operator : "shift" or "gibbs"
+        For points: as in `SteinKernel`. Between circuits the operators are shifts.
     max_bytes : int
         How much memory intermediate values may take, as for `expected_kernel`.
 
@@ -94,25 +103,52 @@ def kdsd(
     >>> ek.kdsd([[0], [1], [1], [1]], p, ek.Delta())
     0.5
     """
-    check_choices(k, zeros, "shift")
+    k = ExpHamming() if k is None else k
+    _check_places(q, p)
+    check_choices(k, zeros, operator)
     check_max_bytes(max_bytes)
-    if isinstance(q, (Circuit, Unit)) or hasattr(q, "compile"):
+    if is_model(q):
+        _refuse_functions(q, p, operator)
         q, p = _two_circuits(q, p)
         measure = stein_measure(q, p)
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
         side = CircuitSide(measure)
         found = gram(side, side, kernel, max_bytes)
-        return float(found.linear("The discrepancy", TOO_RARE)[0, 0])
-    q = q if isinstance(q, Empirical) else Empirical(q)
-    points = q.merged()
+        return float(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
     if isinstance(p, Unit):
         p = Circuit.from_units(p)
-    matrix = SteinKernel(p, k, zeros)(points.X)
+    discrete_cardinalities(p)
+    q = Empirical(sample_rows(p, q), sample_weights(q))
+    points = q.merged()
+    matrix = SteinKernel(p, k, zeros, operator)(points.X)
     weights = points.weights
     if not unbiased:
         return float(weights @ matrix @ weights)
     return _u_statistic(matrix, q, points)
+
+
+def _check_places(q: Any, p: Any) -> None:
+    """Raise if the target is not where it belongs."""
+    call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
+    if not is_model(q) or not is_model(p):
+        check_roles(call, p, q)
+
+
+def _refuse_functions(q: Any, p: Any, operator: str) -> None:
+    """Raise for what the discrepancy between models cannot be computed with."""
+    if isinstance(q, Target) or isinstance(p, Target):
+        raise PropertyError(
+            "The discrepancy between two models is a sum over all states, and a Target is a "
+            "function, which cannot be summed over exactly. Give the model as a FactorGraph, or "
+            "samples of q: kdsd(samples, p, k)."
+        )
+    if operator != "shift":
+        raise KernelError(
+            "Between models the operators of a discrepancy are shifts. Got "
+            f"operator={operator!r}; compare samples of q with p: "
+            f"kdsd(q.sample(1000), p, k, operator={operator!r})."
+        )
 
 
 def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:

@@ -11,6 +11,9 @@ from expectedkernels.circuits.evidence import as_points
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
 from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix
+from expectedkernels.kernels.library import ExpHamming
+from expectedkernels.kernels.rows import check_roles, sample_rows
+from expectedkernels.kernels.target import Target
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -20,13 +23,11 @@ ZEROS = ("raise", "restrict")
 OPERATORS = ("shift", "gibbs")
 """What Stein kernels are made of: shifts to neighbouring states, or updates of a Gibbs sampler."""
 
-REMEDIES = (
-    "Sum out the variables that others determine (collapsed_bbis with zeros='collapse', or a "
-    "collapsed set that holds them), smooth the tables (zeros='smooth'), or restrict the "
-    "operator to the support (zeros='restrict'), which cannot compare parts of the support that "
-    "no change of a single variable connects."
+ZERO_ADVICE = (
+    "Use operator='gibbs', which needs no positive target, or restrict the shifts to the support "
+    "(zeros='restrict'). Neither can compare parts of the support that no change of a single "
+    "variable connects."
 )
-
 
 TOO_RARE = (
     "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
@@ -34,8 +35,24 @@ TOO_RARE = (
 )
 
 
-class Target(Protocol):
-    """What Stein kernels need of a distribution: a `FactorGraph` or a `Circuit` has it."""
+class ZerosMet(PropertyError):
+    """Shifts lead to states without probability, where they have no mean zero.
+
+    Parameters
+    ----------
+    where : str
+        Which shift of which sample does.
+    advice : str
+        What to do, in the words of the function that was called.
+    """
+
+    def __init__(self, where: str, advice: str = ZERO_ADVICE):
+        self.where = where
+        super().__init__(f"{where} {advice}")
+
+
+class HasSiteLogs(Protocol):
+    """What Stein kernels need of a distribution: circuits, factor graphs, functions have it."""
 
     @property
     def cardinalities(self) -> Any:
@@ -115,10 +132,10 @@ class SteinKernel(PairwiseKernel):
 
     Parameters
     ----------
-    target : FactorGraph or Circuit
+    target : FactorGraph, BayesianNetwork, Circuit or Target
         Over discrete variables; need not be normalised.
-    kernel : Kernel
-        On the points; best a strictly positive definite one, as `ExpHamming`.
+    kernel : Kernel, optional
+        On the points; best a strictly positive definite one. Default: ``ExpHamming()``.
     zeros : "raise" or "restrict"
         For shifts: what to do if the target is zero next to a point, where the mean would not be
         zero. Raise, or leave out the points outside the support. The restricted kernel has
@@ -139,8 +156,15 @@ class SteinKernel(PairwiseKernel):
     """
 
     def __init__(
-        self, target: Target, kernel: Kernel, zeros: str = "raise", operator: str = "shift"
+        self,
+        target: HasSiteLogs,
+        kernel: Kernel | None = None,
+        zeros: str = "raise",
+        operator: str = "shift",
     ):
+        if isinstance(target, Kernel):
+            check_roles("SteinKernel(target, kernel)", target, None)
+        kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         self.target, self.kernel, self.zeros, self.operator = target, kernel, zeros, operator
         self.cardinalities = discrete_cardinalities(target)
@@ -168,19 +192,23 @@ class SteinKernel(PairwiseKernel):
         return terms
 
     def _read(self, rows: Any) -> tuple[Any, list[Any]]:
-        """Points, and for every variable how its operator weighs the states it could be in."""
-        points = as_points(rows, self.cardinalities).astype(np.intp)
+        points = self._points(rows)
+        return points, self._moves(points, site_tables(self.target, points))
+
+    def _points(self, rows: Any) -> Any:
+        found = sample_rows(self.target, rows, least=0, check=False)
+        return as_points(found, self.cardinalities, "Samples").astype(np.intp)
+
+    def _moves(self, points: Any, tables: list[Any]) -> list[Any]:
+        """For every variable how its operator weighs the states it could be in."""
         if self.operator == "gibbs":
-            return points, [self._gibbs(points, v) for v in range(points.shape[1])]
-        ratios, kept = steps(self.target, points, self.zeros)
+            return [update_moves(logs, points[:, v]) for v, logs in enumerate(tables)]
+        ratios, kept = steps(self.target, points, self.zeros, tables=tables)
         moves = []
         for v, n in enumerate(self.cardinalities):
             here, before = np.eye(n)[points[:, v]], np.eye(n)[points[:, v] - 1]
             moves.append(ratios[:, v, None] * here - kept[:, v, None] * before)
-        return points, moves
-
-    def _gibbs(self, points: Any, variable: int) -> Any:
-        return update_moves(self.target.site_logs(points, variable), points[:, variable])
+        return moves
 
     def _gram(self, first: Any, second: Any) -> Any:
         rows = max(1, CHUNK // max(1, len(second[0])))
@@ -198,6 +226,21 @@ class SteinKernel(PairwiseKernel):
 
     def __repr__(self) -> str:
         return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
+
+
+def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[Any, Any]:
+    """The Gram matrices of two Stein kernels of one target, which is asked once for both."""
+    points = first._points(rows)
+    tables = site_tables(first.target, points)
+    sides = [(points, kernel._moves(points, tables)) for kernel in (first, second)]
+    return first._between(sides[0], sides[0]), second._between(sides[1], sides[1])
+
+
+def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
+    """What `site_logs` gives for every variable at complete points."""
+    if isinstance(target, Target):
+        return target.all_site_logs(points)
+    return [np.asarray(target.site_logs(points, v)) for v in range(points.shape[1])]
 
 
 def check_choices(kernel: Any, zeros: str, operator: str) -> None:
@@ -219,9 +262,10 @@ def discrete_cardinalities(target: Any) -> list[int]:
     """The number of states of every variable of a target; raises if it is no such thing."""
     cardinalities = getattr(target, "cardinalities", None)
     if cardinalities is None or not hasattr(target, "site_logs"):
+        wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
         raise DataError(
-            "The target must be a FactorGraph, a BayesianNetwork or a Circuit. "
-            f"Got {type(target).__name__} instead."
+            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
+            f"function. Got {type(target).__name__} instead.{wrap}"
         )
     for variable, n in enumerate(cardinalities):
         if n is None:
@@ -232,12 +276,19 @@ def discrete_cardinalities(target: Any) -> list[int]:
     return [int(n) for n in cardinalities]
 
 
-def steps(target: Target, points: Any, zeros: str = "raise", variables: Any = None) -> Any:
+def steps(
+    target: HasSiteLogs,
+    points: Any,
+    zeros: str = "raise",
+    variables: Any = None,
+    tables: list[Any] | None = None,
+) -> Any:
     """How Stein operators weigh every point and its predecessors, two (n, variables) arrays.
 
     The first holds the ratios p(next) / p(here), the second ones, or zeros where the predecessor
     is outside the support and `zeros` says to restrict the operators. Points may have NaN where a
-    variable is summed out (if the target can); `variables` limits the work to some columns.
+    variable is summed out (if the target can); `variables` limits the work to some columns, and
+    `tables` has the logs of all sites of complete points if they are known already.
     """
     n, d = points.shape
     ratios, kept = np.zeros((n, d)), np.ones((n, d))
@@ -245,7 +296,10 @@ def steps(target: Target, points: Any, zeros: str = "raise", variables: Any = No
         column = points[:, variable]
         some = np.flatnonzero(~np.isnan(column)) if column.dtype.kind == "f" else np.arange(n)
         states = column[some].astype(np.intp)
-        logs = np.asarray(target.site_logs(points[some], variable))
+        if tables is None:
+            logs = np.asarray(target.site_logs(points[some], variable))
+        else:
+            logs = tables[variable]
         card, rows = logs.shape[1], np.arange(len(some))
         here = logs[rows, states]
         impossible = np.zeros(n, dtype=np.bool_)
@@ -254,9 +308,9 @@ def steps(target: Target, points: Any, zeros: str = "raise", variables: Any = No
         before = logs[rows, (states - 1) % card] > -inf
         if zeros == "raise" and not before.all():
             row = int(some[np.argmin(before)])
-            raise PropertyError(
+            raise ZerosMet(
                 f"The target has zeros: shifting variable {variable} of row {row} back leaves its "
-                f"support, and Stein operators do not have mean zero then. {REMEDIES}"
+                f"support, and Stein operators do not have mean zero then."
             )
         kept[some, variable] = before
         with np.errstate(over="ignore"):
@@ -276,7 +330,7 @@ def update_moves(site_logs: Any, states: Any) -> Any:
     Parameters
     ----------
     site_logs : array of shape (n, cardinality)
-        As of `Target.site_logs`.
+        As of `FactorGraph.site_logs`.
     states : int array of shape (n,)
 
     Examples

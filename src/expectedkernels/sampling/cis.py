@@ -151,8 +151,8 @@ def cis(
         return _from_circuit(target, n, collapse_budget, generator, select, evidence, safe)
     if not isinstance(target, FactorGraph):
         raise CircuitError(
-            "The target of cis must be a FactorGraph, a BayesianNetwork or a Circuit. "
-            f"Got {type(target).__name__} instead."
+            "The target of cis must be a FactorGraph, a BayesianNetwork or a Circuit; others "
+            f"cannot be summed over exactly. Got {type(target).__name__} instead."
         )
     if query is None and select in ("mi", "rbvar"):
         raise CircuitError(

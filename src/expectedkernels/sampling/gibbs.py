@@ -52,9 +52,9 @@ def gibbs(
 
     Parameters
     ----------
-    target : FactorGraph, BayesianNetwork or Circuit
-        Normalised or not. Anything else with ``cardinalities`` and ``site_logs(X, variable)``
-        serves as well, without evidence.
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Normalised or not. A `Target` (made of a function) and anything else with
+        ``cardinalities`` and ``site_logs(X, variable)`` serve as well, without evidence.
     n : int
         The number of states that are recorded, for each chain.
     burn_in, thin : int

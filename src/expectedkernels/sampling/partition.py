@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.algebra import shift
-from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
+from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.stein import PairwiseKernel, check_choices, steps, update_moves
 
 
@@ -74,8 +75,7 @@ class PartitionSteinKernel(PairwiseKernel):
         return self.model.log_marginal(rows).reshape(n, card)
 
     def _read(self, rows: Any) -> tuple[Any, Any, Any]:
-        values = as_floats(rows)
-        values = values[None, :] if values.ndim == 1 else values
+        values = sample_rows(self.model.model, rows, least=0)
         free = np.isnan(values)
         wanted = np.zeros(values.shape[1], dtype=np.bool_)
         wanted[list(self.model.collapsed)] = True

@@ -7,24 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.evidence import as_floats, as_points
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import DataError
+from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.kernels.rows import check_states, sample_rows
 
 
-def collapsed_rows(
-    target: Any, samples: Any, collapsed: Any, cardinalities: Any, least: int = 1
-) -> Any:
+def collapsed_rows(target: Any, samples: Any, collapsed: Any, least: int = 1) -> Any:
     """The samples as rows, NaN where a variable is collapsed.
 
     Parameters
     ----------
-    target : FactorGraph or Circuit
+    target : FactorGraph, Circuit or Target
         What knows the names of variables.
-    samples : array of shape (n, variables), or of shape (chains, n, variables)
+    samples
+        In any form that `sample_rows` reads.
     collapsed : iterable of int or str, or boolean array, optional
         One set for all samples, or a mask. Default: where the samples have NaN.
-    cardinalities : sequence of int
     least : int
         How many samples there must be.
 
@@ -32,18 +29,10 @@ def collapsed_rows(
     --------
     >>> import expectedkernels as ek
     >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
-    >>> collapsed_rows(target, [[0, 1], [1, 1]], [1], target.cardinalities).tolist()
+    >>> collapsed_rows(target, [[0, 1], [1, 1]], [1]).tolist()
     [[0.0, nan], [1.0, nan]]
     """
-    rows, d = np.array(as_floats(samples)), len(cardinalities)
-    if rows.ndim == 3:  # chains
-        rows = rows.reshape(-1, rows.shape[2])
-    rows = rows[None, :] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or rows.shape[1] != d or len(rows) < least:
-        raise DataError(
-            f"Samples must have shape (samples, {d}) with at least one sample: one column per "
-            f"variable. Got shape {np.shape(samples)}."
-        )
+    rows = sample_rows(target, samples, least=least, check=False)
     mask = np.isnan(rows)
     if collapsed is not None:
         mask = _mask(target, collapsed, rows.shape)
@@ -54,8 +43,8 @@ def collapsed_rows(
             f"Samples need values for all variables that are not collapsed. Got NaN in row {row}, "
             f"column {column}; with collapsed=None, NaN marks what is collapsed."
         )
-    as_points(np.where(mask, 0.0, rows), cardinalities, "Samples")
     rows[mask] = np.nan
+    check_states(target, rows)
     return rows
 
 
@@ -90,13 +79,27 @@ def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
         )
     mask = np.zeros(shape, dtype=np.bool_)
     for key in given.tolist() if isinstance(collapsed, np.ndarray) else collapsed:
-        mask[:, _variable(target, key, shape[1])] = True
+        mask[:, variable_of(target, key)] = True
     return mask
 
 
-def _variable(target: Any, key: Any, d: int) -> int:
-    if isinstance(target, FactorGraph):
-        return target.variable(key)
+def variable_of(target: Any, key: Any) -> int:
+    """The number of a variable of a target, given by its number or its name.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> variable_of(ek.asia(), "either")
+    5
+    """
+    names = getattr(target, "names", None)
+    if isinstance(key, str) and names is not None:
+        if key in names:
+            return list(names).index(key)
+        raise EvidenceError(f"The target has no variable {key!r}. Its names are {list(names)}.")
+    if hasattr(target, "variable"):
+        return int(target.variable(key))
+    d = len(target.cardinalities)
     if not isinstance(key, (int, np.integer)) or not 0 <= key < d:
         raise DataError(f"A variable of this target is an int in 0..{d - 1}. Got {key!r}.")
     return int(key)

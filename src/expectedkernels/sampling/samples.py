@@ -14,10 +14,11 @@ from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_floats, as_points
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.library import Delta
-from expectedkernels.sampling.rows import distinct_rows
+from expectedkernels.kernels.target import Target
+from expectedkernels.sampling.rows import distinct_rows, variable_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +45,7 @@ class WeightedSamples:
 
     Parameters
     ----------
-    target : FactorGraph or Circuit
+    target : FactorGraph, Circuit or Target
         What the samples stand for, over discrete variables.
     rows : array of shape (n, variables)
         NaN where a variable is collapsed.
@@ -79,7 +80,7 @@ class WeightedSamples:
     [[0.25, 0.75], [0.1, 0.3, 0.6]]
     """
 
-    target: FactorGraph | Circuit
+    target: FactorGraph | Circuit | Target
     rows: Any
     weights: Any = None
     rule: str = ""
@@ -324,6 +325,11 @@ class WeightedSamples:
             return self.circuit.to("numpy")
         if isinstance(self.target, Circuit):
             return self.target.to("numpy")
+        if isinstance(self.target, Target):
+            raise PropertyError(
+                "What is collapsed is summed over exactly, and a Target is a function, which "
+                "cannot be. Give the model as a FactorGraph, and functions of points to expect."
+            )
         return self.target.compile()[0]
 
     @cached_property
@@ -358,8 +364,8 @@ class WeightedSamples:
         if not isinstance(scope, Iterable):
             raise DataError(f"A scope is a list of variables. Got {type(scope).__name__} instead.")
         scope = list(scope)
-        if isinstance(self.target, FactorGraph):
-            variables = [self.target.variable(key) for key in scope]
+        if getattr(self.target, "names", None) is not None or hasattr(self.target, "variable"):
+            variables = [variable_of(self.target, key) for key in scope]
         else:
             variables = scope
             for v in variables:
@@ -428,10 +434,10 @@ class WeightedSamples:
 
 
 def _check_target(target: Any) -> None:
-    if not isinstance(target, (FactorGraph, Circuit)):
+    if not isinstance(target, (FactorGraph, Circuit, Target)):
         raise CircuitError(
-            "The target must be a FactorGraph, a BayesianNetwork or a Circuit. "
-            f"Got {type(target).__name__} instead."
+            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
+            f"function. Got {type(target).__name__} instead."
         )
     if any(card is None for card in target.cardinalities):
         real = [v for v, card in enumerate(target.cardinalities) if card is None]

@@ -17,8 +17,10 @@ from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.plan import LogFactor
-from expectedkernels.errors import CircuitError, EvidenceError, PropertyError, SizeError
+from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
+from expectedkernels.kernels.target import Target
 from expectedkernels.sampling.reducible import Moves, moves_of_circuit, moves_of_factors
+from expectedkernels.sampling.rows import variable_of
 from expectedkernels.sampling.sites import (
     AnyFactor,
     EvaluatedSite,
@@ -31,6 +33,9 @@ from expectedkernels.sampling.sites import (
 
 TABLE_STATES = 2**16
 """Sums over collapsed variables are tabulated for up to this many states of those around them."""
+
+RANDOM_STATES = 2**14
+"""How many random states of a function are asked for one with positive probability."""
 
 FORWARD_DRAWS = 256
 """How many samples of a Bayesian network are tried for each start."""
@@ -79,16 +84,70 @@ def sampled_model(target: Any, collapsed: Any, evidence: Any, what: str) -> Samp
     if isinstance(target, Circuit):
         return _of_circuit(target, _chosen(target, collapsed), evidence, what)
     if not (hasattr(target, "site_logs") and hasattr(target, "cardinalities")):
+        wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
         raise CircuitError(
-            f"The target of {what} must be a FactorGraph, a BayesianNetwork or a Circuit. "
-            f"Got {type(target).__name__} instead."
+            f"The target of {what} must be a FactorGraph, a BayesianNetwork, a Circuit, or a "
+            f"Target made of a function. Got {type(target).__name__} instead.{wrap}"
         )
     if evidence is not None or len(_chosen(target, collapsed)):
         raise CircuitError(
             f"Evidence and collapsed variables need a FactorGraph, a BayesianNetwork or a Circuit "
-            f"as the target of {what}. Got {type(target).__name__}."
+            f"as the target of {what}: others cannot be summed over exactly. Got "
+            f"{type(target).__name__}."
         )
-    return _of_conditionals(target)
+    return _of_function(target) if isinstance(target, Target) else _of_conditionals(target)
+
+
+def _of_function(target: Target) -> SampledModel:
+    """A target that tells the log-probability of complete states."""
+    cards = target.cardinalities
+    fixed = {v: 0 for v, card in enumerate(cards) if card == 1}
+    everything, memory = tuple(range(len(cards))), Memory()
+
+    def along(v: int) -> Callable[[Any], Any]:
+        return lambda X: target.site_logs(X, v)
+
+    sites: list[Site] = [
+        EvaluatedSite(v, [u for u in everything if u != v], along(v), memory)
+        for v in everything
+        if v not in fixed
+    ]
+    unknown = Moves(None, None)
+    names = None if target.names is None else list(target.names)
+    return SampledModel(
+        cards,
+        everything,
+        fixed,
+        sites,
+        target.log_prob,
+        _possible_states_of_function(target),
+        lambda: unknown,
+        names,
+        memory,
+    )
+
+
+def _possible_states_of_function(target: Target) -> Callable[[int, Any], Any]:
+    """The function that draws possible states of a function, from all or from many random ones."""
+    cards = target.cardinalities
+    every = prod(cards) <= TABLE_STATES
+
+    def draw(n: int, rng: Any) -> Any:
+        if every:
+            rows = _grid(len(cards), range(len(cards)), cards)
+        else:
+            rows = rng.integers(cards, size=(RANDOM_STATES, len(cards)))
+        good = rows[target.log_prob(rows) > -np.inf]
+        if not len(good):
+            asked = "all" if every else "random ones"
+            raise DataError(
+                f"The log_prob of the target is -inf at {len(rows)} states ({asked}), so that "
+                "there is no state to start from. "
+                + ("The target is zero everywhere." if every else "Give a possible one as 'start'.")
+            )
+        return good[rng.integers(len(good), size=n)]
+
+    return draw
 
 
 def _of_conditionals(target: Any) -> SampledModel:
@@ -295,8 +354,8 @@ def _chosen(target: Any, collapsed: Any) -> frozenset[int]:
                 f"Got {len(keys)}."
             )
         return frozenset(np.flatnonzero(keys).tolist())
-    if isinstance(target, FactorGraph):
-        return frozenset(target.variable(key) for key in keys)
+    if getattr(target, "names", None) is not None or hasattr(target, "variable"):
+        return frozenset(variable_of(target, key) for key in keys)
     for key in keys:
         if not (isinstance(key, (int, np.integer)) and 0 <= key < n):
             raise EvidenceError(f"Collapsed variables are ints in 0..{n - 1}. Got {key!r} instead.")

@@ -15,8 +15,8 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import DataError
 from expectedkernels.io.models import read_model
-from expectedkernels.sampling.bbis import determined_variables
 from expectedkernels.sampling.gibbs import collapsed_gibbs
+from expectedkernels.sampling.zeros import determined_variables
 
 GRID_FILE = "ising_4x4.uai"
 """The grid of the paper, in the data folder or in its folder `uai`."""

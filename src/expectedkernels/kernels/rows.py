@@ -1,0 +1,262 @@
+"""Samples as people have them: arrays, chains, frames and labelled arrays, as rows of states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import to_numpy
+from expectedkernels.circuits.evidence import as_floats, as_points
+from expectedkernels.circuits.units import Unit
+from expectedkernels.errors import DataError
+from expectedkernels.kernels.kernel import Kernel
+
+SAMPLE_DIMS = ("chain", "draw", "sample")
+"""The names of dimensions along which samples lie, in the order in which they are put."""
+
+
+def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True) -> Any:
+    """Samples in any of their forms as rows of states, a new float array (n, variables).
+
+    Parameters
+    ----------
+    target : anything with `cardinalities`, and maybe `names` and `states`
+    samples : array, frame, xarray object, arviz InferenceData, WeightedSamples or Empirical
+        Arrays have shape (n, variables) or (chains, n, variables). Labelled arrays have the
+        dimensions ``chain`` and ``draw`` (or one of them) in any place, and one for the variables.
+        Frames and datasets have one column per variable, found by name if the target has names,
+        else by position; labels of states become their numbers. Chains are put below one another.
+    least : int
+        How many samples there must be.
+    check : bool
+        Whether entries must be states of the variables, or NaN.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.FactorGraph([2, 2], [], names=["rain", "wet"], states=[["no", "yes"]] * 2)
+    >>> import pandas as pd
+    >>> sample_rows(target, pd.DataFrame({"wet": ["yes", "no"], "rain": ["no", "no"]})).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    d = len(target.cardinalities)
+    rows = _rows(target, samples)
+    if rows.ndim == 1:
+        raise DataError(
+            f"Samples must have shape (samples, {d}): one column per variable. Got a 1-D array of "
+            f"shape {rows.shape}; use X.reshape(1, -1) if it is a single sample, or "
+            "X.reshape(-1, 1) if it is a single variable."
+        )
+    if rows.ndim == 3:
+        rows = rows.reshape(-1, rows.shape[2])
+    if rows.ndim != 2 or rows.shape[1] != d or len(rows) < least:
+        at_least = "one sample" if least < 2 else f"{least} samples"
+        raise DataError(
+            f"Samples must have shape (samples, {d}) with at least {at_least}: one column per "
+            f"variable. Got shape {rows.shape}."
+        )
+    if check:
+        check_states(target, rows)
+    return rows
+
+
+def check_states(target: Any, rows: Any) -> None:
+    """Raise unless all entries are states of the variables, or NaN."""
+    cardinalities = target.cardinalities
+    try:
+        as_points(np.where(np.isnan(rows), 0.0, rows), cardinalities, "Samples")
+    except DataError as error:
+        known = rows[~np.isnan(rows)]
+        top = np.asarray([np.inf if n is None else n for n in cardinalities])
+        if (known >= 1).all() and (np.isnan(rows) | (rows <= top)).all():
+            raise DataError(
+                f"{error} No entry is below 1: these states seem to be counted from 1, and here "
+                "they are counted from 0. Subtract 1."
+            ) from error
+        raise
+
+
+def sample_weights(samples: Any) -> Any:
+    """The weights that come with samples, None for samples without."""
+    return samples.weights if _is_weighted(samples) else None
+
+
+def check_roles(call: str, target: Any, samples: Any) -> None:
+    """Raise if samples and target are swapped, or a kernel is in the place of one of them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> check_roles("bbis(target, samples)", [[0, 1]], ek.factorized([[0.5, 0.5]]))
+    Traceback (most recent call last):
+    expectedkernels.errors.DataError: The target and the samples are swapped. The call is
+    bbis(target, samples); got samples of type list as the target, and a Circuit as the samples.
+    """
+    for what, given in (("target", target), ("samples", samples)):
+        if isinstance(given, Kernel):
+            raise DataError(
+                f"A kernel is in the place of the {what}. The call is {call}; got "
+                f"{type(given).__name__} as the {what}."
+            )
+    if is_model(samples) and _looks_like_samples(target):
+        raise DataError(
+            f"The target and the samples are swapped. The call is {call}; got samples of type "
+            f"{type(target).__name__} as the target, and a {type(samples).__name__} as the samples."
+        )
+    if is_model(samples) and is_model(target):
+        raise DataError(
+            f"Samples of a model are needed, not the model itself. The call is {call}; got a "
+            f"{type(samples).__name__} as the samples."
+        )
+
+
+def is_model(given: Any) -> bool:
+    """Whether this is a distribution in the form of a model, and not samples of one."""
+    return isinstance(given, Unit) or (
+        hasattr(given, "cardinalities") and hasattr(given, "site_logs")
+    )
+
+
+def _looks_like_samples(given: Any) -> bool:
+    if isinstance(given, str) or is_model(given):
+        return False
+    return any(hasattr(given, name) for name in ("__len__", "shape", "posterior", "rows"))
+
+
+def _is_weighted(samples: Any) -> bool:
+    """Whether these are samples with weights: WeightedSamples or an Empirical distribution."""
+    return hasattr(samples, "weights") and (hasattr(samples, "rows") or hasattr(samples, "X"))
+
+
+def _rows(target: Any, samples: Any) -> Any:
+    if isinstance(samples, Kernel) or is_model(samples):
+        raise DataError(
+            f"Samples are arrays of states, one per row. Got a {type(samples).__name__} instead."
+        )
+    if _is_weighted(samples):
+        return np.array(samples.rows if hasattr(samples, "rows") else samples.X)
+    if hasattr(samples, "posterior"):
+        samples = samples.posterior
+    if hasattr(samples, "data_vars"):
+        return _dataset(target, samples)
+    if hasattr(samples, "dims") and hasattr(samples, "transpose"):
+        return _labelled(target, samples)
+    if hasattr(samples, "columns") and hasattr(samples, "to_numpy"):
+        names = list(samples.columns)
+        columns = [_column(samples, place) for place in range(len(names))]
+        return _columns(target, names, columns)
+    if hasattr(samples, "detach"):
+        samples = to_numpy(samples)
+    return np.array(as_floats(samples))
+
+
+def _column(frame: Any, place: int) -> Any:
+    """A column of a frame by its position: names may be repeated."""
+    column = frame.iloc[:, place] if hasattr(frame, "iloc") else frame[:, place]
+    return column.to_numpy()
+
+
+def _dataset(target: Any, dataset: Any) -> Any:
+    """A dataset with one data variable per variable, or with a single one for all of them."""
+    names = [str(name) for name in dataset.data_vars]
+    arrays = [dataset[name] for name in dataset.data_vars]
+    if len(arrays) == 1 and any(dim not in SAMPLE_DIMS for dim in arrays[0].dims):
+        return _labelled(target, arrays[0])
+    columns = []
+    for name, array in zip(names, arrays, strict=True):
+        extra = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
+        if extra:
+            raise DataError(
+                f"A dataset of samples has one value per chain and draw for every variable. "
+                f"{name!r} has the dimensions {list(array.dims)}; give that array alone, or one "
+                "data variable for each of its entries."
+            )
+        columns.append(array.transpose(*_sample_dims(array)).values.reshape(-1))
+    return _columns(target, names, columns)
+
+
+def _sample_dims(array: Any) -> list[str]:
+    return [dim for dim in SAMPLE_DIMS if dim in array.dims]
+
+
+def _labelled(target: Any, array: Any) -> Any:
+    """An array with named dimensions: samples along some, variables along the last."""
+    leading = _sample_dims(array)
+    others = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
+    if not leading:
+        return np.array(as_floats(array.values))
+    if len(others) != 1:
+        raise DataError(
+            f"Labelled samples have one dimension for the variables, besides {leading}. Got "
+            f"{others}; put them together with .stack(variable={others})."
+            if others
+            else f"Labelled samples need a dimension for the variables, besides {leading}. Got an "
+            "array without; use .expand_dims('variable') if there is a single variable."
+        )
+    values = array.transpose(*leading, *others).values
+    values = values.reshape(-1, values.shape[-1])
+    labels = np.asarray(array.coords[others[0]].values) if others[0] in array.coords else None
+    if labels is None or not all(isinstance(label, str) for label in labels.tolist()):
+        labels = np.arange(values.shape[1])
+    return _columns(target, labels.tolist(), list(values.T))
+
+
+def _columns(target: Any, names: Sequence[Any], columns: Sequence[Any]) -> Any:
+    """Columns in the order of the target's variables, labels of states as their numbers."""
+    known = getattr(target, "names", None)
+    if known is not None and all(isinstance(name, str) for name in names):
+        columns = _in_order(list(known), list(names), columns)
+    elif len(columns) != len(target.cardinalities):
+        raise DataError(
+            f"Samples must have {len(target.cardinalities)} columns, one per variable. "
+            f"Got {len(columns)}: {list(names)[:20]}."
+        )
+    if not columns:
+        return np.zeros((0, 0))
+    return np.stack([_codes(target, v, column) for v, column in enumerate(columns)], axis=1)
+
+
+def _in_order(known: list[str], names: list[str], columns: Sequence[Any]) -> list[Any]:
+    missing = [name for name in known if name not in names]
+    extra = [name for name in names if name not in known]
+    if missing or extra or len(set(names)) != len(names):
+        parts = [
+            f"missing: {missing[:20]}" if missing else "",
+            f"unknown: {extra[:20]}" if extra else "",
+            "" if len(set(names)) == len(names) else "some are there twice",
+        ]
+        raise DataError(
+            f"Samples must have one column for each variable of the target, {known[:20]}. "
+            f"{'; '.join(part for part in parts if part).capitalize()}. Select and rename the "
+            "columns, or give an array with the columns in the order of the variables."
+        )
+    return [columns[names.index(name)] for name in known]
+
+
+def _codes(target: Any, variable: int, column: Any) -> Any:
+    """A column as numbers of states, NaN for what is missing."""
+    if np.asarray(column).dtype.kind not in "OUST":
+        return as_floats(column)
+    states = getattr(target, "states", None)
+    labels = None if states is None else states[variable]
+    number = {} if labels is None else {label: code for code, label in enumerate(labels)}
+    found = np.empty(len(column))
+    for row, value in enumerate(np.asarray(column).tolist()):
+        found[row] = _code(value, number, variable, row)
+    return found
+
+
+def _code(value: Any, number: dict[str, int], variable: int, row: int) -> float:
+    if isinstance(value, str):
+        if value in number:
+            return number[value]
+        known = f"its states are {list(number)[:20]}" if number else "its states have no labels"
+        raise DataError(
+            f"Samples of variable {variable} have the label {value!r} in row {row}, but {known}."
+        )
+    try:
+        return float(value)
+    except (TypeError, ValueError):  # None, and what frames have for missing values
+        return float("nan")

@@ -1,0 +1,355 @@
+"""Targets that are functions: distributions known by their log-probabilities only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import to_numpy
+from expectedkernels.circuits.evidence import as_points
+from expectedkernels.errors import CircuitError, DataError, EvidenceError
+
+ASKED_BYTES = 2**26
+"""How much memory the rows of one call of the function take at most."""
+
+KEY_BYTES = 2**27
+"""How much memory the states around a batch of points take at most, before they are asked."""
+
+WORD = 2**62
+"""How many joint states of variables one number tells apart."""
+
+
+class Target:
+    r"""A distribution that is a function: its log-probability up to a constant.
+
+    Parameters
+    ----------
+    log_prob : callable
+        From an int array of states, shape (n, variables), to one number for each row; -inf for
+        what is impossible.
+    cardinalities : sequence of int
+        The number of states of every variable: the states of variable v are
+        0, ..., ``cardinalities[v] - 1``.
+    names : sequence of str, optional
+        One name per variable.
+    states : sequence of sequences of str, optional
+        The labels of the states of every variable.
+    vectorized : bool
+        False for a function of a single row, which is then called row by row.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+    names : tuple of str, or None
+    states : tuple of tuples of str, or None
+
+    Notes
+    -----
+    Stein operators and Gibbs updates look at all states that differ from a sample in one variable,
+    :math:`n \sum_v (K_v - 1)` for n samples. They are put to the function together, none of
+    them twice, in as few calls as memory allows.
+
+    Variables can be summed out exactly only where a model has a structure that is known:
+    collapsed samples, evidence, and discrepancies between models need a `FactorGraph` or a
+    `Circuit`.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.Target(lambda X: np.log(1 + X[:, 0]) + 2.0 * (X[:, 0] == X[:, 1]), [2, 2])
+    >>> target
+    <Target: a function of 2 variables>
+    >>> samples = ek.bbis(target, [[0, 0], [0, 1], [1, 0], [1, 1]], weights="raw")
+    >>> [round(float(table[1]), 6) for table in samples.marginals()]
+    [0.666667, 0.626932]
+    """
+
+    cardinalities: tuple[int, ...]
+    names: tuple[str, ...] | None
+    states: tuple[tuple[str, ...], ...] | None
+
+    def __init__(
+        self,
+        log_prob: Callable[[Any], Any],
+        cardinalities: Sequence[int],
+        names: Sequence[str] | None = None,
+        states: Sequence[Sequence[str]] | None = None,
+        *,
+        vectorized: bool = True,
+    ):
+        if hasattr(log_prob, "site_logs"):
+            raise CircuitError(
+                f"A {type(log_prob).__name__} is a target already: give it as it is, without a "
+                "Target around it."
+            )
+        if not callable(log_prob):
+            raise CircuitError(
+                "The 'log_prob' of a Target must be a function of an array of states, one per row. "
+                f"Got {type(log_prob).__name__} instead."
+            )
+        self._function, self.vectorized = log_prob, bool(vectorized)
+        self.cardinalities = _cardinalities(cardinalities)
+        self.names = None if names is None else _labels(names, self.n_variables, "names")
+        self.states = None if states is None else self._state_labels(states)
+        self._words, self._strides = _places(self.cardinalities)
+
+    def _state_labels(self, states: Any) -> tuple[tuple[str, ...], ...]:
+        given = list(states)
+        if len(given) != self.n_variables:
+            raise CircuitError(
+                f"The states of a Target are one list of labels per variable, {self.n_variables} "
+                f"in all. Got {len(given)}."
+            )
+        return tuple(
+            _labels(labels, n, f"states of variable {v}")
+            for v, (labels, n) in enumerate(zip(given, self.cardinalities, strict=True))
+        )
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return len(self.cardinalities)
+
+    def variable(self, key: Any) -> int:
+        """The number of a variable given by its number or its name.
+
+        Examples
+        --------
+        >>> Target(lambda X: 0.0 * X[:, 0], [2, 2], names=["rain", "wet"]).variable("wet")
+        1
+        """
+        if isinstance(key, str):
+            if self.names is not None and key in self.names:
+                return self.names.index(key)
+        elif isinstance(key, (int, np.integer)) and 0 <= key < self.n_variables:
+            return int(key)
+        known = "" if self.names is None else f", or one of {list(self.names)}"
+        raise EvidenceError(
+            f"A variable of this target is an int in 0..{self.n_variables - 1}{known}. "
+            f"Got {key!r} instead."
+        )
+
+    def log_prob(self, X: Any) -> Any:
+        """The logs of probabilities at complete points, shape (n,), up to a constant.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+
+        Examples
+        --------
+        >>> Target(lambda X: -1.0 * X.sum(axis=1), [2, 3]).log_prob([[0, 0], [1, 2]]).tolist()
+        [0.0, -3.0]
+        """
+        return self._values(self._keys(self._points(X)))
+
+    def log_score(self, X: Any) -> Any:
+        """The same as `log_prob`, under the name that it has for a `FactorGraph`.
+
+        Examples
+        --------
+        >>> Target(lambda X: -1.0 * X.sum(axis=1), [2, 3]).log_score([[1, 2]]).tolist()
+        [-3.0]
+        """
+        return self.log_prob(X)
+
+    def site_logs(self, X: Any, variable: int | str) -> Any:
+        """The logs at points with one variable set to each of its states in turn.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            Complete points; their own values of the variable do not matter.
+        variable : int or str
+
+        Returns
+        -------
+        array of shape (n, cardinality)
+
+        Examples
+        --------
+        >>> Target(lambda X: -1.0 * X.sum(axis=1), [2, 3]).site_logs([[1, 2]], 1).tolist()
+        [[-1.0, -2.0, -3.0]]
+        """
+        return self.all_site_logs(X, [self.variable(variable)])[0]
+
+    def all_site_logs(self, X: Any, variables: Sequence[int] | None = None) -> list[Any]:
+        """What `site_logs` gives for every variable (or some), asked together, no state twice.
+
+        Examples
+        --------
+        >>> target = Target(lambda X: -1.0 * X.sum(axis=1), [2, 3])
+        >>> [logs.tolist() for logs in target.all_site_logs([[1, 2]])]
+        [[[-2.0, -3.0]], [[-1.0, -2.0, -3.0]]]
+        """
+        points = self._points(X)
+        chosen = range(self.n_variables) if variables is None else variables
+        cards = [self.cardinalities[v] for v in chosen]
+        step = max(1, KEY_BYTES // (8 * self._n_words * max(1, sum(cards))))
+        tables = [np.zeros((len(points), n)) for n in cards]
+        for i in range(0, len(points), step):
+            some = points[i : i + step]
+            around = [self._around(some, v) for v in chosen]
+            values = self._values(np.concatenate(around)) if around else np.zeros(0)
+            ends = np.cumsum([0, *map(len, around)])
+            for table, first, last in zip(tables, ends[:-1], ends[1:], strict=True):
+                table[i : i + step] = values[first:last].reshape(len(some), -1)
+        return tables
+
+    def _points(self, X: Any) -> Any:
+        return as_points(X, self.cardinalities, "Points of a target").astype(np.intp)
+
+    @property
+    def _n_words(self) -> int:
+        return int(self._words[-1]) + 1
+
+    def _keys(self, points: Any) -> Any:
+        """Numbers that stand for whole rows, (n, words), so that equal ones are found quickly."""
+        keys = np.zeros((len(points), self._n_words), dtype=np.int64)
+        for v, (word, stride) in enumerate(zip(self._words, self._strides, strict=True)):
+            keys[:, word] += stride * points[:, v]
+        return keys
+
+    def _around(self, points: Any, variable: int) -> Any:
+        """The keys of points with one variable in every state, (n * cardinality, words)."""
+        n = self.cardinalities[variable]
+        keys = np.repeat(self._keys(points), n, axis=0)
+        change = np.arange(n)[None, :] - points[:, variable, None]
+        keys[:, self._words[variable]] += self._strides[variable] * change.reshape(-1)
+        return keys
+
+    def _rows(self, keys: Any) -> Any:
+        """The rows that keys stand for."""
+        columns = [
+            keys[:, word] // stride % n
+            for word, stride, n in zip(self._words, self._strides, self.cardinalities, strict=True)
+        ]
+        return np.stack(columns, axis=1).astype(np.intp)
+
+    def _values(self, keys: Any) -> Any:
+        """The logs of rows given by keys, each distinct row asked once."""
+        if self._n_words == 1:
+            distinct, place = np.unique(keys[:, 0], return_inverse=True)
+            distinct = distinct[:, None]
+        else:
+            distinct, place = np.unique(keys, axis=0, return_inverse=True)
+        step = max(1, ASKED_BYTES // (8 * self.n_variables))
+        parts = [np.zeros(0)]
+        for i in range(0, len(distinct), step):
+            parts.append(self._asked(self._rows(distinct[i : i + step])))
+        return np.concatenate(parts)[place.reshape(-1)]
+
+    def _asked(self, rows: Any) -> Any:
+        """What the function says of rows, checked."""
+        values = self._batch(rows) if self.vectorized else self._one_by_one(rows)
+        bad = ~(values < np.inf)  # -inf is no mistake, NaN and inf are
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise DataError(
+                "The 'log_prob' of a Target must be a number, or -inf for what is impossible. Got "
+                f"{values[row]} at the state {rows[row].tolist()}."
+            )
+        return values
+
+    def _batch(self, rows: Any) -> Any:
+        # a function of one row would give as many values as there are variables: let it be seen
+        asked = np.concatenate([rows, rows[-1:]]) if len(rows) == rows.shape[1] else rows.copy()
+        try:
+            values = _floats(self._function(asked))
+        except Exception as error:
+            if self._takes_one_row(rows[0]):
+                raise DataError(f"{_failed(error)} {ONE_ROW}") from error
+            raise
+        if values.shape != (len(asked),):
+            hint = f" {ONE_ROW}" if self._takes_one_row(rows[0]) else ""
+            raise DataError(
+                "The 'log_prob' of a Target must give one number for each row of an array of "
+                f"states. Got shape {values.shape} for {len(asked)} rows.{hint}"
+            )
+        return values[: len(rows)]
+
+    def _one_by_one(self, rows: Any) -> Any:
+        values = np.empty(len(rows))
+        for i, row in enumerate(rows):
+            value = _floats(self._function(row.copy()))
+            if value.size != 1:
+                raise DataError(
+                    "The 'log_prob' of a Target with vectorized=False must give one number for one "
+                    f"row. Got shape {value.shape}."
+                )
+            values[i] = value.reshape(())
+        return values
+
+    def _takes_one_row(self, row: Any) -> bool:
+        try:
+            return _floats(self._function(row.copy())).size == 1
+        except Exception:  # whatever it is, the function does not take a row
+            return False
+
+    def __repr__(self) -> str:
+        return f"<Target: a function of {self.n_variables} variables>"
+
+
+ONE_ROW = (
+    "It seems to take one row at a time: write it for the columns of an array (X[:, 0] in place of "
+    "x[0]), or give Target(..., vectorized=False), which calls it row by row."
+)
+
+
+def _failed(error: Exception) -> str:
+    return (
+        "The 'log_prob' of a Target gets an array of states, one per row, and this one failed with "
+        f"{type(error).__name__}: {error}."
+    )
+
+
+def _floats(values: Any) -> Any:
+    """What a function returned as an array of floats, moved to the host."""
+    try:
+        found = np.asarray(to_numpy(values))
+        if found.dtype.kind != "c":
+            return found.astype(np.float64)
+        problem = "they are complex"
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    raise DataError(f"The 'log_prob' of a Target must give real numbers: {problem}.")
+
+
+def _cardinalities(given: Any) -> tuple[int, ...]:
+    cards = list(given) if np.iterable(given) else []
+    for n in cards:
+        if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise CircuitError(
+                "The 'cardinalities' of a Target must be ints in [1, inf), one per variable. "
+                f"Got {n!r}."
+            )
+    if not cards:
+        raise CircuitError(
+            "The 'cardinalities' of a Target must be a sequence of ints, one per variable, at "
+            f"least one. Got {given!r}."
+        )
+    return tuple(map(int, cards))
+
+
+def _labels(labels: Any, n: int, what: str) -> tuple[str, ...]:
+    found = tuple(map(str, labels))
+    if len(found) != n or len(set(found)) != n:
+        raise CircuitError(
+            f"The {what} of a Target must be {n} different labels. Got {list(found[:20])}"
+            f"{' ...' if len(found) > 20 else ''}."
+        )
+    return found
+
+
+def _places(cardinalities: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Which number of a key holds each variable, and its stride there."""
+    words, strides, word, size = [], [], 0, 1
+    for n in cardinalities:
+        if size * n > WORD:
+            word, size = word + 1, 1
+        words.append(word)
+        strides.append(size)
+        size *= n
+    return words, strides

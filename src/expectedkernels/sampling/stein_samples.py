@@ -1,0 +1,191 @@
+"""Samples weighted by Stein discrepancy: the rules that make weights of Gram matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.kernels.stein import (
+    OPERATORS,
+    SteinKernel,
+    is_strictly_positive_definite,
+    shared_grams,
+)
+from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
+from expectedkernels.sampling.samples import WeightedSamples
+from expectedkernels.sampling.shrinkage import default_weights
+from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
+from expectedkernels.sampling.zeros import is_positive
+
+RULES = ("default", "raw", "smoothed", "signed", "uniform")
+"""How weights can be made of a Gram matrix."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SteinSamples(WeightedSamples):
+    """Samples weighted by Stein discrepancy, with the Gram matrices the weights come from.
+
+    Attributes
+    ----------
+    gram : array of shape (n, n), or None
+        The Stein kernels of all pairs of samples, with shifts as operators.
+    updates_gram : array of shape (n, n), or None
+        The same for the operators of Gibbs updates, which the default rule looks at.
+    stein, updates : SteinKernel, CollapsedSteinKernel or PartitionSteinKernel
+        What makes them, when they are needed.
+    operator : "shift" or "gibbs"
+        Whose discrepancy is in `discrepancy`, and is minimised by rules other than the default.
+    decision : str
+        What was done about zeros of the target, and what the default rule found and did.
+    hidden : tuple of int
+        Variables that are summed out in all samples because of zeros, new ones included.
+    note : str
+        What was done about zeros of the target.
+
+    Notes
+    -----
+    With shifts as operators, rare states dominate `discrepancy` and `uniform_discrepancy`, and the
+    default rule, which keeps these states, may leave the first above the second; the discrepancies
+    that it did look at are in `decision`.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> samples = ek.bbis(target, [[0, 0], [1, 1], [1, 0]], weights="raw")
+    >>> samples.extended([[0, 1]]).n
+    4
+    """
+
+    gram: Any = None
+    updates_gram: Any = None
+    stein: Any = None
+    updates: Any = None
+    operator: str = "shift"
+    decision: str = field(default="")
+    hidden: tuple[int, ...] = ()
+    note: str = ""
+
+    def uniform(self) -> SteinSamples:
+        """The same samples with equal weights."""
+        return self.reweighted("uniform")
+
+    def extended(self, new: Any, collapsed: Any = None) -> SteinSamples:
+        """The samples with new ones, all weighted anew by the same rule.
+
+        Only the rows of the Gram matrices that belong to new samples are computed.
+
+        Parameters
+        ----------
+        new : array of shape (m, variables), or of shape (chains, m, variables)
+            NaN where a variable is collapsed, as in `rows`.
+        collapsed : iterable of int or str, or boolean array, optional
+            What to sum out in the new samples, as for `collapsed_bbis`. Default: where they have
+            NaN, even if one set was given for the others.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = ek.collapsed_bbis(target, [[0, 0], [1, 1]], [1])
+        >>> samples.extended([[1, 0]], [1]).rows.tolist()
+        [[0.0, nan], [1.0, nan], [1.0, nan]]
+        """
+        added = collapsed_rows(self.target, new, collapsed, least=0)
+        added[:, list(self.hidden)] = np.nan
+        if np.isnan(added).any() and isinstance(self.stein, SteinKernel):
+            raise DataError(
+                "These samples have no collapsed variables, so new ones cannot have NaN. "
+                "Use collapsed_bbis for all of them."
+            )
+        first, second = (
+            None if known is None else stein.extended(known, self.rows, added)
+            for known, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
+        )
+        rows = np.vstack([self.rows, added])
+        return weighted(replace(self, gram=first, updates_gram=second, rows=rows, weights=None))
+
+    def reweighted(self, weights: str = "default", operator: str | None = None) -> SteinSamples:
+        """The same samples, weighted by another rule.
+
+        Parameters
+        ----------
+        weights : "default", "raw", "smoothed", "signed" or "uniform"
+            As for `bbis`.
+        operator : "shift" or "gibbs", optional
+            As for `bbis`. Default: that of these samples.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = ek.bbis(target, [[0, 0], [1, 1], [1, 0]])
+        >>> samples.reweighted("uniform").weights.round(6).tolist()
+        [0.333333, 0.333333, 0.333333]
+        """
+        check_choice("weights", weights, RULES)
+        operator = self.operator if operator is None else operator
+        check_choice("operator", operator, OPERATORS)
+        return weighted(replace(self, rule=weights, operator=operator))
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raise unless a parameter has one of its values."""
+    if not isinstance(value, str) or value not in choices:
+        raise CircuitError(
+            f"The '{name}' parameter must be one of {list(choices)}. Got {value!r} instead."
+        )
+
+
+def weighted(samples: SteinSamples) -> SteinSamples:
+    """The samples with weights by their rule."""
+    n = len(samples.rows)
+    equal = np.full(n, 1.0 / n)
+    distinct, groups = distinct_rows(samples.rows)
+    shift = samples.operator == "shift"
+    samples = _with_grams(samples, distinct, groups)
+    chosen = samples.gram if shift else samples.updates_gram
+    certificate, decision = None, samples.note
+    if samples.rule == "uniform":
+        weights = equal
+    elif samples.rule == "signed":
+        weights = signed_weights(chosen)
+    elif samples.rule == "default":
+        exact = shift and (samples.stein.zeros == "raise" or is_positive(samples.target))
+        exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
+        found = default_weights(chosen, samples.updates_gram, groups=groups, exact=exact)
+        weights, certificate = found.weights, found.certificate
+        decision = f"{samples.note} {found.reason}".strip()
+    else:
+        best = simplex_weights(chosen, groups=groups)
+        weights, certificate = best.weights, best.certificate
+        if samples.rule == "smoothed":
+            weights = smoothed_weights(weights)
+    return replace(
+        samples,
+        weights=weights,
+        certificate=certificate,
+        decision=decision,
+        # rounding can make a zero negative
+        discrepancy=max(0.0, float(weights @ chosen @ weights)),
+        uniform_discrepancy=max(0.0, float(equal @ chosen @ equal)),
+    )
+
+
+def _with_grams(samples: SteinSamples, distinct: Any, groups: Any) -> SteinSamples:
+    """The samples with the Gram matrices that their rule and operator need."""
+    shift = samples.operator == "shift"
+    first = shift and samples.gram is None
+    second = (samples.rule == "default" or not shift) and samples.updates_gram is None
+    every = np.ix_(groups, groups)
+    if first and second and isinstance(samples.stein, SteinKernel):
+        both = shared_grams(samples.stein, samples.updates, distinct)
+        return replace(samples, gram=both[0][every], updates_gram=both[1][every])
+    if first:
+        samples = replace(samples, gram=samples.stein(distinct)[every])
+    if second:
+        samples = replace(samples, updates_gram=samples.updates(distinct)[every])
+    return samples

@@ -1,0 +1,164 @@
+"""Zeros of a target: what Stein weights do about them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.errors import PropertyError
+from expectedkernels.kernels.target import Target
+from expectedkernels.sampling.gibbs import irreducible
+
+REMEDIES = ("auto", "raise", "collapse", "smooth", "restrict")
+"""What can be done about zeros in the target."""
+
+ADVICE = (
+    "Use zeros='auto' or operator='gibbs', which need no positive target; sum out the variables "
+    "that others determine (zeros='collapse'); smooth the tables (zeros='smooth'); or restrict the "
+    "shifts to the support (zeros='restrict')."
+)
+
+UPDATES = "The target has zeros: Gibbs updates take the place of shifts."
+
+
+@dataclass(frozen=True)
+class ZerosPlan:
+    """What is done about zeros.
+
+    Attributes
+    ----------
+    target : FactorGraph, Circuit or Target
+        As given, or smoothed.
+    hidden : tuple of int
+        The variables to sum out.
+    shifts : "raise" or "restrict"
+        What shifts do where they meet zeros.
+    operator : "shift" or "gibbs"
+    note : str
+        The same in words, empty if nothing had to be done.
+    """
+
+    target: Any
+    hidden: tuple[int, ...]
+    shifts: str
+    operator: str
+    note: str = ""
+
+
+def plan_zeros(
+    target: Any, rows: Any, zeros: str, operator: str, epsilon: float = 0.01
+) -> ZerosPlan:
+    """What to do about the zeros of a target, by what is known of it before it is asked.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> plan_zeros(ek.asia(), np.zeros((1, 8)), "auto", "shift").note
+    "The target has zeros: 'either' is summed out, and Gibbs updates take the place of shifts."
+    """
+    if zeros == "smooth":
+        target = _smoothed(target, epsilon)
+    if zeros == "collapse":
+        return ZerosPlan(target, tuple(determined_variables(target)), "raise", operator)
+    if zeros != "auto" or is_positive(target) or not isinstance(target, FactorGraph):
+        return ZerosPlan(target, (), "restrict" if zeros == "restrict" else "raise", operator)
+    gone = set(np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
+    hidden = set(determined_variables(target)) - gone
+    if not hidden:
+        return ZerosPlan(target, (), "raise", operator)
+    if not irreducible(target, gone) and irreducible(target, gone | hidden):
+        names = target.names
+        shown = ", ".join(str(v) if names is None else repr(names[v]) for v in sorted(hidden))
+        verb = "is" if len(hidden) == 1 else "are"
+        note = (
+            f"The target has zeros: {shown} {verb} summed out, and Gibbs updates take the place of "
+            "shifts."
+        )
+        return ZerosPlan(target, tuple(sorted(hidden)), "raise", "gibbs", note)
+    return ZerosPlan(target, (), "raise", "gibbs", UPDATES)
+
+
+def is_positive(target: Any) -> bool:
+    """Whether a target is known to have no zeros."""
+    return isinstance(target, FactorGraph) and target.is_positive
+
+
+def warn_of_zeros(target: Any, stacklevel: int) -> None:
+    """Complete samples that are not next to a zero do not show that there are some."""
+    if isinstance(target, FactorGraph) and not target.is_positive:
+        warnings.warn(
+            "The target has zeros, though none next to these samples: Stein operators do not have "
+            f"mean zero, and weights that look good may be wrong. {ADVICE}",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_of_classes(target: Any, rows: Any, stacklevel: int) -> None:
+    """Updates of single variables cannot weigh parts of the support against each other."""
+    if is_positive(target):
+        return
+    if isinstance(target, Target):
+        reason = "it is not known whether changes of single variables connect it"
+        advice = "Samples of all parts, in the right proportions, are needed."
+    else:
+        verdict = irreducible(target, np.flatnonzero(np.isnan(rows).all(axis=0)).tolist())
+        if verdict:
+            return
+        reason = verdict.reason
+        advice = "Sum out the variables that others determine (zeros='collapse')."
+        if not isinstance(target, FactorGraph):
+            advice = "Sum out the variables that others determine (collapsed_bbis)."
+    warnings.warn(
+        f"Gibbs updates may not tell what the parts of the support weigh: {reason}. {advice}",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def determined_variables(target: FactorGraph) -> list[int]:
+    """The variables to sum out so that zeros of a model's tables are not met.
+
+    In a Bayesian network these are the variables whose tables have zeros. In other factor graphs,
+    for every table with zeros, the variable is taken whose sum leaves fewest of them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> asia = ek.asia()
+    >>> [asia.names[v] for v in determined_variables(asia)]
+    ['either']
+    """
+    if not isinstance(target, FactorGraph):
+        raise PropertyError(
+            "Variables that others determine are found by the tables of a FactorGraph. Got "
+            f"{type(target).__name__}; name them in 'collapsed'."
+        )
+    chosen: set[int] = set()
+    for factor in target.factors:
+        table = factor.table
+        if (table > 0).all() or not factor.scope:
+            continue
+        if isinstance(target, BayesianNetwork):
+            chosen.add(factor.scope[-1])
+            continue
+        summed = tuple(axis for axis, v in enumerate(factor.scope) if v in chosen)
+        left = table.sum(axis=summed, keepdims=True)
+        if (left > 0).all():
+            continue
+        others = [axis for axis in range(table.ndim) if axis not in summed]
+        zeros_left = [int((left.sum(axis=axis) == 0).sum()) for axis in others]
+        chosen.add(factor.scope[others[int(np.argmin(zeros_left))]])
+    return sorted(chosen)
+
+
+def _smoothed(target: Any, epsilon: float) -> FactorGraph:
+    if not isinstance(target, FactorGraph):
+        raise PropertyError(
+            "Only the tables of a FactorGraph can be smoothed. Got "
+            f"{type(target).__name__}; learn or compile the circuit of a smoothed model."
+        )
+    return target if target.is_positive else target.smoothed(epsilon)
