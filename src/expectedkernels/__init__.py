@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         read_uai,
         read_uai_evidence,
         read_vtree,
+        read_xmlbif,
         save,
         write_bif,
         write_jpc,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         write_uai,
         write_uai_evidence,
         write_vtree,
+        write_xmlbif,
     )
     from expectedkernels.kernels.stein import SteinKernel, is_strictly_positive_definite
     from expectedkernels.kernels.target import Target
@@ -147,6 +149,7 @@ _LATER = {
     "read_uai": "expectedkernels.io",
     "read_uai_evidence": "expectedkernels.io",
     "read_vtree": "expectedkernels.io",
+    "read_xmlbif": "expectedkernels.io",
     "save": "expectedkernels.io",
     "write_bif": "expectedkernels.io",
     "write_jpc": "expectedkernels.io",
@@ -155,6 +158,7 @@ _LATER = {
     "write_uai": "expectedkernels.io",
     "write_uai_evidence": "expectedkernels.io",
     "write_vtree": "expectedkernels.io",
+    "write_xmlbif": "expectedkernels.io",
     "learn_chow_liu": "expectedkernels.learning.chow_liu",
     "em": "expectedkernels.learning.em",
     "learn_mixture": "expectedkernels.learning.mixtures",
@@ -291,6 +295,7 @@ __all__ = [
     "read_uai",
     "read_uai_evidence",
     "read_vtree",
+    "read_xmlbif",
     "reciprocal",
     "save",
     "shift",
@@ -306,4 +311,5 @@ __all__ = [
     "write_uai",
     "write_uai_evidence",
     "write_vtree",
+    "write_xmlbif",
 ]

@@ -185,7 +185,7 @@ def learn(
 @app.command("compile")
 def compile_model(
     model: Annotated[
-        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif).")
+        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif, .xmlbif).")
     ],
     out: Out,
     evidence: Annotated[
@@ -306,8 +306,8 @@ def inference(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="'ising', 'asia', or the path of a .uai or .bif file (may be repeated). Default: "
-            "the first two."
+            help="'ising', 'asia', or the path of a .uai, .bif or .xmlbif file (may be "
+            "repeated). Default: the first two."
         ),
     ] = None,
     data_dir: Annotated[

@@ -10,6 +10,7 @@ from expectedkernels.io.spn import read_spn, write_spn
 from expectedkernels.io.tables import read_table
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
 from expectedkernels.io.vtree import read_vtree, write_vtree
+from expectedkernels.io.xmlbif import read_xmlbif, write_xmlbif
 
 __all__ = [
     "compile_file",
@@ -23,6 +24,7 @@ __all__ = [
     "read_uai",
     "read_uai_evidence",
     "read_vtree",
+    "read_xmlbif",
     "save",
     "write_bif",
     "write_jpc",
@@ -31,4 +33,5 @@ __all__ = [
     "write_uai",
     "write_uai_evidence",
     "write_vtree",
+    "write_xmlbif",
 ]

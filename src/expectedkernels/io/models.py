@@ -7,11 +7,12 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.io.bif import read_bif
 from expectedkernels.io.text import PathLike, Source
 from expectedkernels.io.uai import read_uai, read_uai_evidence
+from expectedkernels.io.xmlbif import read_xmlbif
 from expectedkernels.vtree import Vtree
 
 
 def read_model(path: PathLike) -> FactorGraph:
-    """The graphical model in a `.uai` or `.bif` file; which of them, its first word tells.
+    """The graphical model in a `.uai`, `.bif` or XMLBIF file; which, its first word tells.
 
     Parameters
     ----------
@@ -21,7 +22,7 @@ def read_model(path: PathLike) -> FactorGraph:
     Raises
     ------
     ParseError
-        If the file follows neither format.
+        If the file follows none of these formats.
 
     Examples
     --------
@@ -33,19 +34,22 @@ def read_model(path: PathLike) -> FactorGraph:
     ...     read_model(path)
     <FactorGraph of 1 variables: 1 factors>
     """
-    words = Source(path).text.split(None, 1)
+    text = Source(path).text
+    words = text.split(None, 1)
+    if words and words[0].startswith("<"):
+        return read_xmlbif(path)
     return read_uai(path) if words and words[0].isupper() else read_bif(path)
 
 
 def compile_file(
     path: PathLike, evidence: PathLike | None = None, vtree: Vtree | None = None
 ) -> tuple[Circuit, float]:
-    """The circuit of the model in a `.uai` or `.bif` file, and the log of its partition function.
+    """The circuit of the model in a file, and the log of its partition function.
 
     Parameters
     ----------
     path : path
-        The file with the model, plain or compressed with gzip.
+        The `.uai`, `.bif` or XMLBIF file with the model, plain or compressed with gzip.
     evidence : path, optional
         A `.uai.evid` file with one set of observations. The circuit is that of the conditional
         distribution then, and the partition function is summed over the states that agree with it.
