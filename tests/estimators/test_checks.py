@@ -224,11 +224,10 @@ def test_pandas_output_of_transformers():
     assert features.columns[0] == "expectedkernelfeatures0"
 
 
-def test_text_in_data_frames_is_refused_with_its_place():
+def test_mixed_columns_are_refused_with_their_place():
     X, y = table()
-    text = X.astype({"kind": object})
-    with pytest.raises(ek.DataError, match=r"Column 'kind' holds text, '.*' in row 0"):
-        ExpectedSVR().fit(text, y)
     mixed = X.assign(kind=[1, "a"] * 45)
+    with pytest.raises(ek.DataError, match="Column 'kind' holds text, 'a' in row 1"):
+        ExpectedSVR().fit(mixed, y)
     with pytest.raises(ek.DataError, match="categories of column 'kind' must be of one type"):
         ExpectedSVR(categorical_features=["kind"]).fit(mixed, y)

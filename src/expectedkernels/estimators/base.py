@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.columns import learn_columns, read_table, read_target
+from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import NAMES, learn_density
 from expectedkernels.estimators.expansion import Expansion, Resources
 from expectedkernels.estimators.gram import EmbeddedExpansion, expected_gram
@@ -26,6 +26,7 @@ from expectedkernels.estimators.scaling import (
     of_target,
     rescaled,
 )
+from expectedkernels.estimators.tables import read_table, read_target
 from expectedkernels.estimators.variables import completed_groups
 
 

@@ -17,6 +17,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import GAMMA, KernelMachine
 from expectedkernels.estimators.machines import pairwise_coef
+from expectedkernels.estimators.tables import refuse_missing_targets
 
 
 class ExpectedSVC(ClassifierMixin, KernelMachine):  # type: ignore[misc]
@@ -181,6 +182,7 @@ max_bytes, random_state
     def _read_target(self, X: Any, y: Any) -> Any:
         if y is None:
             validate_data(self, X, y, skip_check_array=True)
+        refuse_missing_targets(y)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)

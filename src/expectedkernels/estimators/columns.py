@@ -1,4 +1,4 @@
-"""Reading tables: from arrays and data frames to columns of numbers, and to variables."""
+"""Columns: from those of tables to columns of numbers, and to variables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.tables import (
+    by_dtype,
+    column_names,
+    is_missing,
+    n_columns,
+    read_table,
+)
 from expectedkernels.estimators.variables import (
     Variable,
     codes_variable,
@@ -22,6 +27,8 @@ from expectedkernels.estimators.variables import (
 
 MAX_SHOWN = 5
 """How many unseen categories a warning names."""
+MISSING_BITS = ("nan", "None", "<NA>")
+"""What one-hot encoders call the category of missing values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +174,6 @@ def require_bits(x: Any, names: Sequence[Any]) -> None:
         )
 
 
-def is_missing(entry: Any) -> bool:
-    """Whether an entry of a table stands for nothing: None, NaN, or pandas' NA."""
-    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(entry, (float, np.floating)) and entry != entry
-
-
 def _warn_unseen(name: Any, unseen: list[Any]) -> None:
     shown = ", ".join(repr(x) for x in unseen[:MAX_SHOWN])
     more = "" if len(unseen) <= MAX_SHOWN else f" and {len(unseen) - MAX_SHOWN} more"
@@ -185,95 +185,6 @@ def _warn_unseen(name: Any, unseen: list[Any]) -> None:
     )
 
 
-def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: bool) -> list[Any]:
-    """The columns of a table: numbers, and objects where they are categorical."""
-    if not categorical:
-        Z = checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
-        return list(Z.T)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    frame = X if hasattr(X, "iloc") else None
-    objects = None if frame is not None else _objects(estimator, X)
-    n = len(X.columns) if frame is not None else objects.shape[1]  # type: ignore[union-attr]
-    numeric = [i for i in range(n) if i not in set(categorical)]
-    columns: list[Any] = [None] * n
-    for i in categorical:
-        column = frame.iloc[:, i].astype(object) if frame is not None else objects[:, i]  # type: ignore[index]
-        columns[i] = np.asarray(column, dtype=object)
-    if numeric:
-        part = frame.iloc[:, numeric] if frame is not None else objects[:, numeric]  # type: ignore[index]
-        Z = checked(part, lambda x: check_array(x, estimator=estimator, input_name="X", **NUMBERS))
-        for i, column in zip(numeric, Z.T, strict=True):
-            columns[i] = column
-    return columns
-
-
-def _objects(estimator: Any, X: Any) -> Any:
-    """A table that is no data frame as an array of objects."""
-    return check_array(
-        X, dtype=object, ensure_all_finite=False, estimator=estimator, input_name="X"
-    )
-
-
-NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-"""What columns of numbers must be."""
-
-
-def checked(
-    X: Any, check: Any, advice: str = "Convert it, or name the column in categorical_features."
-) -> Any:
-    """The checked numbers; text and dates are refused with their place."""
-    X = _without_missing_objects(X)
-    dates = [name for name, dtype in _dtypes(X) if getattr(dtype, "kind", "") in ("m", "M")]
-    if dates:
-        raise DataError(f"Column {dates[0]!r} holds dates, where numbers are expected. {advice}")
-    try:
-        return check(X)
-    except ValueError as error:
-        place = _first_text(X) if "could not convert string" in str(error) else None
-        if place is None:
-            raise
-        row, name, entry = place
-        raise DataError(
-            f"Column {name!r} holds text, {entry!r} in row {row}, where numbers are expected. "
-            f"{advice}"
-        ) from error
-
-
-def _dtypes(X: Any) -> list[tuple[Any, Any]]:
-    """The names and types of the columns of a data frame."""
-    return list(zip(X.columns, X.dtypes, strict=True)) if hasattr(X, "iloc") else []
-
-
-def _without_missing_objects(X: Any) -> Any:
-    """Columns of objects with NaN for whatever stands for a missing value."""
-    if hasattr(X, "iloc"):
-        kinds = [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "object"]
-        if not any(X.iloc[:, i].isna().any() for i in kinds):
-            return X
-        X = X.copy()
-        for i in kinds:
-            column = X.iloc[:, i]
-            X[X.columns[i]] = column.where(~column.isna(), np.nan)
-        return X
-    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
-        missing = [[is_missing(entry) for entry in row] for row in X.tolist()]
-        return np.where(np.asarray(missing, dtype=np.bool_).reshape(X.shape), np.nan, X)
-    return X
-
-
-def _first_text(X: Any) -> tuple[int, Any, Any] | None:
-    """Row, column and entry of the first text that is no number."""
-    names = list(X.columns) if hasattr(X, "columns") else None
-    for row, entries in enumerate(np.asarray(X, dtype=object).tolist()):
-        for column, entry in enumerate(entries):
-            if isinstance(entry, str):
-                try:
-                    float(entry)
-                except ValueError:
-                    return row, column if names is None else names[column], entry
-    return None
-
-
 def learn_columns(
     estimator: Any, X: Any, categorical_features: Any, groups: Any
 ) -> tuple[Columns, Any]:
@@ -282,6 +193,7 @@ def learn_columns(
     categorical = _categorical(estimator, X, categorical_features, names)
     table = read_table(estimator, X, categorical, reset=True)
     names = list(range(len(table))) if names is None else names
+    warn_of_missing_bits(names, table)
     categories = {i: _categories(table[i], names[i]) for i in categorical}
     columns = Columns(names, categories, _groups(groups, names, categories))
     Z = columns.encode(table)
@@ -289,19 +201,12 @@ def learn_columns(
     return columns, columns.completed(Z)
 
 
-def column_names(X: Any) -> list[Any] | None:
-    """The names of the columns of a data frame."""
-    return list(X.columns) if hasattr(X, "iloc") else None
-
-
 def _categorical(estimator: Any, X: Any, chosen: Any, names: list[Any] | None) -> list[int]:
     if chosen is None:
         return []
     if isinstance(chosen, str):
-        if names is None:
-            return []
-        return [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "category"]
-    n = len(names) if names is not None else _objects(estimator, X).shape[1]
+        return by_dtype(X)
+    n = n_columns(estimator, X)
     chosen = list(chosen)
     if chosen and all(isinstance(x, (bool, np.bool_)) for x in chosen):
         if len(chosen) != n:
@@ -362,13 +267,31 @@ def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[l
     return resolved
 
 
-def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> Any:
-    """The checked numeric target."""
-    if y is None:
-        validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
-    checks = {"input_name": "y", "estimator": estimator, "ensure_2d": False, "dtype": "numeric"}
-    y = check_array(y, **checks)
-    if not multi_output:
-        y = column_or_1d(y, warn=True)
-    check_consistent_length(X, y)
-    return y.astype(np.float64)
+def warn_of_missing_bits(names: list[Any], table: list[Any]) -> None:
+    """Warn if a one-hot encoder made a category of missing values: a bit called sex_nan."""
+    for name, column in zip(names, table, strict=True):
+        prefix, _, value = name.rpartition("_") if isinstance(name, str) else ("", "", "")
+        if not prefix or value not in MISSING_BITS:
+            continue
+        others = [
+            x
+            for other, x in zip(names, table, strict=True)
+            if other != name and isinstance(other, str) and other.startswith(f"{prefix}_")
+        ]
+        if others and _are_bits([column, *others]):
+            warnings.warn(
+                f"Column {name!r} looks like the bit that a one-hot encoder sets where {prefix!r} "
+                "is missing, so that these rows count as complete, of a category of their own. "
+                f"To have {prefix!r} averaged out where it is missing, leave the encoder out: "
+                "text columns of data frames are categories, and NaN in them is missing.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def _are_bits(columns: list[Any]) -> bool:
+    """Whether every row has exactly one 1 in columns of numbers, and zeros."""
+    if any(column.dtype == object for column in columns):
+        return False
+    x = np.stack(columns, axis=1)
+    return bool(((x == 0) | (x == 1)).all() and (x.sum(axis=1) == 1).all())

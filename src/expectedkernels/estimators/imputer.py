@@ -19,6 +19,8 @@ from expectedkernels.estimators.rows import Rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
+KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
+"""Categorical columns of these types keep them in data frames."""
 
 
 def _wants_pandas(transformer: Any) -> bool:
@@ -219,6 +221,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             known = self.columns_.categories.get(i)
             if known is None:
                 typed[name] = table[:, i].astype(np.float64)
+            elif hasattr(X, "iloc") and str(X.dtypes.iloc[i]) in KEPT_TYPES:
+                typed[name] = pd.Series(table[:, i], index=X.index, dtype=X.dtypes.iloc[i])
             else:
                 typed[name] = pd.Categorical(table[:, i], categories=known)
         return pd.DataFrame(typed, index=getattr(X, "index", None))

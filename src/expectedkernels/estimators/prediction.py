@@ -12,10 +12,11 @@ from sklearn.utils.validation import _check_feature_names
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.columns import NUMBERS, checked, require_bits
+from expectedkernels.estimators.columns import require_bits
 from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.machines import expect, read_machine
 from expectedkernels.estimators.rows import Density
+from expectedkernels.estimators.tables import NUMBERS, checked, is_frame
 from expectedkernels.estimators.variables import (
     Variable,
     check_circuit,
@@ -91,7 +92,7 @@ def expected_prediction(
     """
     machine = read_machine(fitted_model)
     n_columns = machine.expansion.points.shape[1]
-    if hasattr(X, "iloc") and hasattr(fitted_model, "feature_names_in_"):
+    if is_frame(X) and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
     X = checked(
         X,

@@ -45,10 +45,14 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         Bins of equal count or width, with a uniform density in each; or a normal density for
         every quantile bin. Columns of few distinct values keep these.
     categorical_features : {"from_dtype"}, array-like or None
-        Categorical columns: those of pandas' category type, or a mask, numbers or names. Each is
-        one-hot encoded for the kernel; a category that was not seen in fit counts as missing.
+        Categorical columns: those of a data frame (of pandas or polars) that hold categories, text
+        or bool; or a mask, numbers or names. Each is one-hot encoded for the kernel; a category
+        that was not seen in fit counts as missing.
     groups : list of lists of columns, optional
         Columns that are the one-hot bits of one categorical variable, or single columns of codes.
+        A row where the category is missing has NaN in all its bits. scikit-learn's OneHotEncoder
+        gives missing values a bit of their own instead, as if they were one more category: better
+        give the text column itself, which needs no encoder.
     standardize : bool
         Whether the kernel sees numeric columns, and the fit the target, with mean zero and variance
         one (by the observed values in fit; see the notes). False: both as they are, as in

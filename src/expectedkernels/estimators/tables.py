@@ -1,0 +1,220 @@
+"""Reading tables: arrays and data frames of pandas and polars, whose entries may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from expectedkernels.errors import DataError
+
+NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+"""What columns of numbers must be."""
+ADVICE = "Convert it, or name the column in categorical_features."
+NAMELESS = (
+    " Text columns of data frames are categories by themselves: behind a ColumnTransformer, "
+    "set_output(transform='pandas') keeps the types of columns."
+)
+
+
+def is_missing(entry: Any) -> bool:
+    """Whether an entry of a table stands for nothing: None, NaN, or pandas' NA."""
+    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(entry, (float, np.floating)) and entry != entry
+
+
+def is_polars(X: Any) -> bool:
+    """Whether a table is a data frame of polars (which need not be installed)."""
+    return type(X).__module__.partition(".")[0] == "polars" and hasattr(X, "schema")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether a table is a data frame of pandas or polars."""
+    return is_polars(X) or (hasattr(X, "iloc") and hasattr(X, "columns"))
+
+
+def refuse_series(X: Any) -> None:
+    """Raise if a table is a single column of pandas or polars."""
+    series = hasattr(X, "iloc") and not hasattr(X, "columns")
+    series |= type(X).__module__.partition(".")[0] == "polars" and not hasattr(X, "columns")
+    if series:
+        raise DataError(
+            f"Expected 2D array, got 1D array instead: a {type(X).__name__} of {len(X)} entries. "
+            "Reshape your data: X.to_frame() is a table of one column; a single row of a data "
+            "frame is frame.iloc[[i]], with two pairs of brackets."
+        )
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """The names of the columns of a data frame."""
+    return list(X.columns) if is_frame(X) else None
+
+
+def n_columns(estimator: Any, X: Any) -> int:
+    """The number of columns of a table."""
+    return len(X.columns) if is_frame(X) else int(_objects(estimator, X).shape[1])
+
+
+def by_dtype(X: Any) -> list[int]:
+    """The columns of a data frame that hold categories by their type: these, text, or bool."""
+    refuse_series(X)
+    if is_polars(X):
+        kinds = ("String", "Categorical", "Enum", "Boolean")
+        types = [str(dtype).partition("(")[0] for dtype in X.dtypes]
+        return [i for i, name in enumerate(types) if name in kinds]
+    if not is_frame(X):
+        return []
+    return [i for i, dtype in enumerate(X.dtypes) if _is_categorical(X, i, dtype)]
+
+
+def _is_categorical(X: Any, i: int, dtype: Any) -> bool:
+    if str(dtype) == "category" or getattr(dtype, "type", None) in (str, bool, np.bool_):
+        return True
+    if str(dtype) != "object":
+        return False
+    present = [entry for entry in X.iloc[:, i].tolist() if not is_missing(entry)]
+    return bool(present) and all(isinstance(x, (str, bool, np.bool_)) for x in present)
+
+
+def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: bool) -> list[Any]:
+    """The columns of a table: numbers, and objects where they are categorical."""
+    refuse_series(X)
+    if not categorical:
+        Z = checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
+        return list(Z.T)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    objects = None if is_frame(X) else _objects(estimator, X)
+    n = len(X.columns) if objects is None else objects.shape[1]
+    numeric = [i for i in range(n) if i not in set(categorical)]
+    columns: list[Any] = [None] * n
+    for i in categorical:
+        columns[i] = _entries(X, i) if objects is None else objects[:, i]
+    if numeric:
+        part = _part(X, numeric) if objects is None else objects[:, numeric]
+        Z = checked(part, lambda x: check_array(x, estimator=estimator, input_name="X", **NUMBERS))
+        for i, column in zip(numeric, Z.T, strict=True):
+            columns[i] = column
+    return columns
+
+
+def _objects(estimator: Any, X: Any) -> Any:
+    """A table that is no data frame as an array of objects."""
+    refuse_series(X)
+    return check_array(
+        X, dtype=object, ensure_all_finite=False, estimator=estimator, input_name="X"
+    )
+
+
+def _entries(X: Any, i: int) -> Any:
+    """A column of a data frame as an array of objects."""
+    if is_polars(X):
+        entries = np.empty(len(X), dtype=object)
+        entries[:] = X.get_column(X.columns[i]).to_list()
+        return entries
+    return np.asarray(X.iloc[:, i].astype(object), dtype=object)
+
+
+def _part(X: Any, columns: list[int]) -> Any:
+    """Some columns of a data frame."""
+    if is_polars(X):
+        return X.select([X.columns[i] for i in columns])
+    return X.iloc[:, columns]
+
+
+def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> Any:
+    """The checked numbers; text and dates are refused with their place."""
+    refuse_series(X)
+    X = _without_missing_objects(X)
+    if advice is None:
+        advice = ADVICE if is_frame(X) else ADVICE + NAMELESS
+    dates = [name for name, dtype in _dtypes(X) if _is_date(dtype)]
+    if dates:
+        raise DataError(f"Column {dates[0]!r} holds dates, where numbers are expected. {advice}")
+    try:
+        return check(X)
+    except ValueError as error:
+        place = _first_text(X) if "could not convert string" in str(error) else None
+        if place is None:
+            raise
+        row, name, entry = place
+        raise DataError(
+            f"Column {name!r} holds text, {entry!r} in row {row}, where numbers are expected. "
+            f"{advice}"
+        ) from error
+
+
+def _dtypes(X: Any) -> list[tuple[Any, Any]]:
+    """The names and types of the columns of a data frame."""
+    return list(zip(X.columns, X.dtypes, strict=True)) if is_frame(X) else []
+
+
+def _is_date(dtype: Any) -> bool:
+    if getattr(dtype, "kind", "") in ("m", "M"):
+        return True
+    return str(dtype).partition("(")[0] in ("Date", "Datetime", "Duration", "Time")
+
+
+def _without_missing_objects(X: Any) -> Any:
+    """Columns of objects with NaN for whatever stands for a missing value."""
+    if hasattr(X, "iloc"):
+        kinds = [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "object"]
+        if not any(X.iloc[:, i].isna().any() for i in kinds):
+            return X
+        X = X.copy()
+        for i in kinds:
+            column = X.iloc[:, i]
+            X[X.columns[i]] = column.where(~column.isna(), np.nan)
+        return X
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        missing = [[is_missing(entry) for entry in row] for row in X.tolist()]
+        return np.where(np.asarray(missing, dtype=np.bool_).reshape(X.shape), np.nan, X)
+    return X
+
+
+def _first_text(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column and entry of the first text that is no number."""
+    names = column_names(X)
+    for row, entries in enumerate(np.asarray(X, dtype=object).tolist()):
+        for column, entry in enumerate(entries):
+            if isinstance(entry, str):
+                try:
+                    float(entry)
+                except ValueError:
+                    return row, column if names is None else names[column], entry
+    return None
+
+
+def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> Any:
+    """The checked numeric target."""
+    if y is None:
+        validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
+    refuse_missing_targets(y)
+    checks = {"input_name": "y", "estimator": estimator, "ensure_2d": False, "dtype": "numeric"}
+    y = check_array(y, **checks)
+    if not multi_output:
+        y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return y.astype(np.float64)
+
+
+def refuse_missing_targets(y: Any) -> None:
+    """Raise if a row has no target: a density knows what columns could be, but not targets."""
+    entries = np.asarray(y)
+    if entries.dtype.kind not in "fO" or entries.ndim not in (1, 2):
+        return
+    if entries.dtype.kind == "f":
+        missing = np.isnan(entries)
+    else:
+        flat = [is_missing(entry) for entry in entries.reshape(-1).tolist()]
+        missing = np.array(flat, dtype=np.bool_).reshape(entries.shape)
+    missing = missing.reshape(len(entries), -1).any(axis=1)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise DataError(
+            f"Input y contains NaN: {int(missing.sum())} of {len(missing)} rows have no target, "
+            f"the first is row {row}. Only X may have missing values; leave these rows out."
+        )

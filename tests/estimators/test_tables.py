@@ -1,0 +1,180 @@
+"""Tables as people have them: text, bool, missing entries of all kinds, series, encoders."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVR
+
+import expectedkernels as ek
+
+NAN = np.nan
+KINDS = ["blue", "green", "red"]
+
+
+def table(n=60, seed=0, kind=None, tame=None):
+    """Sizes, kinds and a bool; with types for the last two."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.choice(KINDS, size=n).astype(object)
+    size = rng.normal(size=n) + (kinds == "red")
+    tamed = rng.random(n) < 0.5
+    y = size + 2.0 * (kinds == "blue") + tamed
+    kinds[0] = None
+    frame = pd.DataFrame({"size": size, "kind": kinds, "tame": tamed})
+    frame["kind"] = pd.Categorical(kinds) if kind is None else frame["kind"].astype(kind)
+    frame["tame"] = pd.Categorical(tamed) if tame is None else frame["tame"].astype(tame)
+    return frame, y
+
+
+def expected():
+    X, y = table()
+    return ek.ExpectedKernelRidge().fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("kind", ["category", object, "str", "string"])
+@pytest.mark.parametrize("tame", [bool, "boolean", object])
+def test_text_and_bool_columns_are_categories(kind, tame):
+    X, y = table(kind=kind, tame=tame)
+    assert X["kind"].isna()[0]
+    model = ek.ExpectedKernelRidge().fit(X, y)
+    assert model.columns_.categories[1].tolist() == KINDS
+    np.testing.assert_array_equal(model.predict(X), expected())
+
+
+def test_columns_of_no_text_stay_numbers():
+    X, y = table()
+    blank = pd.DataFrame({"size": X["size"], "none": [None] * len(X)})
+    model = ek.ExpectedKernelRidge().fit(blank, y)
+    assert model.columns_.categories == {}
+    numbers = pd.DataFrame({"size": X["size"].astype(object), "count": np.arange(60)})
+    assert ek.ExpectedKernelRidge().fit(numbers, y).columns_.categories == {}
+    objects = numbers.to_numpy(dtype=object)
+    objects[3, 0] = None
+    again = objects.astype(float)
+    np.testing.assert_array_equal(
+        ek.ExpectedSVR().fit(objects, y).predict(objects),
+        ek.ExpectedSVR().fit(again, y).predict(again),
+    )
+
+
+def test_text_is_refused_if_no_column_may_be_categorical():
+    X, y = table(kind="str")
+    with pytest.raises(ek.DataError, match=r"Column 'kind' holds text, '\w+' in row 1"):
+        ek.ExpectedSVR(categorical_features=None).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum(KINDS)])
+def test_data_frames_of_polars(kind):
+    X, y = table(kind=object, tame=bool)
+    columns = {name: X[name].tolist() for name in X.columns}
+    columns["kind"][0] = None
+    frame = pl.DataFrame(columns).with_columns(pl.col("kind").cast(kind))
+    model = ek.ExpectedKernelRidge().fit(frame, y)
+    assert model.feature_names_in_.tolist() == ["size", "kind", "tame"]
+    np.testing.assert_array_equal(model.predict(frame), expected())
+    holes = frame.with_columns(pl.when(pl.col("tame")).then(pl.col("size")).alias("size"))
+    pandas_holes = X.assign(size=X["size"].where(X["tame"]))
+    np.testing.assert_array_equal(model.predict(holes), model.predict(pandas_holes))
+    filled = ek.CircuitImputer().fit(frame).set_output(transform="pandas").transform(holes)
+    assert not filled.isna().any().any()
+    numbers = frame.select("size")
+    alone = ek.ExpectedSVR().fit(numbers, y)
+    np.testing.assert_array_equal(
+        alone.predict(numbers), ek.ExpectedSVR().fit(X[["size"]], y).predict(X[["size"]])
+    )
+    dates = frame.with_columns(pl.lit(0).cast(pl.Date).alias("when"))
+    with pytest.raises(ek.DataError, match="Column 'when' holds dates"):
+        ek.ExpectedSVR().fit(dates, y)
+
+
+def test_models_fitted_elsewhere_take_polars():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.integers(2, size=30), "b": rng.integers(2, size=30)})
+    model = SVR().fit(frame.to_numpy(), frame["a"].to_numpy())
+    circuit = ek.learn_chow_liu(frame.to_numpy().astype(float))
+    got = ek.expected_prediction(model, circuit, frame)
+    np.testing.assert_allclose(got, model.predict(frame.to_numpy()))
+
+
+@pytest.mark.parametrize("as_series", [pd.Series, pl.Series])
+@pytest.mark.parametrize("chosen", ["from_dtype", [0], None])
+def test_single_columns_are_refused(as_series, chosen):
+    x = as_series(np.arange(20.0))
+    model = ek.ExpectedSVR(categorical_features=chosen)
+    with pytest.raises(ek.DataError, match=r"got 1D .*a Series of 20 entries.*X\.to_frame\(\)"):
+        model.fit(x, np.arange(20.0))
+    fitted = ek.ExpectedSVR().fit(np.arange(20.0)[:, None], np.arange(20.0))
+    for column in (x, np.arange(20.0)):
+        with pytest.raises(ValueError, match="Reshape your data"):
+            fitted.predict(column)
+    assert model.fit(x.to_frame(), np.arange(20.0)).n_features_in_ == 1
+    with pytest.raises(ek.DataError, match="Reshape your data"):
+        ek.CircuitImputer().fit(x)
+
+
+@pytest.mark.parametrize("nothing", [None, NAN, pd.NA])
+def test_rows_without_a_label_are_told(nothing):
+    X = np.arange(20.0).reshape(10, 2)
+    labels = np.array(["a", "b"] * 5, dtype=object)
+    labels[[4, 7]] = nothing
+    message = "Input y contains NaN: 2 of 10 rows have no target, the first is row 4"
+    for y in (labels, pd.Series(labels), pd.Series(labels, dtype="string")):
+        with pytest.raises(ek.DataError, match=message):
+            ek.ExpectedSVC().fit(X, y)
+    numbers = np.arange(10.0)
+    numbers[4] = numbers[7] = NAN
+    for y in (numbers, pd.Series(numbers, dtype="Float64")):
+        with pytest.raises(ek.DataError, match=message):
+            ek.ExpectedSVR().fit(X, y)
+    with pytest.raises(ek.DataError, match="1 of 10 rows have no target, the first is row 9"):
+        ek.ExpectedKernelRidge().fit(X, [[0.0, 1.0]] * 9 + [[0.0, NAN]])
+
+
+def test_text_without_names_comes_with_advice():
+    X, y = table(kind="str", tame=bool)
+    keep = make_column_transformer((SimpleImputer(), ["size"]), remainder="passthrough")
+    with pytest.raises(
+        ek.DataError, match=r"Column 1 holds text.*set_output\(transform='pandas'\)"
+    ):
+        ek.ExpectedSVR().fit(keep.fit_transform(X), y)
+    keep.set_output(transform="pandas")
+    assert len(ek.ExpectedSVR().fit(keep.fit_transform(X), y).columns_.categories) == 2
+
+
+def test_bits_for_missing_values_are_told():
+    X, y = table(kind="str", tame=bool)
+    encode = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["kind"]),
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    bits = encode.fit_transform(X)
+    assert "kind_nan" in bits.columns
+    with pytest.warns(UserWarning, match="'kind_nan' looks like the bit .* leave the encoder out"):
+        ek.ExpectedSVR().fit(bits, y)
+    assert np.isfinite(ek.ExpectedSVR().fit(X, y).predict(X)).all()
+    no_bits = bits.drop(columns=["kind_nan"]).rename(columns={"size": "size_nan"})
+    ek.ExpectedSVR().fit(no_bits, y)  # which does not warn
+
+
+def test_names_in_another_order_are_refused():
+    X, y = table(kind="str")
+    model = ek.ExpectedSVR().fit(X, y)
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(X[["kind", "size", "tame"]])
+    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):
+        model.predict(X[["kind", "size"]])
+
+
+@pytest.mark.parametrize("kind", [object, "str", "string", "category"])
+def test_imputers_keep_the_types_of_text(kind):
+    X, _ = table(kind=kind, tame="boolean")
+    X.loc[3, "tame"] = pd.NA
+    filled = ek.CircuitImputer().set_output(transform="pandas").fit_transform(X)
+    assert not filled.isna().any().any()
+    assert filled["kind"].dtype == X["kind"].dtype
+    assert filled["tame"].dtype == "boolean"
+    pd.testing.assert_series_equal(filled["kind"][1:], X["kind"][1:])
