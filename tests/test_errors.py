@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import expectedkernels as ek
 from assertions import assert_close
@@ -112,6 +113,28 @@ class TestKernels:
             ek.expected_kernel(P, Q, thing)
         with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel, such as RBF"):
             ek.monte_carlo_expected_kernel(P, Q, thing, 10)
+
+    def test_kernels_of_others(self):
+        theirs = sklearn_kernels.RBF(2.0)
+        message = (
+            r"Got sklearn\.gaussian_process\.kernels\.RBF instead\. There is an "
+            r"expectedkernels\.RBF: use that with gamma = 1 / \(2 length_scale\^2\)"
+        )
+        for ask in (
+            lambda k: ek.expected_kernel(P, Q, k),
+            lambda k: ek.mmd(P, Q, k),
+            lambda k: ek.is_kernel_compatible(k, P, Q),
+            lambda k: ek.SteinKernel(P, k),
+            lambda k: ek.bbis(P, np.zeros((4, P.n_variables)), k),
+        ):
+            with pytest.raises(ek.KernelError, match=message):
+                ask(theirs)
+            with pytest.raises(ek.KernelError, match=r"kernels\.Matern instead\.$"):
+                ask(sklearn_kernels.Matern())
+            with pytest.raises(
+                ek.KernelError, match=r"Got the class .*RBF.*one of it: RBF\(\.\.\.\)"
+            ):
+                ask(ek.RBF)
 
     @pytest.mark.parametrize("kind", [ek.RBF, ek.Laplacian, ek.ExpHamming])
     @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, pea
 from expectedkernels.engine.value import Value, applied, limit, safe_log
 from expectedkernels.errors import CircuitError, DataError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
-from expectedkernels.kernels.kernel import Kernel, refuse_infinite
+from expectedkernels.kernels.kernel import Kernel, refuse_infinite, require_kernel
 
 CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
@@ -181,7 +181,7 @@ def expected_kernel(
     >>> ek.expected_kernel(p, [[0, 1], [1, 0]], ek.Delta()).round(12).tolist()
     [0.4, 0.1]
     """
-    _check_kernel(k)
+    require_kernel(k)
     check_max_bytes(max_bytes)
     p, q = _as_distribution(p, q), _as_distribution(q, p)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
@@ -210,14 +210,6 @@ def expected_kernel(
     with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
         result = gram(sides[0], sides[1], blocks, max_bytes, bar)
     return _finished(result, sides, logs, weights, log)
-
-
-def _check_kernel(k: Any) -> None:
-    if not isinstance(k, Kernel):
-        raise KernelError(
-            "The kernel must be an expectedkernels kernel, such as RBF(gamma=0.1). "
-            f"Got {type(k).__name__} instead."
-        )
 
 
 def progress(total: int, what: str, quiet: bool = False) -> Any:
@@ -522,7 +514,7 @@ def monte_carlo_expected_kernel(
     >>> abs(estimate - ek.expected_kernel(p, p, ek.RBF(0.5))) < 5 * error
     True
     """
-    _check_kernel(k)
+    require_kernel(k)
     if not (isinstance(n, (int, np.integer)) and n >= 2):
         raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
     generator = as_generator(rng)

@@ -18,7 +18,7 @@ from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CompatibilityError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -196,11 +196,7 @@ def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:
     >>> ek.is_kernel_compatible(ek.RBF(1.0), p, p)
     yes: the kernel's products split the variables as the circuits' do
     """
-    if not isinstance(k, Kernel):
-        raise KernelError(
-            "The kernel must be an expectedkernels kernel, such as RBF(gamma=0.1). "
-            f"Got {type(k).__name__} instead."
-        )
+    require_kernel(k)
     verdict = is_compatible(p, q)
     if not verdict:
         return verdict

@@ -178,6 +178,49 @@ def _summed_roots(blocks: KernelBlocks, tables: list[Any]) -> Circuit:
     return Circuit.from_blocks(blocks.vtree, tables)
 
 
+def require_kernel(kernel: Any, such_as: str = "RBF(gamma=0.1)") -> None:
+    """Raise unless this is a kernel of the library; say what it is, and which one may be meant.
+
+    Examples
+    --------
+    >>> require_kernel("rbf")
+    Traceback (most recent call last):
+    expectedkernels.errors.KernelError: The kernel must be an expectedkernels kernel, such as \
+RBF(gamma=0.1). Got str instead.
+    """
+    if isinstance(kernel, Kernel):
+        return
+    kind = kernel if isinstance(kernel, type) else type(kernel)
+    what = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    what = f"the class {what}" if isinstance(kernel, type) else what
+    raise KernelError(
+        f"The kernel must be an expectedkernels kernel, such as {such_as}. "
+        f"Got {what} instead.{_namesake(kernel, kind)}"
+    )
+
+
+def _namesake(kernel: Any, kind: type) -> str:
+    """Advice for classes of kernels, and for kernels that have the name of one here."""
+    if issubclass(kind, Kernel):
+        return f" Make one of it: {kind.__name__}(...)."
+    if kind.__name__ not in {c.__name__ for c in _subclasses(Kernel)}:
+        return ""
+    rate = ""
+    if kind.__name__ == "RBF" and hasattr(kernel, "length_scale"):
+        rate = " with gamma = 1 / (2 length_scale^2)"
+    return f" There is an expectedkernels.{kind.__name__}: use that{rate}."
+
+
+def _subclasses(kind: type) -> list[type]:
+    """The classes of the library that inherit from one."""
+    children: list[type] = kind.__subclasses__()
+    found: list[type] = []
+    for child in children:
+        if child.__module__.startswith("expectedkernels."):
+            found += [child, *_subclasses(child)]
+    return found
+
+
 def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
     """The values of a factor on all pairs of states."""
     logs, sign = factor.logs(Atoms(cardinality), Atoms(cardinality), variable)

@@ -10,7 +10,7 @@ import numpy as np
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
-from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix
+from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles, sample_rows
 from expectedkernels.kernels.target import Target
@@ -245,11 +245,7 @@ def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
 
 def check_choices(kernel: Any, zeros: str, operator: str) -> None:
     """Raise unless these are what Stein kernels are made of."""
-    if not isinstance(kernel, Kernel):
-        raise KernelError(
-            "The kernel must be an expectedkernels kernel, such as ExpHamming(). "
-            f"Got {type(kernel).__name__} instead."
-        )
+    require_kernel(kernel, "ExpHamming()")
     for name, value, known in (("zeros", zeros, ZEROS), ("operator", operator, OPERATORS)):
         if not isinstance(value, str) or value not in known:
             raise KernelError(

@@ -13,7 +13,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, KernelError, PropertyError, SizeError
-from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
 from expectedkernels.kernels.stein import (
@@ -256,11 +256,7 @@ def _warn(found: SteinSamples, asked: str) -> None:
 
 
 def _check_kernel(kernel: Any, cardinalities: list[int]) -> None:
-    if not isinstance(kernel, Kernel):
-        raise KernelError(
-            "The kernel must be an expectedkernels kernel, such as ExpHamming(). "
-            f"Got {type(kernel).__name__} instead."
-        )
+    require_kernel(kernel, "ExpHamming()")
     definite = kernel.is_positive_definite(cardinalities)
     if not definite:
         raise KernelError(
