@@ -1,12 +1,25 @@
 """Numbers beyond the range of doubles."""
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assertions import assert_close
-from expectedkernels.circuits.wide import Wide, combined, settled, wide, wide_exp
+from expectedkernels.circuits.wide import (
+    Big,
+    Wide,
+    as_plain,
+    is_plain,
+    sums,
+    tops,
+    wide,
+    wide_exp,
+    wide_of,
+)
 
 reals = st.one_of(st.just(0.0), st.floats(1e-100, 1e100), st.floats(-1e100, -1e-100))
 STARTS = np.array([0, 2, 2, 3])
@@ -14,19 +27,26 @@ STARTS = np.array([0, 2, 2, 3])
 
 def test_products_of_any_size():
     square = wide([1e-300, -1e300, 0.0]) * wide([1e-300, 1e300, 1e300])
-    numbers, scale = settled(square, STARTS)
-    assert numbers[0] == 0.0  # against 1e600 in the same unit it is nothing
-    assert numbers[1] < 0.0
-    assert numbers[2] == 0.0
-    assert scale.tolist() == [int(square.exponent[1]) - 400, 0, 0]
+    assert not is_plain(square)
+    assert as_plain(square).tolist() == [0.0, -np.inf, 0.0]
+    assert tops(square, STARTS).tolist() == [int(square.exponent[1]), 0, 0]
+    total = sums(square, STARTS)  # beside 1e600, 1e-600 is nothing
+    assert total.mantissa.tolist() == [square.mantissa[1], 0.0, 0.0]
+    back = square / wide([1e-300, 1e300, 1e300])
+    assert_close(as_plain(back), np.array([1e-300, -1e300, 0.0]))
+    assert as_plain(square / wide([0.0, 0.0, 0.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 @given(st.lists(reals, min_size=1, max_size=5), reals)
 def test_numbers_in_range_are_plain(numbers, factor):
     product = wide(numbers) * wide(np.asarray([factor]))
-    found, scale = settled(product, np.array([0, len(numbers)]), room=1000)
-    assert scale is None
-    np.testing.assert_array_equal(found, np.asarray(numbers) * factor)
+    assert is_plain(product)
+    np.testing.assert_array_equal(as_plain(product), np.asarray(numbers) * factor)
+    big = [Big(x, 0) * Big(factor, 0) for x in numbers]
+    np.testing.assert_array_equal(as_plain(wide_of(big)), np.asarray(numbers) * factor)
+    total = sum(numbers[1:], start=numbers[0])
+    found = reduce(add, [Big(x, 0) for x in numbers])
+    assert as_plain(wide_of([found])).tolist() == [total]
 
 
 @given(st.floats(-1e5, 1e5))
@@ -41,15 +61,10 @@ def test_exponentials(log):
 def test_powers(alpha):
     numbers = np.array([1.0, 1.001, 0.999, 0.0])
     power = wide(numbers) ** alpha
-    found, scale = settled(power, np.array([0, 4]))
-    assert scale is None
-    assert_close(found, np.array([*(numbers[:3] ** alpha), 0.0]))
+    assert_close(as_plain(power), np.array([*(numbers[:3] ** alpha), 0.0]))
 
 
-def test_scales_add_up():
-    one = np.array([1, 2])
-    assert combined(None, None) is None
-    assert combined(one, None) is one
-    assert combined(None, one) is one
-    assert combined(one, one).tolist() == [2, 4]
-    assert Wide(one, one).shifted(one).exponent.tolist() == [2, 4]
+def test_subnormal_numbers_are_plain_if_they_have_all_their_digits():
+    assert is_plain(wide([5e-324, 1e-310, 1.0, 0.0]))
+    assert not is_plain(wide([1e-300]) * wide([1.1e-10]))
+    assert Wide(STARTS, STARTS).shifted(STARTS).exponent.tolist() == [0, 4, 4, 6]

@@ -19,18 +19,11 @@ from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.products import product_blocks
+from expectedkernels.circuits.products import product_parts
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import refuse_signed
-from expectedkernels.circuits.wide import (
-    LOG_2,
-    Wide,
-    numbers_of,
-    require_in_range,
-    rescaled_blocks,
-    wide,
-    wide_exp,
-)
+from expectedkernels.circuits.ranges import plain_blocks, scaled_blocks
+from expectedkernels.circuits.wide import LOG_2, Wide, numbers_of, wide, wide_exp
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 
 
@@ -66,7 +59,8 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
     -----
     Needs compatible circuits. Keeps structure: the product is compatible with f, with g, and with
     what is compatible with them. It is deterministic if both are. Normal densities of real
-    variables multiply to normal densities.
+    variables multiply to normal densities; pairs of them whose share is too small for a double
+    are left out.
 
     Units of the product are pairs of units of the same vtree node. Pairs whose supports do not
     meet, or that no root needs, are left out before anything is computed, which keeps products
@@ -88,10 +82,11 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
     f, g = f.to("numpy"), g.to("numpy")
     partner = g.aligned_to(f.vtree)
     roots = _paired_roots(f.n_roots, g.n_roots)
-    blocks, scale = product_blocks(f, partner, roots)  # type: ignore[arg-type]
+    parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
     if not normalize:
-        require_in_range(scale, "The product", "ask for normalize=True")
+        blocks = plain_blocks(f.vtree, parts, "The product", "ask for normalize=True")
         return Circuit.from_blocks(f.vtree, blocks)
+    blocks, scale = scaled_blocks(f.vtree, parts, "The product", "multiply smaller parts")
     product = Circuit.from_blocks(f.vtree, blocks)
     _refuse_zero_roots(product)
     log_z = product.log_partition() + (0.0 if scale is None else LOG_2 * scale)
@@ -197,8 +192,8 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
             block, factor = _normal_power(block, alpha, what, int(f.vtree.variable[node]))
             numbers = numbers * factor
         parts.append((block, numbers))
-    blocks, scale = rescaled_blocks(f.vtree, parts)
-    require_in_range(scale, f"The power {alpha:g}", "normalise the circuit, or lower the exponent")
+    advice = "normalise the circuit, or lower the exponent"
+    blocks = plain_blocks(f.vtree, parts, f"The power {alpha:g}", advice)
     return Circuit.from_blocks(f.vtree, blocks)
 
 
@@ -345,7 +340,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circui
         factor * (np.eye(n_roots) if circuit.n_roots == n_roots else np.ones((n_roots, 1)))
         for circuit, factor in zip(circuits, factors, strict=True)
     ]
-    return with_root_weights(stack(circuits), np.hstack(parts))
+    return with_root_weights(stack(circuits), np.hstack(parts), "The linear combination")
 
 
 def _require_circuits(name: str, *circuits: Any) -> None:

@@ -12,6 +12,8 @@ from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
+from expectedkernels.circuits.ranges import plain_blocks
+from expectedkernels.circuits.wide import mixed, numbers_of, wide
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError, CompatibilityError
 from expectedkernels.vtree import Vtree
@@ -78,23 +80,16 @@ def mixture(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
         raise CircuitError(
             f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
         )
-    return with_root_weights(together, weights[None, :])
+    return with_root_weights(together, weights[None, :], "The mixture")
 
 
-def with_root_weights(circuit: Circuit, weights: Any) -> Circuit:
+def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
     """The circuit whose roots are weighted sums of the roots of another (a matrix of weights)."""
-    root = circuit.blocks[-1]
-    new: Input | Inner
-    if isinstance(root, Inner):
-        old = root.csr
-        new = Inner(
-            root.n_products, len(weights), root.left, root.right, sparse.csr_array(weights) @ old
-        )
-    elif isinstance(root, Table):
-        new = Table(weights @ root.table)
-    else:
-        new = Normal(weights @ root.weights, root.mean, root.variance)
-    return Circuit.from_blocks(circuit.vtree, [*circuit.blocks[:-1], new])
+    matrix = sparse.csr_array(weights)
+    parts = [(block, wide(numbers_of(block)[0])) for block in circuit.blocks]
+    parts[-1] = mixed(*parts[-1], matrix.indices, wide(matrix.data), matrix.indptr)
+    blocks = plain_blocks(circuit.vtree, parts, what, "normalise the circuits first")
+    return Circuit.from_blocks(circuit.vtree, blocks)
 
 
 def stack(circuits: Sequence[Circuit]) -> Circuit:

@@ -127,7 +127,8 @@ class Circuit(BlockCircuit):
     def normalize(self) -> Circuit:
         """The circuit divided by its sum, with every unit summing to one, on the host.
 
-        The arrays of the result are NumPy's, also if those of the circuit are not.
+        The arrays of the result are NumPy's, also if those of the circuit are not. Where weights
+        would be too small for a double, units below them sum to powers of two instead.
 
         Examples
         --------
@@ -165,6 +166,7 @@ class Circuit(BlockCircuit):
 
         The arrays of the result are NumPy's, also if those of the circuit are not: move it with
         `to`. Batches of conditionals on a device are rows of evidence for `expected_kernel`.
+        Over real variables, parts of a mixture whose share is too small for a double are left out.
 
         Parameters
         ----------

@@ -19,11 +19,17 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.queries import leaf_sums, negative_node
+from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide, wide_exp
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import Operand, upward
 from expectedkernels.engine.value import to_log
 
+Part = tuple[Input | Inner, Wide | None]
+"""A block, and its numbers if they are not all doubles."""
+
+TINY = float(np.finfo(np.float64).tiny)
 CHUNK_ROWS = 512
 """How many conditionals are worked on at once."""
 FEW_CELLS = 20_000
@@ -122,8 +128,8 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
         for node, value in enumerate(upward([operand], leaf_sums(side)))
     ]
     reached = _reached(circuit, found, logs)
-    blocks: list[Input | Inner] = []
-    new: Input | Inner
+    parts: list[Part] = []
+    new: Part
     place: list[Any] = []  # of every (pattern, unit) among the new units
     for node, block in enumerate(circuit.blocks):
         if isinstance(block, Inner):
@@ -137,14 +143,19 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
                 inputs,
                 logs[node],
                 below,
-                blocks[a].n_units,
-                blocks[b].n_units,
+                parts[a][0].n_units,
+                parts[b][0].n_units,
             )
         else:
             weights = _state_weights(side, evidence, int(vtree.variable[node]))
             new, where = _condensed_leaf(block, weights, reached[node])
-        blocks.append(new)
+        parts.append(new)
         place.append(where)
+    blocks = [block for block, _ in parts]
+    if any(numbers is not None for _, numbers in parts):
+        full = [(b, wide(numbers_of(b)[0]) if n is None else n) for b, n in parts]
+        advice = "ask for fewer rows at once, or write the circuit with numbers that differ less"
+        blocks = plain_blocks(vtree, full, "A conditional", advice)
     rows = np.arange(evidence.n_rows) if found.rows is None else found.rows
     return type(circuit)(vtree, tuple(blocks)), place[-1][rows, 0]
 
@@ -199,22 +210,26 @@ def _reached_products(block: Inner, units: Any) -> Any:
     return (units.astype(np.float64) @ takes) > 0
 
 
-def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Table, Any]:
+def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Part, Any]:
     """The distinct conditional distributions of the reached input units."""
     pattern, unit = np.nonzero(reached)
     with np.errstate(divide="ignore"):
-        rows = np.log(block.table)[unit] + np.log(weights)[pattern]
-    rows = np.exp(rows - rows.max(axis=1, keepdims=True))
-    rows /= rows.sum(axis=1, keepdims=True)
-    distinct, number = np.unique(rows, axis=0, return_inverse=True)
+        logs = np.log(block.table)[unit] + np.log(weights)[pattern]
+    logs = logs - logs.max(axis=1, keepdims=True)
+    logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    rows = np.exp(logs)
+    lost = ((rows < TINY) & (logs > -inf)).any()
+    _, first, number = np.unique(
+        logs if lost else rows, axis=0, return_index=True, return_inverse=True
+    )
     place = np.full(reached.shape, -1, dtype=np.intp)
     place[pattern, unit] = number.reshape(-1)
-    return Table(distinct), place
+    return (Table(rows[first]), wide_exp(logs[first].reshape(-1)) if lost else None), place
 
 
 def _condensed(
     block: Inner, reached: Any, inputs: Any, totals: Any, below: Any, n_left: int, n_right: int
-) -> tuple[Inner, Any]:
+) -> tuple[Part, Any]:
     """The distinct products of new units, and the sums of them that are not one product."""
     pattern, unit = np.nonzero(reached)
     place = np.full(reached.shape, -1, dtype=np.intp)
@@ -222,7 +237,7 @@ def _condensed(
         key = below[0][pattern, unit] * n_right + below[1][pattern, unit]
         distinct, number = np.unique(key, return_inverse=True)
         place[pattern, unit] = number
-        return inner(*np.divmod(distinct, n_right), None, n_left, n_right), place
+        return (inner(*np.divmod(distinct, n_right), None, n_left, n_right), None), place
     csr = block.csr
     fan_in = np.diff(csr.indptr)[unit]
     row = np.repeat(np.arange(len(unit)), fan_in)
@@ -231,25 +246,43 @@ def _condensed(
     product, owner = csr.indices[edge], pattern[row]
     alive = inputs[owner, product] > -inf
     row, edge, product, owner = row[alive], edge[alive], product[alive], owner[alive]
-    share = np.exp(np.log(csr.data[edge]) + inputs[owner, product] - totals[owner, unit[row]])
+    logs = np.log(csr.data[edge]) + inputs[owner, product] - totals[owner, unit[row]]
+    share = np.exp(logs)
     key = below[0][owner, product] * n_right + below[1][owner, product]
     distinct, number = np.unique(key, return_inverse=True)
-    sums = sparse.csr_array((share, (row, number)), shape=(len(unit), len(distinct)))
-    weights, where = _without_copies(sums)
+    left, right = np.divmod(distinct, n_right)
+    if (share < TINY).any():
+        place[pattern, unit] = np.arange(len(unit))
+        return _wide_sums(left, right, row, number, logs, len(unit)), place
+    taken = sparse.csr_array((share, (row, number)), shape=(len(unit), len(distinct)))
+    weights, where = _without_copies(taken)
     place[pattern, unit] = where
-    return inner(*np.divmod(distinct, n_right), weights, n_left, n_right), place
+    return (inner(left, right, weights, n_left, n_right), None), place
 
 
-def _without_copies(sums: sparse.csr_array) -> tuple[sparse.csr_array, Any]:
+def _wide_sums(left: Any, right: Any, row: Any, column: Any, logs: Any, n_units: int) -> Part:
+    """The block of sums with weights given by their logs, equal entries added up."""
+    key = row * len(left) + column
+    order = np.argsort(key, kind="stable")
+    distinct, begins = np.unique(key[order], return_index=True)
+    numbers = sums(wide_exp(logs[order]), np.append(begins, len(key)))
+    rows, columns = np.divmod(distinct, len(left))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_units))])
+    shape = (n_units, len(left))
+    ones = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
+    return Inner(len(left), n_units, left, right, ones), numbers
+
+
+def _without_copies(taken: sparse.csr_array) -> tuple[sparse.csr_array, Any]:
     """Sums of one product become that product, once; where each sum went."""
-    sums.sum_duplicates()
-    single = np.diff(sums.indptr) == 1
-    passed, which = np.unique(sums.indices[sums.indptr[:-1][single]], return_inverse=True)
-    where = np.empty(sums.shape[0], dtype=np.intp)
+    taken.sum_duplicates()
+    single = np.diff(taken.indptr) == 1
+    passed, which = np.unique(taken.indices[taken.indptr[:-1][single]], return_inverse=True)
+    where = np.empty(taken.shape[0], dtype=np.intp)
     where[single] = which
     where[~single] = len(passed) + np.arange(int((~single).sum()))
     ones = sparse.csr_array(
         (np.ones(len(passed)), passed, np.arange(len(passed) + 1)),
-        shape=(len(passed), sums.shape[1]),
+        shape=(len(passed), taken.shape[1]),
     )
-    return sparse.csr_array(sparse.vstack([ones, sums[~single]], format="csr")), where
+    return sparse.csr_array(sparse.vstack([ones, taken[~single]], format="csr")), where

@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from scipy import sparse
-
 from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.queries import leaf_sums
+from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.circuits.wide import (
-    Scale,
-    Wide,
-    combined,
-    lifted,
-    numbers_of,
-    require_in_range,
-    rescaled,
-    settled,
-    wide,
-    wide_value,
-)
+from expectedkernels.circuits.wide import Wide, mixed, numbers_of, wide, wide_value
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import upward
 from expectedkernels.errors import CircuitError
@@ -82,10 +70,9 @@ def marginalize(f: Circuit, variables: Any) -> Circuit:
             continue
         a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
         work.inner(block, a, b, lambda child: wide_value(totals[child]))
-    root, scale = lifted(work.blocks[-1], work.scales[-1])
-    require_in_range(scale, "The marginal", "normalise the circuit first")
     vtree = Vtree(*zip(*work.nodes, strict=True))
-    return Circuit.from_blocks(vtree, [*work.blocks[:-1], root])
+    blocks = plain_blocks(vtree, work.parts, "The marginal", "normalise the circuit first")
+    return Circuit.from_blocks(vtree, blocks)
 
 
 def _checked(f: Circuit, variables: Any) -> set[int]:
@@ -111,34 +98,28 @@ class _Projection:
         For every node seen so far the place of what remains of it, -1 if nothing does.
     nodes : list of (left, right, variable)
         The nodes of the new vtree.
-    blocks, scales : lists
-        Their blocks, and what the units of these are short of.
+    parts : list
+        Their blocks, and the numbers of these.
     """
 
     def __init__(self, number: dict[int, int]):
         self.number = number
         self.image: list[int] = []
         self.nodes: list[tuple[int, int, int]] = []
-        self.blocks: list[Input | Inner] = []
-        self.scales: list[Scale] = []
+        self.parts: list[Part] = []
 
     def leaf(self, block: Input, variable: int) -> None:
         """Take in a leaf."""
         if variable not in self.number:
             self.image.append(-1)
             return
-        self._add((-1, -1, self.number[variable]), block, None)
+        self._add((-1, -1, self.number[variable]), block)
 
     def inner(self, block: Inner, left: int, right: int, total: Any) -> None:
         """Take in an inner node; `total` tells what the units of a child sum to."""
         a, b = self.image[left], self.image[right]
         if a >= 0 and b >= 0:
-            scale: Scale = None
-            new: Input | Inner = block
-            if self.scales[a] is not None or self.scales[b] is not None:
-                numbers = wide(numbers_of(block)[0])
-                new, scale = rescaled(block, numbers, self.scales[a], self.scales[b])
-            self._add((a, b, -1), new, scale)
+            self._add((a, b, -1), block)
         elif a >= 0:
             self._contract(block, "left", a, total(right))
         elif b >= 0:
@@ -146,34 +127,16 @@ class _Projection:
         else:
             self.image.append(-1)
 
-    def _add(self, node: tuple[int, int, int], block: Input | Inner, scale: Scale) -> None:
+    def _add(self, node: tuple[int, int, int], block: Input | Inner) -> None:
         self.nodes.append(node)
-        self.blocks.append(block)
-        self.scales.append(scale)
+        self.parts.append((block, wide(numbers_of(block)[0])))
         self.image.append(len(self.nodes) - 1)
 
     def _contract(self, block: Inner, side: str, place: int, totals: Wide) -> None:
         """Replace the units of the child that remains by sums of them, one per unit of the node."""
-        child, other = self.blocks[place], "right" if side == "left" else "left"
-        csr = block.csr
+        csr, other = block.csr, "right" if side == "left" else "left"
         units = block.index(side)[csr.indices]
-        numbers = wide(csr.data) * totals[block.index(other)[csr.indices]]
-        if self.scales[place] is not None:
-            numbers = numbers.shifted(self.scales[place][units])
-        data, scale = settled(numbers, csr.indptr)
-        matrix = sparse.csr_array((data, units, csr.indptr), (block.n_units, child.n_units))
-        new = _mixed(child, matrix)
-        # along a chain of contractions weights would multiply until they leave the range
-        self.blocks[place], more = rescaled(new, wide(numbers_of(new)[0]))
-        self.scales[place] = combined(scale, more)
+        weights = wide(csr.data) * totals[block.index(other)[csr.indices]]
+        child, numbers = self.parts[place]
+        self.parts[place] = mixed(child, numbers, units, weights, csr.indptr)
         self.image.append(place)
-
-
-def _mixed(block: Input | Inner, matrix: Any) -> Input | Inner:
-    """The block of sums of units, with a matrix of weights."""
-    if isinstance(block, Table):
-        return Table(matrix @ block.table)
-    if isinstance(block, Normal):
-        return Normal(matrix @ block.weights, block.mean, block.variance)
-    weights = sparse.csr_array(matrix @ block.csr)
-    return Inner(block.n_products, matrix.shape[0], block.left, block.right, weights)

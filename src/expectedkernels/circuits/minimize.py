@@ -10,6 +10,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.engine.blocks import Inner, inner, tidy
+from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
 Blocks = list[Input | Inner]
@@ -138,6 +139,11 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
         (coo.data[keep], (coo.row[keep], target[keep])), shape=(weights.shape[0], n)
     ).tocsr()
     merged.sum_duplicates()
+    if not np.isfinite(merged.data).all():
+        raise CircuitError(
+            "Weights of equal products of a sum unit add up to a number that is too large for a "
+            "double. Scale the weights down."
+        )
     merged.eliminate_zeros()
     return merged
 

@@ -12,8 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal, Table
-from expectedkernels.circuits.wide import Scale, Wide, rescaled_blocks, wide, wide_exp
+from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.circuits.ranges import Part
+from expectedkernels.circuits.wide import Wide, runs, wide, wide_exp
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import PropertyError
 
@@ -22,12 +23,10 @@ CHUNK = 2**21
 
 Pairs = tuple[Any, Any]
 """Units of the first circuit, and those of the second they are multiplied with."""
-Part = tuple[Input | Inner, Wide]
-"""A block of pairs that says what goes where, and its numbers."""
 
 
-def product_blocks(f: Circuit, g: Circuit, roots: Pairs) -> tuple[list[Input | Inner], Scale]:
-    """The blocks of the products of pairs of roots, and what these roots are short of.
+def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
+    """The blocks of the products of pairs of roots, and their numbers.
 
     The circuits are on the same vtree, on the host. Blocks of no units mean that the product is
     zero everywhere.
@@ -48,7 +47,7 @@ def product_blocks(f: Circuit, g: Circuit, roots: Pairs) -> tuple[list[Input | I
         else:
             parts[node] = _input_pairs(one, other, pairs[node])
         pairs[node] = None
-    return rescaled_blocks(vtree, parts)
+    return parts
 
 
 def _meetings(f: Circuit, g: Circuit) -> list[Any]:
@@ -136,7 +135,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     `one` and `other` are the sums' weights in sparse form; `alive` says which products meet.
     """
     units, partners = pairs
-    pair, edge = _spread(one.indptr[units], np.diff(one.indptr)[units])
+    pair, edge = runs(one.indptr[units], np.diff(one.indptr)[units])
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
     ends = np.cumsum(counts)
     found = []
@@ -144,7 +143,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     while begin < len(pair):
         reached = ends[begin] - counts[begin] + CHUNK
         stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
-        row, partner = _spread(starts[begin:stop], counts[begin:stop])
+        row, partner = runs(starts[begin:stop], counts[begin:stop])
         row += begin
         keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
         row = row[keep]
@@ -153,13 +152,6 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     if not found:
         return tuple(np.zeros(0, dtype=np.intp) for _ in range(3))  # type: ignore[return-value]
     return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))  # type: ignore[return-value]
-
-
-def _spread(starts: Any, counts: Any) -> tuple[Any, Any]:
-    """The rows and positions of runs: run i has `counts[i]` positions from `starts[i]` on."""
-    row = np.repeat(np.arange(len(counts)), counts)
-    shift = starts - (np.cumsum(counts) - counts)
-    return row, np.arange(len(row)) + shift[row]
 
 
 def _distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[Pairs, Any]:

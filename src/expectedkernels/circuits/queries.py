@@ -6,13 +6,14 @@ from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
+from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide, wide_value
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import (
     DEFAULT_MAX_BYTES,
@@ -142,17 +143,22 @@ def normalize(circuit: AnyCircuit) -> AnyCircuit:
 def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     """The circuit given evidence, with every unit scaled to sum to one."""
     circuit = circuit.to("numpy")
-    return type(circuit).from_blocks(circuit.vtree, conditional_blocks(circuit, evidence))
+    parts = conditional_parts(circuit, evidence)
+    what = "The normalised circuit" if evidence is None else "The conditional"
+    blocks = plain_blocks(circuit.vtree, parts, what, "write it with numbers that differ less")
+    return type(circuit).from_blocks(circuit.vtree, blocks)
 
 
-def conditional_blocks(circuit: BlockCircuit, evidence: Evidence | None) -> list[Input | Inner]:
-    """The blocks of a circuit given evidence, unit for unit, each scaled to sum to one.
+def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[Part]:
+    """The blocks of a circuit given evidence, unit for unit, and their numbers.
 
-    Weights become conditional probabilities: w_si value_i / value_s.
+    Every unit is scaled to sum to one: weights become conditional probabilities,
+    w_si value_i / value_s.
     """
     side = CircuitSide(circuit, evidence)
     values = upward([side.operand], leaf_sums(side))
-    logs = to_log(values[-1])
+    root = values[-1]
+    logs = to_log(root)
     _refuse_negative(logs.sign)
     if not (logs.data > -inf).all():
         if evidence is None:
@@ -169,27 +175,36 @@ def conditional_blocks(circuit: BlockCircuit, evidence: Evidence | None) -> list
         # absolute values sums to, and the roots are corrected at the end
         side = CircuitSide(_absolute(circuit), evidence)
         values = upward([side.operand], leaf_sums(side))
-    operands = [side.operand]
-    blocks: list[Input | Inner] = []
+    parts: list[Part] = []
     for node, block in enumerate(circuit.blocks):
-        total = to_log(values[node]).data[0]
         if isinstance(block, Inner):
-            inputs = to_log(products_at(operands, values, node)).data[0]
-            csr = block.csr.copy()
-            rows = np.repeat(np.arange(block.n_units), np.diff(csr.indptr))
-            with np.errstate(invalid="ignore"):
-                shares = np.exp(np.log(np.abs(csr.data)) + inputs[csr.indices] - total[rows])
-            csr.data = np.where(total[rows] > -inf, shares, 0.0) * np.sign(csr.data)
-            blocks.append(Inner(block.n_products, block.n_units, block.left, block.right, csr))
-        else:
-            column = (
-                None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
-            )
-            blocks.append(_conditional_input(block, column, total))
+            inputs = wide_value(products_at([side.operand], values, node))
+            terms = wide(block.csr.data) * inputs[block.csr.indices]
+            parts.append((_sparse(block), _shares(terms, block.csr.indptr)))
+            continue
+        column = None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
+        parts.append(_conditional_input(block, column, values[node]))
     if signed:
-        factor = np.exp(to_log(values[-1]).data[0] - logs.data[0])
-        blocks[-1] = _mapped(blocks[-1], lambda numbers: sparse.diags_array(factor) @ numbers)
-    return blocks
+        block, numbers = parts[-1]
+        factor = wide_value(values[-1]) / wide_value(root)
+        parts[-1] = block, numbers * factor[_rows(numbers_of(block)[1])]
+    return parts
+
+
+def _rows(starts: Any) -> Any:
+    """The unit of every number."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+
+
+def _shares(terms: Wide, starts: Any) -> Wide:
+    """The terms of every unit over the sum of their absolute values, zero if that is zero."""
+    totals = sums(Wide(np.abs(terms.mantissa), terms.exponent), starts)
+    return terms / totals[_rows(starts)]
+
+
+def _sparse(block: Inner) -> Inner:
+    """The block with its weights in sparse form."""
+    return Inner(block.n_products, block.n_units, block.left, block.right, block.csr)
 
 
 def _absolute(circuit: BlockCircuit) -> BlockCircuit:
@@ -207,22 +222,18 @@ def _mapped(block: Input | Inner, change: Any) -> Input | Inner:
     return Inner(block.n_products, block.n_units, block.left, block.right, weights)
 
 
-def _conditional_input(block: Input, column: Any, total: Any) -> Input:
+def _conditional_input(block: Input, column: Any, value: Value) -> Part:
     """Input units given one statement, scaled to sum to one; units that sum to zero become zero."""
-    alive = total > -inf
-    if isinstance(block, Table):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(np.abs(block.table)) - total[:, None]
-            if column is not None:
-                logs = logs + np.log(column.weights[column.codes[0]])
-            scaled = np.sign(block.table) * np.exp(logs)
-        return Table(np.where(alive[:, None], scaled, 0.0))
-    if column is not None and not np.isnan(column.values[column.codes[0]]):
+    if isinstance(block, Normal) and column is not None:
         point = column.values[column.codes[:1]]
-        return Normal(alive[:, None].astype(np.float64), point, np.zeros(1))
-    with np.errstate(invalid="ignore"):
-        weights = block.weights / np.exp(total)[:, None]
-    return Normal(np.where(alive[:, None], weights, 0.0), block.mean, block.variance)
+        if not np.isnan(point[0]):
+            alive = (to_log(value).data[0] > -inf).astype(np.float64)
+            return Normal(alive[:, None], point, np.zeros(1)), wide(alive)
+    numbers, starts = numbers_of(block)
+    terms = wide(numbers)
+    if isinstance(block, Table) and column is not None:
+        terms = terms * wide(np.tile(column.weights[column.codes[0]], block.n_units))
+    return block, _shares(terms, starts)
 
 
 def negative_node(circuit: BlockCircuit) -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from heapq import heappop, heappush
+from math import inf
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from scipy import sparse
 
 from expectedkernels.circuits.graph import Graph, Unit, bits, show
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.splits import can_be_flattened, find_vtree, node_masks, show_split
+from expectedkernels.circuits.wide import Big, Wide, mixed, numbers_of, wide, wide_of
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 from expectedkernels.verdict import Verdict
@@ -22,6 +26,8 @@ Block = Input | Inner
 Key = int | tuple[int, int, int]
 """A unit wanted at a vtree node: its number in the graph, or (product, start, stop) for the
 product of some consecutive factors of a product unit, or ONES."""
+TINY = float(np.finfo(np.float64).tiny)
+"""Numbers below this have fewer digits."""
 ONES = -1
 """The unit that is one everywhere, which fills up scopes."""
 
@@ -85,7 +91,12 @@ def circuit_blocks(
             f"The vtree must have the variables of the circuit, {show(graph.masks[-1])}. Got one "
             f"over {show(sum(1 << v for v in vtree.scope().tolist()))}."
         )
-    return vtree, _Builder(graph, vtree).blocks()
+    try:
+        return vtree, _Builder(graph, vtree).blocks()
+    except ArithmeticError:  # some product of weights is no double
+        parts = _Builder(graph, vtree, wide=True).blocks()
+    advice = "write it with numbers that differ less from each other"
+    return vtree, plain_blocks(vtree, parts, "The circuit", advice)
 
 
 def _check(graph: Graph, smooth: bool) -> None:
@@ -107,6 +118,14 @@ def _check(graph: Graph, smooth: bool) -> None:
         )
 
 
+def _times(a: float, b: float) -> float:
+    """The product of two doubles; raises if it is none, to all digits."""
+    product = a * b
+    if TINY <= abs(product) < inf or not (a and b):
+        return product
+    raise ArithmeticError
+
+
 class _Builder:
     """The blocks of a graph along a vtree, made from the root down.
 
@@ -114,17 +133,24 @@ class _Builder:
     a sum stands for a weighted sum of products, and a product is split between the children of
     the node. Wanted above its home (to fill up a scope), a unit goes down on its side,
     with ones on the other.
+
+    Weights are multiplied as doubles, and what leaves their range is an `ArithmeticError`. If
+    `wide`, they are multiplied as `Big` numbers, and blocks come with their wide numbers.
     """
 
-    def __init__(self, graph: Graph, vtree: Vtree):
-        self.graph, self.vtree = graph, vtree
+    def __init__(self, graph: Graph, vtree: Vtree, wide: bool = False):
+        self.graph, self.vtree, self.wide = graph, vtree, wide
+        self.times: Any = mul if wide else _times
         self.node_masks = node_masks(vtree)
         first_leaf = np.cumsum(vtree.variable >= 0) - (vtree.n_below + 1) // 2
         self.start: list[int] = first_leaf.tolist()
         self.low, self.home = _homes(graph, vtree, self.start)
-        self.factors: dict[int, tuple[list[int], list[int], float]] = {}
+        self.factors: dict[int, tuple[list[int], list[int], Any]] = {}
 
-    def blocks(self) -> list[Block]:
+    def _number(self, weight: float) -> Any:
+        return Big(weight, 0) if self.wide else weight
+
+    def blocks(self) -> list[Any]:
         """The blocks, children first."""
         vtree = self.vtree
         wanted: list[dict[Key, int]] = [{} for _ in range(vtree.n_nodes)]
@@ -147,12 +173,12 @@ class _Builder:
         left_keys: dict[Key, int],
         right_keys: dict[Key, int],
         boundary: int,
-    ) -> Inner:
+    ) -> Any:
         """The block of an inner node; notes what is wanted from the children."""
         left: list[int] = []
         right: list[int] = []
         columns: dict[Key, int] = {}
-        entries: list[tuple[int, int, float]] = []
+        entries: list[tuple[int, int, Any]] = []
         for row, key in enumerate(keys):
             for term, weight in self._terms(key, node).items():
                 column = columns.get(term)
@@ -161,15 +187,19 @@ class _Builder:
                     one, other = self._halves(term, node, boundary)
                     left.append(left_keys.setdefault(one, len(left_keys)))
                     right.append(right_keys.setdefault(other, len(right_keys)))
-                entries.append((row, column, weight * self._scale(term, node)))
+                entries.append((row, column, self.times(weight, self._scale(term, node))))
+        if self.wide:
+            return _wide_inner(left, right, entries, len(keys))
         return _inner(left, right, entries, len(keys), len(left_keys), len(right_keys))
 
-    def _terms(self, key: Key, node: int) -> dict[Key, float]:
+    def _terms(self, key: Key, node: int) -> dict[Key, Any]:
         """A wanted unit as a weighted sum of what a node can split (or of input units)."""
         if isinstance(key, tuple) or self._is_term(key, node):
-            return {key: 1.0}
-        terms: dict[Key, float] = {}
-        pending = {key: 1.0}  # sums still to be multiplied out, users before their inputs
+            return {key: self._number(1.0)}
+        terms: dict[Key, Any] = {}
+        pending = {
+            key: self._number(1.0)
+        }  # sums still to be multiplied out, users before their inputs
         heap = [-key]
         while heap:
             i = -heappop(heap)
@@ -177,12 +207,13 @@ class _Builder:
             unit: Any = self.graph.units[i]
             weights = unit.weights.tolist() if unit.kind == "sum" else [1.0]
             for j, weight in zip(self.graph.inputs[i], weights, strict=True):
+                share = self.times(scale, self._number(weight))
                 if self._is_term(j, node):
-                    terms[j] = terms.get(j, 0.0) + scale * weight
+                    terms[j] = terms[j] + share if j in terms else share
                 elif j in pending:
-                    pending[j] += scale * weight
+                    pending[j] += share
                 else:
-                    pending[j] = scale * weight
+                    pending[j] = share
                     heappush(heap, -j)
         return terms
 
@@ -212,13 +243,13 @@ class _Builder:
             return product, start, stop
         return self.factors[product][0][start] if stop > start else ONES
 
-    def _scale(self, term: Key, node: int) -> float:
+    def _scale(self, term: Key, node: int) -> Any:
         """The weights of one-input sums that were passed through inside a product unit."""
         if isinstance(term, tuple) or term == ONES or self.home[term] != node:
-            return 1.0
+            return self._number(1.0)
         return self.factors[term][2]
 
-    def _factors_of(self, product: int) -> tuple[list[int], list[int], float]:
+    def _factors_of(self, product: int) -> tuple[list[int], list[int], Any]:
         """The factors of a product unit from left to right, their places, and their scale.
 
         A factor must be alone below its home among the factors; one that is not is flattened.
@@ -227,7 +258,7 @@ class _Builder:
             return self.factors[product]
         graph, whole = self.graph, self.graph.masks[product]
         found: list[int] = []
-        scale = 1.0
+        scale = self._number(1.0)
         stack = list(graph.inputs[product])
         while stack:
             i = stack.pop()
@@ -236,7 +267,8 @@ class _Builder:
             elif can_be_flattened(graph, i):
                 stack += graph.inputs[i]
                 unit: Any = graph.units[i]
-                scale *= float(unit.weights[0]) if unit.kind == "sum" else 1.0
+                if unit.kind == "sum":
+                    scale = self.times(scale, self._number(float(unit.weights[0])))
             else:
                 raise self._misfit(product, i)
         found.sort(key=self.low.__getitem__)
@@ -253,7 +285,7 @@ class _Builder:
             f"{graph.describe(factor)}."
         )
 
-    def _leaf_block(self, node: int, keys: dict[Key, int]) -> Input:
+    def _leaf_block(self, node: int, keys: dict[Key, int]) -> Any:
         """The block of a leaf: every unit wanted there as a table or as a mixture of normals."""
         variable = int(self.vtree.variable[node])
         card = self.graph.cardinalities[variable]
@@ -264,21 +296,22 @@ class _Builder:
             )
         rows = [self._terms(key, node) for key in keys]
         units: Any = self.graph.units
-        if card is not None:
-            table = np.zeros((len(rows), card))
-            for out, terms in zip(table, rows, strict=True):
-                for i, weight in terms.items():
-                    out += 1.0 if i == ONES else weight * units[i].probs
-            return Table(table)
-        components: dict[tuple[float, float], int] = {}
-        entries: list[tuple[int, int, float]] = []
+        first: dict[Any, int] = {}
+        entries: list[tuple[int, int, Any]] = []
         for row, terms in enumerate(rows):
             for i, weight in terms.items():
-                key = units[i].mean, units[i].variance
-                entries.append((row, components.setdefault(key, len(components)), weight))
-        weights = _matrix(entries, (len(rows), len(components))).toarray()
-        means, variances = zip(*components, strict=True)
-        return Normal(weights, np.array(means), np.array(variances))
+                key = i if card is not None else (units[i].mean, units[i].variance)
+                entries.append((row, first.setdefault(key, len(first)), weight))
+        block: Input
+        if card is not None:
+            block = Table(np.stack([np.ones(card) if i == ONES else units[i].probs for i in first]))
+        else:
+            means, variances = (np.array(numbers) for numbers in zip(*first, strict=True))
+            block = Normal(np.eye(len(first)), means, variances)
+        if self.wide:
+            columns, weights, starts = _wide_rows(entries, len(rows))
+            return mixed(block, wide(numbers_of(block)[0]), columns, weights, starts)
+        return _weighted_inputs(block, entries, len(rows))
 
     def _lacking(self, variable: int) -> str:
         """Which sum unit makes it necessary to fill up a variable."""
@@ -345,11 +378,54 @@ def _inner(
         return inner([left[i] for i in picked], [right[i] for i in picked], None, n_left, n_right)
     shape = n_units, len(left)
     if n_units * len(left) > DENSE_BELOW:
-        return inner(left, right, _matrix(entries, shape), n_left, n_right)
+        matrix = _matrix(entries, shape)
+        if not np.isfinite(matrix.data).all():
+            raise ArithmeticError
+        return inner(left, right, matrix, n_left, n_right)
     weights = np.zeros(shape)
     for row, column, weight in entries:
         weights[row, column] = weight
+    if not np.isfinite(weights).all():
+        raise ArithmeticError
     return inner(left, right, weights, n_left, n_right)
+
+
+def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_units: int) -> Input:
+    """Input units that are weighted sums of others; raises if a number is no double."""
+    if isinstance(block, Normal):
+        weights = _matrix(entries, (n_units, block.n_units)).toarray()
+        if not np.isfinite(weights).all():
+            raise ArithmeticError
+        return Normal(weights, block.mean, block.variance)
+    table = np.zeros((n_units, block.cardinality))
+    row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
+    with np.errstate(over="ignore", under="ignore"):
+        terms = weight[:, None] * block.table[column]
+        np.add.at(table, row, terms)
+    lost = (np.abs(terms) < TINY) & (weight[:, None] != 0) & (block.table[column] != 0)
+    # a subnormal number that is only passed on is not changed
+    if not np.isfinite(table).all() or lost[weight != 1.0].any():
+        raise ArithmeticError
+    return Table(table)
+
+
+def _wide_rows(
+    entries: list[tuple[int, int, Any]], n_units: int
+) -> tuple[IntArray, Wide, IntArray]:
+    """Entries (unit, column, weight) sorted by unit: columns, weights, and where units start."""
+    row, column = (np.array(numbers) for numbers in list(zip(*entries, strict=True))[:2])
+    order = np.lexsort((column, row))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_units))])
+    return column[order], wide_of([entries[i][2] for i in order]), starts
+
+
+def _wide_inner(
+    left: list[int], right: list[int], entries: list[tuple[int, int, Any]], n_units: int
+) -> tuple[Inner, Wide]:
+    """The inner block with the given products and entries, and its numbers."""
+    columns, numbers, starts = _wide_rows(entries, n_units)
+    ones = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(n_units, len(left)))
+    return Inner(len(left), n_units, np.array(left), np.array(right), ones), numbers
 
 
 def _matrix(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> Any:

@@ -1,15 +1,14 @@
 """Wide numbers: mantissas beside binary exponents, for blocks whose numbers leave doubles.
 
 Powers of two scale doubles exactly, so a block made by way of wide numbers holds the very numbers
-that plain arithmetic gives wherever that stays in range. Where it does not, units are scaled down
-(or up), and what they are short of is handed to the units above them.
+that plain arithmetic gives wherever that stays in range. Where it does not, see `ranges`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import frexp, ldexp, log
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,10 @@ from scipy import sparse
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.value import Value
-from expectedkernels.errors import CircuitError
-from expectedkernels.vtree import Vtree
 
 LOG_2 = log(2.0)
-ROOM = 400
-"""The largest number of a unit lies between 2^-ROOM and 2^ROOM: two of them can be multiplied."""
-ROOT_ROOM = 1000
-"""Nothing is multiplied with a root, so its numbers may use the whole range."""
+MILD = 1000
+"""Powers of numbers between 2^-MILD and 2^MILD, if they are so too, are taken plainly."""
 LOWEST = -(2**40)
 """Stands for the exponent of zero."""
 FAR = 4000
@@ -61,6 +56,13 @@ class Wide:
         mantissa, shift = np.frexp(self.mantissa * other.mantissa)
         return Wide(mantissa, self.exponent + other.exponent + shift)
 
+    def __truediv__(self, other: Wide) -> Wide:
+        """The quotients; what is divided by zero becomes zero."""
+        some = other.mantissa != 0
+        ratio = np.where(some, self.mantissa, 0.0) / np.where(some, other.mantissa, 1.0)
+        mantissa, shift = np.frexp(ratio)
+        return Wide(mantissa, np.where(some, self.exponent - other.exponent + shift, 0))
+
     def __pow__(self, alpha: float) -> Wide:
         """The power of the numbers that are not zero; they must be positive."""
         positive = self.mantissa != 0
@@ -68,12 +70,47 @@ class Wide:
         with np.errstate(over="ignore"):
             power = np.clip(alpha * bits, LOWEST / 2, -LOWEST / 2)
         # plain powers are the most precise, above all those of one
-        mild = positive & (np.abs(bits) <= ROOT_ROOM) & (np.abs(power) <= ROOT_ROOM)
-        base = _plain(Wide(np.where(mild, self.mantissa, 1.0), np.where(mild, self.exponent, 0)))
+        mild = positive & (np.abs(bits) <= MILD) & (np.abs(power) <= MILD)
+        base = as_plain(Wide(np.where(mild, self.mantissa, 1.0), np.where(mild, self.exponent, 0)))
         whole = np.where(mild, 0.0, np.floor(power))
         mantissa = np.where(mild, base**alpha, np.exp2(np.where(mild, 0.0, power - whole)))
         mantissa, shift = np.frexp(np.where(positive, mantissa, 0.0))
         return Wide(mantissa, np.where(positive, whole.astype(np.int64) + shift, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Big:
+    """One number of any size: a mantissa of absolute value in [1/2, 1), or zero, times 2^exponent.
+
+    Examples
+    --------
+    >>> tiny = Big(1e-200, 0) * Big(1e-200, 0)
+    >>> (tiny + tiny).exponent - tiny.exponent
+    1
+    """
+
+    mantissa: float
+    exponent: int
+
+    def __post_init__(self) -> None:
+        mantissa, shift = frexp(self.mantissa)
+        object.__setattr__(self, "mantissa", mantissa)
+        object.__setattr__(self, "exponent", self.exponent + shift if mantissa else LOWEST)
+
+    def __mul__(self, other: Big) -> Big:
+        return Big(self.mantissa * other.mantissa, self.exponent + other.exponent)
+
+    def __add__(self, other: Big) -> Big:
+        top = max(self.exponent, other.exponent)
+        parts = (ldexp(x.mantissa, max(x.exponent - top, -FAR)) for x in (self, other))
+        return Big(sum(parts), top)
+
+
+def wide_of(numbers: Sequence[Big]) -> Wide:
+    """Single numbers as an array of them."""
+    mantissa = np.array([x.mantissa for x in numbers])
+    exponent = np.array([x.exponent for x in numbers], dtype=np.int64)
+    return Wide(mantissa, np.where(mantissa != 0, exponent, 0))
 
 
 def wide(numbers: Any) -> Wide:
@@ -119,86 +156,76 @@ def with_numbers(block: Input | Inner, numbers: Any) -> Input | Inner:
     return Inner(block.n_products, block.n_units, block.left, block.right, weights)
 
 
-def rescaled_blocks(
-    vtree: Vtree, parts: Iterable[tuple[Input | Inner, Wide]]
-) -> tuple[list[Input | Inner], Scale]:
-    """Blocks with wide numbers at the places of their own, and what the roots are short of.
+def tops(numbers: Wide, starts: Any) -> Any:
+    """The largest exponent of every run of numbers, zero for runs of zeros.
 
-    The parts are blocks and their numbers, in the order of the vtree's nodes.
+    The numbers of run i are those from `starts[i]` to `starts[i + 1]`.
     """
-    blocks: list[Input | Inner] = []
-    scales: list[Scale] = []
-    for (block, numbers), a, b in zip(parts, vtree.left, vtree.right, strict=True):
-        block, scale = rescaled(
-            block, numbers, scales[a] if a >= 0 else None, scales[b] if b >= 0 else None
-        )
-        blocks.append(block)
-        scales.append(scale)
-    blocks[-1], scale = lifted(blocks[-1], scales[-1])
-    return blocks, scale
-
-
-def rescaled(
-    block: Input | Inner,
-    numbers: Wide,
-    left: Scale = None,
-    right: Scale = None,
-    room: int = ROOM,
-) -> tuple[Any, Scale]:
-    """The block with wide numbers at the places of its own, and what its units are short of.
-
-    `left` and `right` are what the units of the children are short of.
-    """
-    if isinstance(block, Inner):
-        for side, below in (("left", left), ("right", right)):
-            if below is not None:
-                numbers = numbers.shifted(below[block.index(side)[block.csr.indices]])
-    plain, scale = settled(numbers, numbers_of(block)[1], room)
-    return with_numbers(block, plain), scale
-
-
-def lifted(block: Input | Inner, scale: Scale) -> tuple[Any, Scale]:
-    """The roots with what they are short of put into their numbers, as far as doubles reach."""
-    if scale is None:
-        return block, None
-    numbers, starts = numbers_of(block)
-    shift = np.repeat(scale, np.diff(starts))
-    return rescaled(block, wide(numbers).shifted(shift), room=ROOT_ROOM)
-
-
-def settled(numbers: Wide, starts: Any, room: int = ROOM) -> tuple[Any, Scale]:
-    """Plain numbers, and the exponents that those of every unit are short of.
-
-    The numbers of unit i are those from `starts[i]` to `starts[i + 1]`.
-    """
-    counts = np.diff(starts)
-    filled = np.flatnonzero(counts)
-    top = np.zeros(len(counts), dtype=np.int64)
+    top = np.zeros(len(starts) - 1, dtype=np.int64)
+    filled = np.flatnonzero(np.diff(starts))
     if len(filled):
         exponent = np.where(numbers.mantissa != 0, numbers.exponent, LOWEST)
         top[filled] = np.maximum.reduceat(exponent, starts[filled])
-    scale = np.where(top == LOWEST, 0, top - np.clip(top, -room, room))
-    if not scale.any():
-        return _plain(numbers), None
-    return _plain(numbers.shifted(-np.repeat(scale, counts))), scale
+    return np.where(top == LOWEST, 0, top)
 
 
-def _plain(numbers: Wide) -> Any:
-    return np.ldexp(numbers.mantissa, np.clip(numbers.exponent, -FAR, FAR).astype(np.int32))
+def sums(numbers: Wide, starts: Any) -> Wide:
+    """The sum of every run of numbers."""
+    top = tops(numbers, starts)
+    total = np.zeros(len(top))
+    filled = np.flatnonzero(np.diff(starts))
+    if len(filled):
+        plain = as_plain(numbers.shifted(-np.repeat(top, np.diff(starts))))
+        total[filled] = np.add.reduceat(plain, starts[filled])
+    mantissa, shift = np.frexp(total)
+    return Wide(mantissa, top + shift)
 
 
-def combined(scale: Scale, more: Scale) -> Scale:
-    """What units are short of in all."""
-    if scale is None or more is None:
-        return more if scale is None else scale
-    return scale + more
+def as_plain(numbers: Wide) -> Any:
+    """The numbers as doubles: zero or infinite where these do not reach."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(numbers.mantissa, np.clip(numbers.exponent, -FAR, FAR).astype(np.int32))
 
 
-def require_in_range(scale: Scale, what: str, advice: str) -> None:
-    """Raise if roots are short of something, so that doubles cannot hold them."""
-    if scale is not None:
-        size = LOG_2 * float(scale[np.argmax(np.abs(scale))])
-        raise CircuitError(
-            f"{what} has weights beyond the range of double precision, by a factor of "
-            f"exp({size:.0f}); {advice}."
-        )
+def is_plain(numbers: Wide) -> bool:
+    """Whether all numbers are doubles, to the last digit."""
+    back = wide(as_plain(numbers))
+    same = (back.mantissa == numbers.mantissa) & (back.exponent == numbers.exponent)
+    return bool((same | (numbers.mantissa == 0)).all())
+
+
+def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
+    """The numbers and entries of runs: run i has `counts[i]` entries from `starts[i]` on."""
+    run = np.repeat(np.arange(len(counts)), counts)
+    shift = starts - (np.cumsum(counts) - counts)
+    return run, np.arange(len(run)) + shift[run]
+
+
+def mixed(
+    block: Input | Inner, numbers: Wide, units: Any, weights: Wide, starts: Any
+) -> tuple[Any, Wide]:
+    """The block of weighted sums of the units of another (with these numbers), and its numbers.
+
+    Sum i takes the units and weights from `starts[i]` to `starts[i + 1]`.
+    """
+    first = numbers_of(block)[1]
+    place, entry = runs(first[units], np.diff(first)[units])
+    terms = weights[place] * numbers[entry]
+    n = len(starts) - 1
+    width = block.n_products if isinstance(block, Inner) else int(first[1])
+    column = block.csr.indices[entry] if isinstance(block, Inner) else entry % max(1, width)
+    key = np.repeat(np.arange(n), np.diff(starts))[place] * width + column
+    order = np.argsort(key, kind="stable")
+    distinct, begins = np.unique(key[order], return_index=True)
+    found = sums(terms[order], np.append(begins, len(key)))
+    rows, columns = np.divmod(distinct, max(1, width))
+    if isinstance(block, Inner):
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+        matrix = sparse.csr_array((np.ones(len(columns)), columns, indptr), shape=(n, width))
+        return Inner(block.n_products, n, block.left, block.right, matrix), found
+    full = Wide(np.zeros(n * width), np.zeros(n * width, dtype=np.int64))
+    full.mantissa[distinct], full.exponent[distinct] = found.mantissa, found.exponent
+    places = np.zeros((n, width))
+    if isinstance(block, Table):
+        return Table(places), full
+    return Normal(places, block.mean, block.variance), full

@@ -22,8 +22,9 @@ from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
 from expectedkernels.circuits.flows import Flow, flows
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input, Normal, Table
-from expectedkernels.circuits.queries import conditional_blocks, refuse_signed
+from expectedkernels.circuits.queries import conditional_parts, refuse_signed
 from expectedkernels.circuits.sides import check_single_root, log_normal
+from expectedkernels.circuits.wide import as_plain, is_plain, with_numbers
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
@@ -165,7 +166,13 @@ def normalized(circuit: Circuit) -> Circuit:
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "EM")
     blocks: list[Input | Inner] = []
-    for old, new in zip(circuit.blocks, conditional_blocks(circuit, None), strict=True):
+    for old, (part, numbers) in zip(circuit.blocks, conditional_parts(circuit, None), strict=True):
+        if not is_plain(numbers):
+            raise CircuitError(
+                "Parameters are fitted from those of the circuit scaled to sum to one, some of "
+                "which are too small for a double. Start from weights that differ less."
+            )
+        new = with_numbers(part, as_plain(numbers))
         if isinstance(old, Inner) and isinstance(new, Inner):
             weights = None if old.weights is None else new.weights
             if weights is not None and not old.is_sparse:

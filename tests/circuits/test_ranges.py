@@ -1,0 +1,335 @@
+"""Circuits whose weights multiply to numbers beyond doubles, against exact rational arithmetic."""
+
+from fractions import Fraction
+from itertools import product
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from expectedkernels.circuits.algebra import linear_combination, multiply, power, quotient
+from expectedkernels.circuits.conditionals import ConditionalsSide
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.marginalization import marginalize
+from expectedkernels.circuits.sides import PointSide
+from expectedkernels.circuits.wide import numbers_of
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.expectation import gram
+
+TINY = np.finfo(np.float64).tiny
+
+
+def log_of(number):
+    """The log of a fraction of any size."""
+    if number == 0:
+        return -np.inf
+    shift = number.numerator.bit_length() - number.denominator.bit_length()
+    return log(number / Fraction(2) ** shift) + shift * log(2)
+
+
+def graph_value(unit, point):
+    """The exact value of a unit graph at a point."""
+    if isinstance(unit, ek.Sum):
+        terms = zip(unit.weights.tolist(), unit.inputs, strict=True)
+        return sum(Fraction(w) * graph_value(u, point) for w, u in terms)
+    if isinstance(unit, ek.Product):
+        total = Fraction(1)
+        for part in unit.inputs:
+            total *= graph_value(part, point)
+        return total
+    return Fraction(float(unit.probs[point[unit.variable]]))
+
+
+def circuit_values(circuit):
+    """The exact values of a circuit at all points, one array of objects per root."""
+    n = circuit.n_variables
+    cards = circuit.cardinalities
+    grids = []
+    for node, block in enumerate(circuit.blocks):
+        if isinstance(block, Table):
+            shape = [1] * n
+            shape[int(circuit.vtree.variable[node])] = -1
+            exact = np.vectorize(Fraction, otypes=[object])(block.table)
+            grids.append([row.reshape(shape) for row in exact])
+            continue
+        assert isinstance(block, Inner)
+        a, b = (grids[int(getattr(circuit.vtree, side)[node])] for side in ("left", "right"))
+        pairs = zip(block.index("left"), block.index("right"), strict=True)
+        products = [a[i] * b[j] for i, j in pairs]
+        csr = block.csr
+        units = []
+        for unit in range(block.n_units):
+            entries = slice(csr.indptr[unit], csr.indptr[unit + 1])
+            terms = zip(csr.data[entries].tolist(), csr.indices[entries], strict=True)
+            units.append(sum((Fraction(w) * products[j] for w, j in terms), np.array(Fraction(0))))
+        grids.append(units)
+    return [np.broadcast_to(unit, cards).reshape(-1) for unit in grids[-1]]
+
+
+def points(circuit):
+    """All points, in the order of `circuit_values`."""
+    return np.array(list(product(*(range(c) for c in circuit.cardinalities))), dtype=float)
+
+
+def assert_values(circuit, expected):
+    """The circuit's own numbers, and its likelihoods, against exact values."""
+    logs = np.array([log_of(x) for x in expected])
+    exact = np.array([log_of(x) for x in circuit_values(circuit)[0]])
+    for found in (exact, circuit.log_likelihood(points(circuit))):
+        np.testing.assert_array_equal(np.isneginf(found), np.isneginf(logs))
+        finite = np.isfinite(logs)
+        scale = np.maximum(1.0, np.abs(logs[finite]))
+        assert (np.abs(found[finite] - logs[finite]) <= 1e-9 * scale).all()
+    for block in circuit.blocks:
+        numbers = np.abs(numbers_of(block)[0])
+        assert ((numbers == 0) | ((numbers >= TINY) & np.isfinite(numbers))).all()
+
+
+def attempted(make):
+    """What is made, or None where the error says that there is no such circuit."""
+    try:
+        return make()
+    except ek.CircuitError as error:
+        if "beyond the range of double precision" not in str(error):
+            raise
+        return None
+
+
+def magnitudes(rng, n, reach):
+    return 10.0 ** rng.uniform(-reach, reach, size=n)
+
+
+def nested_units(rng, variables, depth, reach):
+    """A smooth and structured unit graph with sums of sums."""
+    if depth:
+        parts = [
+            nested_units(rng, variables, depth - 1, reach) for _ in range(int(rng.integers(1, 4)))
+        ]
+        return ek.Sum(parts, magnitudes(rng, len(parts), reach))
+    if len(variables) == 1:
+        table = magnitudes(rng, 2, reach) * (rng.random(2) < 0.9)
+        return ek.Categorical(variables[0], table)
+    half = len(variables) // 2
+    parts = (variables[:half], variables[half:])
+    return ek.Product([nested_units(rng, v, int(rng.integers(0, 3)), reach) for v in parts])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([20, 100, 250]))
+def test_nested_sums(seed, n, reach):
+    rng = np.random.default_rng(seed)
+    root = nested_units(rng, tuple(range(n)), int(rng.integers(0, 4)), reach)
+    circuit = attempted(lambda: ek.Circuit.from_units(root))
+    if circuit is None:
+        assert reach > 50
+        return
+    cards = circuit.cardinalities
+    expected = [graph_value(root, x) for x in product(*(range(c) for c in cards))]
+    assert_values(circuit, expected)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 5])
+@pytest.mark.parametrize("weight", [1e-200, 1e200, 1e-110, 3.3e-162])
+def test_deep_sums_of_one_input(depth, weight):
+    variables = range(6)
+    root = ek.Product([ek.Categorical(v, [0.25, 0.75]) for v in variables])
+    for _ in range(depth):
+        root = ek.Sum([root], [weight])
+    circuit = ek.Circuit.from_units(root)
+    assert_values(circuit, [graph_value(root, x) for x in product((0, 1), repeat=6)])
+    logs = circuit.log_partition()
+    np.testing.assert_allclose(logs, depth * np.log(weight), rtol=1e-12)
+
+
+def test_what_no_numbers_can_hold_is_refused():
+    leaf = ek.Categorical(0, [0.5, 0.5])
+    for weight, sign in ((1e-200, "-"), (1e200, "")):
+        root = ek.Sum([ek.Sum([leaf], [weight])], [weight])
+        with pytest.raises(ek.CircuitError, match="The circuit has weights beyond the range"):
+            ek.Circuit.from_units(root)
+        assert (root.log_partition() < 0) == (sign == "-")
+    far = ek.Sum([ek.Indicator(0, 0, 2), ek.Sum([ek.Indicator(0, 1, 2)], [1e-200])], [1, 1e-200])
+    with pytest.raises(ek.CircuitError, match="numbers that differ less"):
+        ek.Circuit.from_units(far)
+
+
+def test_subnormal_numbers_that_are_passed_on_are_kept():
+    table = [5e-324, 1e-310, 1.0]
+    circuit = ek.Circuit.from_units(ek.Categorical(0, table))
+    assert circuit.input(0).table.tolist() == [table]
+    circuit = ek.Circuit.from_units(ek.Sum([ek.Categorical(0, table)], [1.0]))
+    assert circuit.input(0).table.tolist() == [table]
+
+
+def random_far(rng, n, reach, deterministic=False):
+    """A circuit on a balanced vtree with numbers of very different sizes."""
+    vtree = ek.Vtree.balanced(n)
+    blocks = []
+    for node, v in enumerate(vtree.variable.tolist()):
+        k = 1 if node == vtree.root or deterministic else 2
+        if v >= 0:
+            table = magnitudes(rng, (k, 2), reach) * (rng.random((k, 2)) < 0.9)
+            blocks.append(Table(table))
+        elif deterministic:
+            blocks.append(Inner(1, 1, None, None, magnitudes(rng, (1, 1), reach)))
+        else:
+            blocks.append(Inner(2, k, None, None, magnitudes(rng, (k, 2), reach)))
+    return ek.Circuit.from_blocks(vtree, blocks)
+
+
+seeds = st.integers(0, 10**6)
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from([50, 150, 300]))
+def test_products(seed, n, reach):
+    rng = np.random.default_rng(seed)
+    f, g = (random_far(rng, n, reach) for _ in range(2))
+    expected = circuit_values(f)[0] * circuit_values(g)[0]
+    h = attempted(lambda: multiply(f, g))
+    if h is not None:
+        assert_values(h, expected)
+    if sum(expected) == 0:
+        return
+    both = attempted(lambda: multiply(f, g, normalize=True))
+    if both is not None:
+        total = sum(expected)
+        assert_values(both[0], [x / total for x in expected])
+        np.testing.assert_allclose(both[1], log_of(total), rtol=1e-9, atol=1e-9)
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from([50, 150, 300]))
+def test_quotients_and_powers(seed, n, reach):
+    rng = np.random.default_rng(seed)
+    f, g = random_far(rng, n, reach), random_far(rng, n, reach, deterministic=True)
+    values = circuit_values(g)[0]
+    square = attempted(lambda: power(g, 2.0))
+    if square is not None:
+        assert_values(square, values**2)
+    h = attempted(lambda: quotient(f, g))
+    if h is not None:
+        pairs = zip(circuit_values(f)[0], values, strict=True)
+        assert_values(h, [x / y if y else Fraction(0) for x, y in pairs])
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from([50, 150, 300]))
+def test_sums(seed, n, reach):
+    rng = np.random.default_rng(seed)
+    f, g, h = (random_far(rng, n, reach) for _ in range(3))
+    c = magnitudes(rng, 4, reach)
+    inner = attempted(lambda: linear_combination([f, g], c[:2]))
+    if inner is None:
+        return
+    outer = attempted(lambda: linear_combination([inner, h], c[2:]))
+    if outer is None:
+        return
+    a, b, d, e = (Fraction(x) for x in c.tolist())
+    x, y, z = (circuit_values(p)[0] for p in (f, g, h))
+    assert_values(outer, d * (a * x + b * y) + e * z)
+
+
+@given(seeds, st.integers(2, 5), st.sampled_from([50, 150, 300]))
+def test_marginals(seed, n, reach):
+    rng = np.random.default_rng(seed)
+    f = random_far(rng, n, reach)
+    gone = rng.choice(n, size=int(rng.integers(1, n)), replace=False)
+    h = attempted(lambda: marginalize(f, gone))
+    if h is not None:
+        values = circuit_values(f)[0].reshape(f.cardinalities)
+        assert_values(h, values.sum(axis=tuple(gone.tolist())).reshape(-1))
+
+
+@given(seeds, st.integers(1, 4), st.sampled_from([50, 150, 300]))
+def test_conditionals(seed, n, reach):
+    rng = np.random.default_rng(seed)
+    f = random_far(rng, n, reach)
+    values = circuit_values(f)[0].reshape(f.cardinalities)
+    weights = magnitudes(rng, 2, reach)
+    soft = values * np.array([Fraction(w) for w in weights.tolist()]).reshape(-1, *[1] * (n - 1))
+    for make, table in ((f.normalize, values), (lambda: f.condition({0: weights}), soft)):
+        total = table.sum()
+        if total == 0:
+            continue
+        h = attempted(make)
+        if h is not None:
+            assert_values(h, (table / total).reshape(-1))
+
+
+def test_mixtures_of_mixtures():
+    parts = [ek.factorized([table] * 3) for table in ([0.1, 0.9], [0.7, 0.3])]
+    p = ek.linear_combination(parts, [1.0, 1e-200])
+    q = ek.linear_combination([p, parts[0]], [1e-200, 1.0])
+    x, y = (circuit_values(part)[0] for part in parts)
+    tiny = Fraction(1e-200)
+    assert_values(q, tiny * (x + tiny * y) + x)
+
+
+def test_overflow_of_merged_weights_is_refused():
+    half = [Table(np.array([[0.5, 0.5]])), Table(np.array([[1.0, 0.0]]))]
+    twice = Inner(2, 1, np.zeros(2, dtype=int), np.zeros(2, dtype=int), np.full((1, 2), 1.5e308))
+    with pytest.raises(ek.CircuitError, match="too large for a double"):
+        ek.Circuit.from_blocks(ek.Vtree.balanced(2), [*half, twice])
+
+
+def far_mixture(n):
+    """Two factorised circuits that are thousands of nats apart on rows of zeros."""
+    tables = [[0.9, 0.1], [1e-7, 1.0]]
+    parts = [ek.factorized([t] * n) for t in tables]
+    return ek.linear_combination(parts, [0.5, 0.5]), parts
+
+
+def test_conditionals_keep_components_of_any_rarity():
+    n = 80
+    p, parts = far_mixture(n)
+    row = np.full(n, np.nan)
+    row[: n - 20] = 0.0
+    q = p.condition(row)
+    x = row.copy()
+    x[n - 20 :] = 1.0
+    logs = [float(part.log_likelihood([x])[0]) for part in parts]
+    assert logs[1] < logs[0] - 745
+    # what only the rare component can do
+    only = ek.linear_combination([parts[1]], [0.5])
+    sharp = ek.linear_combination(
+        [ek.factorized([[0.9, 0.1]] * (n - 20) + [[1.0, 0.0]] * 20), only], [0.5, 1.0]
+    )
+    found = sharp.condition(row).log_likelihood([x])[0]
+    expected = sharp.log_likelihood([x])[0] - sharp.log_likelihood([row])[0]
+    assert expected < -745
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        q.log_likelihood([x])[0], p.log_likelihood([x])[0] - p.log_likelihood([row])[0], rtol=1e-9
+    )
+
+
+def test_batches_of_conditionals_keep_components_of_any_rarity():
+    n = 80
+    rare = ek.factorized([[1e-7, 1.0 - 1e-7]] * n)
+    common = ek.factorized([[0.9, 0.1]] * (n - 20) + [[1.0, 0.0]] * 20)
+    p = ek.mixture([common, rare])
+    rows = np.full((40, n), np.nan)
+    rows[:, : n - 20] = np.random.default_rng(0).random((40, n - 20)) < 0.02
+    points = np.concatenate([rows[:3], rows[:3]])
+    points[:3, n - 20 :] = 1.0
+    points[3:, n - 20 :] = 0.0
+    expected = p.log_likelihood(points)[None, :] - p.log_likelihood(rows)[:, None]
+    fits = (points[None, :, : n - 20] == rows[:, None, : n - 20]).all(axis=2)
+    expected = np.where(fits, expected, -np.inf)
+    assert np.isfinite(expected).sum() >= 6
+    assert expected[np.isfinite(expected)].min() < -745
+    side = ConditionalsSide(p, as_evidence(rows, p.cardinalities))
+    other = PointSide(points, p.vtree, p.cardinalities)
+    found = gram(side, other, ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(found), finite)
+    np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-9)
+
+
+def test_remote_parts_of_densities_are_left_out():
+    p = ek.gaussian_mixture([0.5, 0.5], [[0.0], [1e5]], [[1.0], [1.0]])
+    q = ek.gaussian_mixture([1.0], [[0.0]], [[1.0]])
+    h, log_z = multiply(p, q, normalize=True)
+    np.testing.assert_allclose(log_z, log(0.5) - 0.5 * log(4 * np.pi), rtol=1e-12)
+    assert h.marginals()[0].tolist() == [0.0, 0.5]
