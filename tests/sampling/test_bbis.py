@@ -1,4 +1,5 @@
 import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -351,15 +352,33 @@ def test_results_can_be_stored():
 
 def test_limits_of_memory():
     model = ek.ising_grid(2, 2, rng=0)
-    with pytest.raises(
-        ek.CircuitError, match=r"Gram matrix of 100 samples takes .* max_bytes=9999"
-    ):
+    with pytest.raises(ek.SizeError, match=r"100 samples \(1 distinct\) take .* max_bytes=9999\."):
         ek.bbis(model, np.zeros((100, 4)), max_bytes=9999)
     for wrong in (0, -1, "1 GiB"):
         with pytest.raises(ek.DataError, match="'max_bytes' parameter must be a positive int"):
             ek.bbis(model, np.zeros((1, 4)), max_bytes=wrong)
     with pytest.raises(ek.CircuitError, match="'weights' parameter must be one of"):
         ek.bbis(model, np.zeros((2, 4)), weights=np.ones(2))
+
+
+@pytest.mark.parametrize("operator", ["shift", "gibbs"])
+@pytest.mark.parametrize("rule", RULES)
+def test_memory_is_counted_in_full(rule, operator):
+    model = ek.ising_grid(3, 4, rng=0)
+    every = worlds(model.cardinalities)
+    rng = np.random.default_rng(0)
+    for X in (every[rng.permutation(4096)[:300]], every[rng.integers(60, size=400)]):
+        with pytest.raises(ek.SizeError, match="allow more memory: max_bytes=") as refused:
+            ek.bbis(model, X, weights=rule, operator=operator, max_bytes=1)
+        needed = int(str(refused.value).split("max_bytes=")[-1].strip("."))
+        ek.bbis(model, X[:5], weights=rule, operator=operator)  # what is loaded once
+        tracemalloc.start()
+        ek.bbis(model, X, weights=rule, operator=operator, max_bytes=needed)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # besides the matrices there are a few arrays of the size of the samples
+        assert peak < needed + 2**20
+        assert needed < 4 * peak
 
 
 def test_restricted_operators_do_not_prove_a_match():

@@ -232,9 +232,9 @@ ROW = np.zeros((2, 4))
     ("arguments", "message"),
     [
         ((3, ROW), r"target must be a FactorGraph, .* a Target made of a function\. Got int"),
-        ((GRID, np.zeros((2, 3))), r"Samples must have shape \(rows, 4\).* Got shape \(2, 3\)"),
+        ((GRID, np.zeros((2, 3))), r"Samples must have shape \(samples, 4\).* Got shape \(2, 3\)"),
         ((GRID, ROW + 2), r"Samples on variable 0 must be integers in 0\.\.1\. Got 2\.0 in row 0"),
-        ((GRID, np.zeros((0, 4))), r"at least one\. Got none"),
+        ((GRID, np.zeros((0, 4))), r"at least one sample: .* Got shape \(0, 4\)"),
         ((GRID, ROW, [1.0]), r"2 samples need as many finite weights\. Got shape \(1,\)"),
         ((GRID, ROW, [np.nan, 1.0]), r"2 samples need as many finite weights"),
         ((GRID, ROW, [0.5, 0.7]), r"must sum to one\. Got a sum of 1\.2"),
@@ -277,3 +277,25 @@ def test_a_scope_may_be_one_variable():
     exact = samples.marginals()
     for v, scope in ((5, "either"), (5, 5), (0, "asia"), (0, np.int64(0))):
         np.testing.assert_allclose(samples.expect(lambda X: X[:, 0], scope), exact[v][1])
+
+
+@pytest.mark.parametrize("n", [1, 4, 7])  # as many points as variables, too
+def test_functions_of_one_point(n):
+    samples = WeightedSamples(GRID, [[i % 2, i // 2 % 2, i // 4, 1] for i in range(n)])
+
+    def one(x):
+        return x[0] * x[1] + 2 * x[2]
+
+    wanted = samples.expect(lambda X: X[:, 0] * X[:, 1] + 2 * X[:, 2])
+    assert samples.expect(one, vectorized=False) == pytest.approx(wanted)
+    hint = r"one point at a time.*vectorized=False"
+    with pytest.raises(CircuitError, match=hint):
+        samples.expect(one)
+    with pytest.raises(CircuitError, match=f"failed with .*{hint}"):
+        samples.expect(lambda x: one([float(value) for value in x]))
+    both = samples.expect(lambda x: np.array([one(x), 1.0]), vectorized=False)
+    np.testing.assert_allclose(both, [wanted, 1.0])
+    with pytest.raises(ZeroDivisionError):
+        samples.expect(lambda X: 1 / 0)
+    with pytest.raises(CircuitError, match="must give one value, or a row of values"):
+        samples.expect(lambda x: np.zeros((2, 2)), vectorized=False)

@@ -12,7 +12,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import CircuitError, KernelError, PropertyError, SizeError
+from expectedkernels.errors import KernelError, PropertyError, SizeError
 from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
@@ -26,7 +26,13 @@ from expectedkernels.kernels.stein import (
 from expectedkernels.kernels.target import Target
 from expectedkernels.sampling.partition import PartitionSteinKernel
 from expectedkernels.sampling.rows import collapsed_rows
-from expectedkernels.sampling.stein_samples import RULES, SteinSamples, check_choice, weighted
+from expectedkernels.sampling.stein_samples import (
+    RULES,
+    SteinSamples,
+    check_choice,
+    check_memory,
+    weighted,
+)
 from expectedkernels.sampling.zeros import (
     ADVICE,
     REMEDIES,
@@ -115,6 +121,9 @@ def bbis(
     >>> samples = ek.bbis(target, X, weights="raw")
     >>> samples.weights.round(6).tolist()
     [0.1, 0.1, 0.4, 0.4]
+    >>> patients = ek.cis(ek.asia(), 100, 0, rng=0)  # zeros are no obstacle
+    >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
+    "The target has zeros: 'either' is summed out"
     """
     check_roles("bbis(target, samples, kernel)", target, samples)
     rule = "signed" if signed else weights
@@ -193,12 +202,7 @@ def _from_samples(
     kernel = ExpHamming() if kernel is None else kernel
     _check_kernel(kernel, cardinalities)
     rows = collapsed_rows(target, samples, collapsed)
-    if 8 * len(rows) ** 2 > max_bytes:
-        raise CircuitError(
-            f"The Gram matrix of {len(rows)} samples takes {8 * len(rows) ** 2 / 2**30:.3g} GiB, "
-            f"more than max_bytes={max_bytes}. Take fewer samples, such as every tenth of a chain, "
-            "or allow more memory."
-        )
+    check_memory(rows, rule, operator, max_bytes)
     if isinstance(target, Target) and np.isnan(rows).any():
         raise PropertyError(
             "Collapsed variables are summed out exactly, and a Target is a function, which cannot "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -12,11 +12,12 @@ import numpy as np
 
 from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_floats, as_points
+from expectedkernels.circuits.evidence import as_floats
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.library import Delta
+from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import Target
 from expectedkernels.sampling.rows import distinct_rows, variable_of
 
@@ -94,7 +95,8 @@ class WeightedSamples:
 
     def __post_init__(self) -> None:
         _check_target(self.target)
-        rows = _as_rows(self.rows, self.cardinalities)
+        rows = sample_rows(self.target, self.rows)
+        rows.flags.writeable = False
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "weights", _as_weights(self.weights, len(rows)))
         if self.log_weights is not None:
@@ -219,7 +221,7 @@ class WeightedSamples:
         # every table sums to one, so an entry above one comes with one below zero
         return self.signed and any(bool((mean < 0).any()) for mean in self._means)
 
-    def expect(self, f: Any, scope: Any = None) -> Any:
+    def expect(self, f: Any, scope: Any = None, *, vectorized: bool = True) -> Any:
         r"""The estimated expectation of a function of complete points, exact where collapsed.
 
         .. math:: \sum_n w_n \sum_{x_c} p(x_c | x^n_s) f(x_c, x^n_s)
@@ -233,6 +235,8 @@ class WeightedSamples:
         scope : int, str, or sequence of these, optional
             The variables (numbers; names if the target has some) that the function looks at, in
             the order of the columns that it gets. Default: all.
+        vectorized : bool
+            False for a function of a single point, which is then called point by point.
 
         Returns
         -------
@@ -253,6 +257,8 @@ class WeightedSamples:
         0.375
         >>> samples.expect(lambda X: X, scope=[1, 0]).tolist()
         [0.5, 0.75]
+        >>> samples.expect(lambda x: x[0] * x[1], vectorized=False)
+        0.375
         >>> round(samples.expect(target), 12)
         0.325
         """
@@ -266,12 +272,7 @@ class WeightedSamples:
         variables = self._scope(scope)
         total: Any = 0.0
         for points, shares in self._completions(variables):
-            values = _numbers(f(points))
-            if values.ndim not in (1, 2) or len(values) != len(points):
-                raise DataError(
-                    f"The function must give one value (or one row of values) for each of "
-                    f"{len(points)} points. Got an array of shape {values.shape}."
-                )
+            values = _values(f, points) if vectorized else _one_by_one(f, points)
             total = total + shares @ values
         return total if np.ndim(total) else float(total)
 
@@ -433,6 +434,12 @@ class WeightedSamples:
         return float(weights @ np.asarray(values).reshape(len(rows)))
 
 
+ONE_POINT = (
+    "It seems to take one point at a time: write it for the columns of an array (X[:, 0] in place "
+    "of x[0]), or give vectorized=False, which calls it point by point."
+)
+
+
 def _check_target(target: Any) -> None:
     if not isinstance(target, (FactorGraph, Circuit, Target)):
         raise CircuitError(
@@ -447,6 +454,47 @@ def _check_target(target: Any) -> None:
         )
 
 
+def _values(f: Any, points: Any) -> Any:
+    """A function of many points at these, one value or one row of values each."""
+    # a function of one point would give as many values as there are columns: let it be seen
+    n, d = points.shape
+    asked = np.concatenate([points, points[-1:]]) if n == d else points
+    try:
+        values = _numbers(f(asked))
+    except Exception as error:
+        if _takes_one_point(f, points[0]):
+            raise DataError(
+                "The function gets an array of points, one per row, and failed with "
+                f"{type(error).__name__}: {error}. {ONE_POINT}"
+            ) from error
+        raise
+    if values.ndim not in (1, 2) or len(values) != len(asked):
+        hint = f" {ONE_POINT}" if _takes_one_point(f, points[0]) else ""
+        raise DataError(
+            f"The function must give one value (or one row of values) for each of {len(asked)} "
+            f"points. Got an array of shape {values.shape}.{hint}"
+        )
+    return values[:n]
+
+
+def _one_by_one(f: Any, points: Any) -> Any:
+    found = [_numbers(f(point)) for point in points]
+    shapes = {values.shape for values in found}
+    if len(shapes) > 1 or found[0].ndim > 1:
+        raise DataError(
+            "A function of one point must give one value, or a row of values that has always the "
+            f"same length. Got the shapes {sorted(shapes)}."
+        )
+    return np.stack(found)
+
+
+def _takes_one_point(f: Any, point: Any) -> bool:
+    try:
+        return _numbers(f(point)).ndim < 2
+    except Exception:  # whatever it is, the function does not take a point
+        return False
+
+
 def _numbers(values: Any) -> Any:
     try:
         return np.asarray(values, dtype=np.float64)
@@ -454,16 +502,6 @@ def _numbers(values: Any) -> Any:
         raise DataError(
             f"The function must give numbers, one (or one row) for each point. NumPy says: {error}"
         ) from error
-
-
-def _as_rows(rows: Any, cardinalities: Sequence[int]) -> Any:
-    """The rows as floats that nobody can write to, with states or NaN in all entries."""
-    found = np.array(as_floats(rows), ndmin=2)
-    if found.ndim == 2 and not len(found):
-        raise DataError("Weighted samples are at least one. Got none.")
-    as_points(np.where(np.isnan(found), 0.0, found), cardinalities, "Samples")
-    found.flags.writeable = False
-    return found
 
 
 def _as_weights(weights: Any, n: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.errors import CircuitError, DataError, SizeError
 from expectedkernels.kernels.stein import (
     OPERATORS,
     SteinKernel,
@@ -137,6 +137,26 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     if not isinstance(value, str) or value not in choices:
         raise CircuitError(
             f"The '{name}' parameter must be one of {list(choices)}. Got {value!r} instead."
+        )
+
+
+def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
+    """Raise if the matrices behind the weights of these samples take more memory than allowed.
+
+    Counted is what is held at the same time at the worst moment: Gram matrices of all samples and
+    their copies, and the matrices of distinct samples that weights are computed with.
+    """
+    n, m = len(rows), len(distinct_rows(rows)[0])
+    whole = 4 + (rule == "default") * (1 + (operator == "shift"))
+    few = 6
+    if rule == "uniform":
+        whole, few = 1, 4
+    needed = 8 * (whole * n**2 + few * m**2)
+    if needed > max_bytes:
+        raise SizeError(
+            f"The weights of {n} samples ({m} distinct) take {needed / 2**30:.3g} GiB of Gram "
+            f"matrices, more than max_bytes={max_bytes}. Take fewer samples, such as every tenth "
+            f"of a chain, or allow more memory: max_bytes={needed}."
         )
 
 

@@ -1,0 +1,212 @@
+"""Samples in the forms in which people have them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import xarray as xr
+
+import expectedkernels as ek
+from expectedkernels.kernels.rows import sample_rows
+
+NAMES, CARDS = ["a", "b", "c"], [2, 3, 2]
+STATES = [["no", "yes"], ["x", "y", "z"], ["no", "yes"]]
+RNG = np.random.default_rng(0)
+TABLE = RNG.random(CARDS) + 0.2
+NAMED = ek.FactorGraph(CARDS, [((0, 1, 2), TABLE)], NAMES, STATES)
+PLAIN = ek.FactorGraph(CARDS, [((0, 1, 2), TABLE)])
+CHAINS = RNG.integers(CARDS, size=(2, 5, 3))
+X = CHAINS.reshape(-1, 3)
+
+
+def labelled(*dims, names=True):
+    coords = {"variable": NAMES} if names else {}
+    array = xr.DataArray(CHAINS, dims=["chain", "draw", "variable"], coords=coords)
+    return array.transpose(*dims) if dims else array
+
+
+def dataset(order=NAMES):
+    columns = {name: (("chain", "draw"), CHAINS[:, :, NAMES.index(name)]) for name in order}
+    return xr.Dataset(columns)
+
+
+def frame(order=NAMES, labels=False):
+    columns = {name: X[:, NAMES.index(name)].tolist() for name in order}
+    if labels:
+        columns = {n: [STATES[NAMES.index(n)][i] for i in codes] for n, codes in columns.items()}
+    return columns
+
+
+FORMS = {
+    "array": X,
+    "lists": X.tolist(),
+    "chains": CHAINS,
+    "labelled": labelled(),
+    "labelled, other order": labelled("variable", "draw", "chain"),
+    "labelled, variables in other order": labelled().sel(variable=["c", "a", "b"]),
+    "labelled, without labels": labelled("draw", "variable", "chain", names=False),
+    "dataset": dataset(),
+    "dataset, other order": dataset(["c", "a", "b"]),
+    "dataset, other order of dimensions": dataset().transpose("draw", "chain"),
+    "dataset, one array": xr.Dataset({"state": labelled("draw", "chain", "variable")}),
+    "inference data": SimpleNamespace(posterior=dataset(["b", "a", "c"])),
+    "weighted": ek.WeightedSamples(NAMED, X),
+    "empirical": ek.Empirical(X),
+    "pandas": pd.DataFrame(frame(["b", "c", "a"])),
+    "pandas, by position": pd.DataFrame(X),
+    "pandas, labels": pd.DataFrame(frame(["b", "c", "a"], labels=True)),
+    "pandas, categories": pd.DataFrame(frame(labels=True)).astype("category"),
+    "polars": pl.DataFrame(frame(["b", "c", "a"])),
+    "polars, labels": pl.DataFrame(frame(["b", "c", "a"], labels=True)),
+    "labelled, labels": labelled().astype(object),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_all_forms_are_the_same_rows(form):
+    np.testing.assert_array_equal(sample_rows(NAMED, FORMS[form]), X)
+
+
+@pytest.mark.parametrize("form", ["chains", "labelled", "inference data", "polars, labels"])
+def test_all_functions_read_them(form):
+    samples = FORMS[form]
+    np.testing.assert_array_equal(ek.bbis(NAMED, samples).weights, ek.bbis(NAMED, X).weights)
+    found = ek.collapsed_bbis(NAMED, samples, ["b"])
+    np.testing.assert_array_equal(found.weights, ek.collapsed_bbis(NAMED, X, ["b"]).weights)
+    assert ek.kdsd(samples, NAMED) == ek.kdsd(X, NAMED)
+    ours, theirs = ek.kdsd_test(samples, NAMED, rng=0), ek.kdsd_test(X, NAMED, rng=0)
+    assert (ours.statistic, ours.p_value) == (theirs.statistic, theirs.p_value)
+    stein = ek.SteinKernel(NAMED)
+    np.testing.assert_array_equal(stein(samples), stein(X))
+    named = ek.Target(NAMED.log_score, CARDS, NAMES, STATES)
+    np.testing.assert_allclose(ek.bbis(named, samples).weights, ek.bbis(NAMED, X).weights)
+    np.testing.assert_array_equal(ek.WeightedSamples(NAMED, samples).rows, X)
+
+
+def test_without_names_columns_go_by_position():
+    for form in ("dataset", "labelled", "pandas, by position"):
+        np.testing.assert_array_equal(sample_rows(PLAIN, FORMS[form]), X)
+    swapped = sample_rows(PLAIN, dataset(["c", "b", "a"]))
+    np.testing.assert_array_equal(swapped, X[:, ::-1])
+
+
+def test_what_is_missing_is_collapsed():
+    table = pd.DataFrame(frame(labels=True)).astype(object)
+    table.loc[1, "b"] = None
+    table.loc[2, "a"] = np.nan
+    rows = sample_rows(NAMED, table)
+    assert np.argwhere(np.isnan(rows)).tolist() == [[1, 1], [2, 0]]
+    table = pl.DataFrame({"a": [0, None], "b": ["x", None], "c": [1, 1]})
+    np.testing.assert_array_equal(sample_rows(NAMED, table), [[0, 0, 1], [np.nan, np.nan, 1]])
+    table = pd.DataFrame({"a": pd.array([0, None], dtype="Int64"), "b": [0, 1], "c": [1, 1]})
+    np.testing.assert_array_equal(sample_rows(NAMED, table), [[0, 0, 1], [np.nan, 1, 1]])
+
+
+def test_weights_that_come_with_samples():
+    weights = np.arange(1, 11) / 55
+    given = ek.WeightedSamples(NAMED, X, weights)
+    wanted = ek.kdsd(ek.Empirical(X, weights), NAMED)
+    assert ek.kdsd(given, NAMED) == wanted != ek.kdsd(X, NAMED)
+    with pytest.raises(ek.DataError, match="samples that count alike"):
+        ek.kdsd_test(given, NAMED)
+    assert ek.kdsd_test(given.uniform(), NAMED, rng=0) is not None
+    np.testing.assert_array_equal(ek.bbis(NAMED, given).weights, ek.bbis(NAMED, X).weights)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ek.bbis(NAMED, x),
+        lambda x: ek.collapsed_bbis(NAMED, x, [0]),
+        lambda x: ek.kdsd(x, NAMED),
+        lambda x: ek.kdsd_test(x, NAMED),
+        lambda x: ek.SteinKernel(NAMED)(x),
+        lambda x: ek.CollapsedSteinKernel(NAMED.compile()[0])(x),
+        lambda x: ek.WeightedSamples(NAMED, x),
+    ],
+)
+def test_mistakes_that_all_functions_see(call):
+    with pytest.raises(ek.DataError, match=r"X\.reshape\(1, -1\).*X\.reshape\(-1, 1\)"):
+        call([0, 1, 1])
+    with pytest.raises(ek.DataError, match=r"shape \(samples, 3\).*Got shape \(2, 2\)"):
+        call([[0, 1], [1, 1]])
+    with pytest.raises(ek.DataError, match=r"integers in 0\.\.2"):
+        call([[0, 3, 0], [0, 1, 1]])
+    with pytest.raises(ek.DataError, match=r"Got a Delta|A kernel is in the place of the samples"):
+        call(ek.Delta())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ek.bbis(NAMED, x),
+        lambda x: ek.collapsed_bbis(NAMED, x, [0]),
+        lambda x: ek.kdsd(x, NAMED),
+        lambda x: ek.kdsd_test(x, NAMED),
+        lambda x: ek.WeightedSamples(NAMED, x),
+    ],
+)
+def test_states_counted_from_one(call):
+    with pytest.raises(ek.DataError, match=r"counted from 1, .* counted from 0\. Subtract 1"):
+        call(X + 1)
+    with pytest.raises(ek.DataError, match=r"Got \d\.0 in row 0\.$"):
+        call(X + 3)
+    call(X)
+
+
+def test_columns_that_do_not_fit():
+    with pytest.raises(ek.DataError, match=r"Missing: \['b'\]; unknown: \['d'\]"):
+        sample_rows(NAMED, pd.DataFrame({"a": [0], "d": [1], "c": [1]}))
+    with pytest.raises(ek.DataError, match=r"Unknown: \['d'\]\. Select and rename"):
+        sample_rows(NAMED, dataset().assign(d=dataset()["a"]))
+    with pytest.raises(ek.DataError, match=r"label 'q' in row 0, but its states are \['x', 'y'"):
+        sample_rows(NAMED, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
+    with pytest.raises(ek.DataError, match="but its states have no labels"):
+        sample_rows(PLAIN, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
+    with pytest.raises(ek.DataError, match=r"3 columns, one per variable. Got 2: \['a', 'b'\]"):
+        sample_rows(PLAIN, pd.DataFrame({"a": [0], "b": [0]}))
+    with pytest.raises(ek.DataError, match="Some are there twice"):
+        sample_rows(NAMED, pd.DataFrame([[0, 0, 0, 0]], columns=["a", "b", "c", "a"]))
+    square = xr.DataArray(np.zeros((2, 5, 2, 2)), dims=["chain", "draw", "row", "column"])
+    with pytest.raises(ek.DataError, match=r"\.stack\(variable=\['row', 'column'\]\)"):
+        sample_rows(NAMED, square)
+    with pytest.raises(ek.DataError, match=r"\.expand_dims\('variable'\)"):
+        sample_rows(NAMED, dataset()["a"])
+    with pytest.raises(ek.DataError, match="'grid' has the dimensions"):
+        sample_rows(NAMED, xr.Dataset({"a": dataset()["a"], "grid": square}))
+    single = ek.FactorGraph([2], [], names=["a"])
+    assert sample_rows(single, dataset()["a"].expand_dims("variable")).shape == (10, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ek.bbis(X, NAMED), r"swapped. The call is bbis\(target, samples, kernel\)"),
+        (lambda: ek.bbis(pd.DataFrame(X), NAMED), r"samples of type DataFrame as the target"),
+        (lambda: ek.collapsed_bbis(X, NAMED, [0]), r"swapped. The call is collapsed_bbis"),
+        (lambda: ek.kdsd_test(NAMED, X), r"swapped. The call is kdsd_test\(samples, target, k\)"),
+        (lambda: ek.kdsd(NAMED, X), r"swapped. The call is kdsd\(q, p, k\)"),
+        (lambda: ek.kdsd(NAMED.compile()[0], X.tolist()), r"swapped. The call is kdsd"),
+        (lambda: ek.bbis(NAMED, ek.Delta()), r"kernel is in the place of the samples.*bbis\("),
+        (lambda: ek.bbis(ek.Delta(), X), r"kernel is in the place of the target.*bbis\("),
+        (lambda: ek.kdsd(X, ek.Delta(), NAMED), r"kernel is in the place of the target.*kdsd\("),
+        (lambda: ek.kdsd_test(X, ek.Delta()), r"kernel is in the place of the target.*kdsd_test"),
+        (lambda: ek.SteinKernel(ek.Delta(), NAMED), r"place of the target.*SteinKernel\(target"),
+        (lambda: ek.bbis(NAMED, NAMED), r"Samples of a model are needed, not the model itself"),
+        (lambda: ek.kdsd_test(NAMED, NAMED), r"Samples of a model are needed"),
+    ],
+)
+def test_swapped_arguments(call, message):
+    with pytest.raises(ek.DataError, match=message):
+        call()
+
+
+def test_default_kernels():
+    k = ek.ExpHamming()
+    assert ek.kdsd(X, NAMED) == ek.kdsd(X, NAMED, k)
+    p, q = ek.factorized([[0.5, 0.5]] * 2), ek.factorized([[0.3, 0.7]] * 2)
+    assert ek.kdsd(q, p) == ek.kdsd(q, p, k)
+    assert ek.kdsd_test(X, NAMED, rng=0).statistic == ek.kdsd_test(X, NAMED, k, rng=0).statistic
+    np.testing.assert_array_equal(ek.SteinKernel(NAMED)(X), ek.SteinKernel(NAMED, k)(X))
