@@ -187,3 +187,12 @@ def test_imputed_categories_are_modes():
     frame = pd.DataFrame({"kind": pd.Categorical(kind), "x": np.arange(60.0) % 2})
     frame.loc[0, "kind"] = None
     assert ek.CircuitImputer().fit_transform(frame)[0, 0] == "a"
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
+def test_raw_tables_with_text_and_holes_need_no_preparation(machine):
+    table = pytest.importorskip("palmerpenguins").load_penguins()
+    table = table[table["body_mass_g"].notna()].sample(frac=1.0, random_state=0)
+    X, y = table.drop(columns="body_mass_g"), table["body_mass_g"]
+    assert X["sex"].isna().any()
+    assert clone(machine).fit(X[:200], y[:200]).score(X[200:], y[200:]) > 0.8
