@@ -142,6 +142,21 @@ class Place:
                 f"namespace. Got {where!r} instead."
             )
 
+    def holds(self, array: Any) -> bool:
+        """Whether the array is at the target already; what is no array is everywhere."""
+        if array is None or isinstance(array, int):
+            return True
+        if is_numpy(self.xp):
+            return isinstance(array, np.ndarray) or sparse.issparse(array)
+        if isinstance(array, np.ndarray) or sparse.issparse(array):
+            return False
+        if self.device is None:
+            return namespace(array) is self.xp
+        if not array_api_compat.is_torch_array(array):
+            return False
+        index = self.device.index
+        return array.device.type == self.device.type and index in (None, array.device.index)
+
     def move(self, array: Array | None) -> Array | None:
         """The array at this place."""
         if array is None:

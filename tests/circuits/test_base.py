@@ -190,3 +190,26 @@ def test_arrays_of_a_circuit_cannot_be_written_to(copied):
                 with pytest.raises(ValueError, match="read-only"):
                     block.csr.data[0] = 1.0
     table += 1.0  # what was given stays as it was, for its owner
+
+
+def test_circuits_that_are_there_already_stay_as_they_are(xp):
+    p = random_circuit(5, 3, rng=0, density=0.5).to(xp)
+    assert p.to(xp) is p
+    assert p.condition({}).to("numpy") is not p
+    other = p.to("numpy")
+    assert (other is p) == (xp == "numpy")
+    assert other.to("numpy") is other
+
+
+def test_names_of_devices_of_arrays_that_stay():
+    torch = pytest.importorskip("torch")
+    p = random_circuit(3, 2, rng=0)
+    q = p.to("torch")
+    assert q.to("cpu") is q
+    assert p.to("cpu") is not p
+    table = torch.tensor([[0.25, 0.75]], dtype=torch.float64, requires_grad=True)
+    r = Circuit(Vtree.balanced(1), (Table(table),))
+    assert r.to("torch") is r
+    assert Place(namespace(table)).holds(table)
+    assert not Place(namespace(table)).holds(np.ones(1))
+    assert not Place("torch").holds(sparse.csr_array(np.eye(2)))

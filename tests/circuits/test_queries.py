@@ -32,6 +32,7 @@ from expectedkernels.circuits.build import (
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
+from expectedkernels.circuits.wide import numbers_of
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
 from expectedkernels.vtree import Vtree
 from oracles import values_at
@@ -490,3 +491,24 @@ def test_errors(ask, error, message):
 def test_impossible_rows_have_likelihood_zero():
     p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
     assert p.log_likelihood([[0, 1]]).tolist() == [-inf]
+
+
+def test_tables_in_binary_fractions_stay_exact():
+    tables = [[0.25, 0.75], [0.125, 0.5, 0.375], [0.0, 1.0]]
+    p = factorized(tables)
+    for q in (p.normalize(), p.condition({}), p.condition({1: [1.0, 1.0, 1.0]})):
+        for v, table in enumerate(tables):
+            assert q.input(v).table.tolist() == [table]
+    for v, table in enumerate(tables):
+        assert p.marginals()[v].tolist() == table
+        assert p.marginals({0: [2.0, 2.0]})[v].tolist() == table
+    q = mixture([p, factorized([[0.5, 0.5], [0.5, 0.25, 0.25], [0.5, 0.5]])], [0.25, 0.75])
+    again = q.normalize()
+    for block, other in zip(q.blocks, again.blocks, strict=True):
+        np.testing.assert_array_equal(numbers_of(block)[0], numbers_of(other)[0])
+
+
+def test_marginals_of_states_far_apart():
+    p = factorized([[1.0, 1e-308], [0.5, 0.5]])
+    found = p.marginals({0: [1e-308, 1.0]})[0]
+    assert_close(found, np.array([0.5, 0.5]))

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.discrepancies.kdsd import stein_measure, support_sizes
+from expectedkernels.discrepancies.collapsed import is_positive
+from expectedkernels.discrepancies.kdsd import require_positive, stein_measure, support_sizes
 from expectedkernels.kernels.stein import SteinKernel
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
@@ -207,3 +208,43 @@ def test_arguments_are_checked_for_circuits_and_points():
             ek.kdsd(q, p, "rbf")
     with pytest.raises(ek.DataError, match="as many entries in every row"):
         ek.kdsd([[0], [0, 1]], p, ek.ExpHamming())
+
+
+def all_but_one(n, holes=1):
+    """A deterministic circuit over n binary variables that is zero at one state only, or nowhere.
+
+    Every sum decides by the next variable: zero frees all that follow, one goes on.
+    """
+    rest = ek.Categorical(n - 1, [0.5, 0.0 if holes else 0.5])
+    for v in range(n - 2, -1, -1):
+        free = ek.Product([ek.Categorical(u, [0.5, 0.5]) for u in range(v + 1, n)])
+        zero, one = (ek.Indicator(v, state, 2) for state in (0, 1))
+        rest = ek.Sum([ek.Product([zero, free]), ek.Product([one, rest])], [0.5, 0.5])
+    return ek.Circuit.from_units(rest, vtree=ek.Vtree.right_linear(n))
+
+
+@pytest.mark.parametrize(
+    ("n", "found"),
+    [
+        (1, r"1 of its 2 states \(0.5\)"),
+        (5, r"31 of its 32 states \(0.969\)"),
+        (60, "not all of its states"),
+        (100, "not all of its states"),
+    ],
+)
+def test_one_zero_among_any_number_of_states(n, found):
+    p = all_but_one(n)
+    assert support_sizes(p) == [2**n - 1]
+    assert not is_positive(p)
+    with pytest.raises(ek.PropertyError, match=rf"The target has zeros: {found} are possible"):
+        require_positive(p)
+    full = all_but_one(n, holes=0)
+    assert support_sizes(full) == [2**n]
+    assert is_positive(full)
+    require_positive(full)
+
+
+def test_the_share_of_many_states_that_are_possible():
+    p = ek.factorized([[1.0, 0.0]] + [[0.5, 0.5]] * 59)
+    with pytest.raises(ek.PropertyError, match=r"a fraction 0\.5 of its states"):
+        require_positive(p)

@@ -123,8 +123,13 @@ class BlockCircuit:
         return any(getattr(array, "requires_grad", False) for array in arrays)
 
     def to(self, where: Any) -> Self:
-        """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace."""
+        """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
+
+        A circuit whose arrays are there already is returned itself, with all it has cached.
+        """
         target = Place(where)
+        if all(target.holds(array) for block in self.blocks for array in vars(block).values()):
+            return self
         move = target.move
 
         def moved(block: Input | Inner) -> Input | Inner:

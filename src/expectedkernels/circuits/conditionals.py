@@ -21,7 +21,15 @@ from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.queries import leaf_sums, negative_node
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide, wide_exp
+from expectedkernels.circuits.wide import (
+    Wide,
+    as_plain,
+    is_plain,
+    numbers_of,
+    sums,
+    wide,
+    wide_exp,
+)
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import Operand, upward
 from expectedkernels.engine.value import to_log
@@ -213,18 +221,21 @@ def _reached_products(block: Inner, units: Any) -> Any:
 def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Part, Any]:
     """The distinct conditional distributions of the reached input units."""
     pattern, unit = np.nonzero(reached)
-    with np.errstate(divide="ignore"):
-        logs = np.log(block.table)[unit] + np.log(weights)[pattern]
-    logs = logs - logs.max(axis=1, keepdims=True)
-    logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
-    rows = np.exp(logs)
-    lost = ((rows < TINY) & (logs > -inf)).any()
+    numbers = wide(block.table)[unit] * wide(weights)[pattern]
+    flat = Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
+    starts = np.arange(len(unit) + 1) * block.cardinality
+    flat = flat / sums(flat, starts)[np.repeat(np.arange(len(unit)), block.cardinality)]
+    rows = as_plain(flat).reshape(len(unit), block.cardinality)
+    lost = not is_plain(flat)
+    # numbers that are no doubles are told apart by both of their parts
+    parts = np.hstack([part.reshape(rows.shape) for part in (flat.mantissa, flat.exponent)])
     _, first, number = np.unique(
-        logs if lost else rows, axis=0, return_index=True, return_inverse=True
+        parts if lost else rows, axis=0, return_index=True, return_inverse=True
     )
     place = np.full(reached.shape, -1, dtype=np.intp)
     place[pattern, unit] = number.reshape(-1)
-    return (Table(rows[first]), wide_exp(logs[first].reshape(-1)) if lost else None), place
+    entries = (first[:, None] * block.cardinality + np.arange(block.cardinality)).reshape(-1)
+    return (Table(rows[first]), flat[entries] if lost else None), place
 
 
 def _condensed(
@@ -254,6 +265,7 @@ def _condensed(
     if (share < TINY).any():
         place[pattern, unit] = np.arange(len(unit))
         return _wide_sums(left, right, row, number, logs, len(unit)), place
+    share /= np.bincount(row, share, minlength=len(unit))[row]
     taken = sparse.csr_array((share, (row, number)), shape=(len(unit), len(distinct)))
     weights, where = _without_copies(taken)
     place[pattern, unit] = where

@@ -261,13 +261,31 @@ def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     """The log probabilities of rows of evidence; raises if one is zero."""
     logs, sign = log_values(circuit, evidence)
     _refuse_negative(sign)
-    possible = to_numpy(logs)[:, 0] > -inf
-    if not possible.all():
-        if evidence is None:
-            raise PropertyError("The circuit sums to zero; it is no distribution.")
-        row = int(np.flatnonzero(~possible)[0])
-        raise EvidenceError(
-            f"The evidence in row {row} has probability zero under the circuit, so there is no "
-            "conditional distribution. Check the row, or smooth the circuit's parameters."
-        )
+    refuse_impossible(to_numpy(logs)[:, 0] > -inf, evidence is not None)
     return logs[:, 0]
+
+
+def possible_values(side: CircuitSide) -> list[Value]:
+    """The values at all nodes given the evidence of a side; raises if a row has probability zero.
+
+    The circuit has one root and no negative weights, and is on the host.
+    """
+    values = upward([side.operand], leaf_sums(side))
+    found = side.operand.patterns
+    possible = to_log(values[-1]).data.reshape(-1) > -inf
+    rows = None if found is None else found.rows
+    refuse_impossible(possible if rows is None else possible[rows], found is not None)
+    return values
+
+
+def refuse_impossible(possible: Any, given: bool) -> None:
+    """Raise unless all rows of evidence (or, if none is given, the circuit itself) are possible."""
+    if possible.all():
+        return
+    if not given:
+        raise PropertyError("The circuit sums to zero; it is no distribution.")
+    row = int(np.flatnonzero(~possible)[0])
+    raise EvidenceError(
+        f"The evidence in row {row} has probability zero under the circuit, so there is no "
+        "conditional distribution. Check the row, or smooth the circuit's parameters."
+    )

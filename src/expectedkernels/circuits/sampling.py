@@ -12,10 +12,10 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.queries import leaf_sums, refuse_signed, require_possible
+from expectedkernels.circuits.queries import possible_values, refuse_impossible, refuse_signed
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.sweep import products_at, upward
+from expectedkernels.engine.sweep import products_at
 from expectedkernels.engine.value import to_log
 from expectedkernels.errors import DataError, PropertyError
 
@@ -29,10 +29,9 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     refuse_signed(circuit, "Sampling")
     generator = as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
-    require_possible(circuit, read)
     n_rows = 1 if read is None else read.n_rows
     drawn = np.empty((n_rows * n, circuit.n_variables))
-    if len(drawn):
+    if n_rows:
         _draw(circuit, read, generator, np.repeat(np.arange(n_rows), n), drawn)
     return drawn.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else drawn
 
@@ -42,7 +41,9 @@ def _draw(
 ) -> None:
     """Fill `drawn` with one sample for each of the given rows of evidence."""
     side = CircuitSide(circuit, read)
-    values = upward([side.operand], leaf_sums(side))
+    values = possible_values(side)
+    if not len(rows):
+        return
     for node, units, _ in descend(
         circuit, side, rows, lambda *state: _draw_products(generator, values, *state)
     ):
@@ -162,12 +163,14 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
             f"NP-hard). This one is not: {verdict.reason}."
         )
     read = as_evidence(X, circuit.cardinalities)
-    require_possible(circuit, read)
     if read.n_rows == 0:
         return np.empty((0, circuit.n_variables))
     side = CircuitSide(circuit, read)
     best = _max_sweep(circuit, side, read)
     rows = np.arange(read.n_rows)
+    found: Any = side.operand.patterns
+    top = best[-1][:, 0] > -inf
+    refuse_impossible(top if found.rows is None else top[found.rows], given=True)
     completed = np.empty((read.n_rows, circuit.n_variables))
 
     def choose(side: CircuitSide, node: int, block: Inner, units: Any, pattern: Any) -> Any:
