@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ format: $(VENV)/.check  ## format and fix in place
 
 bench: $(VENV)/.test  ## timings beside the machine's own limit
 	$(BIN)/python -m benchmarks.run
+
+fuzz: $(VENV)/.test  ## 100 000 damaged files of every format, none of which may hurt a reader
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/file_fuzzing.py $(or $(COUNT),100000)
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
