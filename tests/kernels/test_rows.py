@@ -104,6 +104,16 @@ def test_what_is_missing_is_collapsed():
     np.testing.assert_array_equal(sample_rows(NAMED, table), [[0, 0, 1], [np.nan, 1, 1]])
 
 
+@pytest.mark.parametrize("names", [("X", "weights", "posterior"), ("rows", "weights", "dims")])
+def test_columns_may_have_any_name(names):
+    target = ek.FactorGraph(CARDS, [((0, 1, 2), TABLE)], names)
+    for table in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=list(names))):
+        np.testing.assert_array_equal(sample_rows(target, table), X)
+    if "dims" not in names:
+        columns = {name: (("draw",), X[:, v]) for v, name in enumerate(names)}
+        np.testing.assert_array_equal(sample_rows(target, xr.Dataset(columns)), X)
+
+
 def test_weights_that_come_with_samples():
     weights = np.arange(1, 11) / 55
     given = ek.WeightedSamples(NAMED, X, weights)
@@ -187,6 +197,7 @@ def test_columns_that_do_not_fit():
         (lambda: ek.bbis(pd.DataFrame(X), NAMED), r"samples of type DataFrame as the target"),
         (lambda: ek.collapsed_bbis(X, NAMED, [0]), r"swapped. The call is collapsed_bbis"),
         (lambda: ek.kdsd_test(NAMED, X), r"swapped. The call is kdsd_test\(samples, target, k\)"),
+        (lambda: ek.kdsd(NAMED, ek.Empirical(X)), r"samples of type Empirical as the target"),
         (lambda: ek.kdsd(NAMED, X), r"swapped. The call is kdsd\(q, p, k\)"),
         (lambda: ek.kdsd(NAMED.compile()[0], X.tolist()), r"swapped. The call is kdsd"),
         (lambda: ek.bbis(NAMED, ek.Delta()), r"kernel is in the place of the samples.*bbis\("),

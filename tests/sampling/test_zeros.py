@@ -61,6 +61,23 @@ def test_collapsed_samples_that_meet_zeros():
     assert met.operator == "gibbs"
 
 
+def test_the_advice_of_later_steps_is_accepted():
+    table = np.array([[0.5, 0.0, 0.2], [0.1, 0.3, 0.4]])
+    model, X = ek.FactorGraph([2, 3], [((0, 1), table)]), np.argwhere(table > 0)
+    samples = ek.bbis(model, X)
+    with pytest.raises(ek.PropertyError, match=r"zeros: shifting .* Use operator='gibbs', which"):
+        samples.reweighted("raw", "shift")
+    assert samples.reweighted("raw", "gibbs").operator == "gibbs"
+    circuit = ek.factorized([[0.5, 0.0, 0.5], [0.5, 0.5]])
+    few = ek.bbis(circuit, [[2, 0], [2, 1]], zeros="restrict")
+    assert few.extended([[0, 0]]).n == 3
+    strict = ek.bbis(circuit, [[0, 0], [0, 1]])
+    assert strict.operator == "shift"  # nothing next to these samples shows a zero
+    with pytest.raises(ek.PropertyError, match=r"Give all samples together to bbis.*zeros='auto'"):
+        strict.extended([[2, 0]])
+    assert ek.bbis(circuit, [[0, 0], [0, 1], [2, 0]], zeros="auto").operator == "gibbs"
+
+
 def test_positive_targets_are_weighted_by_shifts():
     grid = ek.ising_grid(2, 3, rng=0)
     plan = plan_zeros(grid, np.zeros((1, 6)), "auto", "shift")

@@ -122,11 +122,20 @@ def is_model(given: Any) -> bool:
 def _looks_like_samples(given: Any) -> bool:
     if isinstance(given, str) or is_model(given):
         return False
-    return any(hasattr(given, name) for name in ("__len__", "shape", "posterior", "rows"))
+    return _is_weighted(given) or any(
+        hasattr(given, name) for name in ("__len__", "shape", "posterior")
+    )
+
+
+def _has(samples: Any, *names: str) -> bool:
+    """Whether the class has these attributes: frames show their columns as attributes, too."""
+    return all(hasattr(type(samples), name) for name in names)
 
 
 def _is_weighted(samples: Any) -> bool:
     """Whether these are samples with weights: WeightedSamples or an Empirical distribution."""
+    if _has(samples, "columns") or _has(samples, "dims"):
+        return False
     return hasattr(samples, "weights") and (hasattr(samples, "rows") or hasattr(samples, "X"))
 
 
@@ -137,13 +146,15 @@ def _rows(target: Any, samples: Any) -> Any:
         )
     if _is_weighted(samples):
         return np.array(samples.rows if hasattr(samples, "rows") else samples.X)
-    if hasattr(samples, "posterior"):
+    is_frame = _has(samples, "columns", "to_numpy")
+    is_group = not is_frame and not len(getattr(samples, "data_vars", ()))
+    if is_group and hasattr(samples, "posterior"):
         samples = samples.posterior
-    if hasattr(samples, "data_vars"):
+    if _has(samples, "data_vars"):
         return _dataset(target, samples)
-    if hasattr(samples, "dims") and hasattr(samples, "transpose"):
+    if _has(samples, "dims", "transpose"):
         return _labelled(target, samples)
-    if hasattr(samples, "columns") and hasattr(samples, "to_numpy"):
+    if is_frame:
         names = list(samples.columns)
         columns = [_column(samples, place) for place in range(len(names))]
         return _columns(target, names, columns)

@@ -202,7 +202,7 @@ class SteinKernel(PairwiseKernel):
     def _moves(self, points: Any, tables: list[Any]) -> list[Any]:
         """For every variable how its operator weighs the states it could be in."""
         if self.operator == "gibbs":
-            return [update_moves(logs, points[:, v]) for v, logs in enumerate(tables)]
+            return [update_moves(logs, points[:, v], points) for v, logs in enumerate(tables)]
         ratios, kept = steps(self.target, points, self.zeros, tables=tables)
         moves = []
         for v, n in enumerate(self.cardinalities):
@@ -300,13 +300,14 @@ def steps(
         here = logs[rows, states]
         impossible = np.zeros(n, dtype=np.bool_)
         impossible[some] = here == -inf
-        _refuse_impossible(impossible)
+        _refuse_impossible(impossible, points)
         before = logs[rows, (states - 1) % card] > -inf
         if zeros == "raise" and not before.all():
             row = int(some[np.argmin(before)])
             raise ZerosMet(
-                f"The target has zeros: shifting variable {variable} of row {row} back leaves its "
-                f"support, and Stein operators do not have mean zero then."
+                f"The target has zeros: shifting variable {variable} of the sample "
+                f"{_shown(points[row])} back leaves its support, and Stein operators do not "
+                "have mean zero then."
             )
         kept[some, variable] = before
         with np.errstate(over="ignore"):
@@ -314,13 +315,14 @@ def steps(
     if not np.isfinite(ratios).all():
         row, variable = np.argwhere(~np.isfinite(ratios))[0]
         raise DataError(
-            f"The probability of row {row} grows by more than can be written when variable "
-            f"{variable} changes. Leave out such rows: their weight is zero in all but name."
+            f"The probability of the sample {_shown(points[row])} grows by more than can be "
+            f"written when variable {variable} changes. Use operator='gibbs', or leave out such "
+            "samples: their weight is zero in all but name."
         )
     return ratios, kept
 
 
-def update_moves(site_logs: Any, states: Any) -> Any:
+def update_moves(site_logs: Any, states: Any, points: Any = None) -> Any:
     """How a Gibbs update of one variable weighs its states: the own one less those it may get.
 
     Parameters
@@ -328,6 +330,8 @@ def update_moves(site_logs: Any, states: Any) -> Any:
     site_logs : array of shape (n, cardinality)
         As of `FactorGraph.site_logs`.
     states : int array of shape (n,)
+    points : array of shape (n, variables), optional
+        To be shown where a mistake is found.
 
     Examples
     --------
@@ -336,7 +340,7 @@ def update_moves(site_logs: Any, states: Any) -> Any:
     """
     logs = np.asarray(site_logs)
     here = np.eye(logs.shape[1])[states]
-    _refuse_impossible(logs[np.arange(len(logs)), states] == -inf)
+    _refuse_impossible(logs[np.arange(len(logs)), states] == -inf, points)
     chances = np.exp(logs - logs.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
     # what the others have, and not one less the own: it may be far below rounding
@@ -344,13 +348,23 @@ def update_moves(site_logs: Any, states: Any) -> Any:
     return here * others.sum(axis=1, keepdims=True) - others
 
 
-def _refuse_impossible(impossible: Any) -> None:
+def _refuse_impossible(impossible: Any, points: Any = None) -> None:
     if impossible.any():
-        raise DataError(
-            f"The target is zero at row {int(np.argmax(impossible))} of the samples, so "
-            "that there are no ratios of probabilities. Leave out such rows: they cannot have come "
-            "from the target."
+        row = int(np.argmax(impossible))
+        # the sample itself: equal ones may have been put together before
+        where = (
+            f"row {row} of the samples" if points is None else f"the sample {_shown(points[row])}"
         )
+        raise DataError(
+            f"The target is zero at {where}, so that there are no ratios of probabilities. Leave "
+            "out such samples: they cannot have come from the target."
+        )
+
+
+def _shown(point: Any) -> str:
+    """The values of a sample, the first of them if there are many."""
+    values = ["NaN" if np.isnan(value) else str(int(value)) for value in point[:30]]
+    return f"[{', '.join(values)}{', ...' if len(point) > 30 else ''}]"
 
 
 def _product_gram(terms: Any, first: Any, second: Any) -> Any:

@@ -94,6 +94,9 @@ class Target:
         self.names = None if names is None else _labels(names, self.n_variables, "names")
         self.states = None if states is None else self._state_labels(states)
         self._words, self._strides = _places(self.cardinalities)
+        self._sizes = np.asarray(self.cardinalities)
+        self._weights = np.zeros((self.n_variables, self._n_words), dtype=np.int64)
+        self._weights[np.arange(self.n_variables), self._words] = self._strides
 
     def _state_labels(self, states: Any) -> tuple[tuple[str, ...], ...]:
         given = list(states)
@@ -207,10 +210,7 @@ class Target:
 
     def _keys(self, points: Any) -> Any:
         """Numbers that stand for whole rows, (n, words), so that equal ones are found quickly."""
-        keys = np.zeros((len(points), self._n_words), dtype=np.int64)
-        for v, (word, stride) in enumerate(zip(self._words, self._strides, strict=True)):
-            keys[:, word] += stride * points[:, v]
-        return keys
+        return points @ self._weights
 
     def _around(self, points: Any, variable: int) -> Any:
         """The keys of points with one variable in every state, (n * cardinality, words)."""
@@ -222,11 +222,7 @@ class Target:
 
     def _rows(self, keys: Any) -> Any:
         """The rows that keys stand for."""
-        columns = [
-            keys[:, word] // stride % n
-            for word, stride, n in zip(self._words, self._strides, self.cardinalities, strict=True)
-        ]
-        return np.stack(columns, axis=1).astype(np.intp)
+        return keys[:, self._words] // self._strides % self._sizes
 
     def _values(self, keys: Any) -> Any:
         """The logs of rows given by keys, each distinct row asked once."""
@@ -343,7 +339,7 @@ def _labels(labels: Any, n: int, what: str) -> tuple[str, ...]:
     return found
 
 
-def _places(cardinalities: Sequence[int]) -> tuple[list[int], list[int]]:
+def _places(cardinalities: Sequence[int]) -> tuple[Any, Any]:
     """Which number of a key holds each variable, and its stride there."""
     words, strides, word, size = [], [], 0, 1
     for n in cardinalities:
@@ -352,4 +348,4 @@ def _places(cardinalities: Sequence[int]) -> tuple[list[int], list[int]]:
         words.append(word)
         strides.append(size)
         size *= n
-    return words, strides
+    return np.asarray(words), np.asarray(strides, dtype=np.int64)

@@ -139,7 +139,7 @@ class PartitionSteinKernel(PairwiseKernel):
     def _updates(self, rows: Any, states: Any, variable: int) -> tuple[Evidence, Any]:
         """Conditionals given every state of a variable, and how an update weighs them."""
         card = self.cardinalities[variable]
-        weights = update_moves(self.site_logs(rows, variable), states)
+        weights = update_moves(self.site_logs(rows, variable), states, rows)
         every = np.tile(rows, (card, 1))
         every[:, variable] = np.repeat(np.arange(card), len(rows))
         # impossible states have no weight, and any conditional will do

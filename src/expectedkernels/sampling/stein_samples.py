@@ -11,6 +11,7 @@ from expectedkernels.errors import CircuitError, DataError, SizeError
 from expectedkernels.kernels.stein import (
     OPERATORS,
     SteinKernel,
+    ZerosMet,
     is_strictly_positive_definite,
     shared_grams,
 )
@@ -101,10 +102,14 @@ class SteinSamples(WeightedSamples):
                 "These samples have no collapsed variables, so new ones cannot have NaN. "
                 "Use collapsed_bbis for all of them."
             )
-        first, second = (
-            None if known is None else stein.extended(known, self.rows, added)
-            for known, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
-        )
+        try:
+            first, second = (
+                None if known is None else stein.extended(known, self.rows, added)
+                for known, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
+            )
+        except ZerosMet as error:
+            advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
+            raise ZerosMet(error.where, advice) from error
         rows = np.vstack([self.rows, added])
         return weighted(replace(self, gram=first, updates_gram=second, rows=rows, weights=None))
 
@@ -129,7 +134,12 @@ class SteinSamples(WeightedSamples):
         check_choice("weights", weights, RULES)
         operator = self.operator if operator is None else operator
         check_choice("operator", operator, OPERATORS)
-        return weighted(replace(self, rule=weights, operator=operator))
+        try:
+            return weighted(replace(self, rule=weights, operator=operator))
+        except ZerosMet as error:
+            raise ZerosMet(
+                error.where, "Use operator='gibbs', which needs no positive target."
+            ) from error
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
