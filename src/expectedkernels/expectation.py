@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf, sqrt
+from collections.abc import Iterator
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from expectedkernels.arrays import as_generator, as_like, detach, is_numpy, namespace, place_of
-from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.arrays import as_generator, is_numpy, namespace, place_of
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats, as_points
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, peak_bytes, sweep
-from expectedkernels.engine.value import Value, applied, limit, safe_log
-from expectedkernels.errors import CircuitError, DataError, KernelError
-from expectedkernels.kernels.blocks import KernelBlocks
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
 from expectedkernels.kernels.kernel import Kernel, refuse_infinite, require_kernel
-
-CHUNK_BYTES = 2**27
-"""Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
-
-
-SYMMETRIC_ROWS = 64
-"""From this many rows on, computing half of a symmetric matrix is worth three sweeps for one."""
+from expectedkernels.kernels.scaled import (
+    Place,
+    Scaled,
+    collected,
+    divided,
+    plain_numbers,
+    weighted_sums,
+)
 
 
 class Empirical:
@@ -76,56 +74,6 @@ class Empirical:
 
     def __repr__(self) -> str:
         return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """Results as mantissas and log-scales (None: zero)."""
-
-    data: Any
-    scale: Any
-
-    def linear(
-        self,
-        what: str = "The expected kernel",
-        advice: str = "Ask for its logarithm with log=True.",
-    ) -> Any:
-        """The plain numbers; raises (and says what they are, and what to do) if one is infinite."""
-        if self.scale is None:
-            return self.data
-        with np.errstate(over="ignore"):
-            values = _times_exp(self.data, self.scale)
-        xp = namespace(values)
-        if bool(xp.any(xp.isinf(values))):
-            raise KernelError(f"{what} is too large for a float here. {advice}")
-        return values
-
-    def log(self) -> Any:
-        """The logarithms."""
-        xp = namespace(self.data)
-        if bool(xp.any(self.data < 0)):
-            raise KernelError(
-                "The expected kernel is negative here, so it has no logarithm. Ask for log=False."
-            )
-        positive = self.data > 0
-        logs = xp.where(
-            positive,
-            xp.log(xp.where(positive, self.data, xp.ones_like(self.data))),
-            xp.full_like(self.data, -inf),
-        )
-        return logs if self.scale is None else logs + self.scale
-
-
-def _times_exp(data: Any, logs: Any) -> Any:
-    """The product data * exp(logs), in two steps: the exponentials alone may be out of range.
-
-    Zeros have logs too, which say nothing and may be of any size: zero they stay. Where their logs
-    are in range they are used, for the sake of gradients.
-    """
-    xp = namespace(data)
-    bound = xp.full_like(logs, 2.0 * limit(data))
-    half = xp.exp(0.5 * xp.where((data != 0) | (logs < bound), logs, bound))
-    return data * half * half
 
 
 def expected_kernel(
@@ -208,8 +156,14 @@ def expected_kernel(
         weights.append(share)
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
     with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
-        result = gram(sides[0], sides[1], blocks, max_bytes, bar)
-    return _finished(result, sides, logs, weights, log)
+        if is_numpy(circuit.xp):
+            found = pieces(sides[0], sides[1], blocks, max_bytes, bar)
+            values = collected(found, tuple(map(extent_of, sides)), logs, weights, log)
+        else:  # arrays that know their gradients, or cannot be written to, are joined
+            every = (slice(None), slice(None))
+            whole = gram(sides[0], sides[1], blocks, max_bytes, bar)
+            values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
+    return _squeezed(values, sides, weights)
 
 
 def progress(total: int, what: str, quiet: bool = False) -> Any:
@@ -243,16 +197,10 @@ def _circuit_beside(x: Unit, other: Any) -> Circuit:
 def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     """The two circuits, with NumPy's arrays moved to where the other circuit's are."""
     if is_numpy(p.xp) and not is_numpy(q.xp):
-        return p.to(place_of(_array_in(q))), q
+        return p.to(place_of(array_in(q))), q
     if is_numpy(q.xp) and not is_numpy(p.xp):
-        return p, q.to(place_of(_array_in(p)))
+        return p, q.to(place_of(array_in(p)))
     return p, q
-
-
-def _array_in(circuit: BlockCircuit) -> Any:
-    """One of the circuit's arrays."""
-    block: Any = circuit.blocks[0]
-    return block.table if isinstance(block, Table) else block.weights
 
 
 def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
@@ -293,143 +241,14 @@ def _side(
     return PointSide(points, circuit.vtree, circuit.cardinalities), None, None
 
 
-def gram(
-    p: Side,
-    q: Side,
-    kernel: KernelBlocks,
-    max_bytes: int,
-    bar: Any = None,
-    symmetric: bool = False,
-) -> Scaled:
-    """Values for all rows of both sides, in chunks that fit into memory.
-
-    With `symmetric`, the two sides are the same and so is the kernel: half of it is computed.
-    """
-    if p.n_rows == 0 or q.n_rows == 0:
-        n, m = (s.circuit.n_roots if s.n_rows is None else s.n_rows for s in (p, q))
-        return Scaled(as_like(np.zeros((n, m)), _array_of(p, q)), None)
-    rows = (p.n_rows or 1, q.n_rows or 1)
-    many = [axis for axis, s in enumerate((p, q)) if s.max_rows and rows[axis] > s.max_rows]
-    operands = [] if many else [kernel.operand, p.operand, q.operand]
-    too_large = many or (max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES))
-    if symmetric and (too_large or rows[0] >= SYMMETRIC_ROWS):
-        return _symmetric_gram(p, kernel, max_bytes, bar)
-    if too_large:
-        axis = many[0] if many else int(rows[0] < rows[1])
-        half = rows[axis] // 2
-        parts = []
-        for chosen in (slice(0, half), slice(half, rows[axis])):
-            pair = (p.rows(chosen), q) if axis == 0 else (p, q.rows(chosen))
-            parts.append(gram(*pair, kernel, max_bytes, bar))
-        return _concatenated(parts, axis)
-    root = sweep(operands, _pair_leaf(p, q, kernel), max_bytes)
-    if kernel.root_weights is not None:
-        root = applied(root, kernel.root_weights, 1)
-    result = _by_rows(root, p, q)
-    if bar is not None:
-        bar.update(rows[0] * rows[1])
-    return result
-
-
-def _symmetric_gram(side: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> Scaled:
-    """The values for all pairs of rows of one side, of which the corner is computed once."""
-    n = side.n_rows or 1
-    first, second = side.rows(slice(0, n // 2)), side.rows(slice(n // 2, n))
-    corner = gram(first, second, kernel, max_bytes, bar)
-    xp = namespace(corner.data)
-    scale = None if corner.scale is None else xp.matrix_transpose(corner.scale)
-    mirrored = Scaled(xp.matrix_transpose(corner.data), scale)
-    above = gram(first, first, kernel, max_bytes, bar, symmetric=True)
-    below = gram(second, second, kernel, max_bytes, bar, symmetric=True)
-    halves = [_concatenated([above, corner], 1), _concatenated([mirrored, below], 1)]
-    return _concatenated(halves, 0)
-
-
-def _array_of(p: Side, q: Side) -> Any:
-    """An array of the first circuit: results live where it does."""
-    return _array_in(next(s.circuit for s in (p, q) if isinstance(s, CircuitSide)))
-
-
-def _pair_leaf(p: Side, q: Side, kernel: KernelBlocks) -> Any:
-    """Leaves of the sweep: the kernel on atoms, expanded to the units of both sides."""
-    inputs = kernel.leaves(lambda v: (p.atoms(v), q.atoms(v)), _array_of(p, q))
-
-    def leaf(nodes: Any, parts: Any) -> Value:
-        value = inputs(nodes)
-        value = p.expand(value, 2, nodes, parts and parts[1])
-        return q.expand(value, 3, nodes, parts and parts[2])
-
-    return leaf
-
-
-def _by_rows(root: Value, p: Side, q: Side) -> Scaled:
-    """The root's value with one row (column) per row of p (of q)."""
-    xp = namespace(root.data)
-    if root.is_log:
-        finite = root.data > -inf
-        data = xp.astype(finite, root.data.dtype)
-        data = (data if root.sign is None else root.sign)[0, 0, ...]
-        scale = xp.where(finite, root.data, xp.zeros_like(root.data))[0, 0, ...]
-    else:
-        data = root.data[0, 0, ...]
-        scale = None
-        if root.scale is not None:
-            scale = xp.broadcast_to(root.scale[0, 0, ...], data.shape)
-    for axis, side in enumerate((p, q)):
-        rows = side.root_rows
-        if rows is not None:
-            index = as_like(rows, data)
-            data = xp.take(data, index, axis=axis)
-            scale = None if scale is None else xp.take(scale, index, axis=axis)
-    return Scaled(data, scale)
-
-
-def _concatenated(parts: list[Scaled], axis: int) -> Scaled:
-    xp = namespace(parts[0].data)
-    scale = None
-    if any(part.scale is not None for part in parts):
-        scales = [xp.zeros_like(x.data) if x.scale is None else x.scale for x in parts]
-        scale = xp.concat(scales, axis=axis)
-    return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
-
-
-def _finished(
-    result: Scaled, sides: list[Side], logs: list[Any], weights: list[Any], log: bool
-) -> Any:
-    """Divide by the probabilities of evidence, sum over weighted points, drop single axes."""
-    xp = namespace(result.data)
-    data, scale = result.data, result.scale
-    for axis, shift in enumerate(logs):
-        if shift is not None:
-            shape = (-1, 1) if axis == 0 else (1, -1)
-            shift = xp.reshape(as_like(shift, data), shape)
-            scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
-    for axis, share in enumerate(weights):
-        if share is not None:
-            data, scale = _contracted(data, scale, as_like(share, data), axis)
+def _squeezed(values: Any, sides: list[Side], weights: list[Any]) -> Any:
+    """The values without axes of one entry that nobody asked for."""
     for axis in (1, 0):
         side = sides[axis]
         several = side.n_rows is not None or side.circuit.n_roots > 1
         if weights[axis] is not None or not several:
-            data = data[:, 0] if axis == 1 else data[0, ...]
-            if scale is not None:
-                scale = scale[:, 0] if axis == 1 else scale[0, ...]
-    answer = Scaled(data, scale)
-    numbers = answer.log() if log else answer.linear()
-    return float(numbers) if numbers.ndim == 0 and is_numpy(xp) else numbers
-
-
-def _contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]:
-    """The weighted sum along an axis."""
-    xp = namespace(data)
-    share = xp.reshape(share, (-1, 1) if axis == 0 else (1, -1))
-    if scale is not None:
-        size = safe_log(xp.abs(detach(data))) + detach(scale)
-        top = xp.max(size, axis=axis, keepdims=True)
-        top = xp.where(top > -inf, top, xp.zeros_like(top))
-        data = _times_exp(data, scale - top)
-        scale = top
-    return xp.sum(data * share, axis=axis, keepdims=True), scale
+            values = values[:, 0] if axis == 1 else values[0, ...]
+    return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
 
 
 def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
@@ -441,21 +260,17 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == [0] else 0
     step = max(1, CHUNK_BYTES // 16 // max(1, len(sides[1 - along][0])))
-    parts = []
-    for start in range(0, max(1, len(sides[along][0])), step):
-        X, Y = (
-            points[start : start + step] if axis == along else points
-            for axis, (points, _) in enumerate(sides)
-        )
-        part = _kernel_values(k, X, Y, log)
-        if 1 - along in summed:
-            part = Scaled(*_contracted(part.data, part.scale, sides[1 - along][1], 1 - along))
-        parts.append(part)
-    answer = _concatenated(parts, along)
-    if along in summed:
-        answer = Scaled(*_contracted(answer.data, answer.scale, sides[along][1], along))
-    values = answer.log() if log else answer.linear()
-    values = values.squeeze(tuple(axis for axis in (0, 1) if sides[axis][1] is not None))
+
+    def chunks() -> Iterator[tuple[Place, Scaled]]:
+        for start in range(0, max(1, len(sides[along][0])), step):
+            chosen = slice(start, start + step)
+            at = (chosen, slice(None)) if along == 0 else (slice(None), chosen)
+            X, Y = (points[rows] for rows, (points, _) in zip(at, sides, strict=True))
+            yield at, _kernel_values(k, X, Y, log)
+
+    shape = tuple(len(points) for points, _ in sides)
+    values = collected(chunks(), shape, [None, None], [share for _, share in sides], log)
+    values = values.squeeze(tuple(summed))
     return float(values) if np.ndim(values) == 0 else values
 
 

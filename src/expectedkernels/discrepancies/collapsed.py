@@ -14,12 +14,14 @@ from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.discrepancies.kdsd import support_sizes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
-from expectedkernels.expectation import Scaled, gram, progress
+from expectedkernels.expectation import progress
 from expectedkernels.kernels.blocks import KernelBlocks
+from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, same_single_mark
 from expectedkernels.kernels.rows import sample_rows
+from expectedkernels.kernels.scaled import Scaled
 from expectedkernels.kernels.stein import (
     TOO_RARE,
     PairwiseKernel,

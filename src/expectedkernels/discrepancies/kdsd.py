@@ -18,7 +18,8 @@ from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
-from expectedkernels.expectation import Empirical, gram
+from expectedkernels.expectation import Empirical
+from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, one_marked, same_marks

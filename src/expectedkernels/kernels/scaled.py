@@ -1,0 +1,151 @@
+"""Results as mantissas beside log-scales, until they are plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import as_like, detach, namespace
+from expectedkernels.engine.value import limit, safe_log
+from expectedkernels.errors import KernelError
+
+Place = tuple[slice, slice]
+"""Rows and columns of a matrix."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Results as mantissas and log-scales (None: zero)."""
+
+    data: Any
+    scale: Any
+
+    def linear(
+        self,
+        what: str = "The expected kernel",
+        advice: str = "Ask for its logarithm with log=True.",
+    ) -> Any:
+        """The plain numbers; raises (and says what they are, and what to do) if one is infinite."""
+        if self.scale is None:
+            return self.data
+        with np.errstate(over="ignore"):
+            values = _times_exp(self.data, self.scale)
+        xp = namespace(values)
+        if bool(xp.any(xp.isinf(values))):
+            raise KernelError(f"{what} is too large for a float here. {advice}")
+        return values
+
+    def log(self) -> Any:
+        """The logarithms."""
+        xp = namespace(self.data)
+        if bool(xp.any(self.data < 0)):
+            raise KernelError(
+                "The expected kernel is negative here, so it has no logarithm. Ask for log=False."
+            )
+        positive = self.data > 0
+        logs = xp.where(
+            positive,
+            xp.log(xp.where(positive, self.data, xp.ones_like(self.data))),
+            xp.full_like(self.data, -inf),
+        )
+        return logs if self.scale is None else logs + self.scale
+
+
+def _times_exp(data: Any, logs: Any) -> Any:
+    """The product data * exp(logs), in two steps: the exponentials alone may be out of range.
+
+    Zeros have logs too, which say nothing and may be of any size: zero they stay. Where their logs
+    are in range they are used, for the sake of gradients.
+    """
+    xp = namespace(data)
+    bound = xp.full_like(logs, 2.0 * limit(data))
+    half = xp.exp(0.5 * xp.where((data != 0) | (logs < bound), logs, bound))
+    return data * half * half
+
+
+def plain_numbers(values: Scaled, log: bool) -> Any:
+    """The logarithms of values, or the values themselves."""
+    return values.log() if log else values.linear()
+
+
+def concatenated(parts: list[Scaled], axis: int) -> Scaled:
+    """Values one after the other along an axis."""
+    xp = namespace(parts[0].data)
+    scale = None
+    if any(part.scale is not None for part in parts):
+        scales = [xp.zeros_like(x.data) if x.scale is None else x.scale for x in parts]
+        scale = xp.concat(scales, axis=axis)
+    return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
+
+
+def collected(
+    pieces: Iterable[tuple[Place, Scaled]],
+    shape: tuple[int, ...],
+    logs: list[Any],
+    weights: list[Any],
+    log: bool,
+) -> Any:
+    """The numbers of all pieces, in one array: each is finished before the next one is made."""
+    summed = [axis for axis, share in enumerate(weights) if share is not None]
+    values = np.zeros([1 if axis in summed else n for axis, n in enumerate(shape)])
+    scale = None
+    for at, piece in pieces:
+        found = weighted_sums(divided(piece, logs, at), weights, at)
+        if not summed:
+            values[at] = plain_numbers(found, log)
+            continue
+        place = tuple(slice(0, 1) if axis in summed else at[axis] for axis in (0, 1))
+        if scale is None and found.scale is not None:
+            scale = np.zeros_like(values)
+        so_far = Scaled(values[place], None if scale is None else scale[place])
+        total = _sum_of_two(so_far, found, summed[0])
+        values[place] = total.data
+        if scale is not None:
+            scale[place] = total.scale
+    return plain_numbers(Scaled(values, scale), log) if summed else values
+
+
+def _sum_of_two(a: Scaled, b: Scaled, axis: int) -> Scaled:
+    """The sum of values that have one entry along an axis."""
+    if not a.data.any():
+        return Scaled(b.data, np.zeros_like(a.data) if b.scale is None else b.scale)
+    both = concatenated([a, b], axis)
+    return Scaled(*contracted(both.data, both.scale, np.ones(2), axis))
+
+
+def divided(values: Scaled, logs: list[Any], at: Place) -> Scaled:
+    """Some of the values, divided by the probabilities of evidence, which are given as logs."""
+    data, scale = values.data, values.scale
+    xp = namespace(data)
+    for axis, shift in enumerate(logs):
+        if shift is not None:
+            shape = (-1, 1) if axis == 0 else (1, -1)
+            shift = xp.reshape(as_like(shift, data)[at[axis]], shape)
+            scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
+    return Scaled(data, scale)
+
+
+def weighted_sums(values: Scaled, weights: list[Any], at: Place) -> Scaled:
+    """Some of the values, summed over weighted points."""
+    data, scale = values.data, values.scale
+    for axis, share in enumerate(weights):
+        if share is not None:
+            data, scale = contracted(data, scale, as_like(share[at[axis]], data), axis)
+    return Scaled(data, scale)
+
+
+def contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]:
+    """The weighted sum along an axis."""
+    xp = namespace(data)
+    share = xp.reshape(share, (-1, 1) if axis == 0 else (1, -1))
+    if scale is not None:
+        size = safe_log(xp.abs(detach(data))) + detach(scale)
+        top = xp.max(size, axis=axis, keepdims=True)
+        top = xp.where(top > -inf, top, xp.zeros_like(top))
+        data = _times_exp(data, scale - top)
+        scale = top
+    return xp.sum(data * share, axis=axis, keepdims=True), scale
