@@ -163,7 +163,7 @@ def section(rate: float, low: Any, high: Any, centre: Any) -> Any:
     values = np.exp(-((root * (0.5 * (low + high)[:, None] - centre)) ** 2))
     narrow = (width > 0) & (width <= 1)
     if narrow.any():
-        nodes, shares = _rule(low[narrow], high[narrow], 1)
+        nodes, shares = rule(low[narrow], high[narrow], 1)
         away = root * (nodes[:, :, None] - centre)
         values[narrow] = np.einsum("q,nqc->nc", shares, np.exp(-(away**2)))
     wide = width > 1
@@ -178,14 +178,14 @@ def section(rate: float, low: Any, high: Any, centre: Any) -> Any:
     return values
 
 
-def _rule(low: Any, high: Any, panels: int) -> tuple[Any, Any]:
+def rule(low: Any, high: Any, panels: int) -> tuple[Any, Any]:
     """Nodes of every interval, (intervals, nodes), and their shares."""
     start = np.arange(panels)[:, None]
     inside = ((start + 0.5 * (NODES + 1.0)) / panels).ravel()
     return low[:, None] + (high - low)[:, None] * inside, np.tile(0.5 * SHARES / panels, panels)
 
 
-def _panels(rate: float, low: Any, high: Any) -> int:
+def panels_of(rate: float, low: Any, high: Any) -> int:
     """How many panels of the kernel's width the widest interval has."""
     return max(1, ceil(np.sqrt(rate) * float(np.max(high - low, initial=0.0))))
 
@@ -215,7 +215,7 @@ def _mean_section(rate: float, a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
     """The mean over b of the sections of a, with nodes in b."""
     if (b[0] == b[1]).all():
         return section(rate, *a, b[0])
-    nodes, shares = _rule(*b, _panels(rate, *b))
+    nodes, shares = rule(*b, panels_of(rate, *b))
     return section(rate, *a, nodes.ravel()).reshape(len(a[0]), len(nodes), -1) @ shares
 
 
@@ -240,7 +240,7 @@ def _overlap(rate: float, a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
 def _triple(rate: float, u: tuple[Any, Any], a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
     if rate == 0.0:
         return np.ones((len(u[0]), len(a[0]), len(b[0])))
-    panels = _panels(2.0 * rate, *u)
+    panels = panels_of(2.0 * rate, *u)
     points = all((low == high).all() for low, high in (a, b))
     if points and panels > MOST_PANELS:
         s, t = a[0][:, None], b[0][None, :]
@@ -248,7 +248,7 @@ def _triple(rate: float, u: tuple[Any, Any], a: tuple[Any, Any], b: tuple[Any, A
         return values.reshape(-1, *np.broadcast_shapes(s.shape, t.shape)) * np.exp(
             -0.5 * rate * (s - t) ** 2
         )
-    nodes, shares = _rule(*u, min(panels, 16 * MOST_PANELS))
+    nodes, shares = rule(*u, min(panels, 16 * MOST_PANELS))
     if (u[0] == u[1]).all():
         nodes, shares = u[0][:, None], np.ones(1)
     first, second = (

@@ -22,7 +22,7 @@ from expectedkernels.engine.value import Value, joined, plain, to_log
 from expectedkernels.estimators.atoms import Atoms, Normals, Pieces, pair, triple
 from expectedkernels.estimators.expansion import Expansion, Resources, each_kernel, parts
 from expectedkernels.estimators.rows import Density, Rows
-from expectedkernels.estimators.sections import flushed, observed_kernel
+from expectedkernels.estimators.sections import flushed, linear, observed_kernel
 
 CHUNK_ROWS = 256
 """How many distributions are worked on at once: each may bring a value of its own."""
@@ -120,6 +120,11 @@ def meet(rates: Any, sides: list[Distributions], max_bytes: int) -> Any:
         return value
 
     root = sweep([d.side.operand for d in sides], leaf, max_bytes)
+    if density.is_discrete:  # conditional distributions: nothing is divided by
+        data = linear(root)
+        for axis, distributions in enumerate(sides):
+            data = distributions.by_rows(data, axis)
+        return data
     data = to_log(root).data[0]
     for axis, distributions in enumerate(sides):
         data = distributions.by_rows(data, axis)

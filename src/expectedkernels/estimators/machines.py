@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.expansion import Expansion, Resources, read_rows
 from expectedkernels.estimators.rows import Density, Rows
+from expectedkernels.estimators.spread import steady_variance
 
 SUPPORTED = (
     "SVR, NuSVR, SVC, NuSVC and KernelRidge with kernel='rbf', and GaussianProcessRegressor with "
@@ -104,12 +105,15 @@ def _table(answers: Any) -> Any:
 
 
 def _std(machine: Machine, density: Density, rows: Any, mean: Any, resources: Resources) -> Any:
-    prior = machine.prior
+    expansion, prior, own = machine.expansion, machine.prior, 0.0
     if prior is None:
-        return np.sqrt(machine.expansion.variance(density, rows, mean, resources))
-    variance, forms = machine.expansion.variance(density, rows, mean, resources, prior.form)
-    own = np.maximum(prior.total - forms, 0.0)
-    return np.sqrt(variance + own[:, None] * prior.scale**2)
+        variance = expansion.variance(density, rows, mean, resources)
+    else:
+        variance, forms = expansion.variance(density, rows, mean, resources, prior.form)
+        own = np.maximum(prior.total - forms, 0.0)[:, None] * prior.scale**2
+    if np.isnan(rows.Z).any():
+        variance = steady_variance(expansion, density, rows, variance, resources, own)
+    return np.sqrt(variance + own)
 
 
 def read_machine(model: Any) -> Machine:

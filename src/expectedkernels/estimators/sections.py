@@ -258,7 +258,7 @@ def by_rows(root: Value, side: CircuitSide) -> Any:
     """The values at the root as plain numbers, one row per row of evidence, normalised."""
     place = side.root_rows
     if isinstance(side, ConditionalsSide):
-        data = _linear(root)
+        data = linear(root)
         return data if place is None else data[place]
     logs = log_values(side.circuit, side.evidence)[0][:, 0]
     data = to_log(root).data[0]
@@ -267,7 +267,8 @@ def by_rows(root: Value, side: CircuitSide) -> Any:
     return np.exp(data - shift)
 
 
-def _linear(root: Value) -> Any:
+def linear(root: Value) -> Any:
+    """The values at the root as plain numbers; no logarithm is taken of those that have none."""
     if root.is_log:
         return np.exp(root.data[0])
     if root.scale is None:
