@@ -104,6 +104,16 @@ def test_what_is_missing_is_collapsed():
     np.testing.assert_array_equal(sample_rows(NAMED, table), [[0, 0, 1], [np.nan, 1, 1]])
 
 
+def test_bools_are_labels_where_states_have_labels():
+    table = pd.DataFrame({"a": [True, False], "b": [0, 1], "c": [True, True]})
+    with pytest.raises(ek.DataError, match=r"label 'True' in row 0, but its states are \['no'"):
+        sample_rows(NAMED, table)
+    np.testing.assert_array_equal(sample_rows(PLAIN, table), [[1, 0, 1], [0, 1, 1]])
+    turned = ek.Target(NAMED.log_score, CARDS, NAMES, [["true", "false"], "xyz", ["yes", "no"]])
+    rows = sample_rows(turned, table.assign(c=["no", "yes"]))
+    np.testing.assert_array_equal(rows, [[0, 0, 1], [1, 1, 0]])
+
+
 @pytest.mark.parametrize("names", [("X", "weights", "posterior"), ("rows", "weights", "dims")])
 def test_columns_may_have_any_name(names):
     target = ek.FactorGraph(CARDS, [((0, 1, 2), TABLE)], names)

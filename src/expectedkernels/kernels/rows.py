@@ -248,11 +248,12 @@ def _in_order(known: list[str], names: list[str], columns: Sequence[Any]) -> lis
 
 def _codes(target: Any, variable: int, column: Any) -> Any:
     """A column as numbers of states, NaN for what is missing."""
-    if np.asarray(column).dtype.kind not in "OUST":
-        return as_floats(column)
     states = getattr(target, "states", None)
     labels = None if states is None else states[variable]
-    number = {} if labels is None else {label: code for code, label in enumerate(labels)}
+    kind = np.asarray(column).dtype.kind
+    if kind not in "OUST" and (kind != "b" or labels is None):
+        return as_floats(column)
+    number = {} if labels is None else {str(label): code for code, label in enumerate(labels)}
     found = np.empty(len(column))
     for row, value in enumerate(np.asarray(column).tolist()):
         found[row] = _code(value, number, variable, row)
@@ -260,6 +261,8 @@ def _codes(target: Any, variable: int, column: Any) -> Any:
 
 
 def _code(value: Any, number: dict[str, int], variable: int, row: int) -> float:
+    if isinstance(value, bool) and number:  # a code it is not: "yes" may be state 0
+        value = next((label for label in number if label.lower() == str(value).lower()), str(value))
     if isinstance(value, str):
         if value in number:
             return number[value]
