@@ -191,6 +191,16 @@ def test_deep_circuits(read):
     assert read("jpc", f"jpc {n + 1}\n" + units).n_variables == 1
 
 
+@pytest.mark.parametrize("log", ["700", "-700"])
+def test_weights_that_multiply_to_numbers_beyond_doubles(read, log):
+    sums = "".join(f"+ {i} {log}\n" for i in range(5))
+    with pytest.raises(ParseError, match=r"attack\.spn: .* beyond the range of double precision"):
+        read("spn", f"(2)\nv 0 0\n{sums}EOF\n")
+    sums = "".join(f"S {i + 1} 0 1 {i} {log}\n" for i in range(5))
+    with pytest.raises(ParseError, match=r"attack\.jpc: .* beyond the range of double precision"):
+        read("jpc", f"jpc 6\nL 0 0 1\n{sums}")
+
+
 def test_evidence_with_more_than_there_is(read):
     for data in ("99999999999", "3\n999999999999 1 0", "1\n5 0 7", "²\n", "2\n² 0 7 1"):
         with pytest.raises(ParseError, match=r"attack.evid"):

@@ -15,7 +15,7 @@ from expectedkernels.io.unit_lists import (
     MOST_STATES,
     TABLE_ENTRIES,
     UnitWriter,
-    check_tables,
+    circuit_of,
     known,
     product,
     weighted_sum,
@@ -95,8 +95,7 @@ def read_jpc(
             f"the root depends on {len(scope)} variables, which must be numbered from 1 to "
             f"{len(scope)}, found variable {max(scope) + 1}"
         )
-    check_tables(records.source, root)
-    return Circuit.from_units(root, vtree=found, smooth=smooth)
+    return circuit_of(records.source, root, found, smooth)
 
 
 class _Records:

@@ -10,7 +10,7 @@ from scipy import sparse
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner
-from expectedkernels.errors import ParseError
+from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import ROUNDING, PathLike, Source, shown
 from expectedkernels.io.vtree import check_ids, companion, resolve
 from expectedkernels.vtree import Vtree
@@ -63,7 +63,12 @@ def read_psdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Circuit:
         if beside is not None:
             error.add_note(f"The vtree is that of {beside}, which lies beside the file.")
         raise
-    return Circuit.from_blocks(found, _blocks(records, found, nodes))
+    try:
+        return Circuit.from_blocks(found, _blocks(records, found, nodes))
+    except ParseError:
+        raise
+    except CircuitError as error:  # numbers that are too far from each other
+        raise records.source.error(str(error)) from error
 
 
 class _Records:

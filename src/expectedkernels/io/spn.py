@@ -10,7 +10,7 @@ from expectedkernels.io.text import PathLike, Source, logs, plain, shown, write_
 from expectedkernels.io.unit_lists import (
     MOST_STATES,
     UnitWriter,
-    check_tables,
+    circuit_of,
     known,
     product,
     weighted_sum,
@@ -92,8 +92,7 @@ def read_spn(
             f"variable {min(missing)}",
             1,
         )
-    check_tables(source, root)
-    return Circuit.from_units(root, vtree=vtree, smooth=smooth)
+    return circuit_of(source, root, vtree, smooth)
 
 
 def _states(source: Source, line: int, tokens: list[str]) -> list[int]:

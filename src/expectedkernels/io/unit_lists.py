@@ -10,7 +10,9 @@ import numpy as np
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Product, Sum, topological
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 from expectedkernels.io.text import Source, logs
+from expectedkernels.vtree import Vtree
 
 MOST_STATES = 2**20
 """Variables with more states than this are taken for errors, before memory is asked for."""
@@ -31,7 +33,18 @@ def known(source: Source, units: Any, tokens: list[str], line: int) -> list[Any]
     return found
 
 
-def check_tables(source: Source, root: Any) -> None:
+def circuit_of(source: Source, root: Any, vtree: Vtree | None, smooth: bool) -> Circuit:
+    """The circuit of a graph of units from a file; see `Circuit.from_units`."""
+    _check_tables(source, root)
+    try:
+        return Circuit.from_units(root, vtree=vtree, smooth=smooth)
+    except (PropertyError, CompatibilityError):
+        raise  # the file is sound, and its units can be asked for
+    except CircuitError as error:
+        raise source.error(str(error)) from error
+
+
+def _check_tables(source: Source, root: Any) -> None:
     """Raise if the circuit of a root has tables out of all proportion to its file.
 
     A unit of one variable becomes a row of a table with an entry for every state, and takes a
