@@ -9,6 +9,7 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.engine.sweep import Operand
+from expectedkernels.engine.value import weights_of
 from expectedkernels.vtree import Vtree
 
 
@@ -72,6 +73,20 @@ def test_threads_that_make_the_same_thing_at_once_share_one():
     with ThreadPoolExecutor(4) as pool:
         made = [pool.submit(operand.cached, "key", make) for _ in range(4)]
         assert len({id(future.result(10)) for future in made}) == 1
+
+
+def test_operands_keep_few_parts_of_stacks():
+    p = ek.random_circuit(Vtree.balanced(8), 3, rng=0)
+    operand = p.operand
+    group = int(np.argmax([len(nodes) for nodes in operand.fold.members]))
+    matrices = np.random.default_rng(0).random((400, 2, 2))
+    for start in range(200):
+        for stop in (start + 1, start + 7):
+            part = operand.stacked(
+                "some", (group, slice(start, stop)), lambda: weights_of(matrices)
+            )
+            np.testing.assert_array_equal(part.matrix, matrices[start:stop])
+    assert len(operand._stacks) <= 8 * p.vtree.n_nodes + 1
 
 
 def test_kernel_circuits_keep_few_vtrees():

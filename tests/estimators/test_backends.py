@@ -51,17 +51,16 @@ def answers():
     """What all estimators say, fitted to complete rows and to rows with gaps, by name."""
     X, holed, y, classes = table()
     found = {}
-    for rows, train in (("complete", X), ("holed", holed)):
-        for name, make in REGRESSORS.items():
+    for name, make in REGRESSORS.items():
+        for rows, train in (("complete", X), ("holed", holed)):
             model = make(n_bins=4, random_state=0).fit(train, y)
             mean, std = model.predict(holed, return_std=True)
             found[name, rows] = np.stack([mean, std])
-        svc = ExpectedSVC(n_bins=4, random_state=0).fit(train, classes)
-        found["svc", rows] = svc.decision_function(holed)
-        features = ExpectedKernelFeatures(9, normalize=True, n_bins=4, random_state=0)
-        found["features", rows] = features.fit(train).transform(holed)
-        imputer = CircuitImputer("mean", n_bins=4, random_state=0).fit(train)
-        found["imputer", rows] = imputer.transform(holed)
+    svc = ExpectedSVC(n_bins=4, random_state=0).fit(holed, classes)
+    found["svc"] = svc.decision_function(holed)
+    features = ExpectedKernelFeatures(9, normalize=True, n_bins=4, random_state=0)
+    found["features"] = features.fit(holed).transform(holed)
+    found["imputer"] = CircuitImputer("mean", n_bins=4, random_state=0).fit_transform(holed)
     model = ExpectedSVR(binning="gaussian", n_bins=3, random_state=0).fit(X, y)
     found["normals"] = np.stack(model.predict(holed, return_std=True))
     predicted = expected_prediction(SVR().fit(X, y), model.circuit_, holed, return_std=True)
@@ -85,11 +84,11 @@ def serial():
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A cluster of two processes on this machine."""
+    """A cluster on this machine: a process of its own, with two threads."""
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=1, threads_per_worker=2, processes=True, dashboard_address=None
         ) as local,
         distributed.Client(local) as client,
     ):
@@ -132,13 +131,12 @@ def test_results_come_in_the_order_of_the_tasks(n):
     assert list(Resources(2).map(str, list(range(n)))) == [str(i) for i in range(n)]
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_answers_do_not_depend_on_the_number_of_workers(n_jobs):
+def test_answers_do_not_depend_on_the_number_of_workers():
     _, holed, y, _ = table()
     with small_tasks():
         for make in REGRESSORS.values():
             alone = make(n_bins=4).fit(holed, y).predict(holed, return_std=True)
-            shared = make(n_bins=4, n_jobs=n_jobs).fit(holed, y).predict(holed, return_std=True)
+            shared = make(n_bins=4, n_jobs=3).fit(holed, y).predict(holed, return_std=True)
             np.testing.assert_array_equal(shared, alone)
 
 

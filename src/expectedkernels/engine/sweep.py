@@ -50,6 +50,8 @@ from expectedkernels.vtree import Vtree
 Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
 """From the leaves (and, if they are folded, their place in every operand's fold) to their value."""
 
+KEPT_STACKS = 8
+"""How many stacks of weights, and parts of them, an operand keeps per node."""
 DEFAULT_MAX_BYTES = 2**30
 """How much memory a call may use for intermediate values, unless told otherwise."""
 
@@ -130,10 +132,14 @@ class Operand:
             index = as_like(slots, stack.matrix)
             matrix = namespace(stack.matrix).take(stack.matrix, index, axis=0)
             return Weights(matrix, stack.lo, stack.hi, stack.signed)
+
+        def cut() -> Weights:
+            return Weights(stack.matrix[slots, ...], stack.lo, stack.hi, stack.signed)
+
         key = (kind, group, slots.start, slots.stop, slots.step)
-        return self.cached(
-            key, lambda: Weights(stack.matrix[slots, ...], stack.lo, stack.hi, stack.signed)
-        )
+        if key not in self._stacks and len(self._stacks) >= KEPT_STACKS * self.vtree.n_nodes:
+            return cut()  # partners of ever new shapes ask for ever new parts
+        return self.cached(key, cut)
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next call."""
