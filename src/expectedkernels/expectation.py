@@ -156,10 +156,10 @@ def expected_kernel(
         weights.append(share)
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
     with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
-        if is_numpy(circuit.xp):
+        if n_pairs > 1 and is_numpy(circuit.xp):
             found = pieces(sides[0], sides[1], blocks, max_bytes, bar)
             values = collected(found, tuple(map(extent_of, sides)), logs, weights, log)
-        else:  # arrays that know their gradients, or cannot be written to, are joined
+        else:  # arrays that know their gradients, or cannot be written to, are joined as they are
             every = (slice(None), slice(None))
             whole = gram(sides[0], sides[1], blocks, max_bytes, bar)
             values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
