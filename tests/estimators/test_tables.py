@@ -160,6 +160,20 @@ def test_bits_for_missing_values_are_told():
     ek.ExpectedSVR().fit(no_bits, y)  # which does not warn
 
 
+def test_text_that_differs_in_most_rows_is_told():
+    X, y = table(kind="str")
+    named = X.assign(name=[f"animal {i}" for i in range(len(X))])
+    message = "Column 'name' holds text.*60 categories in 60 rows. Names and free text"
+    with pytest.warns(UserWarning, match=message):
+        ek.ExpectedSVR().fit(named, y)
+    written = X.assign(size=X["size"].astype(str))
+    with pytest.warns(UserWarning, match="Column 'size' holds text.*are numbers: convert"):
+        ek.ExpectedSVR().fit(written, y)
+    chosen = ["name", "kind", "tame"]
+    ek.ExpectedSVR(categorical_features=chosen).fit(named, y)  # which does not warn
+    ek.ExpectedSVR().fit(named.astype({"name": "category"}), y)  # nor does this
+
+
 def test_names_in_another_order_are_refused():
     X, y = table(kind="str")
     model = ek.ExpectedSVR().fit(X, y)

@@ -13,6 +13,7 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.tables import (
     by_dtype,
     column_names,
+    is_category,
     is_missing,
     n_columns,
     read_table,
@@ -27,6 +28,8 @@ from expectedkernels.estimators.variables import (
 
 MAX_SHOWN = 5
 """How many unseen categories a warning names."""
+FEW_CATEGORIES = 20
+"""So many categories are never too many."""
 MISSING_BITS = ("nan", "None", "<NA>")
 """What one-hot encoders call the category of missing values."""
 
@@ -195,6 +198,10 @@ def learn_columns(
     names = list(range(len(table))) if names is None else names
     warn_of_missing_bits(names, table)
     categories = {i: _categories(table[i], names[i]) for i in categorical}
+    if isinstance(categorical_features, str):
+        called = {i for i, dtype in enumerate(getattr(X, "dtypes", [])) if is_category(dtype)}
+        text = {i: found for i, found in categories.items() if i not in called}
+        _warn_of_free_text(names, table, text)
     columns = Columns(names, categories, _groups(groups, names, categories))
     Z = columns.encode(table)
     columns.check_bits(Z)
@@ -265,6 +272,31 @@ def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[l
         seen.update(columns)
         resolved.append(columns)
     return resolved
+
+
+def _warn_of_free_text(names: list[Any], table: list[Any], categories: dict[int, Any]) -> None:
+    """Warn if text that nobody called categorical is different in most rows."""
+    for i, found in categories.items():
+        present = sum(not is_missing(entry) for entry in table[i].tolist())
+        if len(found) <= max(FEW_CATEGORIES, present / 2) or not isinstance(found[0], str):
+            continue
+        advice = "Names and free text say nothing of other rows: leave the column out"
+        if all(_is_number(entry) for entry in found):
+            advice = "These are numbers: convert the column, for example by pandas.to_numeric"
+        warnings.warn(
+            f"Column {names[i]!r} holds text, and is taken for categorical: {len(found)} "
+            f"categories in {present} rows. {advice}, or name it in categorical_features.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _is_number(entry: str) -> bool:
+    try:
+        float(entry)
+    except ValueError:
+        return False
+    return True
 
 
 def warn_of_missing_bits(names: list[Any], table: list[Any]) -> None:

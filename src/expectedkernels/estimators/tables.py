@@ -63,16 +63,20 @@ def by_dtype(X: Any) -> list[int]:
     """The columns of a data frame that hold categories by their type: these, text, or bool."""
     refuse_series(X)
     if is_polars(X):
-        kinds = ("String", "Categorical", "Enum", "Boolean")
-        types = [str(dtype).partition("(")[0] for dtype in X.dtypes]
-        return [i for i, name in enumerate(types) if name in kinds]
+        types = enumerate(X.dtypes)
+        return [i for i, x in types if is_category(x) or str(x) in ("String", "Boolean")]
     if not is_frame(X):
         return []
     return [i for i, dtype in enumerate(X.dtypes) if _is_categorical(X, i, dtype)]
 
 
+def is_category(dtype: Any) -> bool:
+    """Whether a type of pandas or polars is one of categories."""
+    return str(dtype).partition("(")[0] in ("category", "Categorical", "Enum")
+
+
 def _is_categorical(X: Any, i: int, dtype: Any) -> bool:
-    if str(dtype) == "category" or getattr(dtype, "type", None) in (str, bool, np.bool_):
+    if is_category(dtype) or getattr(dtype, "type", None) in (str, bool, np.bool_):
         return True
     if str(dtype) != "object":
         return False
