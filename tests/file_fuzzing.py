@@ -114,7 +114,7 @@ def mutated(rng: random.Random, files: list[bytes]) -> bytes:
     for _ in range(rng.randint(1, 4)):
         data = rng.choice(MUTATIONS)(rng, data, files)
     if rng.random() < 0.05:
-        data = gzip.compress(data, 1)
+        data = gzip.compress(data, 1, mtime=0)
         if rng.random() < 0.5:
             data = _flip(rng, data, files)
     return data
@@ -206,7 +206,7 @@ def _mutated_archive(rng: random.Random, data: bytes) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, member in members.items():
-            archive.writestr(name, member)
+            archive.writestr(zipfile.ZipInfo(name), member)  # without the time of day
     return out.getvalue()
 
 

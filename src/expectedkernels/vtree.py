@@ -63,8 +63,9 @@ class Vtree:
         old_left, old_right = np.asarray(left, np.intp)[order], np.asarray(right, np.intp)[order]
         self.variable = np.asarray(variable, np.intp)[order]
         inner = self.variable < 0
-        self.left = np.where(inner, number[old_left], -1)
-        self.right = np.where(inner, number[old_right], -1)
+        # leaves may have any negative number for a child
+        self.left = np.where(inner, number[np.where(inner, old_left, 0)], -1)
+        self.right = np.where(inner, number[np.where(inner, old_right, 0)], -1)
         below = [1] * len(order)
         for node, (a, b) in enumerate(zip(self.left.tolist(), self.right.tolist(), strict=True)):
             if a >= 0:

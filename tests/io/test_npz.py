@@ -176,6 +176,8 @@ def _set(array, index, value):
         ("version", 0, 2, "expected a circuit in version 1 of the format, found version 2"),
         ("vtree_left", -1, 6, "the vtree is malformed: Node 6 needs two children"),
         ("vtree_left", 0, 3, "the vtree is malformed"),
+        ("vtree_left", 0, -(2**40), "vtree nodes must be in post-order"),
+        ("vtree_right", 0, -9, "vtree nodes must be in post-order"),
         ("vtree_variable", 0, 1, "the vtree is malformed: .* repeated"),
         ("vtree_variable", 0, 9, "variables must be numbered from 0 without gaps"),
         ("kind", 0, 2, "input blocks belong to leaves"),
