@@ -15,6 +15,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from expectedkernels.circuits.base import checked_variable
+from expectedkernels.circuits.alignment import align
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -78,6 +79,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
     (-1.07881, [0.5, 0.5])
     """
     _require_circuits("multiply", f, g)
+    f, g = align(f, g)
     _require_compatible("A product", f, g)
     f, g = f.to("numpy"), g.to("numpy")
     partner = g.aligned_to(f.vtree)
@@ -85,9 +87,9 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
     parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
     if not normalize:
         blocks = plain_blocks(f.vtree, parts, "The product", "ask for normalize=True")
-        return Circuit.from_blocks(f.vtree, blocks)
+        return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
     blocks, scale = scaled_blocks(f.vtree, parts, "The product", "multiply smaller parts")
-    product = Circuit.from_blocks(f.vtree, blocks)
+    product = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
     _refuse_zero_roots(product)
     log_z = product.log_partition() + (0.0 if scale is None else LOG_2 * scale)
     return product.normalize(), log_z if product.n_roots > 1 else float(np.squeeze(log_z))
@@ -194,7 +196,7 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
         parts.append((block, numbers))
     advice = "normalise the circuit, or lower the exponent"
     blocks = plain_blocks(f.vtree, parts, f"The power {alpha:g}", advice)
-    return Circuit.from_blocks(f.vtree, blocks)
+    return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
 
 
 def _normal_power(block: Normal, alpha: float, what: str, variable: int) -> tuple[Normal, Wide]:
@@ -244,11 +246,12 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     [[0.75, 0.0, 4.0]]
     """
     _require_circuits("quotient", f, g)
+    f, g = align(f, g)
     _require_compatible("A quotient", f, g)
     return multiply(f, _power(g, -1.0, "Division"))
 
 
-def shift(f: Circuit, variable: int, by: int = 1) -> Circuit:
+def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     r"""The circuit with one variable shifted cyclically: :math:`g(x) = f(x')`.
 
     Here x' is x with :math:`x_i` replaced by :math:`x_i + by` modulo the number of states.
@@ -256,7 +259,7 @@ def shift(f: Circuit, variable: int, by: int = 1) -> Circuit:
     Parameters
     ----------
     f : Circuit
-    variable : int
+    variable : int or str
         The variable i, a discrete one.
     by : int
         By how many states. The default 1 is the shift of discrete Stein operators, -1 its inverse.
@@ -289,7 +292,7 @@ def shift(f: Circuit, variable: int, by: int = 1) -> Circuit:
     blocks = list(f.blocks)
     steps = int(by) % block.cardinality
     blocks[f.vtree.leaf(i)] = Table(f.xp.roll(block.table, -steps, axis=1))
-    return Circuit(f.vtree, tuple(blocks))
+    return Circuit(f.vtree, tuple(blocks), f.names, f.states)
 
 
 def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circuit:
@@ -328,6 +331,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circui
             "A linear combination needs at least one circuit, and one finite coefficient for "
             f"each. Got {len(circuits)} circuits and coefficients {coefficients!r}."
         )
+    circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
     for circuit in circuits[1:]:
         _require_compatible("A linear combination", circuits[0], circuit)
     n_roots = max(circuit.n_roots for circuit in circuits)

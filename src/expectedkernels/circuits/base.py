@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -10,9 +10,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Place, is_numpy, namespace, to_numpy
+from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
+from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
+from expectedkernels.circuits.schema import Matching, Schema
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CircuitError
@@ -30,10 +32,16 @@ class BlockCircuit:
     blocks : tuple
         For every vtree node the block of its units: an input block at leaves, an `Inner` block
         elsewhere. The units of the last block are the roots.
+    names : tuple of str, or None
+        The names of the variables.
+    states : tuple of tuples of labels (None for variables without), or None
+        The labels of the states of every variable.
     """
 
     vtree: Vtree
     blocks: tuple[Input | Inner, ...]
+    names: tuple[str, ...] | None = None
+    states: tuple[tuple[Label, ...] | None, ...] | None = None
 
     @classmethod
     def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Self:
@@ -55,6 +63,68 @@ class BlockCircuit:
     def cardinalities(self) -> tuple[int | None, ...]:
         """The number of states of every variable, None for real variables."""
         return tuple(self.input(v).cardinality for v in range(self.n_variables))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The cardinalities, names and states of the variables."""
+        return Schema(self.cardinalities, self.names, self.states)
+
+    def with_names(self, names: Any = None, states: Any = None) -> Self:
+        """The circuit with other names of its variables, and labels of their states.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            One name per variable.
+        states : sequence of sequences of labels, or mapping from variables to these, optional
+            The labels of the states of every variable, in the order of their codes; None for
+            variables without. Default: as they are.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
+        >>> p.names, p.states
+        (('rain',), (('no', 'yes'),))
+        """
+        if isinstance(states, Mapping):
+            named = Schema(self.cardinalities, names)
+            labels: list[Any] = list(self.states or [None] * self.n_variables)
+            for key, given in states.items():
+                labels[named.variable(key)] = given
+            states = labels
+        states = self.states if states is None else states
+        return self.with_schema(Schema(self.cardinalities, names, states))
+
+    def with_schema(self, schema: Schema) -> Self:
+        """The circuit with the names and states of a schema."""
+        if (schema.names, schema.states) == (self.names, self.states):
+            return self
+        return type(self)(self.vtree, self.blocks, schema.names, schema.states)
+
+    def matched(self, matching: Matching) -> Self:
+        """The circuit with its variables and states as those of another one (see `match`)."""
+        if matching.is_identity:
+            return self.with_schema(matching.schema)
+        number = np.empty(self.n_variables, dtype=np.intp)
+        number[list(matching.variables)] = np.arange(self.n_variables)
+        return self._recoded(number, matching.states, matching.schema)
+
+    def _recoded(self, number: Any, states: Sequence[tuple[int, ...]], schema: Schema) -> Self:
+        """The circuit with variable v called number[v], and states taken from other codes."""
+        old = self.vtree.variable
+        leaf = old >= 0
+        variable: Any = np.where(leaf, number[old], -1)
+        blocks = list(self.blocks)
+        for node in np.flatnonzero(leaf).tolist():
+            codes = states[int(variable[node])]
+            if codes:
+                table = to_numpy(blocks[node].table)  # type: ignore[union-attr]
+                wider = np.hstack([table, np.zeros((len(table), 1))])[:, list(codes)]
+                blocks[node] = Table(as_like(wider, blocks[node].table))  # type: ignore[union-attr]
+        left, right = self.vtree.left.tolist(), self.vtree.right.tolist()
+        vtree = Vtree(left, right, variable)
+        return type(self)(vtree, tuple(blocks), schema.names, schema.states)
 
     def input(self, variable: int) -> Input:
         """The block of input units of a variable."""
@@ -154,7 +224,8 @@ class BlockCircuit:
                 block.n_products, block.n_units, move(block.left), move(block.right), move(weights)
             )
 
-        return type(self)(self.vtree, tuple(moved(block) for block in self.blocks))
+        blocks = tuple(moved(block) for block in self.blocks)
+        return type(self)(self.vtree, blocks, self.names, self.states)
 
     def aligned_to(self, vtree: Vtree) -> Self | None:
         """The circuit on a vtree equal to its own up to swaps, or None if it is not."""
@@ -167,10 +238,11 @@ class BlockCircuit:
         for node in np.flatnonzero(alignment.swapped):
             b = blocks[node]
             blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)
-        return type(self)(vtree, tuple(blocks))
+        return type(self)(vtree, tuple(blocks), self.names, self.states)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.vtree, self.blocks)  # what is cached is not part of the value
+        # what is cached is not part of the value
+        return type(self), (self.vtree, self.blocks, self.names, self.states)
 
     def __repr__(self) -> str:
         roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
@@ -182,6 +254,8 @@ class BlockCircuit:
 
 def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:
     """The number of a variable, after checking that the circuit has it; `rule` starts the error."""
+    if isinstance(variable, str) and circuit.names is not None:
+        return circuit.schema.variable(variable)
     is_int = isinstance(variable, (int, np.integer)) and not isinstance(variable, bool)
     if not is_int or not 0 <= variable < circuit.n_variables:
         raise CircuitError(f"{rule} in 0..{circuit.n_variables - 1}. Got {variable!r} instead.")

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.circuits.alignment import align
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
@@ -89,7 +90,7 @@ def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
     parts = [(block, wide(numbers_of(block)[0])) for block in circuit.blocks]
     parts[-1] = mixed(*parts[-1], matrix.indices, wide(matrix.data), matrix.indptr)
     blocks = plain_blocks(circuit.vtree, parts, what, "normalise the circuits first")
-    return Circuit.from_blocks(circuit.vtree, blocks)
+    return Circuit.from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
 
 
 def stack(circuits: Sequence[Circuit]) -> Circuit:
@@ -103,6 +104,8 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
     circuits = [circuit.to("numpy") for circuit in circuits]
     if not circuits:
         raise CircuitError("There must be at least one circuit. Got none.")
+    circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
+    named = next((c for c in circuits if not c.schema.is_plain), circuits[0])
     vtree = circuits[0].vtree
     aligned = []
     for i, circuit in enumerate(circuits):
@@ -129,7 +132,7 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
             )
         else:
             blocks.append(_side_by_side(parts, [c.blocks for c in aligned], vtree, node))
-    return Circuit(vtree, tuple(minimize(vtree, blocks)))
+    return Circuit(vtree, tuple(minimize(vtree, blocks))).with_schema(named.schema)
 
 
 def _side_by_side(parts: list[Inner], blocks: list[Any], vtree: Vtree, node: int) -> Inner:

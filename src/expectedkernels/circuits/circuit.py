@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from expectedkernels.circuits import flows, queries, sampling
 from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.vtree import Vtree
 
@@ -25,6 +29,10 @@ class Circuit(BlockCircuit):
         How the circuit splits its variables.
     blocks : tuple
         For every vtree node the block of its units. The units of the last block are the roots.
+    names : tuple of str, or None
+        The names of the variables; questions take them in the place of numbers.
+    states : tuple of tuples of labels, or None
+        The labels of the states of every variable; questions take them in the place of codes.
 
     Examples
     --------
@@ -70,9 +78,10 @@ class Circuit(BlockCircuit):
 
         Parameters
         ----------
-        X : array of shape (n, variables), or list of one (n, cardinality) array per variable
-            NaN entries are marginalised out. The list form gives weights of the states: sets of
-            allowed values, or soft evidence.
+        X : array of shape (n, variables), data frame, or list of arrays
+            NaN entries are marginalised out. The columns of a frame are found by the names of the
+            variables, in any order, and may hold labels. A list of one (n, cardinality) array per
+            variable gives weights of the states: sets of allowed values, or soft evidence.
 
         Returns
         -------
@@ -88,7 +97,7 @@ class Circuit(BlockCircuit):
         """
         return queries.log_likelihood(self, X)
 
-    def site_logs(self, X: Any, variable: int) -> Any:
+    def site_logs(self, X: Any, variable: int | str) -> Any:
         """The log of the circuit at points with one variable set to each of its states in turn.
 
         Parameters
@@ -96,7 +105,7 @@ class Circuit(BlockCircuit):
         X : array of shape (n, variables)
             Complete points; their own values of the variable do not matter. NaN elsewhere sums
             out a variable.
-        variable : int
+        variable : int or str
             A discrete variable.
 
         Returns
@@ -138,25 +147,30 @@ class Circuit(BlockCircuit):
         """
         return queries.normalize(self)
 
-    def marginals(self, evidence: Any = None) -> list[Any]:
+    def marginals(self, evidence: Any = None) -> Marginals:
         """The probabilities of the states of every variable, given evidence.
 
         Parameters
         ----------
-        evidence : mapping, array of one or more rows with NaN, or list of weights, optional
+        evidence : mapping, array of one or more rows with NaN, data frame, or list of weights
+            As for `condition`. Default: none.
 
         Returns
         -------
-        list with one array per variable
-            Shape (cardinality,) for one row, (rows, cardinality) for 2-D evidence. For a real
-            variable the two entries are its mean and variance. The arrays are NumPy's, also if
-            those of the circuit are not.
+        Marginals
+            A list with one array per variable, which is also indexed by names and prints as a
+            table. Shape (cardinality,) for one row, (rows, cardinality) for 2-D evidence. For a
+            real variable the two entries are its mean and variance. The arrays are NumPy's, also
+            if those of the circuit are not.
 
         Examples
         --------
         >>> import expectedkernels as ek
         >>> p = ek.mixture([ek.factorized([[1, 0], [1, 0]]), ek.factorized([[0, 1], [0, 1]])])
         >>> p.marginals({0: 1})[1].tolist()
+        [0.0, 1.0]
+        >>> named = p.with_names(["rain", "wet"], [["no", "yes"]] * 2)
+        >>> named.marginals({"rain": "yes"})["wet"].tolist()
         [0.0, 1.0]
         """
         return flows.marginals(self, evidence)
@@ -171,8 +185,9 @@ class Circuit(BlockCircuit):
         Parameters
         ----------
         evidence : mapping, or array of shape (variables,) with NaN
-            A mapping goes from variables to a value, to a set of allowed values, or to an array
-            of weights of the states (soft evidence): ``{3: 1, 4: {0, 2}, 5: [0.1, 0.9]}``.
+            A mapping goes from variables (numbers or names) to a value (a code or a label), to a
+            set of allowed values, or to an array of weights of the states (soft evidence):
+            ``{3: 1, "rain": {"light", "heavy"}, 5: [0.1, 0.9]}``.
 
         Examples
         --------
@@ -183,11 +198,18 @@ class Circuit(BlockCircuit):
         """
         return queries.condition(self, evidence)
 
-    def map(self, X: Any) -> Any:
+    def map(self, X: Any, as_frame: bool | None = None) -> Any:
         """The rows of X with missing entries (NaN) set to their most probable joint values.
 
         Needs a deterministic circuit; for others the problem is NP-hard, and this raises. The
         array is NumPy's, also if those of the circuit are not.
+
+        Parameters
+        ----------
+        X : array of one or more rows with NaN, data frame, or mapping
+            What is known, as for `condition`.
+        as_frame : bool, optional
+            Whether to return a data frame with names and labels. Default: if X is one.
 
         Examples
         --------
@@ -197,9 +219,12 @@ class Circuit(BlockCircuit):
         >>> p.map([[np.nan, 0.0], [0.0, np.nan]]).tolist()
         [[1.0, 0.0], [0.0, 2.0]]
         """
-        return sampling.most_probable(self, X)
+        completed = sampling.most_probable(self, X)
+        if not (is_frame(X) if as_frame is None else as_frame):
+            return completed
+        return self.schema.frame(np.atleast_2d(completed), getattr(X, "index", None))
 
-    def sample(self, n: int, rng: Any = None, evidence: Any = None) -> Any:
+    def sample(self, n: int, rng: Any = None, evidence: Any = None, as_frame: bool = False) -> Any:
         """Independent samples, shape (n, variables); (rows, n, variables) for rows of evidence.
 
         The array is NumPy's, also if those of the circuit are not.
@@ -208,8 +233,11 @@ class Circuit(BlockCircuit):
         ----------
         n : int
         rng : int, Generator or None
-        evidence : mapping, array of one or more rows with NaN, or list of weights, optional
-            Sample from the conditional distribution(s).
+        evidence : mapping, array of one or more rows with NaN, data frame, or list of weights
+            Sample from the conditional distribution(s). Default: none.
+        as_frame : bool
+            Return a data frame of pandas with names and labels; rows of evidence become the
+            first level of its index.
 
         Examples
         --------
@@ -217,5 +245,14 @@ class Circuit(BlockCircuit):
         >>> p = ek.factorized([[0.0, 1.0], [0.1, 0.9]])
         >>> p.sample(3, rng=0).shape
         (3, 2)
+        >>> rain = ek.factorized([[0.0, 1.0]]).with_names(["rain"], [["no", "yes"]])
+        >>> rain.sample(1, as_frame=True).to_dict("records")
+        [{'rain': 'yes'}]
         """
-        return sampling.sample(self, n, rng, evidence)
+        drawn = sampling.sample(self, n, rng, evidence)
+        if not as_frame:
+            return drawn
+        index = None
+        if drawn.ndim == 3:
+            index = [range(size) for size in drawn.shape[:2]]
+        return self.schema.frame(drawn.reshape(-1, self.n_variables), index)

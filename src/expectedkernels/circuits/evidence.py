@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import to_numpy
+from expectedkernels.circuits.frames import is_frame, is_missing
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.patterns import Patterns, patterns, uniform
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.vtree import Vtree
@@ -118,31 +121,72 @@ def _indicators(cardinality: Any) -> Any:
     return np.vstack([np.eye(cardinality), np.ones((1, cardinality))])
 
 
-def as_evidence(evidence: Any, domains: Domains) -> Evidence:
+def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True) -> Evidence:
     """Read evidence in any of its forms.
 
-    A 2-D array with NaN for "not observed" (or 1-D for a single row); a list with one
-    (rows, cardinality) array of weights per variable (None: not observed); or a mapping from
-    variables to a value, a set of allowed values, or an array of weights, for a single row.
+    A 2-D array with NaN for "not observed", or a data frame; a list with one (rows, cardinality)
+    array of weights per variable (None: not observed); or, for a single row, a mapping from
+    variables (or names) to a value (or label), a set of allowed values, or an array of weights.
+    A 1-D array is a single row too, unless `single` says that rows are meant.
     """
     if isinstance(evidence, Evidence):
         return evidence
+    schema = as_schema(variables)
+    domains = schema.cardinalities
+    if _is_series(evidence):
+        evidence = dict(zip(evidence.index, evidence, strict=True))
     if isinstance(evidence, Mapping):
-        evidence = _from_mapping(evidence, domains)
+        evidence = _from_mapping(evidence, schema)
     if _is_weights(evidence):
-        return _from_weights(evidence, domains)
-    rows = as_floats(evidence)
-    rows = rows[None, :] if rows.ndim == 1 else rows
-    _check_columns(rows, domains, EvidenceError, "Evidence")
-    _check_values(rows, domains, EvidenceError, "Evidence")
+        return _from_weights(evidence, schema)
+    rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
+    _check_values(rows, schema, EvidenceError, "Evidence")
     return Evidence(domains, rows)
+
+
+def as_schema(variables: Schema | Domains) -> Schema:
+    """Variables given by their schema, or by their cardinalities only."""
+    return variables if isinstance(variables, Schema) else Schema(tuple(variables))
 
 
 def is_batch(evidence: Any) -> bool:
     """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
-    if evidence is None or isinstance(evidence, Mapping):
+    if evidence is None or isinstance(evidence, Mapping) or _is_series(evidence):
         return False
-    return isinstance(evidence, Evidence) or _is_weights(evidence) or np.ndim(evidence) == 2
+    if isinstance(evidence, Evidence) or _is_weights(evidence) or is_frame(evidence):
+        return True
+    return (evidence.ndim if hasattr(evidence, "ndim") else np.ndim(evidence)) == 2
+
+
+def _is_series(evidence: Any) -> bool:
+    """Whether evidence is a row of a data frame, with the names of variables as its index."""
+    index = getattr(evidence, "index", None)
+    if index is None or callable(index) or getattr(evidence, "ndim", 0) != 1:
+        return False
+    return all(isinstance(key, str) for key in index)
+
+
+def _read_rows(
+    X: Any, schema: Schema, what: str, error: type[ValueError], single: bool = False
+) -> Any:
+    """Rows of an array or a data frame as floats, one column per variable."""
+    if is_frame(X):
+        return schema.read_frame(X)
+    rows = as_floats(X)
+    if rows.ndim == 1 and single:
+        rows = rows[None, :]
+    _check_columns(rows, schema, error, what)
+    return rows
+
+
+def refuse_flat(rows: Any, what: str, error: type[ValueError] = DataError) -> None:
+    """Raise if a 1-D array stands where rows are meant."""
+    if rows.ndim == 1:
+        raise error(
+            f"{what} must be a 2-D array, one row each. Got a 1-D array of {len(rows)} numbers: "
+            "reshape it, by X.reshape(-1, 1) if these are values of one variable, or by "
+            "X.reshape(1, -1) if they are a single row."
+        )
 
 
 def _is_weights(evidence: Any) -> bool:
@@ -158,6 +202,8 @@ def as_floats(rows: Any) -> Any:
     """The rows as an array of floats; what a masked array hides is missing."""
     if isinstance(rows, np.ma.MaskedArray):
         return np.ma.filled(rows.astype(np.float64), np.nan)
+    if hasattr(rows, "__array_namespace__") or hasattr(rows, "detach"):
+        rows = to_numpy(rows)
     try:
         return np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -167,31 +213,32 @@ def as_floats(rows: Any) -> Any:
         ) from error
 
 
-def as_points(X: Any, domains: Domains, what: str = "Points") -> Any:
+def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
     """Read complete points: a 2-D float array whose entries are inside the domains."""
-    points = as_floats(X)
-    points = points[None, :] if points.ndim == 1 else points
-    _check_columns(points, domains, DataError, what)
+    schema = as_schema(variables)
+    points = _read_rows(X, schema, what, DataError)
     if np.isnan(points).any():
         row, column = np.argwhere(np.isnan(points))[0]
         raise DataError(
             f"{what} must be complete. Got NaN in row {row}, column {column}; missing values "
             "can be given as evidence (evidence_p=, evidence_q=) on a circuit."
         )
-    _check_values(points, domains, DataError, what)
+    _check_values(points, schema, DataError, what)
     return points
 
 
-def _check_columns(rows: Any, domains: Domains, error: type[ValueError], what: str) -> None:
-    if rows.ndim != 2 or rows.shape[1] != len(domains):
+def _check_columns(rows: Any, schema: Schema, error: type[ValueError], what: str) -> None:
+    refuse_flat(rows, what, error)
+    if rows.ndim != 2 or rows.shape[1] != schema.n_variables:
         raise error(
-            f"{what} must have shape (rows, {len(domains)}): one column per variable. "
+            f"{what} must have shape (rows, {schema.n_variables}): one column per variable. "
             f"Got shape {rows.shape}."
         )
 
 
-def _check_values(rows: Any, domains: Domains, error: type[ValueError], what: str) -> None:
+def _check_values(rows: Any, schema: Schema, error: type[ValueError], what: str) -> None:
     """Raise unless all entries that are not NaN are states, or finite for real variables."""
+    domains = schema.cardinalities
     above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
     real = np.isinf(above)
     with np.errstate(invalid="ignore"):
@@ -202,47 +249,69 @@ def _check_values(rows: Any, domains: Domains, error: type[ValueError], what: st
     row, variable = (int(i) for i in np.argwhere(~good)[0])
     cardinality = domains[variable]
     wanted = "finite" if cardinality is None else f"integers in 0..{cardinality - 1}"
+    hint = ""
+    if cardinality is not None and rows[row, variable] == cardinality:
+        hint = " Codes start at 0: if yours start at 1, subtract one."
     raise error(
-        f"{what} on variable {variable} must be {wanted}. Got {rows[row, variable]} in row {row}."
+        f"{what} on {schema.call(variable)} must be {wanted}. "
+        f"Got {rows[row, variable]} in row {row}.{hint}"
     )
 
 
-def _from_mapping(evidence: Mapping[Any, Any], domains: Domains) -> list[Any]:
+def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
     """A mapping as a list of weights, one row."""
+    domains = schema.cardinalities
     statements: list[Any] = [None] * len(domains)
-    for variable, statement in evidence.items():
-        if not (isinstance(variable, (int, np.integer)) and 0 <= variable < len(domains)):
+    seen: set[int] = set()
+    for key, statement in evidence.items():
+        variable = schema.variable(key)
+        if variable in seen:
             raise EvidenceError(
-                f"Evidence is on variables 0..{len(domains) - 1}. Got {variable!r} instead."
+                f"Evidence says one thing about a variable. {schema.call(variable).capitalize()} "
+                "is given twice, by its number and by its name."
             )
-        variable = int(variable)
-        cardinality = domains[variable]
-        if isinstance(statement, AbstractSet):
-            states = np.asarray(sorted(statement), dtype=np.float64)
-        elif np.ndim(statement) == 0:
-            states = np.asarray([statement], dtype=np.float64)
+        seen.add(variable)
+        if domains[variable] is None:
+            statements[variable] = _real_value(schema, variable, statement)
         else:
-            statements[variable] = np.asarray(statement, dtype=np.float64)[None, :]
-            continue
-        if cardinality is None:
-            if len(states) != 1:
-                raise EvidenceError(
-                    f"Evidence on the real variable {variable} must be one value. "
-                    f"Got {statement!r} instead."
-                )
-            statements[variable] = states[None, :]
-            continue
-        if np.isnan(states).any():
-            continue
-        alone = np.full((len(states), len(domains)), np.nan)
-        alone[:, variable] = states
-        _check_values(alone, domains, EvidenceError, "Evidence")
-        weights = np.zeros((1, cardinality))
-        weights[0, states.astype(np.intp)] = 1.0
-        statements[variable] = weights
+            statements[variable] = _state_weights(schema, variable, statement)
     if not any(s is not None for s in statements):
         return [None] * (len(domains) - 1) + [_nothing(domains[-1])]
     return statements
+
+
+def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
+    """One value of a real variable, as (rows, 1) weights."""
+    try:
+        value = np.asarray(statement, dtype=np.float64)
+    except (TypeError, ValueError):
+        value = np.empty(0)
+    if value.size != 1:
+        raise EvidenceError(
+            f"Evidence on the real {schema.call(variable)} must be one value. "
+            f"Got {statement!r} instead."
+        )
+    return value.reshape(1, 1)
+
+
+def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
+    """The weights of the states of a discrete variable, one row; None: nothing is said."""
+    if is_missing(statement):
+        return None
+    cardinality: Any = schema.cardinalities[variable]
+    labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
+    if labels and not any(isinstance(x, str) for x in statement):
+        return np.asarray(statement, dtype=np.float64)[None, :]
+    several = labels or isinstance(statement, AbstractSet)
+    if not several and not isinstance(statement, str) and np.ndim(statement) != 0:
+        raise EvidenceError(
+            f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
+            f"state. Got {statement!r} instead."
+        )
+    weights = np.zeros((1, cardinality))
+    for state in statement if several else [statement]:
+        weights[0, schema.state(variable, state)] = 1.0
+    return weights
 
 
 def _nothing(cardinality: int | None) -> Any:
@@ -250,8 +319,9 @@ def _nothing(cardinality: int | None) -> Any:
     return np.full((1, 1), np.nan) if cardinality is None else np.ones((1, cardinality))
 
 
-def _from_weights(evidence: Sequence[Any], domains: Domains) -> Evidence:
+def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
     """A list with one array of weights per variable."""
+    domains = schema.cardinalities
     if len(evidence) != len(domains):
         raise EvidenceError(
             f"A list of weights needs one array per variable, {len(domains)} in all. "
@@ -273,15 +343,15 @@ def _from_weights(evidence: Sequence[Any], domains: Domains) -> Evidence:
         if cardinality is None:
             if x.size != rows or np.isinf(x).any():
                 raise EvidenceError(
-                    f"Evidence on the real variable {variable} must be one finite value (or NaN) "
-                    f"per row. Got an array of shape {x.shape}."
+                    f"Evidence on the real {schema.call(variable)} must be one finite value (or "
+                    f"NaN) per row. Got an array of shape {x.shape}."
                 )
             values, codes = np.unique(x.reshape(-1), return_inverse=True)
             columns.append(Column(None, values, codes.reshape(-1)))
             continue
         if x.shape != (rows, cardinality) or not np.isfinite(x).all() or (x < 0).any():
             raise EvidenceError(
-                f"The weights of variable {variable} must be finite, non-negative and of shape "
+                f"The weights of {schema.call(variable)} must be finite, non-negative and of shape "
                 f"(rows, {cardinality}). Got an array of shape {x.shape}"
                 + ("." if x.shape != (rows, cardinality) else " with other entries.")
             )

@@ -14,6 +14,7 @@ from scipy import sparse
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.queries import leaf_sums, possible_values, refuse_signed
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
@@ -195,14 +196,15 @@ def _incidence(index: Any, n: int) -> sparse.csr_array:
     )
 
 
-def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
+def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
     check_single_root(circuit, "Marginals")
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "A list of marginals")
-    read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
+    read = None if evidence is None else as_evidence(evidence, circuit.schema)
     if read is not None and read.n_rows == 0:
-        return [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
+        empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
+        return Marginals(empty, circuit.schema)
     result: list[Any] = [None] * circuit.n_variables
     for found in flows(circuit, read, check=True):
         block = circuit.blocks[found.node]
@@ -212,7 +214,7 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> list[Any]:
         column = None if read is None else read.column(variable)
         posterior = _leaf_posterior(block, column, found.flow, found.logs)
         result[variable] = posterior if is_batch(evidence) else posterior[0]
-    return result
+    return Marginals(result, circuit.schema)
 
 
 def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:

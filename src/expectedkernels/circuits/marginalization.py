@@ -25,7 +25,7 @@ def marginalize(f: Circuit, variables: Any) -> Circuit:
     ----------
     f : Circuit
         It may be signed and unnormalised.
-    variables : int or iterable of int
+    variables : int, str, or iterable of these
         What to sum out. At least one variable must remain.
 
     Returns
@@ -72,12 +72,13 @@ def marginalize(f: Circuit, variables: Any) -> Circuit:
         work.inner(block, a, b, lambda child: wide_value(totals[child]))
     vtree = Vtree(*zip(*work.nodes, strict=True))
     blocks = plain_blocks(vtree, work.parts, "The marginal", "normalise the circuit first")
-    return Circuit.from_blocks(vtree, blocks)
+    return Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
 
 
 def _checked(f: Circuit, variables: Any) -> set[int]:
     """The variables as a set."""
-    given = list(variables) if isinstance(variables, Iterable) else [variables]
+    alone = isinstance(variables, str) or not isinstance(variables, Iterable)
+    given = [variables] if alone else list(variables)
     gone = {checked_variable(f, v, "The 'variables' of marginalize must be ints") for v in given}
     if len(gone) == f.n_variables:
         raise CircuitError(

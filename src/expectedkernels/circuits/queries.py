@@ -10,6 +10,7 @@ import numpy as np
 from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
+from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
@@ -80,25 +81,21 @@ def log_values(
 
 def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
     """See `Circuit.log_likelihood`."""
-    logs, sign = log_values(circuit, as_evidence(X, circuit.cardinalities))
+    logs, sign = log_values(circuit, as_evidence(X, circuit.schema, single=False))
     _refuse_negative(sign)
     return logs[:, 0] if circuit.n_roots == 1 else logs
 
 
-def site_logs(circuit: BlockCircuit, X: Any, variable: int) -> Any:
+def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
     """The logs of the values at points with one variable set to each of its states in turn."""
     domains = circuit.cardinalities
-    if not (isinstance(variable, (int, np.integer)) and 0 <= variable < len(domains)):
-        raise EvidenceError(
-            f"A variable of this circuit is an int in 0..{len(domains) - 1}. Got {variable!r}."
-        )
-    cardinality = domains[int(variable)]
+    variable = circuit.schema.variable(variable)
+    cardinality = domains[variable]
     if cardinality is None:
         raise EvidenceError(
             f"Only discrete variables are set to each of their states. Variable {variable} is real."
         )
-    points = as_floats(X)
-    points = points[None, :] if points.ndim == 1 else points
+    points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     rows = np.repeat(points, cardinality, axis=0)
     if rows.ndim == 2 and rows.shape[1] == len(domains):  # what else is wrong shows below
         rows[:, variable] = np.tile(np.arange(cardinality), len(points))
@@ -126,7 +123,7 @@ def _refuse_negative(sign: Any) -> None:
 def condition(circuit: AnyCircuit, evidence: Any) -> AnyCircuit:
     """See `Circuit.condition`."""
     check_single_root(circuit, "Conditioning")
-    read = as_evidence(evidence, circuit.cardinalities)
+    read = as_evidence(evidence, circuit.schema)
     if read.n_rows != 1:
         raise EvidenceError(
             f"A circuit is conditioned on one row of evidence. Got {read.n_rows} rows; batches of "
@@ -146,7 +143,7 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     parts = conditional_parts(circuit, evidence)
     what = "The normalised circuit" if evidence is None else "The conditional"
     blocks = plain_blocks(circuit.vtree, parts, what, "write it with numbers that differ less")
-    return type(circuit).from_blocks(circuit.vtree, blocks)
+    return type(circuit).from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
 
 
 def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[Part]:

@@ -28,7 +28,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "Sampling")
     generator = as_generator(rng)
-    read = None if evidence is None else as_evidence(evidence, circuit.cardinalities)
+    read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
     drawn = np.empty((n_rows * n, circuit.n_variables))
     if n_rows:
@@ -162,7 +162,7 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
             "Most probable completions need a deterministic circuit (for others the problem is "
             f"NP-hard). This one is not: {verdict.reason}."
         )
-    read = as_evidence(X, circuit.cardinalities)
+    read = as_evidence(X, circuit.schema)
     if read.n_rows == 0:
         return np.empty((0, circuit.n_variables))
     side = CircuitSide(circuit, read)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -11,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_points
+from expectedkernels.circuits.evidence import as_evidence, as_points
+from expectedkernels.circuits.marginals import Marginals
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.compilation.compiler import compiled, log_partition
 from expectedkernels.compilation.plan import CompilationPlan, Potential, make_plan
 from expectedkernels.compilation.vtrees import conditioning_vtree, interaction_graph
@@ -124,7 +125,7 @@ class FactorGraph:
             self._check_factor(number, factor)
         self._names = None if names is None else tuple(map(str, names))
         self._states = None if states is None else tuple(tuple(map(str, s)) for s in states)
-        self._check_labels()
+        self.schema = Schema(self.cardinalities, self._names, self._states)
 
     def _check_factor(self, number: int, factor: Factor) -> None:
         n = self.n_variables
@@ -139,19 +140,6 @@ class FactorGraph:
                 f"Factor {number} with scope {factor.scope} needs a table of shape {wanted}, the "
                 f"cardinalities of its variables. Got shape {factor.table.shape}."
             )
-
-    def _check_labels(self) -> None:
-        if self._names is not None:
-            _check_distinct(self._names, self.n_variables, "names of the variables")
-        if self._states is None:
-            return
-        if len(self._states) != self.n_variables:
-            raise CircuitError(
-                f"States are one list of labels per variable, {self.n_variables} in all. "
-                f"Got {len(self._states)}."
-            )
-        for v, labels in enumerate(self._states):
-            _check_distinct(labels, self.cardinalities[v], f"states of variable {v}")
 
     @property
     def n_variables(self) -> int:
@@ -251,7 +239,66 @@ class FactorGraph:
         >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(12).tolist()
         (4.0, [0.25, 0.75, 0.0])
         """
-        return compiled(self.plan(vtree, method), max_bytes)
+        circuit, log_z = compiled(self.plan(vtree, method), max_bytes)
+        return circuit.with_schema(self.schema), log_z
+
+    @cached_property
+    def _circuit(self) -> Circuit:
+        """The circuit that questions are put to."""
+        return self.compile()[0]
+
+    def marginals(self, evidence: Any = None) -> Marginals:
+        """The probabilities of the states of every variable, given evidence.
+
+        The model is compiled when it is first asked; see `Circuit.marginals`.
+
+        Examples
+        --------
+        >>> from expectedkernels.compilation.models import asia
+        >>> asia().marginals({"smoke": "yes"})["lung"].round(6).tolist()
+        [0.1, 0.9]
+        """
+        return self._circuit.marginals(evidence)
+
+    def map(self, X: Any, as_frame: bool | None = None) -> Any:
+        """The rows of X with missing entries set to their most probable joint values.
+
+        The model is compiled when it is first asked; see `Circuit.map`.
+
+        Examples
+        --------
+        >>> from expectedkernels.compilation.models import asia
+        >>> asia().map({"dysp": "yes"}, as_frame=True)["bronc"].tolist()
+        ['yes']
+        """
+        return self._circuit.map(X, as_frame)
+
+    def sample(self, n: int, rng: Any = None, evidence: Any = None, as_frame: bool = False) -> Any:
+        """Independent samples of the normalised model, given evidence.
+
+        The model is compiled when it is first asked; see `Circuit.sample`.
+
+        Examples
+        --------
+        >>> from expectedkernels.compilation.models import asia
+        >>> asia().sample(5, rng=0).shape
+        (5, 8)
+        """
+        return self._circuit.sample(n, rng, evidence, as_frame)
+
+    def log_likelihood(self, X: Any) -> Any:
+        """The log-probability of every row of X, NaN entries summed out, shape (n,).
+
+        The model is compiled when it is first asked, and normalised; `log_score` is the sum of
+        logs of factors as they are.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+        >>> np.exp(fg.log_likelihood([[1, 1], [0, np.nan]])).round(12).tolist()
+        [0.4, 0.3]
+        """
+        return self._circuit.log_likelihood(X)
 
     def log_partition(
         self,
@@ -282,7 +329,7 @@ class FactorGraph:
         >>> fg.log_score([[0, 1], [1, 0]]).round(6).tolist()
         [0.693147, -inf]
         """
-        points = as_points(X, self.cardinalities, "Points of a factor graph").astype(np.intp)
+        points = as_points(X, self.schema, "Points of a factor graph").astype(np.intp)
         total = np.zeros(len(points))
         with np.errstate(divide="ignore"):
             for factor in self.factors:
@@ -311,7 +358,7 @@ class FactorGraph:
         >>> np.exp(fg.site_logs([[0, 2]], 0)).round(12).tolist()
         [[1.0, 3.0]]
         """
-        points = as_points(X, self.cardinalities, "Points of a factor graph").astype(np.intp)
+        points = as_points(X, self.schema, "Points of a factor graph").astype(np.intp)
         v = self.variable(variable)
         total = np.zeros((len(points), self.cardinalities[v]))
         for logs, others in self._sites[v]:
@@ -387,60 +434,22 @@ class FactorGraph:
         >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(6).tolist()
         (7.0, [0.428571, 0.571429])
         """
-        values, weights = self._statements(evidence)
-        factors = [_plugged(factor, values) for factor in self.factors]
-        for v, value in values.items():
-            factors.append(Factor((v,), np.arange(self.cardinalities[v]) == value))
-        factors += [Factor((v,), given) for v, given in weights.items()]
-        return FactorGraph(self.cardinalities, factors, self._names, self._states)
-
-    def _statements(self, evidence: Any) -> tuple[dict[int, int], dict[int, Any]]:
-        """Evidence as values of variables, and as weights of their states."""
-        if not isinstance(evidence, Mapping):
-            try:
-                row = np.asarray(evidence, dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                raise EvidenceError(
-                    "A row of evidence consists of numbers of states, NaN for what is not "
-                    f"observed; labels go into a mapping. NumPy says: {error}"
-                ) from error
-            if row.shape != (self.n_variables,):
-                raise EvidenceError(
-                    "Evidence on a factor graph is a mapping or one row with an entry per "
-                    f"variable, {self.n_variables} in all. Got shape {row.shape}."
-                )
-            evidence = {v: x for v, x in enumerate(row.tolist()) if not np.isnan(x)}
-        values: dict[int, int] = {}
-        weights: dict[int, Any] = {}
-        for key, statement in evidence.items():
-            v = self.variable(key)
-            if v in values or v in weights:
-                raise EvidenceError(
-                    f"Evidence says one thing about a variable. Variable {v} is given twice, by "
-                    "its number and by its name."
-                )
-            if isinstance(statement, AbstractSet):
-                states = [self.state(v, state) for state in statement]
-                weights[v] = np.isin(np.arange(self.cardinalities[v]), states)
-            elif isinstance(statement, str) or np.ndim(statement) == 0:
-                if statement == statement:  # NaN: not observed
-                    values[v] = self.state(v, statement)
-            else:
-                weights[v] = self._soft(v, statement)
-        return values, weights
-
-    def _soft(self, variable: int, statement: Any) -> Any:
-        try:
-            weights = np.asarray(statement, dtype=np.float64)
-        except (TypeError, ValueError):
-            weights = np.empty(0)
-        card = self.cardinalities[variable]
-        if weights.shape != (card,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
+        read = as_evidence(evidence, self.schema)
+        if read.n_rows != 1:
             raise EvidenceError(
-                f"Weights of the states of variable {variable} must be {card} finite numbers that "
-                f"are not negative (allowed states are given as a set). Got {statement!r}."
+                "Evidence on a factor graph is a mapping or one row with an entry per variable, "
+                f"{self.n_variables} in all. Got {read.n_rows} rows."
             )
-        return weights
+        factors, values = [], {}
+        for v, card in enumerate(self.cardinalities):
+            weights = read.column(v).weights[0]
+            possible = np.flatnonzero(weights)
+            if len(possible) == 1 and weights[possible[0]] == 1.0 and card > 1:
+                values[v] = int(possible[0])
+            if (weights != 1.0).any():
+                factors.append(Factor((v,), weights))
+        factors = [_plugged(factor, values) for factor in self.factors] + factors
+        return FactorGraph(self.cardinalities, factors, self._names, self._states)
 
     def variable(self, key: Any) -> int:
         """The number of a variable given by its number or its name.
@@ -450,16 +459,7 @@ class FactorGraph:
         >>> FactorGraph([2, 2], [], names=["rain", "wet"]).variable("wet")
         1
         """
-        if isinstance(key, str):
-            if self._names is not None and key in self._names:
-                return self._names.index(key)
-        elif isinstance(key, (int, np.integer)) and 0 <= key < self.n_variables:
-            return int(key)
-        known = "" if self._names is None else ", or one of its names"
-        raise EvidenceError(
-            f"A variable of this factor graph is an int in 0..{self.n_variables - 1}{known}. "
-            f"Got {key!r} instead."
-        )
+        return self.schema.variable(key)
 
     def state(self, variable: int, key: Any) -> int:
         """The number of a state of a variable, given by its number or its label.
@@ -469,18 +469,7 @@ class FactorGraph:
         >>> FactorGraph([2], [], states=[["no", "yes"]]).state(0, "yes")
         1
         """
-        card = self.cardinalities[variable]
-        is_number = isinstance(key, (Real, np.bool_))
-        if isinstance(key, str):
-            if self._states is not None and key in self._states[variable]:
-                return self._states[variable].index(key)
-        elif is_number and 0 <= key < card and int(key) == key:
-            return int(key)
-        known = "" if self._states is None else f" or one of {list(self._states[variable])}"
-        raise EvidenceError(
-            f"A state of variable {variable} is an int in 0..{card - 1}{known}. "
-            f"Got {key!r} instead."
-        )
+        return self.schema.state(variable, key)
 
     def __repr__(self) -> str:
         return (
@@ -517,11 +506,3 @@ def _integers(numbers: Any, what: str) -> list[int]:
         if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
             raise CircuitError(f"{what} must consist of ints. Got {number!r}.")
     return [int(number) for number in found]
-
-
-def _check_distinct(labels: Sequence[str], n: int, what: str) -> None:
-    if len(labels) != n or len(set(labels)) != n:
-        raise CircuitError(
-            f"The {what} must be {n} different labels. Got {list(labels[:20])}"
-            f"{' ...' if len(labels) > 20 else ''}."
-        )

@@ -27,6 +27,7 @@ from expectedkernels.learning.data import (
 )
 from expectedkernels.learning.em import em
 from expectedkernels.learning.statistics import PairCounts, closed_form, mutual_information
+from expectedkernels.learning.tables import MAX_STATES, coded
 from expectedkernels.learning.trees import Forest, TreeVtree, rooted, spanning_edges, tree_vtree
 
 EM_ITERATIONS = 100
@@ -41,6 +42,7 @@ def learn_chow_liu(
     *,
     alpha: float = 1.0,
     cardinalities: int | Sequence[int] | None = None,
+    max_states: int = MAX_STATES,
     sample_weight: Any = None,
     parameters: str = "flows",
     root: str | int = "center",
@@ -56,8 +58,10 @@ def learn_chow_liu(
 
     Parameters
     ----------
-    X : array of shape (n, variables)
-        States coded as integers 0, 1, 2, ...; NaN for missing values.
+    X : array of shape (n, variables), or data frame
+        States coded as integers 0, 1, 2, ...; NaN for missing values. The columns of a data frame
+        name the variables, and may hold text, categories, booleans or other integers, which
+        become labelled states.
     pseudocount : float
         How many rows' worth of counts every sum unit gets in advance, spread evenly over its
         inputs. Only for ``parameters="flows"``.
@@ -67,6 +71,8 @@ def learn_chow_liu(
     cardinalities : int or sequence of int, optional
         The number of states of every variable. Default: one more than the largest code, and at
         least two.
+    max_states : int
+        How many distinct labels a column of a data frame may have.
     sample_weight : array of shape (n,), optional
         How much every row counts. The pseudocount is multiplied by the mean weight.
     parameters : {"flows", "cpt"}
@@ -116,16 +122,18 @@ def learn_chow_liu(
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    states = as_states(X)
-    cards = as_cardinalities(cardinalities, states)
+    data = coded(X, None, cardinalities, max_states)
+    states = as_states(data.X)
+    cards = as_cardinalities(data.cardinalities, states)
     weights = as_weights(sample_weight, len(states))
     tree = chow_liu_tree(
         states, cards, weights, alpha, root=root, min_mi=min_mi, grouping=grouping, rng=rng
     )
     if parameters == "cpt":
-        return Circuit.from_blocks(tree.vtree, tree_blocks(tree, tree.conditionals(alpha)))
-    blocks = flow_blocks(tree, states, weights, beta, alpha)
-    return Circuit.from_blocks(tree.vtree, blocks)
+        blocks = tree_blocks(tree, tree.conditionals(alpha))
+    else:
+        blocks = flow_blocks(tree, states, weights, beta, alpha)
+    return data.named(Circuit.from_blocks(tree.vtree, blocks))
 
 
 @dataclass(frozen=True)

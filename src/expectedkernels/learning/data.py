@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import frexp, inf, isfinite
 from numbers import Integral, Real
@@ -67,7 +68,7 @@ def as_states(X: Any, what: str = "X") -> IntArray:
             good &= rows == np.floor(rows)
     if not (good | missing).all():
         row, column = (int(i) for i in np.argwhere(~(good | missing))[0])
-        _refuse(rows[row, column], row, column, what, names)
+        refuse_entry(rows[row, column], row, column, what, names)
     return np.where(missing, MISSING, np.where(missing, 0, rows).astype(np.intp))
 
 
@@ -82,7 +83,7 @@ def _from_objects(rows: Any, what: str, names: Any) -> Any:
     if text:
         # text beside numbers turns a whole array into text: point at an entry that is no number
         row, column, entry = next((item for item in text if not _is_number(item[2])), text[0])
-        _refuse(entry, row, column, what, names)
+        refuse_entry(entry, row, column, what, names)
     values = [[None if _is_missing(entry) else entry for entry in row] for row in rows.tolist()]
     return np.array(values, dtype=np.float64).reshape(rows.shape)
 
@@ -100,7 +101,7 @@ def _is_number(text: Any) -> bool:
     return True
 
 
-def _refuse(entry: Any, row: int, column: int, what: str, names: Any) -> None:
+def refuse_entry(entry: Any, row: int, column: int, what: str, names: Any) -> None:
     """Say which entry is no state, and what to do about it."""
     place = f"row {row}, column {column}"
     if names is not None:
@@ -154,6 +155,7 @@ def as_cardinalities(
             )
     largest = np.max([part.max(axis=0, initial=MISSING) for part in (states, *more)], axis=0)
     if cardinalities is None:
+        _warn_of_codes_from_one(states, largest, what)
         return _inferred(largest, what)
     cards: Any = cardinalities
     if isinstance(cards, Integral):
@@ -172,6 +174,21 @@ def as_cardinalities(
             f"cardinality. Got {int(largest[column])}."
         )
     return tuple(int(c) for c in cards)
+
+
+def _warn_of_codes_from_one(states: IntArray, largest: Any, what: str) -> None:
+    """Warn if codes look as if they started at 1: no row has the state 0, all others are seen."""
+    for column in np.flatnonzero(largest >= 2).tolist():
+        seen = np.unique(states[:, column])
+        seen = seen[seen != MISSING]
+        if len(seen) and seen[0] == 1 and len(seen) == seen[-1]:
+            warnings.warn(
+                f"Column {column} of {what} holds the codes 1..{int(seen[-1])} and no 0, so state "
+                "0 is taken for a state that was not seen. If codes start at 1, subtract one; if "
+                "this is meant, give cardinalities=.",
+                stacklevel=4,
+            )
+            return
 
 
 def _inferred(largest: Any, what: str) -> tuple[int, ...]:

@@ -179,7 +179,7 @@ def normalized(circuit: Circuit) -> Circuit:
                 weights = weights.toarray()
             new = _with_weights(old, weights)
         blocks.append(new)
-    return Circuit(circuit.vtree, tuple(blocks))
+    return Circuit(circuit.vtree, tuple(blocks), circuit.names, circuit.states)
 
 
 def _with_weights(block: Inner, weights: Any) -> Inner:
@@ -191,7 +191,7 @@ def _read_data(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Evidence, 
 
     The numbers are those that the rows have in X, None if they are all of it.
     """
-    evidence = as_evidence(X, circuit.cardinalities)
+    evidence = as_evidence(X, circuit.schema, single=False)
     if evidence.n_rows == 0:
         raise DataError("EM needs at least one row of data. Got none.")
     weights = as_weights(sample_weight, evidence.n_rows)
@@ -341,7 +341,7 @@ def maximized(circuit: Circuit, counts: Counts, beta: float, floors: Any = None)
         else:
             floor = (floors or {}).get(int(circuit.vtree.variable[node]), 0.0)
             blocks.append(_fitted_normal(block, found[0], found[1], beta, floor))
-    return Circuit(circuit.vtree, tuple(blocks))
+    return Circuit(circuit.vtree, tuple(blocks), circuit.names, circuit.states)
 
 
 def _shares(old: Any, counts: Any, beta: float) -> Any:

@@ -16,6 +16,7 @@ from expectedkernels.circuits.build import mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.frames import is_frame
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.active import Parameters
@@ -71,8 +72,10 @@ def learn_mixture(
 
     Parameters
     ----------
-    X : array of shape (n, variables)
-        States coded as integers 0, 1, 2, ...; NaN for missing values.
+    X : array of shape (n, variables), or data frame
+        States coded as integers 0, 1, 2, ...; NaN for missing values. The columns of a data frame
+        name the variables, and may hold text, categories, booleans or other integers, which
+        become labelled states.
     n_components : int
     method : {"em", "bagging"}
         Where the components come from.
@@ -142,6 +145,7 @@ def learn_mixture(
             "progress": progress,
         }
         structure = learn_strudel(X, X_valid, splits, **chosen, **options)
+        X, X_valid = (_codes(structure, table) for table in (X, X_valid))
         data = _read(structure, X, X_valid, sample_weight)
         is_deterministic = True
     else:
@@ -151,6 +155,7 @@ def learn_mixture(
                 f"Got {', '.join(sorted(options))}."
             )
         structure = normalized(structure)
+        X, X_valid = (_codes(structure, table) for table in (X, X_valid))
         data = _read(structure, X, X_valid, sample_weight)
         _refuse_impossible(structure, X=X, X_valid=X_valid)
         is_deterministic = bool(deterministic(structure))
@@ -159,9 +164,11 @@ def learn_mixture(
         family = _family(structure, data, beta, is_deterministic)
         start = _start(method, family, data, n_components, generator)
     except KeyboardInterrupt:  # there is no mixture yet
-        return Circuit.from_blocks(structure.vtree, structure.blocks)
+        alone = Circuit.from_blocks(structure.vtree, structure.blocks)
+        return alone.with_schema(structure.schema)
     best = _em(start, family, data, iterations, tolerance, progress)
-    return mixture(family.circuits(best.parameters), np.exp(best.log_weights))
+    mixed = mixture(family.circuits(best.parameters), np.exp(best.log_weights))
+    return mixed.with_schema(structure.schema)
 
 
 def _family(structure: Circuit, data: _Data, beta: float, is_deterministic: bool) -> _Family:
@@ -239,6 +246,11 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> _Data
     counts[1:, len(states) :] = 1.0
     together = distinct_rows(np.concatenate(sets), counts, cards)  # type: ignore[arg-type]
     return _Data(*together, cards, len(states))  # type: ignore[arg-type]
+
+
+def _codes(structure: Circuit, X: Any) -> Any:
+    """The data, a data frame as the codes that the structure has for it."""
+    return structure.schema.read_frame(X) if is_frame(X) else X
 
 
 def _refuse_impossible(structure: Circuit, **sets: Any) -> None:

@@ -27,6 +27,7 @@ from expectedkernels.learning.data import (
 )
 from expectedkernels.learning.incomplete import IncompleteSearch
 from expectedkernels.learning.search import Chooser, Run, Search, StrudelStep, beam_search, greedy
+from expectedkernels.learning.tables import MAX_STATES, coded
 
 
 def learn_strudel(
@@ -45,6 +46,7 @@ def learn_strudel(
     time_limit: float | None = None,
     sample_weight: Any = None,
     cardinalities: int | Sequence[int] | None = None,
+    max_states: int = MAX_STATES,
     minimize: bool = True,
     rng: Any = None,
     callback: Callable[[StrudelStep], object] | None = None,
@@ -61,8 +63,10 @@ def learn_strudel(
 
     Parameters
     ----------
-    X : array of shape (n, variables)
-        States coded as integers 0, 1, 2, ...; NaN for missing values.
+    X : array of shape (n, variables), or data frame
+        States coded as integers 0, 1, 2, ...; NaN for missing values. The columns of a data frame
+        name the variables, and may hold text, categories, booleans or other integers, which
+        become labelled states.
     X_valid : array of shape (m, variables), optional
         Rows to stop by: the circuit that is most likely on them is returned.
     iterations : int
@@ -97,6 +101,8 @@ def learn_strudel(
     cardinalities : int or sequence of int, optional
         The number of states of every variable. Default: one more than the largest code, and at
         least two.
+    max_states : int
+        How many distinct labels a column of a data frame may have.
     minimize : bool
         Whether to merge units that are equal. Without, units whose weights happen to be equal stay
         apart, so that they can be fitted to other data.
@@ -156,11 +162,13 @@ def learn_strudel(
         check_callback(name, callback),
     )
     width = check_count(name, "beam", beam, 1)
-    search = _start(X, X_valid, beta, alpha, sample_weight, cardinalities)
+    data = coded(X, X_valid, cardinalities, max_states)
+    search = _start(data.X, data.X_valid, beta, alpha, sample_weight, data.cardinalities)
     run.follow(search, progress)
     found = greedy(search, chooser, run) if width == 1 else beam_search(search, chooser, run, width)
     circuit = found.kept()
-    return Circuit.from_blocks(circuit.vtree, circuit.blocks) if minimize else circuit
+    circuit = Circuit.from_blocks(circuit.vtree, circuit.blocks) if minimize else circuit
+    return data.named(circuit)
 
 
 def _start(

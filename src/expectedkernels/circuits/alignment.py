@@ -1,0 +1,67 @@
+"""Two circuits over the same variables, brought to one order of variables and states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.schema import Matching, match
+from expectedkernels.errors import CircuitError
+from expectedkernels.vtree import Vtree
+
+
+def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circuit]:
+    """Two circuits with the variables and states of the second as in the first, by their names.
+
+    Variables are renumbered and states recoded; no number changes. If one of the circuits has no
+    names, variables are taken in their order.
+
+    Parameters
+    ----------
+    p, q : Circuit
+    states : "same" or "union"
+        What to do if a variable has labels that only one of the circuits knows: refuse, or join
+        them (with probability zero in the other circuit).
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits have different variables or states, with what differs.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["rain", "wet"])
+    >>> q = ek.factorized([[0.1, 0.9], [0.3, 0.7]]).with_names(["wet", "rain"])
+    >>> align(p, q)[1].marginals()["rain"].tolist()
+    [0.3, 0.7]
+    >>> align(p, q)[1].names
+    ('rain', 'wet')
+    """
+    if states not in ("same", "union"):
+        raise CircuitError(
+            f"The 'states' parameter of align must be 'same' or 'union'. Got {states!r} instead."
+        )
+    if p is q or p.schema.is_plain or q.schema.is_plain:
+        return p, q
+    matching = match(p.schema, q.schema, union=states == "union")
+    return _widened(p, matching), q.matched(matching)
+
+
+def _widened(p: Circuit, matching: Matching) -> Circuit:
+    """The first circuit with the states that only the second one has."""
+    if not any(matching.first_states):
+        return p.with_schema(matching.schema)
+    same = tuple(range(p.n_variables))
+    own = Matching(matching.schema, same, matching.first_states, ())
+    return p.matched(own)
+
+
+def vtree_for(model: Any, circuit: Circuit) -> Vtree:
+    """The vtree of a circuit in the numbers that a model has for the variables of the same name."""
+    vtree = circuit.vtree
+    if model.schema.names is None or circuit.names is None:
+        return vtree
+    variables: Any = match(circuit.schema, model.schema).variables
+    numbers = [variables[v] if v >= 0 else -1 for v in vtree.variable.tolist()]
+    return Vtree(vtree.left.tolist(), vtree.right.tolist(), numbers)

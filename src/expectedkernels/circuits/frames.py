@@ -1,0 +1,166 @@
+"""Data frames of pandas, polars and pyarrow: their columns as numbers or labels, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.errors import CircuitError, DataError
+
+Label = str | int | float | bool
+"""How people call a state."""
+
+
+def is_frame(X: Any) -> bool:
+    """Whether an object is a table with named columns.
+
+    Examples
+    --------
+    >>> is_frame(np.zeros((2, 2))), is_frame([[0, 1]])
+    (False, False)
+    """
+    if isinstance(X, (np.ndarray, list, tuple, dict)) or X is None:
+        return False
+    if not (hasattr(X, "columns") or hasattr(X, "column_names")):
+        return False
+    import narwhals.stable.v1 as nw
+
+    return bool(nw.dependencies.is_into_dataframe(X))
+
+
+@dataclass(frozen=True, eq=False)
+class FrameColumn:
+    """One column of a data frame.
+
+    Attributes
+    ----------
+    name : str
+    kind : "number", "bool" or "label"
+    values : float array with NaN (numbers), or list with None for what is missing
+    categories : list, or None
+        What a categorical column may hold, in its order.
+    """
+
+    name: str
+    kind: str
+    values: Any
+    categories: list[Label] | None = None
+
+    @cached_property
+    def distinct(self) -> list[Label]:
+        """What the column holds, sorted, without what is missing; categories in their order."""
+        if self.categories is not None:
+            return self.categories
+        if self.kind == "number":
+            found = np.unique(self.values[~np.isnan(self.values)]).tolist()
+            return [int(x) if float(x).is_integer() else x for x in found]
+        present = {value for value in self.values if value is not None}
+        return sorted(present, key=lambda value: (isinstance(value, str), value))
+
+
+def frame_columns(X: Any) -> list[FrameColumn]:
+    """The columns of a data frame."""
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"A data frame must be held in memory and have distinct column names. {error}"
+        ) from error
+    return [_read(nw, str(name), frame[name]) for name in frame.columns]
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a frame, None if they are only numbered."""
+    names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    if all(isinstance(name, Integral) for name in names):
+        return None
+    return tuple(map(str, names))
+
+
+def _read(nw: Any, name: str, series: Any) -> FrameColumn:
+    dtype = series.dtype
+    if dtype == nw.Boolean:
+        return FrameColumn(name, "bool", _without_missing(series.to_list()))
+    if dtype.is_numeric():
+        return FrameColumn(name, "number", _floats(nw, series))
+    categories = None
+    if dtype in (nw.Categorical, nw.Enum):
+        categories = [as_label(value) for value in series.cat.get_categories().to_list()]
+    values = _without_missing(series.to_list())
+    present = [value for value in values if value is not None]
+    if categories is None and present:
+        if all(isinstance(value, bool) for value in present):
+            return FrameColumn(name, "bool", values)
+        if not any(isinstance(value, (str, bool)) for value in present):
+            numbers = [np.nan if value is None else value for value in values]
+            return FrameColumn(name, "number", np.asarray(numbers, dtype=np.float64))
+    return FrameColumn(name, "label", values, categories)
+
+
+def _floats(nw: Any, series: Any) -> Any:
+    return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _without_missing(values: list[Any]) -> list[Any]:
+    return [None if is_missing(value) else as_label(value) for value in values]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an object says that there is no value: None, NaN, or the NA and NaT of pandas.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing("nan"), is_missing(0)
+    (True, True, False, False)
+    """
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def as_label(value: Any) -> Label:
+    """A value as a label: text, a number or a bool of Python; other things by their text.
+
+    Examples
+    --------
+    >>> as_label(np.int64(3)), as_label("yes"), as_label(np.True_)
+    (3, 'yes', True)
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    return str(value)
+
+
+def make_frame(names: Sequence[Any], columns: Sequence[Any], index: Any = None) -> Any:
+    """A data frame of pandas; columns are arrays, or pairs of codes (-1: missing) and labels.
+
+    An index that is a list of ranges stands for all their combinations.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise CircuitError(
+            "Data frames are made with pandas, which is not installed: pip install pandas, or ask "
+            "for an array with as_frame=False."
+        ) from error
+    if isinstance(index, list):
+        index = pd.MultiIndex.from_product(index, names=["row", "sample"])
+    made = {}
+    for name, column in zip(names, columns, strict=True):
+        if isinstance(column, tuple):
+            codes, labels = column
+            column = pd.Categorical.from_codes(codes, categories=list(labels))
+        made[name] = column
+    return pd.DataFrame(made, index=index)

@@ -1,0 +1,548 @@
+"""Variables with names and states: what people call them, and the codes that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.frames import (
+    FrameColumn,
+    Label,
+    as_label,
+    column_names,
+    frame_columns,
+    is_missing,
+    make_frame,
+)
+from expectedkernels.errors import CircuitError, CompatibilityError, DataError, EvidenceError
+
+SHOWN = 12
+"""How many names or labels a message lists."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The variables of a model: numbers of states, and (if they have any) names and labels.
+
+    Parameters
+    ----------
+    cardinalities : sequence of int or None
+        The number of states of every variable, None for real ones.
+    names : sequence of str, optional
+        One name per variable.
+    states : sequence of sequences of labels (or None), optional
+        The labels of the states of every variable, in the order of their codes.
+
+    Examples
+    --------
+    >>> schema = Schema([2, None], ["rain", "hours"], [["no", "yes"], None])
+    >>> schema.variable("hours"), schema.state(0, "yes")
+    (1, 1)
+    """
+
+    cardinalities: tuple[int | None, ...]
+    names: tuple[str, ...] | None = None
+    states: tuple[tuple[Label, ...] | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        cards = tuple(None if c is None else int(c) for c in self.cardinalities)
+        names = None if self.names is None else tuple(map(str, self.names))
+        states = None
+        if self.states is not None:
+            if len(self.states) != len(cards):
+                raise CircuitError(
+                    f"States are one list of labels per variable, {len(cards)} in all. "
+                    f"Got {len(self.states)}."
+                )
+            states = tuple(None if s is None else tuple(map(as_label, s)) for s in self.states)
+            states = None if all(labels is None for labels in states) else states
+        for field, value in (("cardinalities", cards), ("names", names), ("states", states)):
+            object.__setattr__(self, field, value)
+        if names is not None:
+            _check_distinct(names, len(cards), "names of the variables")
+        for v, labels in enumerate(states or ()):
+            if labels is None:
+                continue
+            if cards[v] is None:
+                raise CircuitError(f"Real variables have no states. Got labels for {self.call(v)}.")
+            _check_distinct(labels, cards[v], f"states of {self.call(v)}")
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return len(self.cardinalities)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are neither names nor labels."""
+        return self.names is None and self.states is None
+
+    def call(self, variable: int) -> str:
+        """How messages call a variable: by its number, and its name if it has one."""
+        name = "" if self.names is None else f" ({self.names[variable]!r})"
+        return f"variable {variable}{name}"
+
+    def name(self, variable: int) -> str | int:
+        """The name of a variable, its number if it has none."""
+        return variable if self.names is None else self.names[variable]
+
+    def labels(self, variable: int) -> tuple[Label, ...] | None:
+        """The labels of the states of a variable, None if they have none."""
+        return None if self.states is None else self.states[variable]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {} if self.names is None else {name: v for v, name in enumerate(self.names)}
+
+    def variable(self, key: Any) -> int:
+        """The number of a variable given by its number or its name.
+
+        Examples
+        --------
+        >>> Schema([2, 2], ["rain", "wet"]).variable("wet")
+        1
+        """
+        if isinstance(key, str):
+            if key in self._numbers:
+                return self._numbers[key]
+        elif _is_int(key) and 0 <= key < self.n_variables:
+            return int(key)
+        known = "" if self.names is None else f", or one of its names, {_listed(self.names)}"
+        near = get_close_matches(str(key), self.names or (), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near and isinstance(key, str) else ""
+        raise EvidenceError(
+            f"A variable of this model is an int in 0..{self.n_variables - 1}{known}. "
+            f"Got {key!r} instead.{hint}"
+        )
+
+    def variables(self, keys: Any) -> list[int]:
+        """The numbers of variables given by numbers or names, one or several."""
+        alone = isinstance(keys, (str, int, np.integer)) or not isinstance(keys, Iterable)
+        return [self.variable(key) for key in ([keys] if alone else keys)]
+
+    def state(self, variable: int, key: Any) -> int:
+        """The code of a state of a discrete variable, given by its code or its label.
+
+        Labels that are numbers come before codes: with states (4, 6, 8), 4 is the first state.
+
+        Examples
+        --------
+        >>> Schema([2], states=[["no", "yes"]]).state(0, "yes")
+        1
+        """
+        card, labels = self.cardinalities[variable], self.labels(variable)
+        found = self._code(variable, key)
+        if found is not None:
+            return found
+        known = "" if labels is None else f" or one of its labels, {_listed(labels)}"
+        codes = f"an int in 0..{(card or 1) - 1}"
+        if labels is not None and _has_numbers(labels) and not _are_codes(labels):
+            codes, known = "", f"one of {_listed(labels)}"
+        raise EvidenceError(
+            f"A state of {self.call(variable)} is {codes}{known}. Got {key!r} instead."
+        )
+
+    def _code(self, variable: int, key: Any) -> int | None:
+        card, labels = self.cardinalities[variable], self.labels(variable)
+        if isinstance(key, (np.generic, np.ndarray)) and np.ndim(key) == 0:
+            key = key.item()
+        if labels is not None:
+            codes = self._codes[variable]
+            if key in codes:
+                return codes[key]
+            if isinstance(key, bool):
+                return codes.get(_by_text(labels, key))
+            if _has_numbers(labels):
+                return None
+        number: Any = key if isinstance(key, Real) else -1
+        return int(number) if card is not None and number in range(card) else None
+
+    @cached_property
+    def _codes(self) -> list[dict[Any, int]]:
+        return [
+            {} if labels is None else {label: code for code, label in enumerate(labels)}
+            for labels in self.states or [None] * self.n_variables
+        ]
+
+    def read_frame(self, X: Any, what: str = "The data frame") -> Any:
+        """The rows of a data frame as codes and numbers, NaN where a value is missing.
+
+        Columns are found by their names, in any order; if the variables or the columns have no
+        names, they are taken as they stand.
+
+        Raises
+        ------
+        DataError
+            If columns are missing or too many, or hold what is no state, with their names.
+        """
+        columns = self.ordered(frame_columns(X), column_names(X), what)
+        rows = np.empty((len(X), self.n_variables))
+        for v, column in enumerate(columns):
+            rows[:, v] = self.read_column(v, column)
+        return rows
+
+    def ordered(
+        self, columns: list[FrameColumn], names: tuple[str, ...] | None, what: str
+    ) -> list[FrameColumn]:
+        """The columns of a frame in the order of the variables; raises if they are others."""
+        if self.names is None or names is None:
+            if len(columns) != self.n_variables:
+                raise DataError(
+                    f"{what} must have one column per variable, {self.n_variables} in all. "
+                    f"Got {len(columns)}: {_listed([c.name for c in columns])}."
+                )
+            return columns
+        by_name = {column.name: column for column in columns}
+        missing = [name for name in self.names if name not in by_name]
+        extra = [name for name in by_name if name not in self._numbers]
+        if missing:
+            raise DataError(
+                f"{what} lacks columns that the model has: {_listed(missing)}. It has "
+                f"{_listed(list(by_name))}; a column of NaN says that nothing is known."
+            )
+        if extra:
+            raise DataError(
+                f"{what} has columns that the model does not have: {_listed(extra)}. Select those "
+                "of the model: X[list(model.names)]."
+            )
+        return [by_name[name] for name in self.names]
+
+    def read_column(self, variable: int, column: FrameColumn) -> Any:
+        """The codes (or numbers) of the column of a variable, NaN where a value is missing."""
+        labels = self.labels(variable)
+        if column.kind == "number":
+            return self._read_numbers(variable, column, labels)
+        codes: dict[Any, Any] = {None: np.nan}
+        for row, value in enumerate(column.values):
+            if value not in codes:
+                codes[value] = self._frame_code(variable, column, value, row)
+        return np.asarray([codes[value] for value in column.values], dtype=np.float64)
+
+    def _frame_code(self, variable: int, column: FrameColumn, value: Label, row: int) -> float:
+        if self.cardinalities[variable] is None:
+            if isinstance(value, (int, float)):
+                return float(value)
+        elif self.labels(variable) is None and isinstance(value, str):
+            raise DataError(
+                f"The column {column.name!r} holds text (row {row}: {value!r}), but the states of "
+                f"{self.call(variable)} have no labels. Give codes 0, 1, ..., or a model with "
+                "states (learned from a frame, or named by with_names)."
+            )
+        else:
+            found = self._code(variable, value)
+            if found is not None:
+                return float(found)
+        card = self.cardinalities[variable]
+        known = self.labels(variable) or range(card or 0)
+        wanted = "a real number" if card is None else f"one of {_listed(known)}"
+        raise DataError(
+            f"The column {column.name!r} must hold {wanted}, or nothing. "
+            f"Got {value!r} in row {row}."
+        )
+
+    def _read_numbers(self, variable: int, column: FrameColumn, labels: Any) -> Any:
+        """Numbers stand for labels that are numbers; else they are codes, if that is clear."""
+        values = column.values
+        if labels is None or _are_codes(labels):
+            return values
+        if not _has_numbers(labels):
+            if _look_like_numbers(labels) and not np.isnan(values).all():
+                raise DataError(
+                    f"The states of {self.call(variable)} are labelled {_listed(labels)}, and the "
+                    f"column {column.name!r} holds numbers, which could be labels or codes. Turn "
+                    "labels into text (X[...].astype(str)), or give codes as an array."
+                )
+            return values
+        known = {float(x): code for code, x in enumerate(labels) if not isinstance(x, str)}
+        out = np.full(len(values), np.nan)
+        distinct, place = np.unique(values, return_inverse=True)
+        for number, value in enumerate(distinct.tolist()):
+            if np.isnan(value):
+                continue
+            if value not in known:
+                row = int(np.flatnonzero(place == number)[0])
+                raise DataError(
+                    f"The column {column.name!r} must hold one of {_listed(labels)}, or nothing. "
+                    f"Got {value:g} in row {row}."
+                )
+            out[place == number] = known[value]
+        return out
+
+    def frame(self, rows: Any, index: Any = None) -> Any:
+        """Rows of codes and numbers as a data frame of pandas, with names and labels.
+
+        Examples
+        --------
+        >>> schema = Schema([2, 2], ["rain", "wet"], [["no", "yes"], None])
+        >>> schema.frame(np.array([[1.0, 0.0]])).to_dict("records")
+        [{'rain': 'yes', 'wet': 0}]
+        """
+        rows = np.asarray(rows, dtype=np.float64)
+        names = [self.name(v) for v in range(self.n_variables)]
+        columns: list[Any] = []
+        for v, column in enumerate(rows.T):
+            labels, missing = self.labels(v), np.isnan(column)
+            if self.cardinalities[v] is None or (labels is None and missing.any()):
+                columns.append(column)
+            elif labels is None:
+                columns.append(column.astype(np.int64))
+            else:
+                columns.append((np.where(missing, -1.0, column).astype(np.intp), labels))
+        return make_frame(names, columns, index)
+
+    def subset(self, kept: Sequence[int]) -> Schema:
+        """The schema of some of the variables, in the given order."""
+        return Schema(
+            tuple(self.cardinalities[v] for v in kept),
+            None if self.names is None else tuple(self.names[v] for v in kept),
+            None if self.states is None else tuple(self.states[v] for v in kept),
+        )
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How the variables and states of one model stand for those of another.
+
+    Attributes
+    ----------
+    schema : Schema
+        What both have afterwards.
+    variables : tuple of int
+        For every variable of the first model, that of the second.
+    states : tuple of tuples of int
+        For every variable and every state of `schema` the code that the second model has for it,
+        -1 if it does not have the state. An empty tuple: the same codes.
+    first_states : the same for the first model
+    """
+
+    schema: Schema
+    variables: tuple[int, ...]
+    states: tuple[tuple[int, ...], ...]
+    first_states: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether nothing has to be done."""
+        same = self.variables == tuple(range(len(self.variables)))
+        return same and not any(self.states) and not any(self.first_states)
+
+
+def match(one: Schema, other: Schema, union: bool = False) -> Matching:
+    """How to bring two models over the same variables together.
+
+    Both named: by names, in any order. Otherwise: by position. States with labels on both sides are
+    matched by these. With `union`, states that only one side has are allowed.
+
+    Raises
+    ------
+    CompatibilityError
+        If the names or the labels differ, with those that only one side has.
+
+    Examples
+    --------
+    >>> one = Schema([2, 2], ["a", "b"], [["no", "yes"], ["x", "y"]])
+    >>> other = Schema([2, 2], ["b", "a"], [["x", "y"], ["yes", "no"]])
+    >>> match(one, other).variables, match(one, other).states
+    ((1, 0), ((1, 0), ()))
+    """
+    if one.n_variables != other.n_variables and (one.names is None or other.names is None):
+        raise CompatibilityError(
+            "The two models must have the same variables, but one has "
+            f"{one.n_variables} and the other {other.n_variables}."
+        )
+    variables = tuple(range(one.n_variables))
+    if one.names is not None and other.names is not None and one.names != other.names:
+        only = [sorted(set(a) - set(b)) for a, b in _both(one.names, other.names)]
+        if any(only):
+            raise CompatibilityError(
+                "The two models must have the same variables, matched by their names. Only the "
+                f"first has {_listed(only[0])}, only the second {_listed(only[1])}. Rename them "
+                "with with_names, or sum out what is too much with marginalize."
+            )
+        variables = tuple(other.variable(name) for name in one.names)
+    matched = [_match_states(one, v, other, w, union) for v, w in enumerate(variables)]
+    schema = Schema(
+        tuple(card for card, _, _, _ in matched),
+        one.names if one.names is not None else other.names,
+        tuple(labels for _, labels, _, _ in matched),
+    )
+    return Matching(
+        schema,
+        variables,
+        tuple(second for _, _, _, second in matched),
+        tuple(first for _, _, first, _ in matched),
+    )
+
+
+def _both(a: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    return (a, b), (b, a)
+
+
+def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> Any:
+    """The cardinality and labels afterwards, and what each side does with its codes."""
+    first, second = one.labels(v), other.labels(w)
+    card = one.cardinalities[v]
+    if first is None or second is None or first == second:
+        return card, second if first is None else first, (), ()
+    if card == other.cardinalities[w] and (_are_codes(first) or _are_codes(second)):
+        return card, second if _are_codes(first) else first, (), ()
+    keys = [{label_key(label): code for code, label in enumerate(x)} for x in (first, second)]
+    only = [
+        [x for x in a if label_key(x) not in k] for a, k in ((first, keys[1]), (second, keys[0]))
+    ]
+    if any(only) and not union:
+        raise CompatibilityError(
+            f"The states of {one.call(v)} have other labels in the two models: {_listed(first)} "
+            f"and {_listed(second)}. Relabel them with with_names, or join them: "
+            "align(p, q, states='union')."
+        )
+    labels = (*first, *only[1])
+    codes = [tuple(k.get(label_key(x), -1) for x in labels) for k in keys]
+    mine, theirs = (() if c == tuple(range(len(labels))) else c for c in codes)
+    return len(labels), labels, mine, theirs
+
+
+def label_key(label: Label) -> Any:
+    """What makes two labels equal: the value, told apart from text."""
+    return (isinstance(label, str), label)
+
+
+def frame_schema(
+    columns: Sequence[FrameColumn],
+    names: Sequence[str] | None,
+    cardinalities: Sequence[int | None] | None = None,
+    max_states: int = 100,
+    real: bool = False,
+) -> Schema:
+    """The schema of a data frame whose columns become the variables of a new model.
+
+    Text, categories and booleans become labelled states, in sorted order or that of the
+    categories; so do small integers, if they are not codes already. With `real`, numbers that
+    are no small integers make real variables.
+
+    Parameters
+    ----------
+    columns : sequence of FrameColumn
+    names : sequence of str, optional
+    cardinalities : sequence of int, optional
+        Given numbers of states: numeric columns hold codes then.
+    max_states : int
+        How many distinct values a column of labels may have.
+    real : bool
+    """
+    cards: list[int | None] = []
+    states: list[Any] = []
+    for number, column in enumerate(columns):
+        given = None if cardinalities is None else cardinalities[number]
+        card, labels = _column_states(column, given, max_states, real)
+        cards.append(card)
+        states.append(labels)
+    return Schema(tuple(cards), None if names is None else tuple(names), tuple(states))
+
+
+def _column_states(
+    column: FrameColumn, given: int | None, max_states: int, real: bool
+) -> tuple[int | None, Any]:
+    """The number of states of a new variable, and their labels (None: codes)."""
+    found = column.distinct
+    if column.kind == "number" and given is None:
+        if real or not found or not all(isinstance(x, int) for x in found):
+            return None, None  # values, or a column that its reader refuses
+        if _hold_codes(found):
+            return max(2, int(found[-1]) + 1), None
+    elif column.kind == "number":
+        return given, None
+    if column.kind == "bool":
+        return 2, (False, True)
+    if not found:
+        raise DataError(
+            f"The column {column.name!r} has no values, so its states are unknown. Drop it, or "
+            "make it categorical with its categories."
+        )
+    if len(found) > max_states and column.categories is None:
+        raise DataError(
+            f"The column {column.name!r} has {len(found)} distinct values, more than "
+            f"max_states={max_states}. If they identify rows or measure something, drop or bin "
+            "them (pandas.cut); else raise max_states or make the column categorical."
+        )
+    if given is not None and given != len(found):
+        raise DataError(
+            f"The column {column.name!r} has {len(found)} labels, but its cardinality is given as "
+            f"{given}. Make it categorical with all its categories."
+        )
+    return len(found), tuple(found)
+
+
+def _hold_codes(found: Sequence[Any]) -> bool:
+    """Whether sorted integers are codes 0, 1, ... of which few are unseen."""
+    return found[0] >= 0 and (found[-1] <= 1 or (found[0] == 0 and found[-1] < 2 * len(found)))
+
+
+def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
+    """One column of several frames, one after the other."""
+    first = parts[0]
+    kinds = {part.kind for part in parts}
+    if kinds == {"number"}:
+        return FrameColumn(first.name, "number", np.concatenate([part.values for part in parts]))
+    values = [
+        value
+        for part in parts
+        for value in (_labels_of(part.values) if part.kind == "number" else part.values)
+    ]
+    same = all(part.categories == first.categories for part in parts)
+    kind = "bool" if kinds == {"bool"} else "label"
+    return FrameColumn(first.name, kind, values, first.categories if same else None)
+
+
+def _labels_of(values: Any) -> list[Any]:
+    return [None if is_missing(x) else as_label(x) for x in values.tolist()]
+
+
+def _is_int(key: Any) -> bool:
+    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
+
+
+def _by_text(labels: Sequence[Label], value: bool) -> Any:
+    """The label that says true or false in words, None if there is none."""
+    return next((x for x in labels if isinstance(x, str) and x.lower() == str(value).lower()), None)
+
+
+def _has_numbers(labels: Sequence[Label]) -> bool:
+    return any(not isinstance(label, str) for label in labels)
+
+
+def _are_codes(labels: Sequence[Label]) -> bool:
+    """Whether labels are the codes themselves, as numbers or as text."""
+    plain = tuple(range(len(labels)))
+    return tuple(labels) == plain or tuple(labels) == tuple(map(str, plain))
+
+
+def _look_like_numbers(labels: Sequence[Label]) -> bool:
+    def is_number(text: str) -> bool:
+        try:
+            float(text)
+        except ValueError:
+            return False
+        return True
+
+    return any(is_number(str(label)) for label in labels)
+
+
+def _listed(names: Iterable[Any]) -> str:
+    found = list(names)
+    shown = ", ".join(map(repr, found[:SHOWN]))
+    return (
+        shown + (f", ... ({len(found)} in all)" if len(found) > SHOWN else "") if found else "none"
+    )
+
+
+def _check_distinct(labels: Sequence[Any], n: int | None, what: str) -> None:
+    if len(labels) != n or len({label_key(label) for label in labels}) != n:
+        shown = [*labels[:20], *(["..."] if len(labels) > 20 else [])]
+        raise CircuitError(f"The {what} must be {n} different labels. Got {shown}.")
