@@ -1,6 +1,7 @@
 """Fixtures and settings shared by all tests."""
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,11 @@ def xp(request):
     if request.param == "torch":
         pytest.importorskip("torch")
     return request.param
+
+
+@pytest.fixture(scope="module")
+def gum():
+    """The pyAgrum package, a peer to compare with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its binary part does not survive warnings as errors
+        return pytest.importorskip("pyagrum", reason="pyagrum is not installed")

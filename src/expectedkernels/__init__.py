@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from expectedkernels.circuits.alignment import align
 from expectedkernels.circuits.build import (
     factorized,
     gaussian_mixture,
@@ -14,7 +15,7 @@ from expectedkernels.circuits.build import (
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.properties import is_compatible, properties
 from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
-from expectedkernels.discrepancies.mmd import mmd, mmd2
+from expectedkernels.discrepancies.mmd import mmd, mmd2, witness
 from expectedkernels.errors import (
     CircuitError,
     CompatibilityError,
@@ -30,9 +31,9 @@ from expectedkernels.expectation import (
     Empirical,
     expected_kernel,
     monte_carlo_expected_kernel,
-    witness,
 )
 from expectedkernels.kernels.circuit import KernelCircuit, is_kernel_compatible, kernel_input
+from expectedkernels.kernels.defaults import median_gamma
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import RBF, Delta, ExpHamming, Laplacian, TableKernel
 from expectedkernels.verdict import Verdict
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from expectedkernels.compilation.conditionals import CollapsedModel
     from expectedkernels.compilation.factors import Factor, FactorGraph
     from expectedkernels.compilation.models import asia, ising_grid
+    from expectedkernels.compilation.others import as_model, to_pgmpy, to_pyagrum
     from expectedkernels.compilation.vtrees import (
         bisection_vtree,
         conditioning_vtree,
@@ -134,6 +136,9 @@ _LATER = {
     "FactorGraph": "expectedkernels.compilation.factors",
     "asia": "expectedkernels.compilation.models",
     "ising_grid": "expectedkernels.compilation.models",
+    "as_model": "expectedkernels.compilation.others",
+    "to_pgmpy": "expectedkernels.compilation.others",
+    "to_pyagrum": "expectedkernels.compilation.others",
     "bisection_vtree": "expectedkernels.compilation.vtrees",
     "conditioning_vtree": "expectedkernels.compilation.vtrees",
     "elimination_vtree": "expectedkernels.compilation.vtrees",
@@ -244,6 +249,8 @@ __all__ = [
     "Vtree",
     "VtreeError",
     "WeightedSamples",
+    "align",
+    "as_model",
     "asia",
     "bbis",
     "bisection_vtree",
@@ -276,6 +283,7 @@ __all__ = [
     "linear_combination",
     "load",
     "marginalize",
+    "median_gamma",
     "min_fill_order",
     "mixture",
     "mmd",
@@ -303,6 +311,8 @@ __all__ = [
     "simplex_weights",
     "smoothed_weights",
     "stack",
+    "to_pgmpy",
+    "to_pyagrum",
     "witness",
     "write_bif",
     "write_jpc",

@@ -10,13 +10,23 @@ import numpy as np
 from tqdm import tqdm
 
 from expectedkernels.arrays import as_generator, is_numpy, namespace, place_of
+from expectedkernels.circuits.alignment import align, vtree_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
-from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats, as_points
+from expectedkernels.circuits.evidence import (
+    Evidence,
+    as_evidence,
+    as_floats,
+    as_points,
+    refuse_flat,
+)
+from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_possible
+from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
+from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
@@ -36,7 +46,9 @@ class Empirical:
 
     Parameters
     ----------
-    X : array of shape (points, variables)
+    X : array of shape (points, variables), or data frame
+        The columns of a frame are matched with the variables of what it is compared with, by
+        their names.
     weights : array of shape (points,), optional
         Used as they are. Default: equal and summing to one.
 
@@ -49,8 +61,9 @@ class Empirical:
     """
 
     def __init__(self, X: Any, weights: Any = None):
-        points = np.array(as_floats(X))
-        points = points[None, :] if points.ndim == 1 else points
+        self.frame = X if is_frame(X) else None
+        points = np.array(as_floats(X)) if self.frame is None else shared_schema(X).read_frame(X)
+        refuse_flat(points, "Points")
         if points.ndim != 2 or not len(points):
             raise DataError(
                 f"Points must have shape (points, variables) with at least one point. "
@@ -65,6 +78,12 @@ class Empirical:
             )
         self.X, self.weights = points, share
 
+    def on(self, schema: Schema) -> Empirical:
+        """The distribution with points in the codes and the order of given variables."""
+        return (
+            self if self.frame is None else Empirical(schema.read_frame(self.frame), self.weights)
+        )
+
     def merged(self) -> Empirical:
         """The same distribution with equal points put together."""
         points, place = np.unique(self.X, axis=0, return_inverse=True)
@@ -74,6 +93,19 @@ class Empirical:
 
     def __repr__(self) -> str:
         return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"
+
+
+def shared_schema(*frames: Any) -> Schema:
+    """The names of the columns of data frames, and the states that they have together.
+
+    Columns of numbers are taken as they are.
+    """
+    names = column_names(frames[0])
+    first = frame_columns(frames[0])
+    plain = Schema((None,) * len(first), names)
+    others = [plain.ordered(frame_columns(f), column_names(f), "A frame") for f in frames[1:]]
+    columns = [joint_column(parts) for parts in zip(first, *others, strict=True)]
+    return frame_schema(columns, names, max_states=len(columns[0].values) + 2, numbers=True)
 
 
 def expected_kernel(
@@ -92,8 +124,10 @@ def expected_kernel(
 
     Parameters
     ----------
-    p, q : Circuit, unit graph, array of complete points, or Empirical
-        Circuits are used as they are, normalised or not. An array asks for one value per row.
+    p, q : Circuit, model, unit graph, array or data frame of complete points, or Empirical
+        Circuits are used as they are, normalised or not. Models (`FactorGraph`, networks of other
+        libraries, see `as_model`) are compiled, the second on the vtree of the first. Points ask
+        for one value per row. If both sides have names, variables and states are matched by these.
     k : Kernel
     evidence_p, evidence_q : array with NaN for "not observed", or list of weights, optional
         Rows of evidence on a circuit: one value per row, for the conditional distribution (which
@@ -131,7 +165,7 @@ def expected_kernel(
     """
     require_kernel(k)
     check_max_bytes(max_bytes)
-    p, q = _as_distribution(p, q), _as_distribution(q, p)
+    p, q = two_distributions(p, q)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
         _refuse_evidence(q, evidence_q, "evidence_q")
@@ -171,12 +205,39 @@ def progress(total: int, what: str, quiet: bool = False) -> Any:
     return tqdm(total=total, desc=what, delay=1.0, disable=quiet or None, leave=False)
 
 
-def _as_distribution(x: Any, other: Any) -> Any:
-    if isinstance(x, (Circuit, Empirical)):
+def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
+    """Both as circuits, points or `Empirical`, over the same variables in the same order."""
+    p, q = converted(p), converted(q)
+    if hasattr(p, "compile"):
+        p = p.compile(vtree_for(p, q) if isinstance(q, Circuit) else None)[0]
+    if hasattr(q, "compile"):
+        q = q.compile(vtree_for(q, p) if isinstance(p, Circuit) else None)[0]
+    if isinstance(p, Unit):
+        p = _circuit_beside(p, q)
+    if isinstance(q, Unit):
+        q = _circuit_beside(q, p)
+    if isinstance(p, Circuit) and isinstance(q, Circuit):
+        return align(p, q)
+    schema = next((x.schema for x in (p, q) if isinstance(x, Circuit)), None)
+    tables = [x.frame if isinstance(x, Empirical) else x for x in (p, q)]
+    frames = [x for x in tables if is_frame(x)]
+    if schema is None and frames:
+        schema = shared_schema(*frames)
+    first, second = (_points_on(x, schema) for x in (p, q))
+    return first, second
+
+
+def _points_on(x: Any, schema: Schema | None) -> Any:
+    """Points as an array in the codes of a schema; distributions pass."""
+    if isinstance(x, Circuit):
         return x
-    if isinstance(x, Unit):
-        return _circuit_beside(x, other)
-    return as_floats(x)
+    if isinstance(x, Empirical):
+        return x if schema is None else x.on(schema)
+    if is_frame(x) and schema is not None:
+        return schema.read_frame(x)
+    points = as_floats(x)
+    refuse_flat(points, "Points")
+    return points
 
 
 def _circuit_beside(x: Unit, other: Any) -> Circuit:
@@ -213,7 +274,7 @@ def _read_evidence(x: Any, evidence: Any, name: str) -> Evidence | None:
         return None
     _refuse_evidence(x, evidence, name)
     check_single_root(x, f"Conditioning ({name})")
-    return as_evidence(evidence, x.cardinalities)
+    return as_evidence(evidence, x.schema)
 
 
 def _extent(x: Any, evidence: Evidence | None) -> int:
@@ -235,9 +296,9 @@ def _side(
         return side, None if isinstance(side, ConditionalsSide) else logs, None
     if isinstance(x, Empirical):
         merged = x.merged()
-        points = as_points(merged.X, circuit.cardinalities)
+        points = as_points(merged.X, circuit.schema)
         return PointSide(points, circuit.vtree, circuit.cardinalities), None, merged.weights
-    points = as_points(x, circuit.cardinalities)
+    points = as_points(x, circuit.schema)
     return PointSide(points, circuit.vtree, circuit.cardinalities), None, None
 
 
@@ -282,36 +343,6 @@ def _kernel_values(k: Kernel, X: Any, Y: Any, log: bool) -> Scaled:
     return Scaled(signs, np.where(signs != 0, scale, 0.0))
 
 
-def witness(p: Any, q: Any, k: Kernel, X: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
-    """The witness function of the MMD at the rows of X: E_p[k(x, X_i)] - E_q[k(x', X_i)].
-
-    Parameters
-    ----------
-    p, q : Circuit, unit graph, Empirical, or array of points (with equal weights)
-    k : Kernel
-    X : array of shape (points, variables)
-    max_bytes : int
-        How much memory intermediate values may take, as for `expected_kernel`.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> p, q = ek.factorized([[0.9, 0.1]]), ek.factorized([[0.5, 0.5]])
-    >>> ek.witness(p, q, ek.Delta(), [[0], [1]]).round(12).tolist()
-    [0.4, -0.4]
-    """
-    first, second = (
-        expected_kernel(
-            x if isinstance(x, (Circuit, Unit, Empirical)) else Empirical(x),
-            X,
-            k,
-            max_bytes=max_bytes,
-        )
-        for x in (p, q)
-    )
-    return first - second
-
-
 def monte_carlo_expected_kernel(
     p: Any, q: Any, k: Kernel, n: int, rng: Any = None, chunk: int = 100_000
 ) -> tuple[float, float]:
@@ -333,6 +364,7 @@ def monte_carlo_expected_kernel(
     if not (isinstance(n, (int, np.integer)) and n >= 2):
         raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
     generator = as_generator(rng)
+    p, q = sampled_pair(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
     with progress(n, "sampling") as bar:
@@ -356,6 +388,19 @@ def monte_carlo_expected_kernel(
             bar.update(size)
     mass = mass_p * mass_q
     return float(mass * mean), float(abs(mass) * sqrt(squares / (n - 1) / n))
+
+
+def sampled_pair(p: Any, q: Any) -> tuple[Any, Any]:
+    """Two distributions to sample from, with variables and states of the second as in the first.
+
+    Unlike for exact answers, they need not be compatible.
+    """
+    p, q = (x.compile()[0] if hasattr(x, "compile") else x for x in (converted(p), converted(q)))
+    if isinstance(p, Circuit) and isinstance(q, Circuit):
+        return align(p, q)
+    if isinstance(p, Unit) or isinstance(q, Unit):
+        return p, q
+    return two_distributions(p, q)
 
 
 def _sampler(x: Any, generator: Any) -> tuple[Any, float]:

@@ -1,5 +1,4 @@
 import contextlib
-import warnings
 
 import numpy as np
 import pytest
@@ -36,13 +35,6 @@ probability ( 3rd | "wet grass", rain ) {
   (<7.5, yes) 1, 0;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def gum():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its binary part does not survive warnings as errors
-        return pytest.importorskip("pyagrum", reason="pyagrum is not installed")
 
 
 def test_small_file(write):

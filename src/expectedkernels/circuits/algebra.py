@@ -14,8 +14,8 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.alignment import align
+from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic

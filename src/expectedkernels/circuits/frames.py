@@ -73,7 +73,7 @@ def frame_columns(X: Any) -> list[FrameColumn]:
         raise DataError(
             f"A data frame must be held in memory and have distinct column names. {error}"
         ) from error
-    return [_read(nw, str(name), frame[name]) for name in frame.columns]
+    return [_read(nw, str(series.name), series) for series in frame.iter_columns()]
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:

@@ -16,8 +16,10 @@ from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
 HARDNESS = (
-    "Exact expectations over circuits that are not compatible are #P-hard in general; "
-    "monte_carlo_expected_kernel gives an estimate with a standard error."
+    "If one of them comes from a model, compile that on the vtree of the other, "
+    "model.compile(p.vtree), or give the model itself. Exact expectations over circuits that are "
+    "not compatible are #P-hard in general; monte_carlo_expected_kernel gives an estimate with a "
+    "standard error."
 )
 
 

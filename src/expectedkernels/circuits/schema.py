@@ -418,13 +418,13 @@ def frame_schema(
     names: Sequence[str] | None,
     cardinalities: Sequence[int | None] | None = None,
     max_states: int = 100,
-    real: bool = False,
+    numbers: bool = False,
 ) -> Schema:
     """The schema of a data frame whose columns become the variables of a new model.
 
     Text, categories and booleans become labelled states, in sorted order or that of the
-    categories; so do small integers, if they are not codes already. With `real`, numbers that
-    are no small integers make real variables.
+    categories; so do small integers, if they are not codes already. With `numbers`, columns of
+    numbers stay what they are.
 
     Parameters
     ----------
@@ -434,25 +434,25 @@ def frame_schema(
         Given numbers of states: numeric columns hold codes then.
     max_states : int
         How many distinct values a column of labels may have.
-    real : bool
+    numbers : bool
     """
     cards: list[int | None] = []
     states: list[Any] = []
     for number, column in enumerate(columns):
         given = None if cardinalities is None else cardinalities[number]
-        card, labels = _column_states(column, given, max_states, real)
+        card, labels = _column_states(column, given, max_states, numbers)
         cards.append(card)
         states.append(labels)
     return Schema(tuple(cards), None if names is None else tuple(names), tuple(states))
 
 
 def _column_states(
-    column: FrameColumn, given: int | None, max_states: int, real: bool
+    column: FrameColumn, given: int | None, max_states: int, numbers: bool
 ) -> tuple[int | None, Any]:
     """The number of states of a new variable, and their labels (None: codes)."""
     found = column.distinct
     if column.kind == "number" and given is None:
-        if real or not found or not all(isinstance(x, int) for x in found):
+        if numbers or not found or not all(isinstance(x, int) for x in found):
             return None, None  # values, or a column that its reader refuses
         if _hold_codes(found):
             return max(2, int(found[-1]) + 1), None

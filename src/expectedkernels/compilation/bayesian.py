@@ -50,7 +50,7 @@ class BayesianNetwork(FactorGraph):
         parents: Sequence[Sequence[int]],
         cpts: Sequence[Any],
         names: Sequence[str] | None = None,
-        states: Sequence[Sequence[str]] | None = None,
+        states: Sequence[Sequence[Any] | None] | None = None,
     ):
         if len(parents) != len(cpts):
             raise CircuitError(

@@ -112,7 +112,7 @@ class FactorGraph:
         cardinalities: Sequence[int],
         factors: Iterable[Any],
         names: Sequence[str] | None = None,
-        states: Sequence[Sequence[str]] | None = None,
+        states: Sequence[Sequence[Any] | None] | None = None,
     ):
         self.cardinalities = tuple(_integers(cardinalities, "The cardinalities"))
         if not self.cardinalities or min(self.cardinalities) < 1:
@@ -123,9 +123,12 @@ class FactorGraph:
         self.factors = tuple(map(_as_factor, factors))
         for number, factor in enumerate(self.factors):
             self._check_factor(number, factor)
-        self._names = None if names is None else tuple(map(str, names))
-        self._states = None if states is None else tuple(tuple(map(str, s)) for s in states)
-        self.schema = Schema(self.cardinalities, self._names, self._states)
+        self.schema = Schema(
+            self.cardinalities,
+            None if names is None else tuple(names),
+            None if states is None else tuple(None if s is None else tuple(s) for s in states),
+        )
+        self._names, self._states = self.schema.names, self.schema.states
 
     def _check_factor(self, number: int, factor: Factor) -> None:
         n = self.n_variables
@@ -152,9 +155,9 @@ class FactorGraph:
         return None if self._names is None else list(self._names)
 
     @property
-    def states(self) -> list[list[str]] | None:
+    def states(self) -> list[list[Any]] | None:
         """The labels of the states of every variable, None if they have none."""
-        return None if self._states is None else [list(labels) for labels in self._states]
+        return None if self._states is None else [list(labels or ()) for labels in self._states]
 
     @cached_property
     def potential(self) -> Potential:

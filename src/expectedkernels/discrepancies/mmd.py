@@ -1,29 +1,39 @@
-"""Maximum mean discrepancy between circuits, points, or both."""
+"""Maximum mean discrepancy between circuits, points, or both, and where it comes from."""
 
 from __future__ import annotations
 
 from math import sqrt
 from typing import Any
 
-import numpy as np
-
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.units import Unit
+from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import KernelError
-from expectedkernels.expectation import Empirical, expected_kernel
+from expectedkernels.errors import DataError, KernelError
+from expectedkernels.expectation import (
+    Empirical,
+    expected_kernel,
+    shared_schema,
+    two_distributions,
+)
+from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.kernel import Kernel
 
 
-def mmd2(p: Any, q: Any, k: Kernel, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
+def mmd2(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
     """The squared maximum mean discrepancy, M(p, p) + M(q, q) - 2 M(p, q), exactly.
 
     Parameters
     ----------
-    p, q : Circuit, unit graph, Empirical, or array of points (with equal weights)
-        Circuits must be compatible with each other.
-    k : Kernel
+    p, q : Circuit, FactorGraph, unit graph, Empirical, or array or frame of points
+        Points have equal weights. Circuits must be normalised, and compatible with each other;
+        models are compiled, the second on the vtree of the first. Variables and states are matched
+        by their names and labels, if both sides have them.
+    k : Kernel, optional
+        Default: ``ExpHamming()`` for discrete variables, ``RBF`` with the median heuristic for real
+        ones (see `median_gamma`), and their product for both.
     max_bytes : int
         How much memory intermediate values may take, as for `expected_kernel`.
 
@@ -33,22 +43,33 @@ def mmd2(p: Any, q: Any, k: Kernel, *, max_bytes: int = DEFAULT_MAX_BYTES) -> An
     >>> p, q = ek.factorized([[0.9, 0.1]]), ek.factorized([[0.5, 0.5]])
     >>> round(ek.mmd2(p, q, ek.Delta()), 12)
     0.32
-    >>> ek.mmd2(p, p, ek.Delta())
+    >>> ek.mmd2(p, p)
     0.0
     """
-    p, q = _as_distribution(p), _as_distribution(q)
-    return (
-        expected_kernel(p, p, k, max_bytes=max_bytes)
-        + expected_kernel(q, q, k, max_bytes=max_bytes)
-        - 2.0 * expected_kernel(p, q, k, max_bytes=max_bytes)
+    return _terms(*_prepared(p, q, k), max_bytes)[0]
+
+
+def _terms(p: Any, q: Any, k: Kernel, max_bytes: int) -> tuple[Any, Any]:
+    """The squared discrepancy, and the size of its terms."""
+    if q is p:
+        own = expected_kernel(p, p, k, max_bytes=max_bytes)
+        return 0.0 * own, own
+    own = expected_kernel(p, p, k, max_bytes=max_bytes) + expected_kernel(
+        q, q, k, max_bytes=max_bytes
     )
+    return own - 2.0 * expected_kernel(p, q, k, max_bytes=max_bytes), own
 
 
-def mmd(p: Any, q: Any, k: Kernel, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
+def mmd(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
     """The maximum mean discrepancy, the square root of `mmd2`.
 
     Rounding may leave a squared discrepancy of zero slightly negative; it counts as zero. A value
     that is negative beyond rounding means that the kernel is not positive definite, and raises.
+
+    Parameters
+    ----------
+    p, q, k, max_bytes
+        As for `mmd2`.
 
     Examples
     --------
@@ -57,12 +78,11 @@ def mmd(p: Any, q: Any, k: Kernel, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any
     >>> round(ek.mmd(p, q, ek.Delta()), 6)
     0.565685
     """
-    p, q = _as_distribution(p), _as_distribution(q)
-    squared = mmd2(p, q, k, max_bytes=max_bytes)
+    p, q, k = _prepared(p, q, k)
+    squared, size = _terms(p, q, k, max_bytes)
     if squared > 0:
         return sqrt(squared) if isinstance(squared, float) else squared**0.5
-    size = sum(float(expected_kernel(x, x, k, max_bytes=max_bytes)) for x in (p, q))
-    if squared < -1e-10 * abs(size):
+    if squared < -1e-10 * abs(float(size)):
         raise KernelError(
             f"The squared discrepancy is {float(squared):.6g}, which is negative beyond rounding: "
             f"the kernel is not positive definite ({k.is_positive_definite()!r})."
@@ -70,9 +90,61 @@ def mmd(p: Any, q: Any, k: Kernel, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any
     return 0.0 * squared
 
 
-def _as_distribution(x: Any) -> Any:
-    """A plain array of points stands for its empirical distribution."""
-    if isinstance(x, Circuit):
-        check_single_root(x, "A discrepancy")
+def witness(
+    p: Any, q: Any, k: Kernel | None = None, X: Any = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Any:
+    """The witness function of the MMD at the rows of X: E_p[k(x, X_i)] - E_q[k(x', X_i)].
+
+    Parameters
+    ----------
+    p, q, k, max_bytes
+        As for `mmd2`.
+    X : array of shape (points, variables), or data frame
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.9, 0.1]]), ek.factorized([[0.5, 0.5]])
+    >>> ek.witness(p, q, ek.Delta(), [[0], [1]]).round(12).tolist()
+    [0.4, -0.4]
+    """
+    if X is None and k is not None and not isinstance(k, Kernel):
+        k, X = None, k  # witness(p, q, X)
+    if X is None:
+        raise DataError("The witness function is evaluated at points. Give some as X.")
+    given = p, q
+    p, q, k = _prepared(p, q, k)
+    if is_frame(X):
+        X = _frame_points(X, p, q, given)
+    first, second = (expected_kernel(x, X, k, max_bytes=max_bytes) for x in (p, q))
+    return first - second
+
+
+def _frame_points(X: Any, p: Any, q: Any, given: tuple[Any, Any]) -> Any:
+    """The rows of a frame as the distributions have them."""
+    circuit = next((x for x in (p, q) if isinstance(x, Circuit)), None)
+    if circuit is not None:
+        return circuit.schema.read_frame(X)
+    tables = [x.frame if isinstance(x, Empirical) else x for x in given]
+    return shared_schema(*(x for x in tables if is_frame(x)), X).read_frame(X)
+
+
+def _prepared(p: Any, q: Any, k: Any) -> tuple[Any, Any, Kernel]:
+    """Two distributions over the same variables, and the kernel."""
+    same = q is p
+    first, second = two_distributions(as_distribution(p), as_distribution(q))
+    second = first if same else second
+    for x in (first, second):
+        if isinstance(x, Circuit):
+            check_single_root(x, "A discrepancy")
+    if k is None:
+        k = default_kernel(*(x if isinstance(x, Circuit) else x.X for x in (first, second)))
+    return first, second, k
+
+
+def as_distribution(x: Any) -> Any:
+    """A plain array or frame of points stands for its empirical distribution."""
+    if isinstance(x, (Circuit, Unit, Empirical)) or hasattr(x, "compile"):
         return x
-    return x if isinstance(x, (Unit, Empirical)) else Empirical(np.asarray(x))
+    model = converted(x)
+    return model if model is not x else Empirical(x)

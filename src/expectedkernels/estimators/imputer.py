@@ -213,7 +213,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         if not self.columns_.categories or not _wants_pandas(self):
             return table
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
 
         names = self.get_feature_names_out()
         typed = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.blocks import Inner
@@ -49,7 +51,8 @@ def save(circuit: Circuit, path: PathLike) -> None:
     """Write a circuit to a file in the library's own format, without loss.
 
     The file is a NumPy archive of a few flat arrays, whatever the number of variables. Equal
-    circuits give equal files. Arrays on other devices are moved to the host.
+    circuits give equal files. Arrays on other devices are moved to the host. Names of variables
+    and labels of states are kept.
 
     Parameters
     ----------
@@ -92,8 +95,15 @@ def save(circuit: Circuit, path: PathLike) -> None:
                 "infinities or NaN, which come from an overflow; normalize() it, or rescale its "
                 "weights, before the step that overflows."
             )
+    if not circuit.schema.is_plain:
+        arrays["schema"] = np.array([_schema_text(circuit.schema)])
     with open(path, "wb") as file:
         np.savez(file, **arrays)
+
+
+def _schema_text(schema: Schema) -> str:
+    """Names and states as JSON."""
+    return json.dumps({"names": schema.names, "states": schema.states})
 
 
 def _checked(circuit: Any) -> Circuit:
@@ -196,11 +206,31 @@ def _read(path: PathLike) -> dict[str, Any]:
         # counts are added and multiplied, and narrow types would wrap
         if name not in INDICES or arrays[name].dtype.itemsize < 4:
             arrays[name] = arrays[name].astype(np.int64)
+    if "schema" in archive.names:
+        arrays["schema"] = archive.array("schema", "U")
     for name in sorted(archive.names - set(arrays)):
         raise ParseError(
             f"expected the arrays of a circuit and nothing else, found {shown(name)}", archive.path
         )
     return arrays
+
+
+def _is_schema(found: dict[str, Any]) -> bool:
+    """Whether parsed JSON has the form of names and states."""
+    names, states = found["names"], found["states"]
+    label = (str, int, float, bool)
+    good_names = names is None or (
+        isinstance(names, list) and all(isinstance(name, str) for name in names)
+    )
+    good_states = states is None or (
+        isinstance(states, list)
+        and all(
+            labels is None
+            or (isinstance(labels, list) and all(isinstance(x, label) for x in labels))
+            for labels in states
+        )
+    )
+    return good_names and good_states
 
 
 class _Loader:
@@ -221,7 +251,26 @@ class _Loader:
         vtree = self.vtree()
         self.check_nodes(vtree)
         self.check_numbers()
-        return Circuit(vtree, tuple(self.blocks(vtree)))
+        circuit = Circuit(vtree, tuple(self.blocks(vtree)))
+        return self.named(circuit) if "schema" in self.arrays else circuit
+
+    def named(self, circuit: Circuit) -> Circuit:
+        """The circuit with the names and states of the file."""
+        texts = self.arrays["schema"].tolist()
+        try:
+            found: Any = json.loads(texts[0]) if len(texts) == 1 else None
+            self.require(
+                isinstance(found, dict) and set(found) == {"names", "states"} and _is_schema(found),
+                "'schema' must hold the names and states of the variables",
+            )
+            schema = Schema(circuit.cardinalities, found["names"], found["states"])
+        except (json.JSONDecodeError, RecursionError, CircuitError) as error:
+            if isinstance(error, ParseError):
+                raise
+            raise ParseError(
+                f"the names of the circuit are malformed: {error}", self.path
+            ) from error
+        return circuit.with_schema(schema)
 
     def vtree(self) -> Vtree:
         """The vtree, whose nodes must be numbered as they are in memory."""

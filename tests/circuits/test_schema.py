@@ -1,0 +1,307 @@
+"""Names and states: reading, writing, matching, and what operations pass on."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.circuits.frames import frame_columns
+from expectedkernels.circuits.schema import Schema, match
+from strategies import domains, rngs, vtrees
+
+WEATHER = Schema(
+    [2, 3, None], ["rain", "sky", "hours"], [["no", "yes"], ["blue", "grey", "x"], None]
+)
+
+
+def shuffled(circuit, rng):
+    """The circuit with variables and states in another order, by the plain definition."""
+    order = rng.permutation(circuit.n_variables)  # new number -> old number
+    number = np.argsort(order)
+    swaps = [rng.permutation(circuit.cardinalities[v]) for v in order]
+    vtree = circuit.vtree
+    new = [int(number[v]) if v >= 0 else -1 for v in vtree.variable]
+    blocks = list(circuit.blocks)
+    for node, v in enumerate(new):
+        if v >= 0:
+            blocks[node] = type(blocks[node])(blocks[node].table[:, swaps[v]])
+    names = [circuit.names[v] for v in order]
+    states = [[circuit.states[v][s] for s in swap] for v, swap in zip(order, swaps, strict=True)]
+    return ek.Circuit(ek.Vtree(vtree.left, vtree.right, new), tuple(blocks)).with_names(
+        names, states
+    )
+
+
+@st.composite
+def named_circuits(draw, n=1):
+    """Circuits on one vtree with names and text labels."""
+    cards = draw(domains(max_worlds=64, min_variables=2, max_variables=5))
+    vtree, rng = draw(vtrees(len(cards))), draw(rngs)
+    names = [f"v{v}" for v in range(len(cards))]
+    states = [[f"s{v}{i}" for i in range(card)] for v, card in enumerate(cards)]
+    found = [
+        ek.random_circuit(vtree, 3, rng, list(cards)).with_names(names, states) for _ in range(n)
+    ]
+    return (*found, rng)
+
+
+@given(named_circuits(2))
+def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
+    p, q, rng = drawn
+    other = shuffled(q, rng)
+    k = ek.ExpHamming(0.3)
+    np.testing.assert_allclose(
+        ek.expected_kernel(p, other, k), ek.expected_kernel(p, q, k), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        ek.expected_kernel(other, p, k), ek.expected_kernel(q, p, k), rtol=1e-12
+    )
+    assert ek.mmd(q, other) < 1e-7
+    frame = p.sample(7, rng=rng, as_frame=True)
+    mixed = frame[rng.permutation(frame.columns)]
+    codes = q.schema.read_frame(frame)
+    wanted = q.log_likelihood(codes)
+    for table in (frame, mixed, mixed.astype(str), pl.DataFrame(mixed.astype(str).to_dict("list"))):
+        np.testing.assert_allclose(other.log_likelihood(table), wanted, rtol=1e-12)
+        np.testing.assert_allclose(q.log_likelihood(table), wanted, rtol=1e-12)
+    np.testing.assert_allclose(ek.mmd(other, mixed), ek.mmd(q, frame), rtol=1e-9, atol=1e-9)
+    marginals = other.marginals()
+    for v, name in enumerate(q.names):
+        by_label = dict(zip(other.states[other.names.index(name)], marginals[name], strict=True))
+        np.testing.assert_allclose(
+            [by_label[label] for label in q.states[v]], q.marginals()[v], rtol=1e-12
+        )
+    both = ek.mixture([q, other], [0.3, 0.7])
+    assert both.names == q.names
+    np.testing.assert_allclose(both.log_likelihood(codes), wanted, rtol=1e-12)
+    np.testing.assert_allclose(ek.multiply(q, other).log_likelihood(codes), 2 * wanted, rtol=1e-12)
+
+
+@given(named_circuits(1))
+def test_operations_pass_names_and_states_on(drawn):
+    p, rng = drawn
+    first = p.names[0]
+    kept = [p.condition({first: p.states[0][0]}), p.normalize(), p.to("torch"), ek.shift(p, first)]
+    kept += [ek.mixture([p, p]), ek.stack([p, p]), ek.linear_combination([p, p], [1.0, -0.5])]
+    kept += [pickle.loads(pickle.dumps(p)), ek.em(p, p.sample(4, rng=rng), 1, progress=False)]
+    kept += [ek.multiply(p, p), ek.power(ek.factorized([[0.5, 0.5]]).with_names(["a"]), 2.0)]
+    for circuit in kept[:-1]:
+        assert (circuit.names, circuit.states) == (p.names, p.states)
+    assert kept[-1].names == ("a",)
+    less = ek.marginalize(p, first)
+    assert (less.names, less.states) == (p.names[1:], p.states[1:])
+
+
+def test_evidence_speaks_names_and_labels():
+    p = ek.mixture(
+        [ek.factorized([[1, 0], [0.5, 0.5, 0]]), ek.factorized([[0, 1], [0, 0.25, 0.75]])]
+    )
+    q = p.with_names(["rain", "sky"], [["no", "yes"], ["blue", "grey", "black"]])
+    wanted = p.marginals({0: 1})
+    for evidence in (
+        {"rain": "yes"},
+        {"rain": 1},
+        {"rain": {"yes"}},
+        {"rain": ["yes"]},
+        {"rain": [0.0, 1.0]},
+        {0: "yes", "sky": None},
+        {"rain": "yes", "sky": float("nan")},
+        pd.Series({"rain": "yes", "sky": None}),
+    ):
+        assert_close(q.marginals(evidence)["sky"], wanted[1])
+    rows = q.marginals(pd.DataFrame({"sky": [None, "blue"], "rain": ["yes", None]}))
+    assert_close(rows["sky"][0], wanted[1])
+    assert rows["rain"].shape == (2, 2)
+    assert isinstance(wanted, list)
+    assert wanted[-1] is wanted[1]
+    drawn = q.sample(4, rng=0, evidence={"rain": "yes"}, as_frame=True)
+    assert drawn["rain"].tolist() == ["yes"] * 4
+    assert q.sample(2, rng=0, evidence=[[1, np.nan]] * 3, as_frame=True).shape == (6, 2)
+
+
+def test_most_probable_rows_come_as_they_were_given():
+    q = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]]).with_names(["a", "b"], [["n", "y"], [1, 2, 3]])
+    frame = pd.DataFrame({"b": [2.0, None], "a": [None, "n"]}, index=[5, 9])
+    found = q.map(frame)
+    assert found.to_dict("list") == {"a": ["y", "n"], "b": [2, 3]}
+    assert found.index.tolist() == [5, 9]
+    assert q.map({"a": "n"}).tolist() == [0.0, 2.0]
+    assert q.map({"a": "n"}, as_frame=True).to_dict("records") == [{"a": "n", "b": 3}]
+
+
+FRAMES = {
+    "objects": pd.DataFrame({"rain": ["yes", None], "sky": ["x", "blue"], "hours": [1.5, None]}),
+    "categories": pd.DataFrame(
+        {
+            "rain": pd.Categorical(["yes", None], categories=["yes", "no", "maybe"]),
+            "sky": pd.Categorical(["x", "blue"]),
+            "hours": pd.array([1.5, None], dtype="Float64"),
+        }
+    ),
+    "strings": pd.DataFrame(
+        {
+            "sky": pd.array(["x", "blue"], dtype="string"),
+            "rain": ["yes", pd.NA],
+            "hours": [1.5, None],
+        }
+    ),
+    "polars": pl.DataFrame({"hours": [1.5, None], "rain": ["yes", None], "sky": ["x", "blue"]}),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_frames_are_read_by_name_with_what_is_missing(frame):
+    np.testing.assert_array_equal(
+        WEATHER.read_frame(frame), [[1.0, 2.0, 1.5], [np.nan, 0.0, np.nan]]
+    )
+
+
+def test_numbers_in_frames_are_labels_if_labels_are_numbers():
+    schema = Schema([3, 2], ["cylinders", "on"], [[4, 6, 8], [False, True]])
+    frame = pd.DataFrame({"on": [True, None, False], "cylinders": [8, 4, None]})
+    np.testing.assert_array_equal(
+        schema.read_frame(frame), [[2.0, 1.0], [0.0, np.nan], [np.nan, 0.0]]
+    )
+    assert schema.state(0, 6) == 1
+    with pytest.raises(
+        ek.DataError, match=r"'cylinders' must hold one of 4, 6, 8, or nothing. Got 5"
+    ):
+        schema.read_frame(pd.DataFrame({"on": [True], "cylinders": [5]}))
+    with pytest.raises(ek.EvidenceError, match=r"is one of 4, 6, 8. Got 0 instead"):
+        schema.state(0, 0)
+
+
+def test_codes_in_frames_stay_codes_unless_that_is_unclear():
+    schema = Schema([2, 2], ["a", "b"], [["no", "yes"], ["0", "1"]])
+    assert schema.read_frame(pd.DataFrame({"b": [1], "a": [1]})).tolist() == [[1.0, 1.0]]
+    unclear = Schema([2], ["a"], [["1", "2"]])
+    with pytest.raises(ek.DataError, match=r"which could be labels or codes"):
+        unclear.read_frame(pd.DataFrame({"a": [1]}))
+    assert unclear.read_frame(pd.DataFrame({"a": ["1"]})).tolist() == [[0.0]]
+
+
+def test_booleans_mean_labels_that_say_so():
+    words = Schema([2, 2], ["a", "b"], [["true", "false"], ["yes", "no"]])
+    assert words.state(0, True) == 0
+    with pytest.raises(ek.EvidenceError, match=r"one of its labels, 'yes', 'no'. Got True"):
+        words.state(1, True)
+    with pytest.raises(
+        ek.DataError, match=r"'b' must hold one of 'yes', 'no', or nothing. Got True"
+    ):
+        words.read_frame(pd.DataFrame({"a": [False], "b": [True]}))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ({"rain": ["yes"], "sky": ["x"]}, "lacks columns that the model has: 'hours'"),
+        (
+            {"rain": ["yes"], "sky": ["x"], "hours": [1.0], "id": [7]},
+            "has columns that the model does not have: 'id'. Select",
+        ),
+        ({"rain": ["si"], "sky": ["x"], "hours": [1.0]}, "'rain' must hold one of 'no', 'yes'"),
+        ({"rain": ["yes"], "sky": ["x"], "hours": ["long"]}, "'hours' must hold a real number"),
+    ],
+)
+def test_frames_that_do_not_fit_are_refused_by_name(frame, message):
+    with pytest.raises(ek.DataError, match=message):
+        WEATHER.read_frame(pd.DataFrame(frame))
+
+
+def test_columns_without_names_are_taken_as_they_stand():
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    named = p.with_names(["a", "b"])
+    frame = pd.DataFrame(np.array([[1, 0], [0, 1]]))
+    assert_close(named.log_likelihood(frame), p.log_likelihood([[1, 0], [0, 1]]))
+    lettered = frame.set_axis(["x", "y"], axis=1)
+    assert_close(p.log_likelihood(lettered), p.log_likelihood([[1, 0], [0, 1]]))
+    with pytest.raises(ek.DataError, match=r"lacks columns that the model has: 'a', 'b'"):
+        named.log_likelihood(lettered)
+    with pytest.raises(ek.DataError, match=r"holds text .* have no labels"):
+        p.log_likelihood(pd.DataFrame({"x": ["u"], "y": ["v"]}))
+    with pytest.raises(ek.DataError, match=r"one column per variable, 2 in all. Got 1"):
+        p.log_likelihood(frame[[0]])
+
+
+def test_other_names_and_labels_never_give_a_number():
+    p = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
+    q = ek.factorized([[0.2, 0.8]]).with_names(["snow"], [["no", "yes"]])
+    with pytest.raises(
+        ek.CompatibilityError, match=r"Only the first has 'rain', only the second 'sn"
+    ):
+        ek.mmd(p, q)
+    r = p.with_names(["rain"], [["no", "heavy"]])
+    with pytest.raises(
+        ek.CompatibilityError, match=r"'no', 'yes' and 'no', 'heavy'.*states='union'"
+    ):
+        ek.mmd(p, r)
+    first, second = ek.align(p, r, states="union")
+    assert first.states == second.states == (("no", "yes", "heavy"),)
+    assert_close(first.marginals()["rain"], [0.2, 0.8, 0.0])
+    assert_close(second.marginals()["rain"], [0.2, 0.0, 0.8])
+    assert_close(ek.mmd2(first, second, ek.Delta()), 2 * 0.8**2)
+    with pytest.raises(ek.CircuitError, match=r"must be 'same' or 'union'"):
+        ek.align(p, r, states="join")
+
+
+def test_labels_that_are_codes_match_any():
+    one, other = Schema([2], ["a"], [[0, 1]]), Schema([2], ["a"], [["no", "yes"]])
+    assert match(one, other).schema.states == (("no", "yes"),)
+    assert match(other, one).is_identity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([2, 2], ["a"]), "names of the variables must be 2 different labels"),
+        (([2, 2], ["a", "a"]), "names of the variables must be 2 different labels"),
+        (([2], ["a"], [["x"]]), r"states of variable 0 \('a'\) must be 2 different labels"),
+        (([2], None, [["x", "x"]]), "states of variable 0 must be 2 different labels"),
+        (([2, 2], None, [["x", "y"]]), "one list of labels per variable, 2 in all. Got 1"),
+        (([None], None, [["x"]]), "Real variables have no states"),
+    ],
+)
+def test_malformed_names_are_refused(arguments, message):
+    with pytest.raises(ek.CircuitError, match=message):
+        Schema(*arguments)
+
+
+def test_marginals_print_as_a_table():
+    p = ek.gaussian_mixture([1.0], [[1.0]], [[4.0]]).with_names(["hours"])
+    assert str(p.marginals()).splitlines()[1:] == [
+        "hours     mean                1",
+        "          variance            4",
+    ]
+    many = ek.factorized([[0.5, 0.5]] * 80)
+    assert str(many.marginals()).endswith("... (80 variables in all)")
+    assert "3 rows" in str(many.marginals(np.full((3, 80), np.nan)))
+    assert pickle.loads(pickle.dumps(p.marginals()))["hours"].tolist() == [1.0, 4.0]
+
+
+def test_a_variable_is_named_once_in_evidence():
+    p = ek.factorized([[0.2, 0.8]]).with_names(["rain"])
+    with pytest.raises(ek.EvidenceError, match=r"Variable 0 \('rain'\) is given twice"):
+        p.condition({0: 1, "rain": 1})
+    with pytest.raises(ek.EvidenceError, match=r"Got 'rian' instead. Did you mean 'rain'"):
+        p.condition({"rian": 1})
+
+
+def test_states_can_be_given_by_name():
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["a", "b"], {"b": ["x", "y"]})
+    assert p.states == (None, ("x", "y"))
+    assert p.with_names(["c", "d"]).states == p.states
+    assert p.sample(1, rng=0, as_frame=True)["a"].dtype == np.int64
+
+
+def test_kinds_of_columns():
+    frame = pd.DataFrame(
+        {"a": [1, None, "z"], "b": [1, None, 2], "c": [True, None, False]}, dtype=object
+    )
+    kinds = {column.name: column.kind for column in frame_columns(frame)}
+    assert kinds == {"a": "label", "b": "number", "c": "bool"}

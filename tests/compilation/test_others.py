@@ -1,0 +1,131 @@
+"""Models of other libraries: in, the same answers, and back."""
+
+import warnings
+from importlib import import_module
+
+import numpy as np
+import pytest
+from sklearn.mixture import GaussianMixture
+
+import expectedkernels as ek
+from assertions import assert_close
+
+
+@pytest.fixture(scope="module")
+def pgmpy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = [import_module(f"pgmpy.{name}") for name in ("factors.discrete", "inference")]
+        return import_module("pgmpy.models"), *parts
+
+
+def random_network(seed, n=7):
+    """A network with names and labels, up to three parents, all orders shuffled."""
+    rng = np.random.default_rng(seed)
+    cards = rng.integers(2, 4, size=n)
+    parents = [rng.permutation(v)[: rng.integers(0, 4)].tolist() for v in range(n)]
+    cpts = [
+        rng.dirichlet(np.ones(cards[v]), size=[cards[u] for u in above])
+        for v, above in enumerate(parents)
+    ]
+    names = [f"n{i}" for i in rng.permutation(n)]
+    return ek.BayesianNetwork(parents, cpts, names, [[f"s{i}" for i in range(c)] for c in cards])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pyagrum_networks_give_their_own_marginals(gum, seed):
+    network = random_network(seed)
+    theirs = ek.to_pyagrum(network)
+    engine = gum.LazyPropagation(theirs)
+    name = network.names[-1]
+    engine.setEvidence({name: "s1"})
+    engine.makeInference()
+    ours = ek.as_model(theirs)
+    found = ours.marginals({name: "s1"})
+    for other in network.names:
+        np.testing.assert_allclose(found[other], engine.posterior(other).toarray(), rtol=1e-10)
+    assert ek.mmd(theirs, network) < 1e-7
+    assert ek.mmd(network, theirs) < 1e-7
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
+    network = random_network(seed)
+    theirs = ek.to_pgmpy(network)
+    assert theirs.check_model()
+    name = network.names[-1]
+    found = ek.as_model(theirs).marginals({name: "s1"})
+    engine = pgmpy[2].VariableElimination(theirs)
+    for other in network.names[:-1]:
+        posterior = engine.query([other], evidence={name: "s1"}, show_progress=False)
+        np.testing.assert_allclose(found[other], posterior.values, rtol=1e-10)
+    assert ek.mmd(theirs, network) < 1e-7
+
+
+@pytest.mark.filterwarnings("ignore")  # binary parts that do not survive warnings as errors
+def test_fields_go_to_other_libraries_and_back():
+    rng = np.random.default_rng(0)
+    tables = [((0, 1), (2, 3)), ((2, 1), (2, 3)), ((1, 0), (3, 2)), ((2,), (2,))]
+    grid = ek.FactorGraph([2, 3, 2], [(scope, rng.random(shape)) for scope, shape in tables])
+    named = ek.FactorGraph(
+        grid.cardinalities, grid.factors, ["a", "b", "c"], [["x", "y"], ["u", "v", "w"], ["k", "l"]]
+    )
+    for model in (grid, named):
+        for convert in (ek.to_pyagrum, ek.to_pgmpy):
+            again = ek.as_model(convert(model))
+            order = again.names or range(3)
+            wanted = model.marginals()
+            for v, name in enumerate(order):
+                u = name if model.names else int(str(name).removeprefix("x"))
+                np.testing.assert_allclose(again.marginals()[v], wanted[u], rtol=1e-12)
+
+
+def test_tables_of_one_network_may_order_states_differently(pgmpy):
+    models, pgm, _ = pgmpy
+    network = models.DiscreteBayesianNetwork([("a", "b")])
+    network.add_cpds(
+        pgm.TabularCPD("a", 2, [[0.1], [0.9]], state_names={"a": ["no", "yes"]}),
+        pgm.TabularCPD(
+            "b",
+            2,
+            [[0.8, 0.3], [0.2, 0.7]],
+            ["a"],
+            [2],
+            state_names={"b": ["u", "v"], "a": ["yes", "no"]},
+        ),
+    )
+    assert_close(
+        ek.as_model(network).marginals()["b"], [0.9 * 0.8 + 0.1 * 0.3, 0.9 * 0.2 + 0.1 * 0.7]
+    )
+    network = models.DiscreteMarkovNetwork([("a", "b")])
+    names = {"a": ["no", "yes"], "b": [0, 1]}
+    network.add_factors(pgm.DiscreteFactor(["a", "b"], [2, 2], [1, 2, 3, 4], state_names=names))
+    assert_close(ek.as_model(network).marginals()["a"], [0.3, 0.7])
+
+
+@pytest.mark.parametrize("kind", ["diag", "spherical"])
+def test_mixtures_of_scikit_learn_are_circuits(kind):
+    X = np.random.default_rng(0).normal(size=(100, 2)) * [1.0, 3.0]
+    mixture = GaussianMixture(3, covariance_type=kind, random_state=0).fit(X)
+    np.testing.assert_allclose(
+        ek.as_model(mixture).log_likelihood(X), mixture.score_samples(X), rtol=1e-10
+    )
+    assert ek.mmd(mixture, ek.as_model(mixture)) < 1e-7
+
+
+def test_other_things_are_refused(pgmpy):
+    with pytest.raises(ek.CircuitError, match=r"Got builtins\.dict"):
+        ek.as_model({})
+    full = GaussianMixture(1).fit(np.random.default_rng(0).normal(size=(9, 2)))
+    with pytest.raises(ek.CircuitError, match=r"covariance_type='diag' or 'spherical'. Got 'full'"):
+        ek.as_model(full)
+    with pytest.raises(ek.CircuitError, match=r"not fitted yet"):
+        ek.as_model(GaussianMixture(1, covariance_type="diag"))
+    lacking = pgmpy[0].DiscreteBayesianNetwork([("a", "b")])
+    with pytest.raises(ek.CircuitError, match=r"'a' has none: fit the network"):
+        ek.as_model(lacking)
+    for convert in (ek.to_pyagrum, ek.to_pgmpy):
+        with pytest.raises(ek.CircuitError, match=r"works on BayesianNetworks and FactorGraphs"):
+            convert(ek.factorized([[0.5, 0.5]]))
+    p = ek.asia()
+    assert ek.as_model(p) is p
