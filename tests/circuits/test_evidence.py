@@ -167,13 +167,13 @@ def test_evidence_can_be_made_of_columns():
         ([[-1, 0, 0.0]], "Got -1.0 in row 0"),
         ([[0, np.inf, 0.0]], r"variable 1 must be integers .* Got inf"),
         ([[0, 0, np.inf]], "variable 2 must be finite. Got inf in row 0"),
-        ({3: 0}, r"on variables 0..2. Got 3 instead"),
-        ({-1: 0}, r"on variables 0..2. Got -1 instead"),
-        ({"a": 0}, r"on variables 0..2. Got 'a' instead"),
-        ({0: 2}, r"variable 0 must be integers in 0..1. Got 2.0"),
-        ({1: {0, 3}}, r"variable 1 must be integers in 0..2. Got 3.0"),
+        ({3: 0}, r"an int in 0..2. Got 3 instead"),
+        ({-1: 0}, r"an int in 0..2. Got -1 instead"),
+        ({"a": 0}, r"an int in 0..2. Got 'a' instead"),
+        ({0: 2}, r"A state of variable 0 is an int in 0..1. Got 2 instead"),
+        ({1: {0, 3}}, r"A state of variable 1 is an int in 0..2. Got 3 instead"),
         ({2: {0.5, 1.5}}, r"real variable 2 must be one value. Got \{"),
-        ({2: [0.5, 1.5]}, r"real variable 2 must be one finite value .* shape \(1, 2\)"),
+        ({2: [0.5, 1.5]}, r"real variable 2 must be one value. Got \[0.5"),
         ({2: np.inf}, "real variable 2 must be one finite value"),
         ({0: [0.5, 0.25, 0.25]}, r"weights of variable 0 .* \(rows, 2\). Got .* shape \(1, 3\)\."),
         ({0: [-0.5, 1.0]}, r"non-negative .* shape \(1, 2\) with other entries"),
@@ -196,7 +196,8 @@ def test_errors(evidence, message):
 def test_points():
     points = as_points([[0, 2, 0.5], [1, 0, -1.0]], DOMAINS)
     assert_close(points, np.array([[0, 2, 0.5], [1, 0, -1.0]]))
-    assert as_points([0, 2, 0.5], DOMAINS).shape == (1, 3)
+    with pytest.raises(DataError, match=r"2-D array.*X.reshape\(1, -1\) if they are a single row"):
+        as_points([0, 2, 0.5], DOMAINS)
 
 
 @pytest.mark.parametrize(

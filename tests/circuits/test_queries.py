@@ -464,7 +464,7 @@ def test_variances_far_from_the_origin():
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda p: p.condition({0: 2}), EvidenceError, r"variable 0 must be integers in 0..1"),
+        (lambda p: p.condition({0: 2}), EvidenceError, r"A state of variable 0 is an int in 0..1"),
         (lambda p: p.condition([[0, nan]] * 2), EvidenceError, "one row of evidence. Got 2 rows"),
         (lambda p: p.condition({0: 0, 1: 1}), EvidenceError, "has probability zero"),
         (lambda p: p.condition({0: set()}), EvidenceError, "has probability zero"),

@@ -283,7 +283,8 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
 def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
     """One value of a real variable, as (rows, 1) weights."""
     try:
-        value = np.asarray(statement, dtype=np.float64)
+        given = list(statement) if isinstance(statement, AbstractSet) else statement
+        value = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         value = np.empty(0)
     if value.size != 1:

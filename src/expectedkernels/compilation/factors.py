@@ -444,10 +444,10 @@ class FactorGraph:
                 f"{self.n_variables} in all. Got {read.n_rows} rows."
             )
         factors, values = [], {}
-        for v, card in enumerate(self.cardinalities):
+        for v in range(self.n_variables):
             weights = read.column(v).weights[0]
             possible = np.flatnonzero(weights)
-            if len(possible) == 1 and weights[possible[0]] == 1.0 and card > 1:
+            if len(possible) == 1 and weights[possible[0]] == 1.0:
                 values[v] = int(possible[0])
             if (weights != 1.0).any():
                 factors.append(Factor((v,), weights))

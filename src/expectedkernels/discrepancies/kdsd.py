@@ -18,7 +18,7 @@ from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
-from expectedkernels.expectation import Empirical
+from expectedkernels.expectation import Empirical, two_distributions
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
@@ -169,16 +169,10 @@ def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
 
 def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
     """The two distributions as circuits on one vtree, on the host; raises if they do not fit."""
-    if isinstance(q, Unit):
-        q = Circuit.from_units(q)
-    if not isinstance(q, Circuit):
-        discrete_cardinalities(q)
-        q, _ = q.compile(p.vtree if isinstance(p, Circuit) else None)
-    if isinstance(p, Unit):
-        p = Circuit.from_units(p, vtree=q.vtree)
-    if not isinstance(p, Circuit):
-        discrete_cardinalities(p)
-        p, _ = p.compile(q.vtree)
+    for model in (q, p):
+        if not isinstance(model, Unit):
+            discrete_cardinalities(model)
+    q, p = two_distributions(q, p)
     for circuit in (q, p):
         check_single_root(circuit, "A discrepancy")
         discrete_cardinalities(circuit)
