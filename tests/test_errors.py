@@ -331,9 +331,9 @@ class TestEvidence:
             ),
             ([-np.ones((1, 2)), None, None], "variable 0 must be finite, non-negative"),
             ([np.full((1, 2), np.nan), None, None], "finite, non-negative .* with other entries"),
-            ({3: 1}, r"on variables 0..2. Got 3 instead"),
-            ({"a": 1}, r"on variables 0..2. Got 'a' instead"),
-            ({1: 5}, r"variable 1 must be integers in 0..1"),
+            ({3: 1}, r"an int in 0..2. Got 3 instead"),
+            ({"a": 1}, r"an int in 0..2. Got 'a' instead"),
+            ({1: 5}, r"A state of variable 1 is an int in 0..1"),
         ],
     )
     def test_malformed_evidence(self, given, message):

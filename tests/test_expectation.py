@@ -124,11 +124,12 @@ def test_circuit_and_points(problem, rng, n, max_bytes):
 
 @settings(max_examples=20)
 @given(problems(), rngs)
-def test_one_point_as_a_row(problem, rng):
-    y = points(rng, problem.p.cardinalities, 1)[0]
-    K = problem.twin.naive(problem.X, y[None])
-    assert_close(ek.expected_kernel(problem.p, y, problem.k), problem.P @ K)
+def test_one_point_is_a_row_of_its_own(problem, rng):
+    y = points(rng, problem.p.cardinalities, 1)
+    K = problem.twin.naive(problem.X, y)
     assert_close(ek.expected_kernel(problem.p, y.tolist(), problem.k), problem.P @ K)
+    with pytest.raises(ek.DataError, match=r"X.reshape\(1, -1\) if they are a single row"):
+        ek.expected_kernel(problem.p, y[0], problem.k)
 
 
 @settings(max_examples=20)

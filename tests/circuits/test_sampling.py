@@ -336,7 +336,7 @@ p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
         (lambda: p2.sample(2.5), DataError, "non-negative int. Got 2.5 instead"),
         (lambda: p2.sample(True), DataError, "non-negative int. Got True instead"),
         (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
-        (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "variable 0 must be integers"),
+        (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "A state of variable 0 is an int"),
         (lambda: stack([p2, p2]).sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
         (lambda: factorized([[0, 0]]).sample(1), PropertyError, "sums to zero"),
         (

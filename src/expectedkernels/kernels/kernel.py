@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import Domains, as_points
+from expectedkernels.circuits.evidence import Domains, as_floats, as_points, refuse_flat
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner
@@ -152,7 +152,7 @@ class Kernel:
         vtree = self.vtree if vtree is None else vtree
         if any(c is None for c in domains):
             raise KernelError("Projections are circuits over discrete variables only.")
-        point = as_points(x, domains)[0].astype(np.intp)
+        point = as_points(np.reshape(x, (1, -1)), domains)[0].astype(np.intp)
         blocks = self.blocks(Vtree.balanced(d) if vtree is None else vtree, domains)
         tables: list[Input | Inner] = []
         for node, v in enumerate(blocks.vtree.variable.tolist()):
@@ -257,8 +257,8 @@ def _chunks(rows: Any, n_columns: int) -> Iterator[Any]:
 
 
 def _as_rows(X: Any) -> Any:
-    rows = np.asarray(X, dtype=np.float64)
-    rows = rows[None, :] if rows.ndim == 1 else rows
+    rows = as_floats(X)
+    refuse_flat(rows, "Points", KernelError)
     if rows.ndim != 2:
         raise KernelError(f"Points must have shape (rows, variables). Got shape {rows.shape}.")
     if not np.isfinite(rows).all():
