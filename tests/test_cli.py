@@ -195,12 +195,12 @@ def test_info_of_every_format(tmp_path):
 
 def test_info_of_other_circuits(tmp_path, monkeypatch):
     cases = {
-        "not normalised": ek.factorized([[1.0, 3.0], [1.0, 1.0]]),
-        "exp(2.07944), not": ek.factorized([[1.0, 3.0], [1.0, 1.0]]),
-        "negative": ek.factorized([[1.0, -3.0], [1.0, 1.0]]),
+        "not normalised": ek.factorized([[1.0, 3.0], [1.0, 1.0]], normalized=False),
+        "exp(2.07944), not": ek.factorized([[1.0, 3.0], [1.0, 1.0]], normalized=False),
+        "negative": ek.factorized([[1.0, -3.0], [1.0, 1.0]], normalized=False),
         "1 real": ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]),
         "roots": ek.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])]),
-        "... up to 12 states": ek.factorized([[1.0] * n for n in range(2, 13)]),
+        "... up to 12 states": ek.factorized([[1.0] * n for n in range(2, 13)], normalized=False),
     }
     path = tmp_path / "p.npz"
     for text, circuit in cases.items():

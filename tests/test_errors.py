@@ -365,7 +365,7 @@ class TestLogs:
                 ek.expected_kernel(left, right, k, log=True)
 
     def test_signed_circuits(self):
-        p = ek.factorized([[0.5, -1.5]])
+        p = ek.factorized([[0.5, -1.5]], normalized=False)
         with pytest.raises(ek.PropertyError, match=r"has a negative value.*log=False"):
             p.log_likelihood([[1.0]])
         with pytest.raises(ek.KernelError, match="negative here"):

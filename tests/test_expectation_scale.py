@@ -34,7 +34,7 @@ def test_factorised_circuits_of_many_variables(shape):
     n = MANY if shape != "left-linear" else 4000
     t, u = rng.random((2, n, 2))
     vtree = VTREES[shape](n)
-    p, q = ek.factorized(t, vtree), ek.factorized(u, vtree)
+    p, q = ek.factorized(t, vtree, normalized=False), ek.factorized(u, vtree, normalized=False)
     expected = log_products(t, u)
     assert expected < -745
     assert_close(ek.expected_kernel(p, q, ek.RBF(0.3), log=True), expected)
@@ -51,7 +51,7 @@ def test_evidence_of_probability_far_below_the_smallest_float(rows):
     rng = np.random.default_rng(1)
     n = 2000
     t, u = rng.random((2, n, 2)) + 0.01
-    p, q = ek.factorized(t), ek.factorized(u)
+    p, q = ek.factorized(t, normalized=False), ek.factorized(u, normalized=False)
     E = rng.integers(2, size=(rows, n)).astype(float)
     E[rng.random(E.shape) < 0.3] = np.nan
     assert p.log_likelihood(E).max() < -745
@@ -115,7 +115,7 @@ def crossing(n, low, vtree):
     parts = np.ones((2, n, 2))
     parts[0, : n // 2, 1] = parts[1, n // 2 :, 1] = low
     parts[0, n // 2 :, 0] = parts[1, : n // 2, 0] = low
-    circuits = [ek.factorized(part, vtree) for part in parts]
+    circuits = [ek.factorized(part, vtree, normalized=False) for part in parts]
     return parts, ek.mixture(circuits, [0.3, 0.7])
 
 
@@ -184,7 +184,7 @@ def test_tables_with_both_ends_of_the_range():
     t = np.array([1e-300, 1.0, 1e300])
     k, X = rate_twin("Laplacian", 0.5), worlds([3])
     n = 5
-    p = ek.factorized([t] * n, ek.Vtree.right_linear(n))
+    p = ek.factorized([t] * n, ek.Vtree.right_linear(n), normalized=False)
     single = log((t / 1e300) @ k.naive(X, X) @ (t / 1e300)) + 600 * log(10)
     assert_close(ek.expected_kernel(p, p, k.kernel, log=True), n * single)
     at = ek.expected_kernel(p, [[0] * n, [2] * n], k.kernel, log=True)
@@ -226,12 +226,14 @@ def test_numbers_of_all_sizes(data, cards, rng, digits):
 def test_large_and_small_circuits_meet_in_range():
     # mantissas and scales of opposite sizes: their product is an ordinary number
     n = 40
-    large, small = (ek.factorized(np.full((n, 2), x)) for x in (1e30, 1e-30))
+    large, small = (ek.factorized(np.full((n, 2), x), normalized=False) for x in (1e30, 1e-30))
     assert_close(ek.expected_kernel(large, small, ek.RBF(np.zeros(n))), 2.0 ** (2 * n))
     log_of = ek.expected_kernel(large, large, ek.RBF(np.zeros(n)), log=True)
     assert_close(log_of, n * (60 * log(10) + log(4)))
     tiny = ek.Empirical(np.zeros((1, n)), [1e-300])
-    value = ek.expected_kernel(tiny, ek.factorized(np.full((n, 2), 1e10)), ek.RBF(np.zeros(n)))
+    value = ek.expected_kernel(
+        tiny, ek.factorized(np.full((n, 2), 1e10), normalized=False), ek.RBF(np.zeros(n))
+    )
     assert_close(value, 1e100 * 2.0**n)
 
 
@@ -239,9 +241,9 @@ def test_zeros_are_zeros():
     rng = np.random.default_rng(3)
     n = 1500
     t = rng.random((n, 2)) * 0.1
-    p = ek.factorized(t)
-    none = ek.factorized(np.where(np.arange(n)[:, None] == 7, [0.0, 1.0], t))
-    other = ek.factorized(np.where(np.arange(n)[:, None] == 7, [1.0, 0.0], t))
+    p = ek.factorized(t, normalized=False)
+    none = ek.factorized(np.where(np.arange(n)[:, None] == 7, [0.0, 1.0], t), normalized=False)
+    other = ek.factorized(np.where(np.arange(n)[:, None] == 7, [1.0, 0.0], t), normalized=False)
     assert ek.expected_kernel(none, other, ek.Delta(), log=True) == -inf
     assert ek.expected_kernel(none, other, ek.Delta()) == 0.0
     X = np.zeros((3, n))
@@ -278,14 +280,14 @@ def test_signed_values_of_many_variables():
     n = 2000
     rng = np.random.default_rng(4)
     t = rng.normal(size=(n, 2))
-    p, q = ek.factorized(t), ek.factorized(rng.random((n, 2)))
+    p, q = ek.factorized(t, normalized=False), ek.factorized(rng.random((n, 2)), normalized=False)
     tables = rng.normal(size=(n, 2, 2))
     u = np.stack([q.input(v).table[0] for v in range(n)])
     sizes = np.einsum("na,nab,nb->n", t, tables, u)
     k = ek.TableKernel(list(tables))
     # scaled into range by a last variable
     scale = -np.log(np.abs(sizes)).sum() / n
-    scaled = ek.factorized(t * np.exp(scale))
+    scaled = ek.factorized(t * np.exp(scale), normalized=False)
     assert_close(ek.expected_kernel(scaled, q, k), np.prod(np.sign(sizes)))
     if np.prod(np.sign(sizes)) > 0:
         assert_close(ek.expected_kernel(p, q, k, log=True), np.log(np.abs(sizes)).sum())
@@ -326,12 +328,12 @@ def test_weights_of_kernels_beyond_the_range(k, size):
 
 
 def test_sums_of_tables_and_weights_at_the_end_of_the_range():
-    p = ek.factorized([[1e308, 1e308]] * 2)
+    p = ek.factorized([[1e308, 1e308]] * 2, normalized=False)
     expected = 2 * np.log(np.exp(ek.RBF(1.0).logs([[0], [1]])[0]).sum()) + 4 * log(1e308)
     assert_close(ek.expected_kernel(p, p, ek.RBF(1.0), log=True), expected)
     with pytest.raises(ek.KernelError, match=r"too large for a float here. Ask for its logarithm"):
         ek.expected_kernel(p, p, ek.RBF(1.0))
-    q = ek.mixture([p, ek.factorized([[1.0, 0.0]] * 2)], [1e308, 1e308])
+    q = ek.mixture([p, ek.factorized([[1.0, 0.0]] * 2)], [1e308, 1e308], normalized=False)
     assert_close(q.log_partition(), 3 * log(1e308) + 2 * log(2))
 
 

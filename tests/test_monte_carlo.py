@@ -50,7 +50,7 @@ def test_circuits_that_are_not_compatible():
 
 
 def test_masses_are_accounted_for():
-    p = ek.factorized([[1.0, 3.0], [2.0, 2.0]])
+    p = ek.factorized([[1.0, 3.0], [2.0, 2.0]], normalized=False)
     q = ek.Sum([ek.Product([ek.Categorical(0, [5.0, 5.0]), ek.Categorical(1, [1.0, 2.0])])], [0.1])
     k = ek.ExpHamming()
     estimate = ek.monte_carlo_expected_kernel(p, q, k, N, rng=0)

@@ -45,6 +45,19 @@ def to_numpy(array: Array) -> Any:
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
 
 
+def on_host(values: Any) -> Any:
+    """What is an array of another library as NumPy's array; anything else as it is.
+
+    Examples
+    --------
+    >>> on_host([1, 2])
+    [1, 2]
+    """
+    if isinstance(values, np.ndarray) or not array_api_compat.is_array_api_obj(values):
+        return values
+    return to_numpy(values)
+
+
 def as_like(array: Any, like: Array) -> Array:
     """A host array in the namespace and on the device of another array; others pass."""
     if isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):

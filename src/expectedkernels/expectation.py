@@ -22,7 +22,7 @@ from expectedkernels.circuits.evidence import (
 )
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.queries import require_possible
+from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
@@ -70,7 +70,7 @@ class Empirical:
                 f"Got shape {points.shape}."
             )
         n = len(points)
-        share = np.full(n, 1.0 / n) if weights is None else np.array(weights, dtype=np.float64)
+        share = np.full(n, 1.0 / n) if weights is None else np.array(as_floats(weights))
         if share.shape != (n,) or not np.isfinite(share).all():
             raise DataError(
                 f"An empirical distribution of {n} points needs as many finite weights. "
@@ -256,12 +256,14 @@ def _circuit_beside(x: Unit, other: Any) -> Circuit:
 
 
 def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
-    """The two circuits, with NumPy's arrays moved to where the other circuit's are."""
-    if is_numpy(p.xp) and not is_numpy(q.xp):
-        return p.to(place_of(array_in(q))), q
-    if is_numpy(q.xp) and not is_numpy(p.xp):
-        return p, q.to(place_of(array_in(p)))
-    return p, q
+    """The two circuits, with NumPy's arrays moved to where the other circuit's are.
+
+    Where both are elsewhere, in different places, the second goes to where the first is.
+    """
+    here, there = place_of(array_in(p)), place_of(array_in(q))
+    if here == there:
+        return p, q
+    return (p.to(there), q) if is_numpy(p.xp) else (p, q.to(here))
 
 
 def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
@@ -341,6 +343,19 @@ def _kernel_values(k: Kernel, X: Any, Y: Any, log: bool) -> Scaled:
         return Scaled(k(X, Y), None)
     scale, signs = k.logs(X, Y)
     return Scaled(signs, np.where(signs != 0, scale, 0.0))
+
+
+def require_distribution(x: Any, what: str) -> None:
+    """Raise unless a circuit, a graph of units or weighted points sum to one."""
+    if not isinstance(x, Empirical):
+        require_normalized(x, what)
+        return
+    total = float(x.weights.sum())
+    if not abs(total - 1.0) <= TOLERANCE:
+        raise DataError(
+            f"{what} is between distributions, so the weights of points must sum to one (they may "
+            f"be negative). These sum to {total:.6g}: divide them by that."
+        )
 
 
 def monte_carlo_expected_kernel(

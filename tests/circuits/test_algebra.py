@@ -69,7 +69,7 @@ def absolute(circuit):
 def everywhere(value, cards):
     """The circuit of a constant."""
     tables = [np.ones(card) for card in cards]
-    return ek.factorized([value * tables[0], *tables[1:]])
+    return ek.factorized([value * tables[0], *tables[1:]], normalized=False)
 
 
 @given(compatible(signed=True))
@@ -159,7 +159,7 @@ def test_disjoint_supports_give_the_zero_circuit():
 
 
 def test_signed_products_that_sum_to_a_negative_number_have_no_normaliser():
-    f, g = ek.factorized([[0.5, 0.5]]), ek.factorized([[1.0, -2.0]])
+    f, g = ek.factorized([[0.5, 0.5]]), ek.factorized([[1.0, -2.0]], normalized=False)
     with pytest.raises(ek.PropertyError, match="negative value"):
         multiply(f, g, normalize=True)
 
@@ -193,7 +193,7 @@ def test_graphs_of_units_are_refused():
 
 def test_normalisers_that_are_no_doubles():
     n = 2000
-    f = ek.factorized([[0.1, 0.2]] * n, ek.Vtree.right_linear(n))
+    f = ek.factorized([[0.1, 0.2]] * n, ek.Vtree.right_linear(n), normalized=False)
     h, log_z = multiply(f, f, normalize=True)
     assert_close(log_z, n * np.log(0.05))
     assert_close(h.marginals()[7], np.array([0.2, 0.8]))
@@ -203,24 +203,27 @@ def test_normalisers_that_are_no_doubles():
 @pytest.mark.parametrize("tiny", [1e-200, 1e200, 3e-307])
 def test_numbers_that_leave_the_range_are_rescaled(tiny):
     # every table of the product has one entry, tiny * tiny, which is no double
-    f = ek.factorized([[tiny, 0.0, 0.5], [1.0, tiny]])
-    g = ek.factorized([[tiny, 0.25, 0.0], [0.0, tiny]])
+    f = ek.factorized([[tiny, 0.0, 0.5], [1.0, tiny]], normalized=False)
+    g = ek.factorized([[tiny, 0.25, 0.0], [0.0, tiny]], normalized=False)
     h, log_z = multiply(f, g, normalize=True)
     assert_close(log_z, 4 * np.log(tiny))
     assert_close(distribution(h), np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
-    f, g = ek.factorized([[tiny, 0.0]]), ek.factorized([[tiny, 1.0]])
+    f, g = (
+        ek.factorized([[tiny, 0.0]], normalized=False),
+        ek.factorized([[tiny, 1.0]], normalized=False),
+    )
     with pytest.raises(ek.CircuitError, match=r"beyond the range .*ask for normalize=True"):
         multiply(f, g)
 
 
 def test_rescaling_moves_factors_up_only_as_far_as_needed():
-    f = ek.factorized([[1e-200, 1e-200], [1e200, 3e200]])
+    f = ek.factorized([[1e-200, 1e-200], [1e200, 3e200]], normalized=False)
     assert_close(distribution(multiply(f, f)), np.array([1.0, 9.0, 1.0, 9.0]))
 
 
 def test_products_in_range_are_those_of_plain_arithmetic():
     rng = np.random.default_rng(0)
-    f, g = (ek.factorized(rng.random((3, 4))) for _ in range(2))
+    f, g = (ek.factorized(rng.random((3, 4)), normalized=False) for _ in range(2))
     for variable in range(3):
         expected = f.input(variable).table * g.input(variable).table
         np.testing.assert_array_equal(multiply(f, g).input(variable).table, expected)
@@ -238,6 +241,7 @@ def _normal_mixture(rng, n_variables, n_components):
         rng.random(n_components),
         rng.normal(size=(n_components, n_variables)),
         rng.uniform(0.3, 2.0, size=(n_components, n_variables)),
+        normalized=False,
     )
 
 
@@ -261,7 +265,7 @@ def test_product_of_far_normals():
 
 
 def test_products_with_points_of_mass():
-    point = ek.gaussian_mixture([2.0], [[1.0]], [[0.0]])
+    point = ek.gaussian_mixture([2.0], [[1.0]], [[0.0]], normalized=False)
     normal = ek.gaussian_mixture([1.0], [[0.0]], [[1.0]])
     h, log_z = multiply(point, normal, normalize=True)
     assert_close(np.exp(log_z), 2.0 * np.exp(-0.5) / np.sqrt(2 * np.pi))
@@ -292,15 +296,15 @@ def test_circuit_times_its_reciprocal_is_the_indicator_of_its_support(f):
 
 
 def test_power_of_several_roots():
-    f = ek.stack([ek.factorized([[4.0, 9.0]]), ek.factorized([[1.0, 0.0]])])
+    f = ek.stack([ek.factorized([[4.0, 9.0]], normalized=False), ek.factorized([[1.0, 0.0]])])
     np.testing.assert_array_equal(power(f, 0.5).input(0).table, [[2.0, 3.0], [1.0, 0.0]])
 
 
 def test_powers_that_leave_the_range():
-    f = ek.factorized([[1e-200, 0.0], [1e200, 2e200]])
+    f = ek.factorized([[1e-200, 0.0], [1e200, 2e200]], normalized=False)
     assert_close(distribution(power(f, 3)), np.array([1.0, 8.0, 0.0, 0.0]))
     assert_close(distribution(power(f, -2)), np.array([1.0, 0.25, 0.0, 0.0]))
-    fair = ek.factorized([[0.5, 0.25]])
+    fair = ek.factorized([[0.5, 0.25]], normalized=False)
     assert_close(distribution(power(fair, 500)), np.array([0.5**500, 0.25**500]))
     for f, alpha in ((fair, 600), (fair, 1e308), (ek.factorized([[1e-200, 1.0]]), -3)):
         with pytest.raises(ek.CircuitError, match=r"The power .* has weights beyond the range"):
@@ -343,7 +347,7 @@ def test_circuits_that_are_not_deterministic_are_refused():
 
 
 def test_negative_circuits_are_refused():
-    f = ek.factorized([[0.5, -0.5]])
+    f = ek.factorized([[0.5, -0.5]], normalized=False)
     for operation in (lambda: power(f, 2.0), lambda: reciprocal(f), lambda: quotient(f, f)):
         with pytest.raises(ek.PropertyError, match="without negative weights"):
             operation()
@@ -405,7 +409,7 @@ def test_shift_keeps_arrays_where_they_are(xp):
 
 
 def test_other_operations_come_back_to_the_host(xp):
-    f = ek.factorized([[4.0, 9.0], [1.0, 0.0]])
+    f = ek.factorized([[4.0, 9.0], [1.0, 0.0]], normalized=False)
     there = f.to(xp)
     for expected, found in (
         (multiply(f, f), multiply(there, there)),

@@ -154,7 +154,10 @@ def test_circuits_are_frozen():
             "Normal inputs of variable 0 need finite means",
         ),
         (lambda: gaussian_mixture([1.0], [0.0], [-1.0]), "variances"),
-        (lambda: gaussian_mixture([np.nan], [0.0], [1.0]), "must be finite numbers"),
+        (
+            lambda: gaussian_mixture([np.nan], [0.0], [1.0], normalized=False),
+            "must be finite numbers",
+        ),
     ],
 )
 def test_blocks_are_checked(make, message):

@@ -28,7 +28,7 @@ def test_factorized_circuits_multiply_their_tables(seed):
     rng = np.random.default_rng(seed)
     tables = [rng.random(int(rng.integers(1, 5))) for _ in range(int(rng.integers(1, 6)))]
     vtree = Vtree.from_nested(random_nested(rng, rng.permutation(len(tables))))
-    for p in (factorized(tables), factorized(tables, vtree)):
+    for p in (factorized(tables, normalized=False), factorized(tables, vtree, normalized=False)):
         assert p.cardinalities == tuple(len(table) for table in tables)
         expected = np.ones(())
         for table in tables:
@@ -56,7 +56,7 @@ def test_mixtures_are_weighted_sums(seed, given_weights):
         )
     # weights need not be normalised
     weights = rng.uniform(0, 3, size=n) if given_weights else None
-    p = mixture(parts, weights)
+    p = mixture(parts, weights, normalized=False)
     share = np.full(n, 1 / n) if weights is None else weights
     assert p.n_roots == 1
     expected = sum(w * joint(part) for w, part in zip(share, parts, strict=True))
@@ -74,7 +74,7 @@ def test_mixtures_of_one_variable():
 
 
 def test_negative_weights_are_allowed():
-    p = mixture([factorized([[0.5, 0.5]]), factorized([[0.2, 0.8]])], [2.0, -1.0])
+    p = mixture([factorized([[0.5, 0.5]]), factorized([[0.2, 0.8]])], [2.0, -1.0], normalized=False)
     assert_close(p.input(0).table, np.array([[0.8, 0.2]]))
 
 
@@ -121,10 +121,10 @@ def test_hidden_markov_models_sum_over_all_paths(length, varying):
             likelihood = likelihood[..., None] * emissions[t][state]
         expected += prior * likelihood
     if varying:
-        p = hmm(initial, transitions, emissions)
+        p = hmm(initial, transitions, emissions, normalized=False)
     else:
         step = transitions[0] if length > 1 else np.eye(states)
-        p = hmm(initial, step, emissions[0], length=length)
+        p = hmm(initial, step, emissions[0], length=length, normalized=False)
     assert p.vtree == Vtree.right_linear(length)
     assert_close(np.exp(log_joint(p)), expected)
     assert_close(np.exp(p.log_likelihood(all_worlds(p.cardinalities))), expected.ravel())
@@ -151,7 +151,9 @@ def test_gaussian_mixtures_have_the_right_density(seed):
     weights, means = rng.dirichlet(np.ones(n)), rng.normal(0, 3, size=(n, d))
     variances = rng.uniform(0.1, 4, size=(n, d))
     X = rng.normal(0, 3, size=(6, d))
-    p = gaussian_mixture(weights, means, variances, vtree=Vtree.random(d, rng=seed))
+    p = gaussian_mixture(
+        weights, means, variances, vtree=Vtree.random(d, rng=seed), normalized=False
+    )
     assert p.cardinalities == (None,) * d
     densities = norm.pdf(X[:, None, :], means, np.sqrt(variances)).prod(axis=2) @ weights
     assert_close(np.exp(p.log_likelihood(X)), densities)
@@ -211,21 +213,33 @@ step2, emit2 = np.eye(2), np.eye(2)
     [
         (lambda: factorized([]), VtreeError, "at least one variable"),
         (lambda: factorized([np.eye(2)]), CircuitError, r"variable 0 must have one .*\(2, 2\)"),
-        (lambda: factorized([[0.5], []]), CircuitError, r"variable 1 must .* Got shape \(0,\)"),
         (
-            lambda: factorized([[1, 1]], Vtree.balanced(2)),
+            lambda: factorized([[0.5], []], normalized=False),
+            CircuitError,
+            r"variable 1 must .* Got shape \(0,\)",
+        ),
+        (
+            lambda: factorized([[1, 1]], Vtree.balanced(2), normalized=False),
             CircuitError,
             r"tables for variables 0 to 0, but a vtree over \[0, 1\] \(2 in all\)",
         ),
         (
-            lambda: factorized([[1, 1]] * 2, Vtree.balanced([0, 2])),
+            lambda: factorized([[1, 1]] * 2, Vtree.balanced([0, 2]), normalized=False),
             CircuitError,
             r"variables 0 to 1, but a vtree over \[0, 2\]",
         ),
-        (lambda: factorized([[np.nan, 1]]), CircuitError, "must be finite numbers"),
+        (
+            lambda: factorized([[np.nan, 1]], normalized=False),
+            CircuitError,
+            "must be finite numbers",
+        ),
         (lambda: mixture([]), CircuitError, "at least one circuit. Got none"),
         (lambda: mixture([p2], [0.5, 0.5]), CircuitError, r"mixture of 1 .* Got \[0.5 0.5\]"),
-        (lambda: mixture([p2], [np.nan]), CircuitError, r"finite weights. Got \[nan\]"),
+        (
+            lambda: mixture([p2], [np.nan], normalized=False),
+            CircuitError,
+            r"finite weights. Got \[nan\]",
+        ),
         (
             lambda: mixture([p2, factorized([[0.5, 0.5]])]),
             CompatibilityError,
@@ -264,7 +278,11 @@ step2, emit2 = np.eye(2), np.eye(2)
             r"Got \(1, 1\), \(1, 2\) and \(1,\)",
         ),
         (lambda: gaussian_mixture([0.5, 0.5], [0.0], [1.0]), CircuitError, r"and \(2,\)"),
-        (lambda: gaussian_mixture([], [], []), CircuitError, "one weight per component"),
+        (
+            lambda: gaussian_mixture([], [], [], normalized=False),
+            CircuitError,
+            "one weight per component",
+        ),
         (lambda: gaussian_mixture(1.0, 0.0, 1.0), CircuitError, "one weight per component"),
         (
             lambda: gaussian_mixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]], Vtree.balanced(1)),
@@ -293,3 +311,48 @@ step2, emit2 = np.eye(2), np.eye(2)
 def test_errors(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda **how: factorized([[0.5, 0.5], [0.5, 0.6]], **how),
+            r"The table of variable 1 must be probabilities.* Got \[0.5 0.6\], .* sums to 1.1",
+        ),
+        (
+            lambda **how: factorized([[1.5, -0.5]], **how),
+            r"variable 0 must be .*not negative.* sums to 1\.",
+        ),
+        (
+            lambda **how: mixture([factorized([[0.5, 0.5]])] * 2, [0.5, 0.4], **how),
+            r"The weights of a mixture must be .* sums to 0\.9",
+        ),
+        (
+            lambda **how: gaussian_mixture([0.5, 0.6], [0.0, 1.0], [1.0, 1.0], **how),
+            r"The weights of a Gaussian mixture .* sums to 1\.1",
+        ),
+        (
+            lambda **how: hmm([0.5, 0.4], np.eye(2), np.eye(2), length=3, **how),
+            r"The initial states of an HMM .* Got \[0.5 0.4\]",
+        ),
+        (
+            lambda **how: hmm([0.5, 0.5], [[1, 0], [0.2, 0.2]], np.eye(2), length=3, **how),
+            r"The transitions of an HMM .* Got \[0.2 0.2\]",
+        ),
+        (
+            lambda **how: hmm([0.5, 0.5], np.eye(2), [[1, 0], [0.2, 0.2]], length=3, **how),
+            r"The emissions of an HMM .* Got \[0.2 0.2\].*pass normalized=False",
+        ),
+    ],
+)
+def test_what_is_not_normalised_has_to_be_meant(make, message):
+    with pytest.raises(CircuitError, match=message):
+        make()
+    assert make(normalized=False).n_roots == 1
+
+
+def test_probabilities_may_be_rounded():
+    third = [0.333333, 0.333333, 0.333334]
+    assert factorized([third, [1 / 3] * 3]).n_variables == 2
+    assert hmm([0.5, 0.5], np.eye(2), [third, third], length=2).n_variables == 2

@@ -59,7 +59,12 @@ def test_random_decisions_are_deterministic(seed):
 
 
 def test_reasons_name_the_inputs():
-    p = mixture([factorized([[1, 1], [1, 0]]), factorized([[0, 1], [1, 1]])])
+    p = mixture(
+        [
+            factorized([[1, 1], [1, 0]], normalized=False),
+            factorized([[0, 1], [1, 1]], normalized=False),
+        ]
+    )
     verdict = deterministic(p)
     assert repr(verdict) == (
         "no: sum unit 0 at vtree node 2 (variables {0, 1}) has inputs 0 and 1 with overlapping "

@@ -72,7 +72,7 @@ def test_real_variables(seed, data):
 
 
 def test_one_variable_or_none():
-    f = ek.factorized([[0.2, 0.8], [1.0, 2.0, 3.0], [0.5, 0.5]])
+    f = ek.factorized([[0.2, 0.8], [1.0, 2.0, 3.0], [0.5, 0.5]], normalized=False)
     assert marginalize(f, []) is f
     assert_close(joint(marginalize(f, 1)), 6.0 * joint(ek.factorized([[0.2, 0.8], [0.5, 0.5]])))
     assert_close(joint(marginalize(f, {0, 2})), np.array([[1.0, 2.0, 3.0]]))
@@ -104,7 +104,9 @@ def test_numbers_that_leave_the_range(size):
     tables = [[size, 3 * size]] * n + [[0.25 / size, 0.25 / size]] * n
     for vtree in (ek.Vtree.right_linear(2 * n), ek.Vtree.balanced(2 * n)):
         # all factors but two cancel, those of either half leave the range on the way
-        f = ek.factorized([[1.0, 2.0], *tables, [1.0, 3.0]], _with_ends(vtree, 2 * n))
+        f = ek.factorized(
+            [[1.0, 2.0], *tables, [1.0, 3.0]], _with_ends(vtree, 2 * n), normalized=False
+        )
         h = marginalize(f, range(1, 2 * n + 1))
         expected = np.array([[[1.0, 3.0], [2.0, 6.0]]]) * 2.0**n
         assert_close(joint(h), expected)
@@ -121,7 +123,7 @@ def _with_ends(vtree, n):
 
 
 def test_results_beyond_the_range_are_refused():
-    f = ek.factorized([[1e-3, 2e-3]] * 200)
+    f = ek.factorized([[1e-3, 2e-3]] * 200, normalized=False)
     with pytest.raises(ek.CircuitError, match=r"The marginal has weights beyond .*normalise"):
         marginalize(f, range(1, 200))
     assert_close(marginalize(f.normalize(), range(1, 200)).input(0).table, np.array([[1, 2]]) / 3)

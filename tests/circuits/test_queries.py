@@ -175,7 +175,7 @@ def test_rows_are_split_when_memory_is_short():
     whole, _ = queries.log_values(p, read)
     parts, _ = queries.log_values(p, read, max_bytes=500)
     assert_logs_close(parts, whole)
-    signed = mixture([p, random_circuit(p.vtree, 2, rng=1)], [1.0, -0.9])
+    signed = mixture([p, random_circuit(p.vtree, 2, rng=1)], [1.0, -0.9], normalized=False)
     whole, signs = queries.log_values(signed, read)
     parts, again = queries.log_values(signed, read, max_bytes=500)
     assert_logs_close(parts, whole)
@@ -421,7 +421,12 @@ def test_normalised_circuits_sum_to_one(seed, kind):
 
 
 def test_every_root_is_normalised():
-    p = stack([factorized([[1.0, 3.0], [2.0, 2.0]]), factorized([[5.0, 5.0], [1.0, 0.0]])])
+    p = stack(
+        [
+            factorized([[1.0, 3.0], [2.0, 2.0]], normalized=False),
+            factorized([[5.0, 5.0], [1.0, 0.0]], normalized=False),
+        ]
+    )
     assert_close(np.exp(p.normalize().log_partition()), np.ones(2))
     expected = np.array([[[0.125, 0.125], [0.375, 0.375]], [[0.5, 0.0], [0.5, 0.0]]])
     assert_close(joint(p.normalize()), expected)
@@ -476,10 +481,26 @@ def test_variances_far_from_the_origin():
         (lambda p: stack([p, p]).condition({0: 0}), CircuitError, "Conditioning .* Got 2 roots"),
         (lambda p: stack([p, p]).marginals(), CircuitError, "Marginals needs .* one root"),
         (lambda p: p.log_likelihood([[0]]), EvidenceError, r"shape \(rows, 2\)"),
-        (lambda p: factorized([[0, 0]]).normalize(), PropertyError, "sums to zero, so it cannot"),
-        (lambda p: factorized([[0, 0]]).marginals(), PropertyError, "sums to zero; it is no"),
-        (lambda p: factorized([[1, -2]]).log_partition(), PropertyError, "negative value here"),
-        (lambda p: factorized([[1, -2]]).normalize(), PropertyError, "negative value here"),
+        (
+            lambda p: factorized([[0, 0]], normalized=False).normalize(),
+            PropertyError,
+            "sums to zero, so it cannot",
+        ),
+        (
+            lambda p: factorized([[0, 0]], normalized=False).marginals(),
+            PropertyError,
+            "sums to zero; it is no",
+        ),
+        (
+            lambda p: factorized([[1, -2]], normalized=False).log_partition(),
+            PropertyError,
+            "negative value here",
+        ),
+        (
+            lambda p: factorized([[1, -2]], normalized=False).normalize(),
+            PropertyError,
+            "negative value here",
+        ),
     ],
 )
 def test_errors(ask, error, message):

@@ -80,8 +80,11 @@ def test_conditionals_of_components_thousands_of_nats_apart(build):
 
 def test_unnormalised_components_that_leave_the_range_at_both_ends():
     n = 300
-    parts = [factorized([[30.0, 0.02]] * n), factorized([[0.02, 30.0]] * n)]
-    p = mixture(parts, [1.0, 1.0])
+    parts = [
+        factorized([[30.0, 0.02]] * n, normalized=False),
+        factorized([[0.02, 30.0]] * n, normalized=False),
+    ]
+    p = mixture(parts, [1.0, 1.0], normalized=False)
     rows = np.stack([np.zeros(n), np.ones(n), np.arange(n) % 2, np.full(n, nan)])
     logs = np.stack([part.log_likelihood(rows) for part in parts])
     assert_logs_close(p.log_likelihood(rows), np.logaddexp(*logs))
@@ -135,31 +138,34 @@ def test_gradients_over_thousands_of_nats():
 def test_cancelling_tables_of_many_variables():
     # every table sums to 1e-5: the product is far below the smallest number
     n = 500
-    p = factorized([[0.5, -0.49999]] * n)
+    p = factorized([[0.5, -0.49999]] * n, normalized=False)
     np.testing.assert_allclose(p.log_partition(), n * np.log(0.5 - 0.49999), rtol=1e-9)
 
 
 @pytest.mark.parametrize("size", [120, 150])
 def test_heavy_weights_of_products_that_evidence_rules_out(size):
     tiny = 10.0**-size
-    parts = [factorized([[1, 0], [1, 1]]), factorized([[1, tiny], [tiny, 3 * tiny]])]
-    p = mixture(parts, [1 / tiny, 1.0])
+    parts = [
+        factorized([[1, 0], [1, 1]], normalized=False),
+        factorized([[1, tiny], [tiny, 3 * tiny]], normalized=False),
+    ]
+    p = mixture(parts, [1 / tiny, 1.0], normalized=False)
     for found in (p.marginals({0: 1}), p.condition({0: 1}).marginals()):
         assert_close(found[1], np.array([0.25, 0.75]))
 
 
 def test_numbers_out_of_range_in_soft_evidence():
-    p = factorized([[1e-200, 1e-201, 0.5]])
+    p = factorized([[1e-200, 1e-201, 0.5]], normalized=False)
     weights = [1e-200, 1e-200, 0.0]
     expected = np.array([10 / 11, 1 / 11, 0.0])
     assert_close(p.marginals({0: weights})[0], expected)
     assert_close(p.condition({0: weights}).marginals()[0], expected)
-    huge = factorized([[1e300, 1e299], [1e300, 1e300]])
+    huge = factorized([[1e300, 1e299], [1e300, 1e300]], normalized=False)
     assert_close(huge.marginals({0: [1e300, 1e300]})[0], np.array([10 / 11, 1 / 11]))
 
 
 def test_huge_tables():
     with np.errstate(over="ignore"):
-        p = factorized([[1e308, 1e308], [1e308, 1e308]])
+        p = factorized([[1e308, 1e308], [1e308, 1e308]], normalized=False)
         assert_close(p.log_partition(), np.array(2 * (np.log(1e308) + np.log(2))))
         assert_close(p.marginals()[0], np.array([0.5, 0.5]))

@@ -113,15 +113,21 @@ def test_samples_of_circuits_elsewhere(xp):
 
 def test_states_of_probability_zero_are_never_drawn():
     # zeros first, last and in between, in tables and between components
-    tables = [[0.0, 1.0, 0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
-    p = mixture([factorized(tables), factorized([[1.0, 0, 0, 0, 0], [0, 0, 1.0]])], [1.0, 1e-3])
+    tables = [[0.0, 0.25, 0.0, 0.75, 0.0], [1.0, 0.0, 0.0]]
+    p = mixture(
+        [factorized(tables), factorized([[1.0, 0, 0, 0, 0], [0, 0, 1.0]])],
+        [1.0, 1e-3],
+        normalized=False,
+    )
     X = p.sample(200_000, rng=0)
     assert np.isfinite(p.log_likelihood(X)).all()
     assert set(X[:, 0]) == {0.0, 1.0, 3.0}
 
 
 def test_rare_components_are_drawn_in_proportion():
-    p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])], [1.0, 1e-4])
+    p = mixture(
+        [factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])], [1.0, 1e-4], normalized=False
+    )
     X = p.sample(1_000_000, rng=0)
     assert 50 < X[:, 0].sum() < 160
 
@@ -182,7 +188,7 @@ def test_samples_of_mixed_circuits():
 
 
 def test_numbers_out_of_range():
-    p = factorized([[1e-200, 1e-201, 0.5], [1e308, 1e308, 0.0]])
+    p = factorized([[1e-200, 1e-201, 0.5], [1e308, 1e308, 0.0]], normalized=False)
     with np.errstate(over="ignore"):
         X = p.sample(2000, rng=0, evidence={0: [1e-200, 1e-200, 0.0]})
     assert abs(X[:, 0].mean() - 1 / 11) < 6 * np.sqrt(0.1 / 2000)
@@ -331,21 +337,27 @@ p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
         (lambda: p2.map([[0, 1]]), EvidenceError, "row 0 has probability zero"),
         (lambda: p2.map([[0]]), EvidenceError, r"shape \(rows, 2\)"),
         (lambda: stack([p2, p2]).map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
-        (lambda: factorized([[1, -1]]).map([nan]), PropertyError, "MAP needs .* negative weights"),
+        (
+            lambda: factorized([[1, -1]], normalized=False).map([nan]),
+            PropertyError,
+            "MAP needs .* negative weights",
+        ),
         (lambda: p2.sample(-1), DataError, "non-negative int. Got -1 instead"),
         (lambda: p2.sample(2.5), DataError, "non-negative int. Got 2.5 instead"),
         (lambda: p2.sample(True), DataError, "non-negative int. Got True instead"),
         (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
         (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "A state of variable 0 is an int"),
         (lambda: stack([p2, p2]).sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
-        (lambda: factorized([[0, 0]]).sample(1), PropertyError, "sums to zero"),
+        (lambda: factorized([[0, 0]], normalized=False).sample(1), PropertyError, "sums to zero"),
         (
-            lambda: factorized([[2, -1], [1, 1]]).sample(1),
+            lambda: factorized([[2, -1], [1, 1]], normalized=False).sample(1),
             PropertyError,
             "Sampling needs a circuit without negative weights. There is one at vtree node 0",
         ),
         (
-            lambda: mixture([p2, factorized([[0.5, 0.5]] * 2)], [2, -1]).sample(1),
+            lambda: mixture([p2, factorized([[0.5, 0.5]] * 2)], [2, -1], normalized=False).sample(
+                1
+            ),
             PropertyError,
             "There is one at vtree node 2",
         ),

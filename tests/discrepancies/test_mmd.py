@@ -11,12 +11,13 @@ from strategies import circuits, domains, kernels, points, rngs, vtrees, with_sw
 
 @st.composite
 def drawn(draw):
-    """Two circuits and a positive definite kernel with its twin."""
+    """Two normalised circuits and a positive definite kernel with its twin."""
     cards = draw(domains())
     vtree = draw(vtrees(len(cards)))
     p = draw(circuits(cards, vtree))
     q = draw(circuits(cards, with_swaps(vtree, draw(rngs))))
-    return p, q, draw(kernels(cards, vtree, definite=True, signed=True))
+    twin = draw(kernels(cards, vtree, definite=True, signed=True))
+    return p.normalize(), q.normalize(), twin
 
 
 @settings(max_examples=50)

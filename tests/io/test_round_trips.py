@@ -62,7 +62,7 @@ KINDS = {
     "one real variable": lambda: _mixture(n=1),
     "one real variable, observed": lambda: _mixture(n=1).condition({0: 0.5}),
     "one variable": lambda: ek.factorized([[0.3, 0.7]]),
-    "one state": lambda: ek.factorized([[1.0], [0.5, 0.5], [2.0]]),
+    "one state": lambda: ek.factorized([[1.0], [0.5, 0.5], [2.0]], normalized=False),
     "right-linear": lambda: _discrete(vtree=ek.Vtree.right_linear(2_000)),
     "sparse": lambda: _discrete(units=60, density=0.05),
     "sparse, wide indices": lambda: _sparse_block(np.int64),

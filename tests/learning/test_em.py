@@ -257,7 +257,7 @@ def test_units_that_are_never_reached_keep_their_parameters():
 
 
 def test_unnormalised_circuits_are_normalised_first():
-    p = ek.factorized([[2.0, 6.0], [1.0, 1.0]])
+    p = ek.factorized([[2.0, 6.0], [1.0, 1.0]], normalized=False)
     assert_close(fit(p, [[0, 1]], 0).input(0).table, np.array([[0.25, 0.75]]))
     same_parameters(fit(p, [[0, NAN]], 1), fit(p.normalize(), [[0, NAN]], 1))
 
@@ -449,6 +449,6 @@ def test_bad_arguments_are_refused(options, message):
 
 def test_signed_circuits_and_several_roots_are_refused():
     with pytest.raises(ek.PropertyError, match="EM needs a circuit without negative weights"):
-        fit(ek.factorized([[2.0, -1.0], [1.0, 1.0]]), [[0, 0]])
+        fit(ek.factorized([[2.0, -1.0], [1.0, 1.0]], normalized=False), [[0, 0]])
     with pytest.raises(ek.CircuitError, match=r"EM needs a circuit with one root\. Got 2 roots"):
-        fit(ek.stack([ek.factorized([[1, 1]]), ek.factorized([[0, 1]])]), [[0]])
+        fit(ek.stack([ek.factorized([[1, 1]], normalized=False), ek.factorized([[0, 1]])]), [[0]])

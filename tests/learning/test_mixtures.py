@@ -248,9 +248,16 @@ def test_mixtures_of_a_real_data_set(data_dir):
         ({"tolerance": -1}, "'tolerance' parameter of learn_mixture must be a float"),
         ({"X": [[0.5, 0]]}, "must hold the states of discrete variables"),
         ({"tie": "top"}, "Options of learn_strudel mean nothing .* Got tie"),
-        ({"structure": ek.factorized([[1, 0], [1, 1]])}, "Row 1 of X has probability zero"),
         (
-            {"structure": ek.factorized([[1, 0], [1, 1]]), "X": [[0, 0]], "X_valid": [[1, 0]]},
+            {"structure": ek.factorized([[1, 0], [1, 1]], normalized=False)},
+            "Row 1 of X has probability zero",
+        ),
+        (
+            {
+                "structure": ek.factorized([[1, 0], [1, 1]], normalized=False),
+                "X": [[0, 0]],
+                "X_valid": [[1, 0]],
+            },
             "Row 0 of X_valid has probability zero",
         ),
         ({"structure": ek.gaussian_mixture([1], [[0, 0]], [[1, 1]])}, "has the real variable 0"),
@@ -263,7 +270,7 @@ def test_bad_arguments_are_refused(options, message):
     arguments = {
         "X": [[0, 0], [1, 1]],
         "n_components": 2,
-        "structure": ek.factorized([[1, 1], [1, 1]]),
+        "structure": ek.factorized([[1, 1], [1, 1]], normalized=False),
     }
     with pytest.raises(ek.CircuitError, match=message):
         learn_mixture(**(arguments | options), progress=False)
@@ -275,7 +282,7 @@ def test_rows_that_no_bag_holds_need_a_pseudocount():
         learned(
             X,
             1,
-            structure=ek.factorized([[1, 1], [1, 1]]),
+            structure=ek.factorized([[1, 1], [1, 1]], normalized=False),
             method="bagging",
             iterations=1,
             pseudocount=0.0,
@@ -284,7 +291,7 @@ def test_rows_that_no_bag_holds_need_a_pseudocount():
 
 
 def test_uses_refuse_rows_outside_the_support():
-    layout = Parameters(ek.factorized([[1, 0], [1, 1]]))
+    layout = Parameters(ek.factorized([[1, 0], [1, 1]], normalized=False))
     with pytest.raises(ek.DataError, match="Row 1 of the data has probability zero"):
         layout.uses([[0, 0], [1, 0]])
     assert layout.uses(np.empty((0, 2))).shape == (0, 4)

@@ -391,7 +391,7 @@ def test_bad_targets():
     with pytest.raises(CircuitError, match="root"):
         gibbs(stack([p, p]), 1)
     with pytest.raises(PropertyError, match="negative"):
-        gibbs(mixture([p, factorized([[0.4, 0.6], [0.4, 0.6]])], [1.5, -0.5]), 1)
+        gibbs(mixture([p, factorized([[0.4, 0.6], [0.4, 0.6]])], [1.5, -0.5], normalized=False), 1)
     with pytest.raises(PropertyError, match="Variable 0 is real"):
         gibbs(gaussian_mixture([1.0], [[0.0]], [[1.0]]), 1)
     with pytest.raises(EvidenceError, match="one row of evidence"):

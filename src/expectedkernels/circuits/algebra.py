@@ -71,7 +71,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
     --------
     >>> import expectedkernels as ek
     >>> f = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
-    >>> g = ek.factorized([[1.0, 1.0], [0.0, 2.0]])
+    >>> g = ek.factorized([[1.0, 1.0], [0.0, 2.0]], normalized=False)
     >>> multiply(f, g).input(1).table.tolist()
     [[0.0, 1.0]]
     >>> h, log_z = multiply(f, f, normalize=True)
@@ -142,7 +142,7 @@ def power(f: Circuit, alpha: float) -> Circuit:
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> f = ek.factorized([[4.0, 9.0], [0.0, 1.0]])
+    >>> f = ek.factorized([[4.0, 9.0], [0.0, 1.0]], normalized=False)
     >>> power(f, 0.5).input(0).table.tolist()
     [[2.0, 3.0]]
     >>> power(f, 0).input(1).table.tolist()
@@ -176,8 +176,8 @@ def reciprocal(f: Circuit) -> Circuit:
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> reciprocal(ek.factorized([[4.0, 0.0, 0.5]])).input(0).table.tolist()
-    [[0.25, 0.0, 2.0]]
+    >>> reciprocal(ek.factorized([[0.25, 0.0, 0.75]])).input(0).table.round(6).tolist()
+    [[4.0, 0.0, 1.333333]]
     """
     _require_circuits("reciprocal", f)
     return _power(f, -1.0, "A reciprocal")
@@ -241,9 +241,9 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> f, g = ek.factorized([[3.0, 1.0, 2.0]]), ek.factorized([[4.0, 0.0, 0.5]])
-    >>> quotient(f, g).input(0).table.tolist()
-    [[0.75, 0.0, 4.0]]
+    >>> f, g = ek.factorized([[0.5, 0.25, 0.25]]), ek.factorized([[0.75, 0.0, 0.25]])
+    >>> quotient(f, g).input(0).table.round(6).tolist()
+    [[0.666667, 0.0, 1.0]]
     """
     _require_circuits("quotient", f, g)
     f, g = align(f, g)

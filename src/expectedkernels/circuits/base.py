@@ -192,13 +192,22 @@ class BlockCircuit:
         arrays = (array for block in self.blocks for array in block.arrays)
         return any(getattr(array, "requires_grad", False) for array in arrays)
 
+    def _is_at(self, place: Place) -> bool:
+        """Whether all arrays are there."""
+        fields = (vars(block).values() for block in self.blocks)
+        return all(place.holds(value) for values in fields for value in values)
+
+    @cached_property
+    def _on_host(self) -> bool:
+        return self._is_at(Place("numpy"))
+
     def to(self, where: Any) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
 
         A circuit whose arrays are there already is returned itself, with all it has cached.
         """
         target = Place(where)
-        if all(target.holds(array) for block in self.blocks for array in vars(block).values()):
+        if self._on_host if is_numpy(target.xp) else self._is_at(target):
             return self
         move = target.move
 

@@ -13,7 +13,8 @@ from expectedkernels.circuits.alignment import align
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
-from expectedkernels.circuits.ranges import plain_blocks
+from expectedkernels.circuits.queries import TOLERANCE
+from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.wide import mixed, numbers_of, wide
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError, CompatibilityError
@@ -22,15 +23,19 @@ from expectedkernels.vtree import Vtree
 ONE = Inner(1, 1, None, None, None)
 
 
-def factorized(tables: Sequence[Any], vtree: Vtree | None = None) -> Circuit:
+def factorized(
+    tables: Sequence[Any], vtree: Vtree | None = None, *, normalized: bool = True
+) -> Circuit:
     """The circuit of independent discrete variables, the product of one table per variable.
 
     Parameters
     ----------
     tables : sequence of 1-D arrays
-        The probabilities (or any values) of the states of each variable.
+        The probabilities of the states of each variable.
     vtree : Vtree, optional
         Default: balanced.
+    normalized : bool
+        Whether to refuse tables that are not probabilities. With False they may hold any numbers.
 
     Examples
     --------
@@ -45,12 +50,30 @@ def factorized(tables: Sequence[Any], vtree: Vtree | None = None) -> Circuit:
                 f"The table of variable {variable} must have one dimension and at least one "
                 f"entry. Got shape {row.shape}."
             )
+        if normalized:
+            _check_distributions(row, f"The table of variable {variable}")
     vtree = Vtree.balanced(len(rows)) if vtree is None else vtree
     _check_variables(vtree, len(rows), "tables")
     blocks: list[Input | Inner] = [
         ONE if v < 0 else Table(rows[v][None, :]) for v in vtree.variable.tolist()
     ]
     return Circuit.from_blocks(vtree, blocks)
+
+
+def _check_distributions(rows: Any, what: str) -> None:
+    """Raise unless the last axis holds probabilities; what is not finite is refused elsewhere."""
+    if not np.isfinite(rows).all():
+        return
+    with np.errstate(over="ignore"):
+        totals = rows.sum(axis=-1)
+    wrong = (np.abs(totals - 1.0) > TOLERANCE) | (rows < 0).any(axis=-1)
+    if wrong.any():
+        row = np.atleast_2d(rows[wrong])[0]
+        raise CircuitError(
+            f"{what} must be probabilities: not negative, with a sum of one. Got "
+            f"{np.array2string(row, threshold=8)}, which sums to {row.sum():.6g}. Divide by the "
+            "sum, or pass normalized=False if any numbers are meant."
+        )
 
 
 def _check_variables(vtree: Vtree, n: int, what: str) -> None:
@@ -62,11 +85,13 @@ def _check_variables(vtree: Vtree, n: int, what: str) -> None:
         )
 
 
-def mixture(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
+def mixture(
+    circuits: Sequence[Circuit], weights: Any = None, *, normalized: bool = True
+) -> Circuit:
     """The weighted sum of circuits that are compatible with each other.
 
-    The default weights are equal and sum to one. The circuits share equal units; the result is
-    minimised.
+    The default weights are equal and sum to one. Others must sum to one, too, and not be negative,
+    unless `normalized` is False. The circuits share equal units; the result is minimised.
 
     Examples
     --------
@@ -81,13 +106,15 @@ def mixture(circuits: Sequence[Circuit], weights: Any = None) -> Circuit:
         raise CircuitError(
             f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
         )
+    if normalized:
+        _check_distributions(weights, "The weights of a mixture")
     return with_root_weights(together, weights[None, :], "The mixture")
 
 
 def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
     """The circuit whose roots are weighted sums of the roots of another (a matrix of weights)."""
     matrix = sparse.csr_array(weights)
-    parts = [(block, wide(numbers_of(block)[0])) for block in circuit.blocks]
+    parts = [_with_wide(block) for block in circuit.blocks]
     parts[-1] = mixed(*parts[-1], matrix.indices, wide(matrix.data), matrix.indptr)
     blocks = plain_blocks(circuit.vtree, parts, what, "normalise the circuits first")
     return Circuit.from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
@@ -153,7 +180,14 @@ def _side_by_side(parts: list[Inner], blocks: list[Any], vtree: Vtree, node: int
     return inner(index["left"], index["right"], weights, total["left"], total["right"])
 
 
-def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None) -> Circuit:
+def hmm(
+    initial: Any,
+    transition: Any,
+    emission: Any,
+    length: int | None = None,
+    *,
+    normalized: bool = True,
+) -> Circuit:
     """The circuit of a hidden Markov model over its observations, on a right-linear vtree.
 
     Parameters
@@ -166,6 +200,8 @@ def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None)
         ``emission[i, a]`` is the probability of symbol a in state i.
     length : int, optional
         The number of observations; may be left out if `transition` or `emission` tells.
+    normalized : bool
+        Whether to refuse rows that are not probabilities. With False they may hold any numbers.
 
     Examples
     --------
@@ -199,24 +235,42 @@ def hmm(initial: Any, transition: Any, emission: Any, length: int | None = None)
             f"({states}, {states}) and emissions of shape ({states}, symbols). "
             f"Got {np.shape(transition)} and {[t.shape for t in tables[:3]]}."
         )
+    if normalized:
+        _check_distributions(start, "The initial states of an HMM")
+        _check_distributions(np.array(transition, dtype=np.float64), "The transitions of an HMM")
+        for table in tables:
+            _check_distributions(table, "The emissions of an HMM")
     vtree = Vtree.right_linear(length)
-    blocks: list[Input | Inner] = [Table(tables[v]) if v >= 0 else ONE for v in vtree.variable]
-    if length == 1:
-        return Circuit.from_blocks(vtree, [Table((start @ tables[0])[None, :])])
-    for node in np.flatnonzero(vtree.variable < 0).tolist():
-        # unit i of this node: the observations from here on, given that the hidden state
-        # before them is i (at the root: the whole sequence)
-        position = int(vtree.scope(node)[0])
-        mix = start[None, :] if position == 0 else steps[position - 1]
-        # below the product of the last two observations the last table is mixed in place
-        blocks[node] = Inner(states, len(mix), None, None, mix)
-    last = vtree.leaf(length - 1)
-    blocks[last] = Table(steps[length - 2] @ tables[length - 1])
+    parts: list[Part] = []
+    for node, v in enumerate(vtree.variable.tolist()):
+        if v < 0:
+            # unit i of this node: the observations from here on, given that the hidden state
+            # before them is i (at the root: the whole sequence)
+            position = int(vtree.scope(node)[0])
+            mix = start[None, :] if position == 0 else steps[position - 1]
+            parts.append(_with_wide(Inner(states, len(mix), None, None, mix)))
+        elif v < length - 1:
+            parts.append(_with_wide(Table(tables[v])))
+        else:
+            # below the product of the last two observations the last table is mixed in place
+            rows = sparse.csr_array(start[None, :] if length == 1 else steps[-1])
+            last = _with_wide(Table(tables[v]))
+            parts.append(mixed(*last, rows.indices, wide(rows.data), rows.indptr))
+    blocks = plain_blocks(vtree, parts, "The HMM", "divide the rows by their sums")
     return Circuit.from_blocks(vtree, blocks)
 
 
+def _with_wide(block: Input | Inner) -> Part:
+    return block, wide(numbers_of(block)[0])
+
+
 def gaussian_mixture(
-    weights: Any, means: Any, variances: Any, vtree: Vtree | None = None
+    weights: Any,
+    means: Any,
+    variances: Any,
+    vtree: Vtree | None = None,
+    *,
+    normalized: bool = True,
 ) -> Circuit:
     """The circuit of a mixture of normal distributions with independent coordinates.
 
@@ -227,6 +281,8 @@ def gaussian_mixture(
         1-D arrays describe a mixture over one variable.
     vtree : Vtree, optional
         Default: balanced.
+    normalized : bool
+        Whether to refuse weights that are not probabilities. With False they may be any numbers.
 
     Examples
     --------
@@ -245,6 +301,8 @@ def gaussian_mixture(
             "Means and variances must both have shape (components, variables), with one weight "
             f"per component. Got {mean.shape}, {variance.shape} and {share.shape}."
         )
+    if normalized:
+        _check_distributions(share, "The weights of a Gaussian mixture")
     n, d = mean.shape
     vtree = Vtree.balanced(d) if vtree is None else vtree
     _check_variables(vtree, d, "means and variances")

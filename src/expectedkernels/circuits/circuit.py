@@ -128,7 +128,7 @@ class Circuit(BlockCircuit):
         Examples
         --------
         >>> import expectedkernels as ek
-        >>> round(ek.factorized([[1.0, 3.0]]).log_partition(), 6)
+        >>> round(ek.factorized([[1.0, 3.0]], normalized=False).log_partition(), 6)
         1.386294
         """
         return queries.log_partition(self)
@@ -142,7 +142,8 @@ class Circuit(BlockCircuit):
         Examples
         --------
         >>> import expectedkernels as ek
-        >>> ek.factorized([[1.0, 3.0]]).normalize().input(0).table.round(12).tolist()
+        >>> f = ek.factorized([[1.0, 3.0]], normalized=False)
+        >>> f.normalize().input(0).table.tolist()
         [[0.25, 0.75]]
         """
         return queries.normalize(self)

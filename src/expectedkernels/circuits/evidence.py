@@ -284,7 +284,7 @@ def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
     """One value of a real variable, as (rows, 1) weights."""
     try:
         given = list(statement) if isinstance(statement, AbstractSet) else statement
-        value = np.asarray(given, dtype=np.float64)
+        value = as_floats(given)
     except (TypeError, ValueError):
         value = np.empty(0)
     if value.size != 1:
@@ -302,7 +302,7 @@ def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
     cardinality: Any = schema.cardinalities[variable]
     labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
     if labels and not any(isinstance(x, str) for x in statement):
-        return np.asarray(statement, dtype=np.float64)[None, :]
+        return as_floats(statement)[None, :]
     several = labels or isinstance(statement, AbstractSet)
     if not several and not isinstance(statement, str) and np.ndim(statement) != 0:
         raise EvidenceError(
@@ -340,7 +340,7 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
             weights, values = (None, nothing[0]) if cardinality is None else (nothing, None)
             columns.append(Column(weights, values, codes))
             continue
-        x = np.asarray(given, dtype=np.float64)
+        x = as_floats(given)
         if cardinality is None:
             if x.size != rows or np.isinf(x).any():
                 raise EvidenceError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import as_generator, on_host
 from expectedkernels.errors import DataError, PropertyError
 
 if TYPE_CHECKING:  # units offer these functions as methods, so their module imports this one
@@ -124,7 +124,7 @@ def prepared(graph: Graph, X: Any) -> tuple[dict[int, Array], bool]:
     "missing"; values of real variables stay floats, with NaN for it.
     """
     try:
-        X = np.asarray(X, dtype=float)
+        X = np.asarray(on_host(X), dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(f"X must be an array of numbers: {error}.") from None
     width = graph.masks[-1].bit_length()

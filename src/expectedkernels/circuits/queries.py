@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, is_numpy, namespace, to_numpy
+from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.frames import is_frame
@@ -25,6 +25,10 @@ from expectedkernels.engine.sweep import (
 )
 from expectedkernels.engine.value import Value, plain, to_log
 from expectedkernels.errors import EvidenceError, PropertyError
+
+TOLERANCE, SINGLE_TOLERANCE = 1e-6, 1e-3
+"""How far the log of the sum of a normalised circuit may be from zero, in doubles and in singles.
+"""
 
 AnyCircuit = TypeVar("AnyCircuit", bound=BlockCircuit)
 
@@ -105,7 +109,7 @@ def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
 
 def log_partition(circuit: BlockCircuit) -> Any:
     """See `Circuit.log_partition`."""
-    logs, sign = log_values(circuit, None)
+    logs, sign = circuit.operand.cached("partition", lambda: log_values(circuit, None))
     _refuse_negative(sign)
     if circuit.n_roots > 1:
         return logs[0, :]
@@ -252,6 +256,25 @@ def refuse_signed(circuit: BlockCircuit, what: str) -> None:
         raise PropertyError(
             f"{what} needs a circuit without negative weights. There is one at vtree node {node}."
         )
+
+
+def require_normalized(circuit: Any, what: str) -> None:
+    """Raise unless a circuit (or a graph of units) with one root sums to one.
+
+    `what` says who needs it, as the start of the error. The sum is kept by circuits, so that
+    asking again costs nothing.
+    """
+    total = float(detach(circuit.log_partition()))
+    single = isinstance(circuit, BlockCircuit) and "float32" in str(_dtype(circuit))
+    if not abs(total) <= (SINGLE_TOLERANCE if single else TOLERANCE):
+        raise PropertyError(
+            f"{what} is between distributions, so a circuit must sum to one. The log of the sum "
+            f"of this one (its log_partition()) is {total:.6g}; normalize() makes it one."
+        )
+
+
+def _dtype(circuit: BlockCircuit) -> Any:
+    return circuit.blocks[0].arrays[0].dtype
 
 
 def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:

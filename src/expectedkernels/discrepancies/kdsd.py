@@ -13,12 +13,13 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
-from expectedkernels.expectation import Empirical, two_distributions
+from expectedkernels.expectation import Empirical, require_distribution, two_distributions
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
@@ -54,7 +55,7 @@ def kdsd(
     Parameters
     ----------
     q : Circuit, FactorGraph, unit graph, or samples
-        The sum above is over q as it is: a circuit should be normalised. Samples are arrays of
+        A circuit, and weights of points, must sum to one. Samples are arrays of
         shape (n, variables) or (chains, n, variables), frames, labelled arrays or InferenceData,
         with equal weights, or Empirical and WeightedSamples with theirs.
     p : Circuit, FactorGraph, or (for samples) Target
@@ -111,6 +112,7 @@ def kdsd(
     if is_model(q):
         _refuse_functions(q, p, operator)
         q, p = _two_circuits(q, p)
+        require_normalized(q, "A discrepancy")
         measure = stein_measure(q, p)
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
@@ -121,6 +123,7 @@ def kdsd(
         p = Circuit.from_units(p)
     discrete_cardinalities(p)
     q = Empirical(sample_rows(p, q), sample_weights(q))
+    require_distribution(q, "A discrepancy")
     points = q.merged()
     matrix = SteinKernel(p, k, zeros, operator)(points.X)
     weights = points.weights

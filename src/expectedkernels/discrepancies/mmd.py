@@ -15,6 +15,7 @@ from expectedkernels.errors import DataError, KernelError
 from expectedkernels.expectation import (
     Empirical,
     expected_kernel,
+    require_distribution,
     shared_schema,
     two_distributions,
 )
@@ -28,9 +29,9 @@ def mmd2(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MA
     Parameters
     ----------
     p, q : Circuit, FactorGraph, unit graph, Empirical, or array or frame of points
-        Points have equal weights. Circuits must be normalised, and compatible with each other;
-        models are compiled, the second on the vtree of the first. Variables and states are matched
-        by their names and labels, if both sides have them.
+        Points have equal weights. Circuits, and weights of points, must sum to one, and circuits
+        must be compatible with each other; models are compiled, the second on the vtree of the
+        first. Variables and states are matched by their names and labels, if both sides have them.
     k : Kernel, optional
         Default: ``ExpHamming()`` for discrete variables, ``RBF`` with the median heuristic for real
         ones (see `median_gamma`), and their product for both.
@@ -137,6 +138,7 @@ def _prepared(p: Any, q: Any, k: Any) -> tuple[Any, Any, Kernel]:
     for x in (first, second):
         if isinstance(x, Circuit):
             check_single_root(x, "A discrepancy")
+        require_distribution(x, "A discrepancy")
     if k is None:
         k = default_kernel(*(x if isinstance(x, Circuit) else x.X for x in (first, second)))
     return first, second, k

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import on_host
 from expectedkernels.circuits.evidence import Domains
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, product_form
@@ -35,7 +36,7 @@ class FactorKernel(Kernel):
 
     def pairs(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_i)."""
-        X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+        X, Y = (np.asarray(on_host(Z), dtype=np.float64) for Z in (X, Y))
         return self._values(X.T, Y.T)
 
     def gram(self, X: Any, Y: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
@@ -166,7 +167,9 @@ class SteinKernel(PairwiseKernel):
             check_roles("SteinKernel(target, kernel)", target, None)
         kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
-        self.target, self.kernel, self.zeros, self.operator = target, kernel, zeros, operator
+        # points are read on the host, so that is where a circuit is asked
+        self.target = target.to("numpy") if isinstance(target, Circuit) else target
+        self.kernel, self.zeros, self.operator = kernel, zeros, operator
         self.cardinalities = discrete_cardinalities(target)
         self._terms = self._product_terms()
 
