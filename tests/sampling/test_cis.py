@@ -238,7 +238,7 @@ def test_weights_agree_with_those_of_multiplied_circuits():
         row = np.full(graph.n_variables, np.nan)
         for v, value in state.sampled:
             row[v] = value
-        log_mass = total + product.log_likelihood(row)[0]
+        log_mass = total + product.log_likelihood(row[None])[0]
         np.testing.assert_allclose(walk.log_mass(state) - log_q, log_mass - circuit_q, rtol=1e-10)
 
 
