@@ -14,8 +14,8 @@ import expectedkernels as ek
 from benchmarks.timing import alternating, best_of, seconds, show
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.discrepancies.kdsd import stein_measure
-from expectedkernels.experiments.inference.models import BURN_IN, THIN, Model, collapse, make_model
 from expectedkernels.sampling.bbis import bbis, collapsed_bbis
+from studies.inference.models import BURN_IN, THIN, Model, collapse, make_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from networks import ALARM

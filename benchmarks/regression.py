@@ -26,15 +26,15 @@ def expected_predictions() -> None:
     if folder is None or not (Path(folder) / "regression").is_dir():
         print("\n(no regression data: set EXPECTEDKERNELS_DATA to the folder with regression/)")
         return
-    from expectedkernels.experiments.regression.datasets import load
+    from studies.regression.datasets import load
 
     for name in DATA_SETS:
         _predictions(load(name, folder))
 
 
 def _predictions(dataset: Any) -> None:
-    from expectedkernels.experiments.regression.baselines import draw_mask, hide
-    from expectedkernels.experiments.regression.machines import (
+    from studies.regression.baselines import draw_mask, hide
+    from studies.regression.machines import (
         BitDensity,
         CategoryDensity,
         fit_machine,

@@ -6,24 +6,25 @@ images: the result is the exact expectation of its decision function.
 """
 
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 import expectedkernels as ek
-from expectedkernels.experiments.digits import digit_images, fit_mixture
 
 
 def main() -> None:
     rng = np.random.default_rng(0)
-    threes, eights = digit_images(3), digit_images(8)
-    X = np.concatenate([threes, eights])
-    y = np.repeat([-1, 1], [len(threes), len(eights)])
+    images, digit = load_digits(return_X_y=True)
+    chosen = (digit == 3) | (digit == 8)
+    X = (images[chosen] >= 8).astype(int)  # 64 black or white pixels
+    y = np.where(digit[chosen] == 8, 1, -1)
     test = rng.random(len(X)) < 0.3
     X_train, y_train, X_test, y_test = X[~test], y[~test], X[test], y[test]
 
     kernel = ek.RBF(gamma=0.05)
     model = KernelRidge(kernel="precomputed", alpha=0.1)
     model.fit(kernel(X_train, X_train), y_train)
-    p = fit_mixture(X_train, n_components=24)
+    p = ek.learn_mixture(X_train, 24, rng=0, progress=False)
     mode = np.round(X_train.mean(axis=0))
 
     print("missing   accuracy: expected   most frequent value filled in")

@@ -1,6 +1,9 @@
 import gzip
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,6 +81,53 @@ def test_demo_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
     assert "pip install 'expectedkernels[plot]'" in done.output
     assert "expected prediction" in done.output
     assert not out.exists()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What runs a command with the package where a wheel puts it, away from the repository."""
+    site = tmp_path_factory.mktemp("lib") / "site-packages"
+    package = Path(ek.__file__).parent
+    shutil.copytree(package, site / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "expectedkernels", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=site.parent,
+            env=os.environ | {"PYTHONPATH": str(site)},
+            check=False,
+        )
+
+    return run
+
+
+def test_demo_needs_nothing_but_the_package(installed, tmp_path):
+    done = installed("demo", "--splits", 1, "--out", tmp_path / "demo.png")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "demo.png").exists()
+
+
+@pytest.mark.parametrize("study", ["regression", "inference"])
+def test_reproduce_without_the_repository_says_where_studies_run(installed, study, tmp_path):
+    done = installed("reproduce", study, "--out", tmp_path / "results")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: Studies run from the repository of expectedkernels: clone it, and run this there.\n"
+    )
+    assert not (tmp_path / "results").exists()
+
+
+def test_studies_are_found_from_any_folder(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "expectedkernels", "reproduce", "inference", "--model", "none"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert "There is no model 'none'" in done.stderr
 
 
 def table(tmp_path, name="data.csv", n=60, seed=0, header="a,b,c,d"):

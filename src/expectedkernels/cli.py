@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -16,7 +18,6 @@ from expectedkernels import __version__
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
-    from expectedkernels.experiments.studies import Done
 
 LARGEST_CHECKED = 5_000
 """Determinism compares all pairs of products of a vtree node: `info` does for up to so many."""
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 
 reproduce = typer.Typer(
-    help="Repeat the experiments of the paper.",
+    help="Repeat the studies of the paper (from the repository).",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -91,7 +92,7 @@ def demo(
 
     Takes the diabetes data that come with scikit-learn; prints a table and writes a picture.
     """
-    from expectedkernels.experiments.demo import plot, run, table
+    from expectedkernels.demo import plot, run, table
 
     result = run(seed=seed, n_splits=splits)
     typer.echo(table(result))
@@ -282,7 +283,7 @@ def regression(
 
     Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
     """
-    from expectedkernels.experiments.regression.study import reproduce_regression
+    reproduce_regression = _study("regression").reproduce_regression
 
     with _errors():
         folder = out or Path("regression-quick" if quick else "regression")
@@ -358,7 +359,7 @@ def inference(
 
     Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
     """
-    from expectedkernels.experiments.inference.study import reproduce_inference
+    reproduce_inference = _study("inference").reproduce_inference
 
     with _errors():
         done = reproduce_inference(
@@ -376,7 +377,16 @@ def inference(
         _report(done)
 
 
-def _report(done: Done) -> None:
+def _study(name: str) -> Any:
+    """The module of a study: they lie beside the library in its repository, and not in wheels."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "studies" / name / "study.py").is_file():
+        _fail("Studies run from the repository of expectedkernels: clone it, and run this there.")
+    sys.path.insert(0, str(root))
+    return import_module(f"studies.{name}.study")
+
+
+def _report(done: Any) -> None:
     """Print what a study found and wrote."""
     typer.echo(done.words)
     for path in done.files:

@@ -7,7 +7,7 @@ import pytest
 import sklearn.datasets
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.regression.datasets import (
+from studies.regression.datasets import (
     SPLITS,
     data_folder,
     digests,
@@ -17,7 +17,7 @@ from expectedkernels.experiments.regression.datasets import (
     prepare,
     read_table,
 )
-from expectedkernels.experiments.regression.sources import SOURCES
+from studies.regression.sources import SOURCES
 
 SIZES = {
     "abalone": ((3, 11, 11, 5, 11, 10, 11, 10), (2923, 584, 670)),

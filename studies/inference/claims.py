@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.experiments.inference.records import InferenceRecords
-from expectedkernels.experiments.inference.reference import TRIES, reference_curves
+from studies.base import distance, spread, standard_error
+from studies.inference.records import InferenceRecords
+from studies.inference.reference import TRIES, reference_curves
 
 LEAST = 100
 """Methods are compared at this number of samples and above."""
@@ -70,8 +71,7 @@ def difference(records: InferenceRecords, first: Any, second: Any) -> Difference
 
 def _mean_and_error(values: Any) -> tuple[float, float]:
     """The mean of some tries and its standard error, zero for a single one."""
-    spread = float(values.std(ddof=1)) / sqrt(len(values)) if len(values) > 1 else 0.0
-    return float(values.mean()), spread
+    return float(values.mean()), spread(values) / sqrt(len(values))
 
 
 def masks_of(share: float) -> str:
@@ -138,7 +138,7 @@ class Agreement:
     @property
     def distance(self) -> float:
         """The difference in multiples of its standard error."""
-        return abs(self.mean - self.reference) / max(self.standard_error, 1e-300)
+        return distance(self.mean, self.reference, self.standard_error)
 
 
 def agreement(records: InferenceRecords) -> list[Agreement]:
@@ -153,9 +153,7 @@ def agreement(records: InferenceRecords) -> list[Agreement]:
         errors = records.errors(key, n)
         if not len(errors):
             continue
-        spread = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-        theirs = 1.0 if key[3] == "fixed" else 1 / TRIES
-        error = spread * sqrt(1 / len(errors) + theirs)
+        error = standard_error(errors, 1.0 if key[3] == "fixed" else 1 / TRIES)
         inside = bool(errors.min() <= value <= errors.max())
         found.append(Agreement(key, n, float(errors.mean()), value, error, inside))
     return found

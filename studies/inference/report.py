@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from expectedkernels.experiments.inference.claims import (
+from studies.base import mean_and_std, table_row
+from studies.inference.claims import (
     LEAST,
     NOISE,
     WEIGHTED,
@@ -17,8 +18,8 @@ from expectedkernels.experiments.inference.claims import (
     difference,
     rule_rows,
 )
-from expectedkernels.experiments.inference.records import InferenceRecords
-from expectedkernels.experiments.inference.reference import COUNTS, reference_curve, reference_rules
+from studies.inference.records import InferenceRecords
+from studies.inference.reference import COUNTS, reference_curve, reference_rules
 
 SHOWN = ("uniform", "raw", "smoothed", "default", "signed")
 """The rules in the tables of curves."""
@@ -99,17 +100,6 @@ def _legend() -> str:
     )
 
 
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _mean_and_std(errors: Any) -> str:
-    if not len(errors):
-        return ""
-    spread = f" ± {errors.std(ddof=1):.2f}" if len(errors) > 1 else ""
-    return f"{errors.mean():.2f}{spread}"
-
-
 def _curves(records: InferenceRecords, model: str, proposal: str) -> Iterator[Any]:
     """The curves of a table that there are results of."""
     shares = sorted(records.values("collapsed"))
@@ -134,18 +124,18 @@ def table(records: InferenceRecords, model: str, proposal: str, comparable: bool
     counts = [n for n in COUNTS if n in there] or sorted(there)
     last = max(there)
     lines = [
-        _row(["method", *(f"N = {n}" for n in counts), "ESS"]),
-        _row(["---", *["---:"] * (len(counts) + 1)]),
+        table_row(["method", *(f"N = {n}" for n in counts), "ESS"]),
+        table_row(["---", *["---:"] * (len(counts) + 1)]),
     ]
     for curve in curves:
         name = method_name(*curve[2:])
-        cells = [_mean_and_std(records.errors(curve, n)) for n in counts]
+        cells = [mean_and_std(records.errors(curve, n), 2) for n in counts]
         sizes = records.sizes(curve, last)
-        lines.append(_row([name, *cells, f"{sizes.mean():.1f}" if len(sizes) else ""]))
+        lines.append(table_row([name, *cells, f"{sizes.mean():.1f}" if len(sizes) else ""]))
         known = reference_curve(*curve) if comparable else {}
         if known:
             values = [f"{known[n]:.2f}" if n in known else "" for n in counts]
-            lines.append(_row(["*reference*", *values, ""]))
+            lines.append(table_row(["*reference*", *values, ""]))
     return "\n".join(lines)
 
 
@@ -336,8 +326,8 @@ def _claims_table(records: InferenceRecords) -> str:
         f"Differences of the logs, averaged over N >= {LEAST}, with standard errors over tries "
         "(Gibbs, masks per sample). Negative: CBBIS is better.",
         "",
-        _row(["model", "collapsed", "weights", *baselines]),
-        _row(["---", "---:", "---", *["---:"] * len(baselines)]),
+        table_row(["model", "collapsed", "weights", *baselines]),
+        table_row(["---", "---:", "---", *["---:"] * len(baselines)]),
     ]
     for model, share, rule in dict.fromkeys((c.model, c.share, c.rule) for c in found):
         cells = []
@@ -345,7 +335,7 @@ def _claims_table(records: InferenceRecords) -> str:
             place = (model, share, rule, name)
             this = [c.found for c in found if (c.model, c.share, c.rule, c.baseline) == place]
             cells.append(f"{this[0].mean:+.2f} ± {this[0].standard_error:.2f}" if this else "")
-        lines.append(_row([model, f"{100 * share:g} %", rule, *cells]))
+        lines.append(table_row([model, f"{100 * share:g} %", rule, *cells]))
     return "\n".join(lines)
 
 
@@ -360,8 +350,8 @@ def _rules_table(records: InferenceRecords, comparable: bool) -> str:
         "",
         "Masks per sample; reference values in brackets.",
         "",
-        _row(["model", "samples", "collapsed", "N", *rules]),
-        _row(["---", "---", "---:", "---:", *["---:"] * len(rules)]),
+        table_row(["model", "samples", "collapsed", "N", *rules]),
+        table_row(["---", "---", "---:", "---:", *["---:"] * len(rules)]),
     ]
     for r in rows:
         known = reference_rules(r.model, r.proposal, r.share) if comparable and r.n == 200 else {}
@@ -370,5 +360,5 @@ def _rules_table(records: InferenceRecords, comparable: bool) -> str:
             + (f" ({known[rule]:.2f})" if rule in known else "")
             for rule in rules
         ]
-        lines.append(_row([r.model, r.proposal, f"{100 * r.share:g} %", str(r.n), *cells]))
+        lines.append(table_row([r.model, r.proposal, f"{100 * r.share:g} %", str(r.n), *cells]))
     return "\n".join(lines)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from expectedkernels.experiments.results import ResultsFile
+from studies.base import ResultsFile
 
 COMPLETE = "complete"
 """The method of predictions for rows without missing values."""
@@ -59,10 +56,6 @@ class Records(ResultsFile[Record]):
 
     HEADER = ("dataset", "split", "missing", "rate", "trial", "method", "rmse", "seconds", "rows")
 
-    def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
-        self._errors: dict[tuple[str, str, str, str, float], dict[int, float]] = {}
-        super().__init__(folder, settings)
-
     def parse(self, row: list[str]) -> Record:
         """The result in a row of the file."""
         dataset, split, missing, rate, trial, method, rmse, seconds, rows = row
@@ -78,13 +71,11 @@ class Records(ResultsFile[Record]):
         """The cell and the method."""
         return record.cell, record.method
 
-    def _note(self, record: Record) -> None:
-        super()._note(record)
+    def place(self, record: Record) -> Hashable:
+        """The data set, the split, what is missing, the method and the rate."""
         cell = record.cell
-        curve = (cell.dataset, cell.split, cell.missing, record.method, cell.rate)
-        self._errors.setdefault(curve, {})[cell.trial] = record.rmse
+        return cell.dataset, cell.split, cell.missing, record.method, cell.rate
 
     def errors(self, dataset: str, split: str, missing: str, method: str, rate: float) -> Any:
         """The errors of all trials, shape (trials,)."""
-        found = self._errors.get((dataset, split, missing, method, rate), {})
-        return np.array([found[trial] for trial in sorted(found)])
+        return self.column((dataset, split, missing, method, rate), "rmse")

@@ -9,23 +9,22 @@ from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
-from expectedkernels.experiments.regression.baselines import Effort, Imputers, draw_mask, hide
-from expectedkernels.experiments.regression.datasets import Dataset, Split, load
-from expectedkernels.experiments.regression.machines import (
+from studies.base import Done, cell_rng, check_jobs, check_names, collect, written
+from studies.regression.baselines import Effort, Imputers, draw_mask, hide
+from studies.regression.datasets import Dataset, Split, load
+from studies.regression.machines import (
     BitDensity,
     CategoryDensity,
     Machine,
     fit_machine,
 )
-from expectedkernels.experiments.regression.published import RATES
-from expectedkernels.experiments.regression.records import COMPLETE, Cell, Record, Records
-from expectedkernels.experiments.regression.report import summary
-from expectedkernels.experiments.regression.sources import SOURCES
-from expectedkernels.experiments.studies import Done, check_jobs, check_names, collect, written
+from studies.regression.published import RATES
+from studies.regression.records import COMPLETE, Cell, Record, Records
+from studies.regression.report import summary
+from studies.regression.sources import SOURCES
 
 MISSING = ("bits", "features")
 EVALUATED = ("valid", "test")
@@ -132,10 +131,8 @@ def cell_mask(dataset: Dataset, cell: Cell, settings: Settings) -> Any:
 
 
 def _rng(cell: Cell, settings: Settings, stream: int) -> Any:
-    where = crc32(f"{cell.dataset}/{cell.split}/{cell.missing}".encode())
-    return np.random.default_rng(
-        [settings.seed, where, round(1000 * cell.rate), cell.trial, stream]
-    )
+    where = f"{cell.dataset}/{cell.split}/{cell.missing}"
+    return cell_rng(settings.seed, where, round(1000 * cell.rate), cell.trial, stream)
 
 
 @lru_cache(maxsize=1)
@@ -280,7 +277,7 @@ def reproduce_regression(
 
 def _figures(records: Records, comparable: bool) -> Iterator[tuple[str, Any]]:
     """The figures of all that is there."""
-    from expectedkernels.experiments.regression.figure import figure
+    from studies.regression.figure import figure
 
     for kind, split in product(MISSING, EVALUATED):
         yield f"{kind}-{split}", figure(records, split, kind, comparable)

@@ -1,23 +1,23 @@
 import numpy as np
 import pytest
 
-from expectedkernels.experiments.inference.claims import (
+from expectedkernels.plotting import close
+from studies.inference.claims import (
     against_baselines,
     agreement,
     collapsing,
     difference,
     rule_rows,
 )
-from expectedkernels.experiments.inference.figure import figure
-from expectedkernels.experiments.inference.records import Cell, InferenceRecords, Record
-from expectedkernels.experiments.inference.reference import (
+from studies.inference.figure import figure
+from studies.inference.records import Cell, InferenceRecords, Record
+from studies.inference.reference import (
     COUNTS,
     reference_curve,
     reference_curves,
     reference_rules,
 )
-from expectedkernels.experiments.inference.report import method_name, summary, table
-from expectedkernels.plotting import close
+from studies.inference.report import method_name, summary, table
 
 RULES = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")
 BASE = {"uniform": -3.0, "raw": -2.0, "smoothed": -2.5, "default": -3.5, "best ridge": -3.6}

@@ -9,8 +9,13 @@ from typer.testing import CliRunner
 import expectedkernels as ek
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
-from expectedkernels.experiments.inference import cells as cells_module
-from expectedkernels.experiments.inference.cells import (
+from expectedkernels.sampling.bbis import collapsed_bbis
+from expectedkernels.sampling.rows import distinct_rows
+from expectedkernels.sampling.weights import simplex_weights
+from factor_graphs import scores
+from oracles import worlds
+from studies.inference import cells as cells_module
+from studies.inference.cells import (
     CIS_RULES,
     RULES,
     Block,
@@ -19,7 +24,7 @@ from expectedkernels.experiments.inference.cells import (
     evaluate,
     stein_gram,
 )
-from expectedkernels.experiments.inference.models import (
+from studies.inference.models import (
     BURN_IN,
     GRID_FILE,
     MASKS,
@@ -32,13 +37,8 @@ from expectedkernels.experiments.inference.models import (
     load_model,
     make_model,
 )
-from expectedkernels.experiments.inference.records import Cell, InferenceRecords
-from expectedkernels.experiments.inference.study import MODELS, QUICK, SHARES, cells, run
-from expectedkernels.sampling.bbis import collapsed_bbis
-from expectedkernels.sampling.rows import distinct_rows
-from expectedkernels.sampling.weights import simplex_weights
-from factor_graphs import scores
-from oracles import worlds
+from studies.inference.records import Cell, InferenceRecords
+from studies.inference.study import MODELS, QUICK, SHARES, cells, run
 
 SMALL = Settings(n=40, step=20, thin=20)
 ISING = ("ising-random", None, 0)

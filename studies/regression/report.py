@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-from expectedkernels.experiments.regression.published import COUNTERPARTS, TRIALS, published
-from expectedkernels.experiments.regression.records import COMPLETE, Records
-from expectedkernels.experiments.regression.sources import SOURCES
+from studies.base import distance, mean_and_std, standard_error, table_row
+from studies.regression.published import COUNTERPARTS, TRIALS, published
+from studies.regression.records import COMPLETE, Records
+from studies.regression.sources import SOURCES
 
 IMPUTATIONS = ("median", "mean", "k-NN", "iterative")
 """The imputations people use, which expected predictions have to beat."""
@@ -33,7 +33,7 @@ class Comparison:
     @property
     def distance(self) -> float:
         """The difference in multiples of its standard error."""
-        return abs(self.mean - self.published) / max(self.standard_error, 1e-300)
+        return distance(self.mean, self.published, self.standard_error)
 
     @property
     def change(self) -> float:
@@ -55,8 +55,7 @@ def compare(records: Records, ours: str, theirs: str = "expected") -> list[Compa
             if value is None or not len(errors):
                 continue
             errors = errors / SOURCES[dataset].unit
-            spread = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-            error = spread * sqrt(1 / len(errors) + 1 / TRIALS)
+            error = standard_error(errors, 1 / TRIALS)
             found.append(Comparison(dataset, rate, float(errors.mean()), value, error))
     return found
 
@@ -145,20 +144,23 @@ def table(records: Records, dataset: str, split: str, missing: str, comparable: 
     unit, rates = SOURCES[dataset].unit, _rates(records, dataset, split, missing)
     complete = records.errors(dataset, split, "none", COMPLETE, 0.0) / unit
     head = f"### {dataset}" + (f", in multiples of {unit:g}" if unit != 1 else "")
-    lines = [_row("method", [f"{rate:g}" for rate in rates]), _row("---", ["---:"] * len(rates))]
+    lines = [
+        table_row(["method", *(f"{rate:g}" for rate in rates)]),
+        table_row(["---", *["---:"] * len(rates)]),
+    ]
     means: dict[str, Any] = {}
     for method in dict.fromkeys(r.method for r in records if r.method != COMPLETE):
         errors = [records.errors(dataset, split, missing, method, r) / unit for r in rates]
         if any(len(e) for e in errors):
             means[method] = [e.mean() if len(e) else np.nan for e in errors]
-            lines.append(_row(method, [_mean_and_std(e) for e in errors]))
+            lines.append(table_row([method, *(mean_and_std(e, 3) for e in errors)]))
     best = [np.nanmin(column) for column in zip(*means.values(), strict=True)]
     if comparable and (split, missing) == ("valid", "bits"):
         for theirs, ours in COUNTERPARTS.items():
             if ours in means:
                 values = [published(dataset, theirs, rate) for rate in rates]
                 cells = ["" if v is None else f"{v:.3f}" for v in values]
-                lines.append(_row(f"*published: {theirs}*", cells))
+                lines.append(table_row([f"*published: {theirs}*", *cells]))
     winners = [
         next(name for name, values in means.items() if values[i] == least)
         for i, least in enumerate(best)
@@ -168,17 +170,6 @@ def table(records: Records, dataset: str, split: str, missing: str, comparable: 
     counts = {name: winners.count(name) for name in dict.fromkeys(winners)}
     note += "Smallest: " + ", ".join(f"{name} ({n})" for name, n in counts.items()) + "."
     return "\n".join([head, "", *lines, "", note])
-
-
-def _row(name: str, cells: list[str]) -> str:
-    return f"| {name} | " + " | ".join(cells) + " |"
-
-
-def _mean_and_std(errors: Any) -> str:
-    if not len(errors):
-        return ""
-    spread = f" ± {errors.std(ddof=1):.3f}" if len(errors) > 1 else ""
-    return f"{errors.mean():.3f}{spread}"
 
 
 def _words(records: Records, comparable: bool) -> str:

@@ -13,8 +13,8 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.regression.sources import SOURCES, Source
-from expectedkernels.experiments.studies import check_names
+from studies.base import check_names
+from studies.regression.sources import SOURCES, Source
 
 FOLDER = "EXPECTEDKERNELS_DATA"
 """The environment variable with the folder of the data, used if no folder is given."""

@@ -7,19 +7,20 @@ from typer.testing import CliRunner
 
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
-from expectedkernels.experiments.regression.baselines import Effort, Imputers, draw_mask, fill, hide
-from expectedkernels.experiments.regression.datasets import load, prepare
-from expectedkernels.experiments.regression.figure import SHOWN, figure
-from expectedkernels.experiments.regression.machines import (
+from expectedkernels.plotting import close, plot_panels
+from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
+from studies.regression.datasets import load, prepare
+from studies.regression.figure import SHOWN, figure
+from studies.regression.machines import (
     BitDensity,
     CategoryDensity,
     fit_machine,
 )
-from expectedkernels.experiments.regression.published import RATES, published
-from expectedkernels.experiments.regression.records import COMPLETE, Cell, Record, Records
-from expectedkernels.experiments.regression.report import compare, mean_ranks, summary, table
-from expectedkernels.experiments.regression.sources import SOURCES
-from expectedkernels.experiments.regression.study import (
+from studies.regression.published import RATES, published
+from studies.regression.records import COMPLETE, Cell, Record, Records
+from studies.regression.report import compare, mean_ranks, summary, table
+from studies.regression.sources import SOURCES
+from studies.regression.study import (
     METHODS,
     Settings,
     Study,
@@ -29,7 +30,6 @@ from expectedkernels.experiments.regression.study import (
     evaluation_rows,
     run,
 )
-from expectedkernels.plotting import close, plot_panels
 
 SMALL = Effort(donors=30, learners=30, rounds=2, completions=3)
 HEADER = ["age", "sex", "bmi", "children", "smoker", "region", "charges"]

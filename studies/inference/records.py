@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.results import FILES, ResultsFile
+from studies.base import FILES, ResultsFile
 
 
 @dataclass(frozen=True, order=True)
@@ -88,7 +88,7 @@ class InferenceRecords(ResultsFile[Record]):
         settings: Mapping[str, Any],
         files: Mapping[str, str] | None = None,
     ):
-        self._curves: dict[Curve, dict[int, dict[int, Record]]] = {}
+        self._counts: dict[Curve, set[int]] = {}
         super().__init__(folder, settings)
         if files:
             self._check_files(dict(settings), files)
@@ -125,32 +125,32 @@ class InferenceRecords(ResultsFile[Record]):
 
     def _note(self, record: Record) -> None:
         super()._note(record)
-        *curve, trial = astuple(record.cell)
-        found = self._curves.setdefault((*curve, record.rule), {})
-        found.setdefault(record.n, {})[trial] = record
+        curve, n = self.place(record)
+        self._counts.setdefault(curve, set()).add(n)
 
-    def _column(self, curve: Curve, n: int, field: str) -> Any:
-        found = self._curves.get(curve, {}).get(n, {})
-        return np.array([getattr(found[trial], field) for trial in sorted(found)])
+    def place(self, record: Record) -> tuple[Curve, int]:
+        """The curve, and the number of samples on it."""
+        cell = record.cell
+        return (cell.model, cell.proposal, cell.collapsed, cell.masks, record.rule), record.n
 
     def errors(self, curve: Curve, n: int) -> Any:
         """The logs of the mean Hellinger distances of all trials, shape (trials,)."""
-        return self._column(curve, n, "error")
+        return self.column((curve, n), "error")
 
     def sizes(self, curve: Curve, n: int) -> Any:
         """The effective sample sizes of all trials, shape (trials,)."""
-        return self._column(curve, n, "ess")
+        return self.column((curve, n), "ess")
 
     def by_trial(self, curve: Curve, n: int, trials: Sequence[int]) -> Any:
         """The errors of some trials of a curve, in their order."""
-        found = self._curves[curve][n]
+        found = self.trials_at((curve, n))
         return np.array([found[trial].error for trial in trials])
 
     def counts(self, curve: Curve) -> list[int]:
         """The numbers of samples for which there are results of a curve."""
-        return sorted(self._curves.get(curve, {}))
+        return sorted(self._counts.get(curve, ()))
 
     def trials(self, curve: Curve) -> list[int]:
         """The trials of which there are results of a curve at all its numbers of samples."""
-        found = self._curves.get(curve, {}).values()
-        return sorted(set.intersection(*(set(trials) for trials in found))) if found else []
+        found = [set(self.trials_at((curve, n))) for n in self.counts(curve)]
+        return sorted(set.intersection(*found)) if found else []

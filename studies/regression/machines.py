@@ -10,10 +10,10 @@ from sklearn.svm import SVR
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.expectation import expected_kernel
-from expectedkernels.experiments.regression.datasets import Dataset, one_hot
 from expectedkernels.kernels.library import RBF, TableKernel
 from expectedkernels.learning.chow_liu import learn_chow_liu
 from expectedkernels.learning.strudel import learn_strudel
+from studies.regression.datasets import Dataset, one_hot
 
 
 @dataclass(frozen=True, eq=False)

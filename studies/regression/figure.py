@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.experiments.regression.published import published
-from expectedkernels.experiments.regression.records import COMPLETE, Records
-from expectedkernels.experiments.regression.sources import SOURCES
 from expectedkernels.plotting import Curve, plot_panels
+from studies.base import curve
+from studies.regression.published import published
+from studies.regression.records import COMPLETE, Records
+from studies.regression.sources import SOURCES
 
 SHOWN = {
     "expected, categories": "expected prediction (features)",
@@ -27,11 +28,8 @@ def curves(records: Records, dataset: str, split: str, missing: str) -> dict[str
     rates = sorted(rate for rate in records.values("rate") if rate > 0)
     for method, label in SHOWN.items():
         errors = [records.errors(dataset, split, missing, method, r) / unit for r in rates]
-        there = [(rate, e) for rate, e in zip(rates, errors, strict=True) if len(e)]
-        if there:
-            std = [float(e.std(ddof=1)) if len(e) > 1 else 0.0 for _, e in there]
-            found[label] = Curve([r for r, _ in there], [float(e.mean()) for _, e in there], std)
-    return found
+        found[label] = curve(rates, errors)
+    return {label: line for label, line in found.items() if line is not None}
 
 
 def figure(records: Records, split: str, missing: str, comparable: bool) -> Any:
@@ -49,8 +47,8 @@ def figure(records: Records, split: str, missing: str, comparable: bool) -> Any:
             rates = sorted(rate for rate in records.values("rate") if rate > 0)
             known = [(r, v) for r in rates if (v := published(dataset, "expected", r)) is not None]
             if known:
-                curve = Curve(*map(list, zip(*known, strict=True)))
-                found["expected prediction (published)"] = curve
+                line = Curve(*map(list, zip(*known, strict=True)))
+                found["expected prediction (published)"] = line
         panels[dataset] = found
         ylabels[dataset] = "RMSE" + ("" if unit == 1 else f" / {unit:g}")
         complete = records.errors(dataset, split, "none", COMPLETE, 0.0) / unit

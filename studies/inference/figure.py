@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.experiments.inference.claims import masks_of
-from expectedkernels.experiments.inference.records import InferenceRecords
 from expectedkernels.plotting import Curve, plot_panels
+from studies.base import curve
+from studies.inference.claims import masks_of
+from studies.inference.records import InferenceRecords
 
 
 def curves(records: InferenceRecords, model: str, share: float, proposal: str) -> dict[str, Curve]:
@@ -24,11 +25,8 @@ def curves(records: InferenceRecords, model: str, share: float, proposal: str) -
     found = {}
     for name, key in wanted.items():
         counts = records.counts(key)
-        errors = [records.errors(key, n) for n in counts]
-        if counts:
-            std = [float(e.std(ddof=1)) if len(e) > 1 else 0.0 for e in errors]
-            found[name] = Curve(counts, [float(e.mean()) for e in errors], std)
-    return found
+        found[name] = curve(counts, [records.errors(key, n) for n in counts])
+    return {name: line for name, line in found.items() if line is not None}
 
 
 def figure(records: InferenceRecords, proposal: str) -> Any:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVR
 
-from expectedkernels.experiments.demo import (
+from expectedkernels.demo import (
     EXPECTED,
     METHODS,
     RATES,

@@ -11,14 +11,6 @@ from zlib import crc32
 import numpy as np
 
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.experiments.inference.models import (
-    THIN,
-    Model,
-    collapse,
-    draw_points,
-    sample_counts,
-)
-from expectedkernels.experiments.inference.records import Cell, Record
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.stein import SteinKernel
 from expectedkernels.sampling.cis import cis
@@ -30,6 +22,15 @@ from expectedkernels.sampling.weights import (
     signed_weights,
     smoothed_weights,
 )
+from studies.base import cell_rng
+from studies.inference.models import (
+    THIN,
+    Model,
+    collapse,
+    draw_points,
+    sample_counts,
+)
+from studies.inference.records import Cell, Record
 
 HINDSIGHT = "best ridge"
 RULES = ("uniform", "raw", "smoothed", "default", "signed", HINDSIGHT)
@@ -65,7 +66,7 @@ def _rng(cell: Cell, settings: Settings, stream: int) -> Any:
     where = f"{cell.model}/{cell.proposal}"
     if stream:
         where += f"/{cell.collapsed:g}/{cell.masks}"
-    return np.random.default_rng([settings.seed, crc32(where.encode()), cell.trial, stream])
+    return cell_rng(settings.seed, where, cell.trial, stream)
 
 
 def cell_rows(model: Model, cell: Cell, settings: Settings) -> Any:

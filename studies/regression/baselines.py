@@ -9,7 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from expectedkernels.experiments.regression.datasets import Dataset, one_hot
+from studies.regression.datasets import Dataset, one_hot
 
 NEIGHBOURS = 10
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from expectedkernels.errors import DataError
-from expectedkernels.experiments.inference.cells import CIS_RULES, RULES, Settings, evaluate
-from expectedkernels.experiments.inference.models import (
+from studies.base import Done, check_jobs, check_names, collect, written
+from studies.inference.cells import CIS_RULES, RULES, Settings, evaluate
+from studies.inference.models import (
     MASKS,
     PROPOSALS,
     find_model,
     load_model,
     sample_counts,
 )
-from expectedkernels.experiments.inference.records import Cell, InferenceRecords, Record
-from expectedkernels.experiments.inference.report import summary
-from expectedkernels.experiments.studies import Done, check_jobs, check_names, collect, written
+from studies.inference.records import Cell, InferenceRecords, Record
+from studies.inference.report import summary
 
 MODELS = ("ising", "asia")
 SHARES = (0.25, 0.5)
@@ -199,7 +199,7 @@ def reproduce_inference(
 
 def _figures(records: InferenceRecords) -> Iterator[tuple[str, Any]]:
     """The figures of all that is there."""
-    from expectedkernels.experiments.inference.figure import figure
+    from studies.inference.figure import figure
 
     for proposal in PROPOSALS:
         yield proposal, figure(records, proposal)

@@ -1,1 +1,0 @@
-"""Experiments: what the command line runs, from data to a table and a picture."""
