@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz clean
+.PHONY: help demo test coverage check format bench fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,10 @@ demo: $(VENV)/.demo  ## predictions with missing values, as a table and demo.png
 test: $(VENV)/.test  ## all tests, with the examples in docstrings, README and examples/
 	# one BLAS thread per worker: more of them only wait for each other
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+coverage: $(VENV)/.coverage  ## all tests, and the lines that none of them reaches
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 \
+	    --cov=expectedkernels --cov=studies --cov-report=term-missing:skip-covered
 
 check: $(VENV)/.check  ## format, lint, types and layers
 	$(BIN)/ruff format --check .
@@ -34,7 +38,7 @@ fuzz: $(VENV)/.test  ## 100 000 damaged files of every format, none of which may
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/file_fuzzing.py $(or $(COUNT),100000)
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 
 # The stamps are older than pyproject.toml exactly when the environment may be out of date.
 $(VENV)/.created:
@@ -53,4 +57,8 @@ $(VENV)/.check: pyproject.toml | $(VENV)/.created
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.created
 	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/.coverage: $(VENV)/.test
+	$(PIP) 'pytest-cov>=5.0'
 	@touch $@
