@@ -106,7 +106,9 @@ def test_what_is_missing_is_collapsed():
 
 def test_bools_are_labels_where_states_have_labels():
     table = pd.DataFrame({"a": [True, False], "b": [0, 1], "c": [True, True]})
-    with pytest.raises(ek.DataError, match=r"label 'True' in row 0, but its states are \['no'"):
+    with pytest.raises(
+        ek.DataError, match=r"'a' must hold one of 'no', 'yes', or nothing\. Got True in row 0"
+    ):
         sample_rows(NAMED, table)
     np.testing.assert_array_equal(sample_rows(PLAIN, table), [[1, 0, 1], [0, 1, 1]])
     turned = ek.Target(NAMED.log_score, CARDS, NAMES, [["true", "false"], "xyz", ["yes", "no"]])
@@ -148,7 +150,7 @@ def test_weights_that_come_with_samples():
     ],
 )
 def test_mistakes_that_all_functions_see(call):
-    with pytest.raises(ek.DataError, match=r"X\.reshape\(1, -1\).*X\.reshape\(-1, 1\)"):
+    with pytest.raises(ek.DataError, match=r"X\.reshape\(-1, 1\).*X\.reshape\(1, -1\)"):
         call([0, 1, 1])
     with pytest.raises(ek.DataError, match=r"shape \(samples, 3\).*Got shape \(2, 2\)"):
         call([[0, 1], [1, 1]])
@@ -169,7 +171,9 @@ def test_mistakes_that_all_functions_see(call):
     ],
 )
 def test_states_counted_from_one(call):
-    with pytest.raises(ek.DataError, match=r"counted from 1, .* counted from 0\. Subtract 1"):
+    with pytest.raises(
+        ek.DataError, match=r"counted from 0; if yours are counted from 1, subtract 1"
+    ):
         call(X + 1)
     with pytest.raises(ek.DataError, match=r"Got \d\.0 in row 0\.$"):
         call(X + 3)
@@ -177,17 +181,17 @@ def test_states_counted_from_one(call):
 
 
 def test_columns_that_do_not_fit():
-    with pytest.raises(ek.DataError, match=r"Missing: \['b'\]; unknown: \['d'\]"):
+    with pytest.raises(ek.DataError, match="lacks columns that the model has: 'b'"):
         sample_rows(NAMED, pd.DataFrame({"a": [0], "d": [1], "c": [1]}))
-    with pytest.raises(ek.DataError, match=r"Unknown: \['d'\]\. Select and rename"):
+    with pytest.raises(ek.DataError, match=r"columns that the model does not have: 'd'\. Select"):
         sample_rows(NAMED, dataset().assign(d=dataset()["a"]))
-    with pytest.raises(ek.DataError, match=r"label 'q' in row 0, but its states are \['x', 'y'"):
+    with pytest.raises(ek.DataError, match=r"'b' must hold one of 'x', 'y', .*Got 'q' in row 0"):
         sample_rows(NAMED, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
-    with pytest.raises(ek.DataError, match="but its states have no labels"):
+    with pytest.raises(ek.DataError, match=r"the states of variable 0 have no labels"):
         sample_rows(PLAIN, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
-    with pytest.raises(ek.DataError, match=r"3 columns, one per variable. Got 2: \['a', 'b'\]"):
+    with pytest.raises(ek.DataError, match=r"one column per variable, 3 in all\. Got 2: 'a', 'b'"):
         sample_rows(PLAIN, pd.DataFrame({"a": [0], "b": [0]}))
-    with pytest.raises(ek.DataError, match="Some are there twice"):
+    with pytest.raises(ek.DataError, match="distinct column names"):
         sample_rows(NAMED, pd.DataFrame([[0, 0, 0, 0]], columns=["a", "b", "c", "a"]))
     square = xr.DataArray(np.zeros((2, 5, 2, 2)), dims=["chain", "draw", "row", "column"])
     with pytest.raises(ek.DataError, match=r"\.stack\(variable=\['row', 'column'\]\)"):

@@ -121,7 +121,7 @@ def test_labels():
     assert (target.names, target.states) == (("a", "b"), (("no", "yes"), ("x", "y", "z")))
     assert target.variable("b") == target.variable(1) == 1
     assert repr(target) == "<Target: a function of 2 variables>"
-    with pytest.raises(ek.EvidenceError, match=r"or one of \['a', 'b'\]. Got 'c'"):
+    with pytest.raises(ek.EvidenceError, match=r"or one of its names, 'a', 'b'\. Got 'c'"):
         target.site_logs([[0, 0]], "c")
 
 
@@ -139,11 +139,11 @@ def test_mistakes():
     for cards in ([], 3):
         with pytest.raises(ek.CircuitError, match="a sequence of ints, one per variable"):
             ek.Target(flat, cards)
-    with pytest.raises(ek.CircuitError, match="names of a Target must be 2 different labels"):
+    with pytest.raises(ek.CircuitError, match="names of the variables must be 2 different labels"):
         ek.Target(flat, [2, 2], ["a", "a"])
     with pytest.raises(ek.CircuitError, match=r"one list of labels per variable, 2 in all\. Got 1"):
         ek.Target(flat, [2, 2], states=[["x", "y"]])
-    with pytest.raises(ek.CircuitError, match="states of variable 1 of a Target must be 2"):
+    with pytest.raises(ek.CircuitError, match="states of variable 1 must be 2"):
         ek.Target(flat, [2, 2], states=[["x", "y"], ["x"]])
     with pytest.raises(ek.DataError, match=r"integers in 0\.\.1"):
         ek.Target(flat, [2, 2]).log_prob([[0, 2]])

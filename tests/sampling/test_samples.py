@@ -262,7 +262,7 @@ def test_more_bad_arguments():
     with pytest.raises(DataError, match="at least one variable"):
         samples.expect(lambda X: X, scope=[])
     of_circuit = WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0]])
-    with pytest.raises(DataError, match=r"variables 0\.\.0\. Got 'x'"):
+    with pytest.raises(EvidenceError, match=r"an int in 0\.\.0\. Got 'x'"):
         of_circuit.expect(lambda X: X, scope=["x"])
     with pytest.raises(DataError, match=r"A scope is a list of variables\. Got float"):
         samples.expect(lambda X: X, scope=1.5)

@@ -250,8 +250,9 @@ def _check_values(rows: Any, schema: Schema, error: type[ValueError], what: str)
     cardinality = domains[variable]
     wanted = "finite" if cardinality is None else f"integers in 0..{cardinality - 1}"
     hint = ""
-    if cardinality is not None and rows[row, variable] == cardinality:
-        hint = " Codes start at 0: if yours start at 1, subtract one."
+    known = rows[:, variable][~np.isnan(rows[:, variable])]
+    if cardinality is not None and known.min() >= 1 and known.max() == cardinality:
+        hint = " Codes are counted from 0; if yours are counted from 1, subtract 1."
     raise error(
         f"{what} on {schema.call(variable)} must be {wanted}. "
         f"Got {rows[row, variable]} in row {row}.{hint}"

@@ -76,6 +76,22 @@ def frame_columns(X: Any) -> list[FrameColumn]:
     return [_read(nw, str(series.name), series) for series in frame.iter_columns()]
 
 
+def array_column(name: str, values: Any) -> FrameColumn:
+    """An array of numbers, labels or both as a column.
+
+    Examples
+    --------
+    >>> array_column("rain", np.array(["no", None], dtype=object)).values
+    ['no', None]
+    """
+    array = np.asarray(values)
+    if array.dtype == np.bool_:
+        return FrameColumn(name, "bool", array.tolist())
+    if array.dtype.kind in "iuf":
+        return FrameColumn(name, "number", array.astype(np.float64))
+    return _by_values(name, _without_missing(array.tolist()))
+
+
 def column_names(X: Any) -> tuple[str, ...] | None:
     """The names of the columns of a frame, None if they are only numbered."""
     names = list(X.column_names if hasattr(X, "column_names") else X.columns)
@@ -94,14 +110,22 @@ def _read(nw: Any, name: str, series: Any) -> FrameColumn:
     if dtype in (nw.Categorical, nw.Enum):
         categories = [as_label(value) for value in series.cat.get_categories().to_list()]
     values = _without_missing(series.to_list())
+    return (
+        _by_values(name, values)
+        if categories is None
+        else FrameColumn(name, "label", values, categories)
+    )
+
+
+def _by_values(name: str, values: list[Any]) -> FrameColumn:
+    """A column of Python objects, by what they are."""
     present = [value for value in values if value is not None]
-    if categories is None and present:
-        if all(isinstance(value, bool) for value in present):
-            return FrameColumn(name, "bool", values)
-        if not any(isinstance(value, (str, bool)) for value in present):
-            numbers = [np.nan if value is None else value for value in values]
-            return FrameColumn(name, "number", np.asarray(numbers, dtype=np.float64))
-    return FrameColumn(name, "label", values, categories)
+    if present and all(isinstance(value, bool) for value in present):
+        return FrameColumn(name, "bool", values)
+    if present and not any(isinstance(value, (str, bool)) for value in present):
+        numbers = [np.nan if value is None else value for value in values]
+        return FrameColumn(name, "number", np.asarray(numbers, dtype=np.float64))
+    return FrameColumn(name, "label", values)
 
 
 def _floats(nw: Any, series: Any) -> Any:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import to_numpy
-from expectedkernels.circuits.evidence import as_floats, as_points
+from expectedkernels.circuits.evidence import as_floats, as_points, refuse_flat
+from expectedkernels.circuits.frames import array_column, is_frame
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
@@ -43,12 +45,7 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
     """
     d = len(target.cardinalities)
     rows = _rows(target, samples)
-    if rows.ndim == 1:
-        raise DataError(
-            f"Samples must have shape (samples, {d}): one column per variable. Got a 1-D array of "
-            f"shape {rows.shape}; use X.reshape(1, -1) if it is a single sample, or "
-            "X.reshape(-1, 1) if it is a single variable."
-        )
+    refuse_flat(rows, "Samples")
     if rows.ndim == 3:
         rows = rows.reshape(-1, rows.shape[2])
     if rows.ndim != 2 or rows.shape[1] != d or len(rows) < least:
@@ -64,18 +61,13 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
 
 def check_states(target: Any, rows: Any) -> None:
     """Raise unless all entries are states of the variables, or NaN."""
-    cardinalities = target.cardinalities
-    try:
-        as_points(np.where(np.isnan(rows), 0.0, rows), cardinalities, "Samples")
-    except DataError as error:
-        known = rows[~np.isnan(rows)]
-        top = np.asarray([np.inf if n is None else n for n in cardinalities])
-        if (known >= 1).all() and (np.isnan(rows) | (rows <= top)).all():
-            raise DataError(
-                f"{error} No entry is below 1: these states seem to be counted from 1, and here "
-                "they are counted from 0. Subtract 1."
-            ) from error
-        raise
+    as_points(np.where(np.isnan(rows), 0.0, rows), _schema(target), "Samples")
+
+
+def _schema(target: Any) -> Schema:
+    """The names and states of a target; of one that has none, its cardinalities."""
+    found: Schema = getattr(target, "schema", None) or Schema(tuple(target.cardinalities))
+    return found
 
 
 def sample_weights(samples: Any) -> Any:
@@ -146,27 +138,18 @@ def _rows(target: Any, samples: Any) -> Any:
         )
     if _is_weighted(samples):
         return np.array(samples.rows if hasattr(samples, "rows") else samples.X)
-    is_frame = _has(samples, "columns", "to_numpy")
-    is_group = not is_frame and not len(getattr(samples, "data_vars", ()))
+    if is_frame(samples):
+        return _schema(target).read_frame(samples, "The frame of samples")
+    is_group = not len(getattr(samples, "data_vars", ()))
     if is_group and hasattr(samples, "posterior"):
         samples = samples.posterior
     if _has(samples, "data_vars"):
         return _dataset(target, samples)
     if _has(samples, "dims", "transpose"):
         return _labelled(target, samples)
-    if is_frame:
-        names = list(samples.columns)
-        columns = [_column(samples, place) for place in range(len(names))]
-        return _columns(target, names, columns)
     if hasattr(samples, "detach"):
         samples = to_numpy(samples)
     return np.array(as_floats(samples))
-
-
-def _column(frame: Any, place: int) -> Any:
-    """A column of a frame by its position: names may be repeated."""
-    column = frame.iloc[:, place] if hasattr(frame, "iloc") else frame[:, place]
-    return column.to_numpy()
 
 
 def _dataset(target: Any, dataset: Any) -> Any:
@@ -215,62 +198,9 @@ def _labelled(target: Any, array: Any) -> Any:
 
 
 def _columns(target: Any, names: Sequence[Any], columns: Sequence[Any]) -> Any:
-    """Columns in the order of the target's variables, labels of states as their numbers."""
-    known = getattr(target, "names", None)
-    if known is not None and all(isinstance(name, str) for name in names):
-        columns = _in_order(list(known), list(names), columns)
-    elif len(columns) != len(target.cardinalities):
-        raise DataError(
-            f"Samples must have {len(target.cardinalities)} columns, one per variable. "
-            f"Got {len(columns)}: {list(names)[:20]}."
-        )
-    if not columns:
-        return np.zeros((0, 0))
-    return np.stack([_codes(target, v, column) for v, column in enumerate(columns)], axis=1)
-
-
-def _in_order(known: list[str], names: list[str], columns: Sequence[Any]) -> list[Any]:
-    missing = [name for name in known if name not in names]
-    extra = [name for name in names if name not in known]
-    if missing or extra or len(set(names)) != len(names):
-        parts = [
-            f"missing: {missing[:20]}" if missing else "",
-            f"unknown: {extra[:20]}" if extra else "",
-            "" if len(set(names)) == len(names) else "some are there twice",
-        ]
-        raise DataError(
-            f"Samples must have one column for each variable of the target, {known[:20]}. "
-            f"{'; '.join(part for part in parts if part).capitalize()}. Select and rename the "
-            "columns, or give an array with the columns in the order of the variables."
-        )
-    return [columns[names.index(name)] for name in known]
-
-
-def _codes(target: Any, variable: int, column: Any) -> Any:
-    """A column as numbers of states, NaN for what is missing."""
-    states = getattr(target, "states", None)
-    labels = None if states is None else states[variable]
-    kind = np.asarray(column).dtype.kind
-    if kind not in "OUST" and (kind != "b" or labels is None):
-        return as_floats(column)
-    number = {} if labels is None else {str(label): code for code, label in enumerate(labels)}
-    found = np.empty(len(column))
-    for row, value in enumerate(np.asarray(column).tolist()):
-        found[row] = _code(value, number, variable, row)
-    return found
-
-
-def _code(value: Any, number: dict[str, int], variable: int, row: int) -> float:
-    if isinstance(value, bool) and number:  # a code it is not: "yes" may be state 0
-        value = next((label for label in number if label.lower() == str(value).lower()), str(value))
-    if isinstance(value, str):
-        if value in number:
-            return number[value]
-        known = f"its states are {list(number)[:20]}" if number else "its states have no labels"
-        raise DataError(
-            f"Samples of variable {variable} have the label {value!r} in row {row}, but {known}."
-        )
-    try:
-        return float(value)
-    except (TypeError, ValueError):  # None, and what frames have for missing values
-        return float("nan")
+    """Columns in the order of the target's variables, labels of states as their codes."""
+    schema = _schema(target)
+    named = tuple(names) if all(isinstance(name, str) for name in names) else None
+    found = [array_column(str(x), column) for x, column in zip(names, columns, strict=True)]
+    ordered = schema.ordered(found, named, "The set of samples")
+    return np.stack([schema.read_column(v, column) for v, column in enumerate(ordered)], axis=1)

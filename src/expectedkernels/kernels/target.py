@@ -9,7 +9,9 @@ import numpy as np
 
 from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.evidence import as_points
-from expectedkernels.errors import CircuitError, DataError, EvidenceError
+from expectedkernels.circuits.frames import Label
+from expectedkernels.circuits.schema import Schema
+from expectedkernels.errors import CircuitError, DataError
 
 ASKED_BYTES = 2**26
 """How much memory the rows of one call of the function take at most."""
@@ -34,7 +36,7 @@ class Target:
         0, ..., ``cardinalities[v] - 1``.
     names : sequence of str, optional
         One name per variable.
-    states : sequence of sequences of str, optional
+    states : sequence of sequences of labels, optional
         The labels of the states of every variable.
     vectorized : bool
         False for a function of a single row, which is then called row by row.
@@ -43,7 +45,7 @@ class Target:
     ----------
     cardinalities : tuple of int
     names : tuple of str, or None
-    states : tuple of tuples of str, or None
+    states : tuple of tuples of labels, or None
 
     Notes
     -----
@@ -67,15 +69,14 @@ class Target:
     """
 
     cardinalities: tuple[int, ...]
-    names: tuple[str, ...] | None
-    states: tuple[tuple[str, ...], ...] | None
+    schema: Schema
 
     def __init__(
         self,
         log_prob: Callable[[Any], Any],
         cardinalities: Sequence[int],
         names: Sequence[str] | None = None,
-        states: Sequence[Sequence[str]] | None = None,
+        states: Sequence[Sequence[Label]] | None = None,
         *,
         vectorized: bool = True,
     ):
@@ -91,24 +92,25 @@ class Target:
             )
         self._function, self.vectorized = log_prob, bool(vectorized)
         self.cardinalities = _cardinalities(cardinalities)
-        self.names = None if names is None else _labels(names, self.n_variables, "names")
-        self.states = None if states is None else self._state_labels(states)
+        self.schema = Schema(
+            self.cardinalities,
+            None if names is None else tuple(names),
+            None if states is None else tuple(map(tuple, states)),
+        )
         self._words, self._strides = _places(self.cardinalities)
         self._sizes = np.asarray(self.cardinalities)
         self._weights = np.zeros((self.n_variables, self._n_words), dtype=np.int64)
         self._weights[np.arange(self.n_variables), self._words] = self._strides
 
-    def _state_labels(self, states: Any) -> tuple[tuple[str, ...], ...]:
-        given = list(states)
-        if len(given) != self.n_variables:
-            raise CircuitError(
-                f"The states of a Target are one list of labels per variable, {self.n_variables} "
-                f"in all. Got {len(given)}."
-            )
-        return tuple(
-            _labels(labels, n, f"states of variable {v}")
-            for v, (labels, n) in enumerate(zip(given, self.cardinalities, strict=True))
-        )
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the variables, None if they have none."""
+        return self.schema.names
+
+    @property
+    def states(self) -> tuple[tuple[Label, ...] | None, ...] | None:
+        """The labels of the states of every variable, None if they have none."""
+        return self.schema.states
 
     @property
     def n_variables(self) -> int:
@@ -123,16 +125,7 @@ class Target:
         >>> Target(lambda X: 0.0 * X[:, 0], [2, 2], names=["rain", "wet"]).variable("wet")
         1
         """
-        if isinstance(key, str):
-            if self.names is not None and key in self.names:
-                return self.names.index(key)
-        elif isinstance(key, (int, np.integer)) and 0 <= key < self.n_variables:
-            return int(key)
-        known = "" if self.names is None else f", or one of {list(self.names)}"
-        raise EvidenceError(
-            f"A variable of this target is an int in 0..{self.n_variables - 1}{known}. "
-            f"Got {key!r} instead."
-        )
+        return self.schema.variable(key)
 
     def log_prob(self, X: Any) -> Any:
         """The logs of probabilities at complete points, shape (n,), up to a constant.
@@ -202,7 +195,7 @@ class Target:
         return tables
 
     def _points(self, X: Any) -> Any:
-        return as_points(X, self.cardinalities, "Points of a target").astype(np.intp)
+        return as_points(X, self.schema, "Points of a target").astype(np.intp)
 
     @property
     def _n_words(self) -> int:
@@ -327,16 +320,6 @@ def _cardinalities(given: Any) -> tuple[int, ...]:
             f"least one. Got {given!r}."
         )
     return tuple(map(int, cards))
-
-
-def _labels(labels: Any, n: int, what: str) -> tuple[str, ...]:
-    found = tuple(map(str, labels))
-    if len(found) != n or len(set(found)) != n:
-        raise CircuitError(
-            f"The {what} of a Target must be {n} different labels. Got {list(found[:20])}"
-            f"{' ...' if len(found) > 20 else ''}."
-        )
-    return found
 
 
 def _places(cardinalities: Sequence[int]) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.errors import DataError
 from expectedkernels.kernels.rows import check_states, sample_rows
 
 
@@ -92,17 +92,7 @@ def variable_of(target: Any, key: Any) -> int:
     >>> variable_of(ek.asia(), "either")
     5
     """
-    names = getattr(target, "names", None)
-    if isinstance(key, str) and names is not None:
-        if key in names:
-            return list(names).index(key)
-        raise EvidenceError(f"The target has no variable {key!r}. Its names are {list(names)}.")
-    if hasattr(target, "variable"):
-        return int(target.variable(key))
-    d = len(target.cardinalities)
-    if not isinstance(key, (int, np.integer)) or not 0 <= key < d:
-        raise DataError(f"A variable of this target is an int in 0..{d - 1}. Got {key!r}.")
-    return int(key)
+    return int(target.schema.variable(key))
 
 
 def distinct_rows(rows: Any) -> tuple[Any, Any]:

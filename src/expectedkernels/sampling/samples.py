@@ -13,6 +13,7 @@ import numpy as np
 from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_floats
+from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
@@ -185,8 +186,10 @@ class WeightedSamples:
             log_z=None,
         )
 
-    def marginals(self) -> list[Any]:
+    def marginals(self) -> Marginals:
         """The estimated probabilities of the states of every variable, (cardinality,) each.
+
+        A list that is also indexed by the names of the target's variables.
 
         The weighted mean of the conditional marginals: one or zero for a sampled value, exact for
         a collapsed variable. Signed weights can lead outside of [0, 1]; only for them the
@@ -202,9 +205,9 @@ class WeightedSamples:
         """
         means = self._means
         if not self.signed:
-            return [mean.copy() for mean in means]
+            return Marginals((mean.copy() for mean in means), self.target.schema)
         kept = [np.clip(mean, 0.0, 1.0) for mean in means]
-        return [table / table.sum() for table in kept]
+        return Marginals((table / table.sum() for table in kept), self.target.schema)
 
     @property
     def clipped(self) -> bool:
@@ -365,13 +368,7 @@ class WeightedSamples:
         if not isinstance(scope, Iterable):
             raise DataError(f"A scope is a list of variables. Got {type(scope).__name__} instead.")
         scope = list(scope)
-        if getattr(self.target, "names", None) is not None or hasattr(self.target, "variable"):
-            variables = [variable_of(self.target, key) for key in scope]
-        else:
-            variables = scope
-            for v in variables:
-                if not isinstance(v, (int, np.integer)) or not 0 <= v < n:
-                    raise DataError(f"A scope consists of variables 0..{n - 1}. Got {v!r}.")
+        variables = [variable_of(self.target, key) for key in scope]
         if len(set(variables)) != len(variables) or not variables:
             raise DataError(f"A scope names at least one variable, and none twice. Got {scope}.")
         return [int(v) for v in variables]

@@ -354,12 +354,7 @@ def _chosen(target: Any, collapsed: Any) -> frozenset[int]:
                 f"Got {len(keys)}."
             )
         return frozenset(np.flatnonzero(keys).tolist())
-    if getattr(target, "names", None) is not None or hasattr(target, "variable"):
-        return frozenset(variable_of(target, key) for key in keys)
-    for key in keys:
-        if not (isinstance(key, (int, np.integer)) and 0 <= key < n):
-            raise EvidenceError(f"Collapsed variables are ints in 0..{n - 1}. Got {key!r} instead.")
-    return frozenset(int(key) for key in keys)
+    return frozenset(variable_of(target, key) for key in keys)
 
 
 def _observed(target: FactorGraph, evidence: Any) -> set[int]:
@@ -389,10 +384,9 @@ def _known(evidence: Any, cards: Sequence[Any], variables: Collection[int]) -> d
 
 def _refuse_both(target: Any, observed: Collection[int], collapsed: Collection[int]) -> None:
     for v in sorted(set(observed) & set(collapsed)):
-        names = getattr(target, "names", None)
         raise EvidenceError(
-            f"Variable {v if names is None else repr(names[v])} is observed and collapsed at once. "
-            "Leave it out of the evidence or out of the collapsed variables."
+            f"{target.schema.call(v).capitalize()} is observed and collapsed at once. Leave it out "
+            "of the evidence or out of the collapsed variables."
         )
 
 
