@@ -297,7 +297,7 @@ def test_new_samples_are_read_like_the_first():
     mask[:, 5] = True
     some = ek.collapsed_bbis(network, X[:12], mask[:12]).extended(X[12:], mask[12:])
     np.testing.assert_array_equal(some.rows, np.where(mask, np.nan, X))
-    with pytest.raises(ek.DataError, match=r"Samples on variable 0 must be integers in 0\.\.1"):
+    with pytest.raises(ek.DataError, match=r"Samples on variable 0 \(.asia.\) must be integers in 0\.\.1"):
         some.extended([[-1.0] + [0.0] * 7])
     assert some.extended(np.zeros((0, 8))).n == 20
 

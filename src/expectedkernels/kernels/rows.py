@@ -61,10 +61,10 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
 
 def check_states(target: Any, rows: Any) -> None:
     """Raise unless all entries are states of the variables, or NaN."""
-    as_points(np.where(np.isnan(rows), 0.0, rows), _schema(target), "Samples")
+    as_points(np.where(np.isnan(rows), 0.0, rows), schema_of(target), "Samples")
 
 
-def _schema(target: Any) -> Schema:
+def schema_of(target: Any) -> Schema:
     """The names and states of a target; of one that has none, its cardinalities."""
     found: Schema = getattr(target, "schema", None) or Schema(tuple(target.cardinalities))
     return found
@@ -139,7 +139,7 @@ def _rows(target: Any, samples: Any) -> Any:
     if _is_weighted(samples):
         return np.array(samples.rows if hasattr(samples, "rows") else samples.X)
     if is_frame(samples):
-        return _schema(target).read_frame(samples, "The frame of samples")
+        return schema_of(target).read_frame(samples, "The frame of samples")
     is_group = not len(getattr(samples, "data_vars", ()))
     if is_group and hasattr(samples, "posterior"):
         samples = samples.posterior
@@ -199,7 +199,7 @@ def _labelled(target: Any, array: Any) -> Any:
 
 def _columns(target: Any, names: Sequence[Any], columns: Sequence[Any]) -> Any:
     """Columns in the order of the target's variables, labels of states as their codes."""
-    schema = _schema(target)
+    schema = schema_of(target)
     named = tuple(names) if all(isinstance(name, str) for name in names) else None
     found = [array_column(str(x), column) for x, column in zip(names, columns, strict=True)]
     ordered = schema.ordered(found, named, "The set of samples")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.errors import DataError
-from expectedkernels.kernels.rows import check_states, sample_rows
+from expectedkernels.kernels.rows import check_states, sample_rows, schema_of
 
 
 def collapsed_rows(target: Any, samples: Any, collapsed: Any, least: int = 1) -> Any:
@@ -92,7 +92,7 @@ def variable_of(target: Any, key: Any) -> int:
     >>> variable_of(ek.asia(), "either")
     5
     """
-    return int(target.schema.variable(key))
+    return schema_of(target).variable(key)
 
 
 def distinct_rows(rows: Any) -> tuple[Any, Any]:
