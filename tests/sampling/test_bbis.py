@@ -262,7 +262,7 @@ def test_mistakes():
         ek.collapsed_bbis(model, X, np.zeros((2, 4), dtype=bool))
     with pytest.raises(ek.EvidenceError, match=r"int in 0\.\.3"):
         ek.collapsed_bbis(model, X, [4])
-    with pytest.raises(ek.DataError, match=r"int in 0\.\.3"):
+    with pytest.raises(ek.CircuitError, match=r"int in 0\.\.3"):
         ek.collapsed_bbis(model.compile()[0], X, [4])
     with pytest.raises(ek.DataError, match="iterable of numbers or names"):
         ek.collapsed_bbis(model, X, 1.5)
@@ -297,7 +297,9 @@ def test_new_samples_are_read_like_the_first():
     mask[:, 5] = True
     some = ek.collapsed_bbis(network, X[:12], mask[:12]).extended(X[12:], mask[12:])
     np.testing.assert_array_equal(some.rows, np.where(mask, np.nan, X))
-    with pytest.raises(ek.DataError, match=r"Samples on variable 0 \(.asia.\) must be integers in 0\.\.1"):
+    with pytest.raises(
+        ek.DataError, match=r"Samples on variable 0 \(.asia.\) must be integers in 0\.\.1"
+    ):
         some.extended([[-1.0] + [0.0] * 7])
     assert some.extended(np.zeros((0, 8))).n == 20
 
