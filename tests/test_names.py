@@ -95,3 +95,51 @@ def test_what_does_not_match_is_refused_by_name(models):
         ek.mmd(one, frame)
     with pytest.raises(ek.DataError, match="'sky'"):
         ek.kdsd_test(frame, one)
+
+
+def test_formats_without_names_are_given_some(tmp_path):
+    p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    names, states = ["rain", "wet"], [["no", "yes"], ["dry", "wet"]]
+    ek.write_psdd(p, tmp_path / "a.psdd")
+    ek.write_jpc(p, tmp_path / "a.jpc")
+    ek.write_spn(p, tmp_path / "a.spn")
+    for name, read in (("a.psdd", ek.read_psdd), ("a.jpc", ek.read_jpc), ("a.spn", ek.read_spn)):
+        found = read(tmp_path / name, names=names, states=states)
+        assert (found.names, found.states) == (("rain", "wet"), (("no", "yes"), ("dry", "wet")))
+        assert read(tmp_path / name).names is None
+    ek.write_uai(ek.asia(), tmp_path / "a.uai")
+    again = ek.read_uai(tmp_path / "a.uai", names=ek.asia().names, states=ek.asia().states)
+    assert ek.mmd(again, ek.asia()) < 1e-7
+    assert isinstance(again, ek.BayesianNetwork)
+
+
+def test_targets_may_be_models_of_others(gum):
+    asia = ek.asia()
+    theirs, pgmpy = ek.to_pyagrum(asia), ek.to_pgmpy(asia)
+    X = asia.sample(40, rng=0, as_frame=True)
+    wanted = ek.bbis(asia, X).weights
+    for model in (theirs, pgmpy):
+        np.testing.assert_allclose(ek.bbis(model, X).weights, wanted, atol=1e-12)
+        assert_close(
+            ek.kdsd_test(X, model, rng=0).statistic, ek.kdsd_test(X, asia, rng=0).statistic
+        )
+        chain = ek.collapsed_gibbs(model, 3, ["either"], burn_in=5, rng=0)
+        assert chain.shape == (3, 8)
+        assert ek.cis(model, 5, 2, rng=0).marginals()["lung"].shape == (2,)
+        assert ek.collapsed_bbis(model, X, ["either"]).n == 40
+        smooth = ek.as_model(model).smoothed(0.01)
+        assert abs(ek.kdsd(ek.to_pyagrum(smooth), smooth)) < 1e-9
+
+
+def test_kernels_that_take_text_for_numbers_are_noticed():
+    p = ek.factorized([[0.2, 0.3, 0.5], [0.5, 0.5]])
+    named = p.with_names(["sky", "rain"], [["blue", "grey", "black"], ["no", "yes"]])
+    with pytest.warns(
+        UserWarning, match=r"RBF\(gamma=0.5\) compares the codes .*'sky'.*ExpHamming"
+    ):
+        assert ek.expected_kernel(named, named, ek.RBF(0.5)) == ek.expected_kernel(
+            p, p, ek.RBF(0.5)
+        )
+    ek.expected_kernel(named, named, ek.RBF([0.0, 0.5]) * ek.ExpHamming())
+    numbered = p.with_names(["cylinders", "rain"], [[4, 6, 8], ["no", "yes"]])
+    ek.expected_kernel(numbered, numbered, ek.RBF(0.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from math import sqrt
 from typing import Any
@@ -175,6 +176,8 @@ def expected_kernel(
         p, q = _in_one_place(p, q.aligned_to(p.vtree))  # type: ignore[arg-type]
     circuit = p if isinstance(p, Circuit) else q
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
+    if circuit.schema.unordered:
+        _warn_of_codes(k, circuit.schema, blocks)
     sides = []
     logs: list[Any] = []
     weights = []
@@ -198,6 +201,18 @@ def expected_kernel(
             whole = gram(sides[0], sides[1], blocks, max_bytes, bar)
             values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
     return _squeezed(values, sides, weights)
+
+
+def _warn_of_codes(k: Kernel, schema: Schema, blocks: Any) -> None:
+    """Warn if a kernel takes the codes of text labels for numbers."""
+    for v in schema.unordered:
+        if any(factor.square or factor.absolute for factor in blocks.factors[v]):
+            warnings.warn(
+                f"{k!r} compares the codes of states, and those of {schema.call(v)} are labelled "
+                "by text, whose order means nothing; ExpHamming does not depend on it.",
+                stacklevel=3,
+            )
+            return
 
 
 def progress(total: int, what: str, quiet: bool = False) -> Any:

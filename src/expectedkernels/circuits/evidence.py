@@ -268,8 +268,8 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
         variable = schema.variable(key)
         if variable in seen:
             raise EvidenceError(
-                f"Evidence says one thing about a variable. {schema.call(variable).capitalize()} "
-                "is given twice, by its number and by its name."
+                f"Evidence says one thing about a variable. V{schema.call(variable)[1:]} is "
+                "given twice, by its number and by its name."
             )
         seen.add(variable)
         if domains[variable] is None:

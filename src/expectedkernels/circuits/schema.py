@@ -97,6 +97,21 @@ class Schema:
         return None if self.states is None else self.states[variable]
 
     @cached_property
+    def unordered(self) -> tuple[int, ...]:
+        """The variables with three or more states whose labels are text: their codes are no scale.
+
+        Examples
+        --------
+        >>> Schema([2, 3], None, [["no", "yes"], ["red", "green", "blue"]]).unordered
+        (1,)
+        """
+        return tuple(
+            v
+            for v, labels in enumerate(self.states or ())
+            if labels is not None and len(labels) > 2 and not _look_like_numbers(labels)
+        )
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
         return {} if self.names is None else {name: v for v, name in enumerate(self.names)}
 

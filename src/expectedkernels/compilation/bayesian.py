@@ -82,6 +82,17 @@ class BayesianNetwork(FactorGraph):
         """The conditional probability tables: axes of the parents, then of the variable."""
         return tuple(factor.table for factor in self.factors)
 
+    def with_names(self, names: Any = None, states: Any = None) -> BayesianNetwork:
+        """The network with other names of its variables (see `FactorGraph.with_names`).
+
+        Examples
+        --------
+        >>> BayesianNetwork([[]], [[0.2, 0.8]]).with_names(["rain"]).names
+        ['rain']
+        """
+        states = self._states if states is None else states
+        return BayesianNetwork(self.parents, self.cpts, names, states)
+
     def smoothed(self, epsilon: float = 0.01) -> BayesianNetwork:
         """The network with its zeros raised to a probability (see `FactorGraph.smoothed`).
 

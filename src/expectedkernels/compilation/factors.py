@@ -159,6 +159,24 @@ class FactorGraph:
         """The labels of the states of every variable, None if they have none."""
         return None if self._states is None else [list(labels or ()) for labels in self._states]
 
+    def with_names(self, names: Any = None, states: Any = None) -> FactorGraph:
+        """The model with other names of its variables, and labels of their states.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            One name per variable.
+        states : sequence of sequences of labels, optional
+            The labels of the states of every variable. Default: as they are.
+
+        Examples
+        --------
+        >>> FactorGraph([2], []).with_names(["rain"], [["no", "yes"]]).states
+        [['no', 'yes']]
+        """
+        states = self._states if states is None else states
+        return FactorGraph(self.cardinalities, self.factors, names, states)
+
     @cached_property
     def potential(self) -> Potential:
         """The product of all factors as logarithms, equal scopes multiplied."""

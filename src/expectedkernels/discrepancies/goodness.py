@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_generator
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.units import Unit
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
 from expectedkernels.kernels.stein import SteinKernel, discrete_cardinalities
+from expectedkernels.kernels.target import as_target
 
 
 @dataclass(frozen=True)
@@ -107,9 +106,8 @@ def kdsd_test(
     >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value < 0.01
     True
     """
+    target = as_target(target)
     check_roles("kdsd_test(samples, target, k)", target, samples)
-    if isinstance(target, Unit):
-        target = Circuit.from_units(target)
     discrete_cardinalities(target)
     points = sample_rows(target, samples)
     if len(points) < 2:

@@ -16,6 +16,7 @@ from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.units import Unit
+from expectedkernels.compilation.others import converted
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
@@ -26,7 +27,7 @@ from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, one_marked, same_marks
 from expectedkernels.kernels.rows import check_roles, is_model, sample_rows, sample_weights
 from expectedkernels.kernels.stein import SteinKernel, check_choices, discrete_cardinalities
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import Target, as_target
 
 TOO_RARE_BETWEEN = (
     "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
@@ -106,6 +107,7 @@ def kdsd(
     0.5
     """
     k = ExpHamming() if k is None else k
+    q, p = converted(q), converted(p)
     _check_places(q, p)
     check_choices(k, zeros, operator)
     check_max_bytes(max_bytes)
@@ -119,8 +121,7 @@ def kdsd(
         side = CircuitSide(measure)
         found = gram(side, side, kernel, max_bytes)
         return float(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
-    if isinstance(p, Unit):
-        p = Circuit.from_units(p)
+    p = as_target(p)
     discrete_cardinalities(p)
     q = Empirical(sample_rows(p, q), sample_weights(q))
     require_distribution(q, "A discrepancy")

@@ -36,6 +36,8 @@ def read_jpc(
     *,
     smooth: bool = False,
     as_units: bool = False,
+    names: Any = None,
+    states: Any = None,
 ) -> Any:
     """The circuit in a `.jpc` file, plain or compressed with gzip.
 
@@ -57,6 +59,8 @@ def read_jpc(
     as_units : bool
         Whether to return the root of a graph of units, which need not be structured, and not a
         `Circuit`.
+    names, states : sequences, optional
+        The names of the variables and the labels of their states, which the format does not hold.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def read_jpc(
             f"the root depends on {len(scope)} variables, which must be numbered from 1 to "
             f"{len(scope)}, found variable {max(scope) + 1}"
         )
-    return circuit_of(records.source, root, found, smooth)
+    return circuit_of(records.source, root, found, smooth).with_names(names, states)
 
 
 class _Records:

@@ -16,7 +16,9 @@ from expectedkernels.io.vtree import check_ids, companion, resolve
 from expectedkernels.vtree import Vtree
 
 
-def read_psdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Circuit:
+def read_psdd(
+    path: PathLike, vtree: Vtree | PathLike | None = None, *, names: Any = None, states: Any = None
+) -> Circuit:
     """The circuit in a `.psdd` file, plain or compressed with gzip.
 
     A decision is read as a sum of products (prime times sub), a literal as an indicator, and a
@@ -32,6 +34,8 @@ def read_psdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Circuit:
     vtree : Vtree or path, optional
         The vtree, or its file. By default the file with the same stem and the suffix ``.vtree``
         beside the file is used; if there is none, primes and subs tell how variables are split.
+    names, states : sequences, optional
+        The names of the variables and the labels of their states, which the format does not hold.
 
     Raises
     ------
@@ -64,11 +68,12 @@ def read_psdd(path: PathLike, vtree: Vtree | PathLike | None = None) -> Circuit:
             error.add_note(f"The vtree is that of {beside}, which lies beside the file.")
         raise
     try:
-        return Circuit.from_blocks(found, _blocks(records, found, nodes))
+        circuit = Circuit.from_blocks(found, _blocks(records, found, nodes))
     except ParseError:
         raise
     except CircuitError as error:  # numbers that are too far from each other
         raise records.source.error(str(error)) from error
+    return circuit.with_names(names, states)
 
 
 class _Records:

@@ -24,6 +24,8 @@ def read_spn(
     *,
     smooth: bool = False,
     as_units: bool = False,
+    names: Any = None,
+    states: Any = None,
 ) -> Any:
     """The circuit in a `.spn` file, plain or compressed with gzip.
 
@@ -42,6 +44,8 @@ def read_spn(
     as_units : bool
         Whether to return the root of a graph of units, which need not be structured, and not a
         `Circuit`.
+    names, states : sequences, optional
+        The names of the variables and the labels of their states, which the format does not hold.
 
     Returns
     -------
@@ -69,7 +73,7 @@ def read_spn(
     """
     source = Source(path)
     records = source.records(comment=None)
-    states = _states(source, *next(records, (1, [])))
+    cards = _states(source, *next(records, (1, [])))
     units: dict[int, Any] = {}
     complete = False
     for line, tokens in records:
@@ -77,7 +81,7 @@ def read_spn(
             raise source.error(f"expected nothing after EOF, found {shown(tokens[0])}", line)
         complete = tokens == ["EOF"]
         if not complete:
-            units[len(units)] = _unit(source, states, units, tokens, line)
+            units[len(units)] = _unit(source, cards, units, tokens, line)
     if not complete:
         raise source.error("expected the last line to be EOF; is the file complete?")
     if not units:
@@ -85,14 +89,14 @@ def read_spn(
     root = units[len(units) - 1]
     if as_units:
         return root
-    missing = set(range(len(states))) - root.scope
+    missing = set(range(len(cards))) - root.scope
     if missing:
         raise source.error(
-            f"the first line announces {len(states)} variables, but the root does not depend on "
+            f"the first line announces {len(cards)} variables, but the root does not depend on "
             f"variable {min(missing)}",
             1,
         )
-    return circuit_of(source, root, vtree, smooth)
+    return circuit_of(source, root, vtree, smooth).with_names(names, states)
 
 
 def _states(source: Source, line: int, tokens: list[str]) -> list[int]:

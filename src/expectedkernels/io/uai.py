@@ -24,7 +24,7 @@ from expectedkernels.io.text import (
 from expectedkernels.io.unit_lists import MOST_STATES
 
 
-def read_uai(path: PathLike) -> FactorGraph:
+def read_uai(path: PathLike, *, names: Any = None, states: Any = None) -> FactorGraph:
     """The model in a `.uai` file, plain or compressed with gzip.
 
     The file holds, separated by any white space, ``MARKOV`` or ``BAYES``; the number of variables
@@ -36,6 +36,8 @@ def read_uai(path: PathLike) -> FactorGraph:
     ----------
     path : path
         The file.
+    names, states : sequences, optional
+        The names of the variables and the labels of their states, which the format does not hold.
 
     Returns
     -------
@@ -72,8 +74,8 @@ def read_uai(path: PathLike) -> FactorGraph:
         factors.append(Factor(scope, tokens.table([cards[v] for v in scope])))
     tokens.finish()
     if kind == "MARKOV":
-        return FactorGraph(cards, factors)
-    return _network(tokens, starts, cards, factors)
+        return FactorGraph(cards, factors, names, states)
+    return _network(tokens, starts, cards, factors).with_names(names, states)
 
 
 def _scope(tokens: _Tokens, n: int) -> list[int]:

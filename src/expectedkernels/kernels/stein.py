@@ -14,7 +14,7 @@ from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
 from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles, sample_rows
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import Target, as_target
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -165,6 +165,7 @@ class SteinKernel(PairwiseKernel):
     ):
         if isinstance(target, Kernel):
             check_roles("SteinKernel(target, kernel)", target, None)
+        target = as_target(target)
         kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         # points are read on the host, so that is where a circuit is asked

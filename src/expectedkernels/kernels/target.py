@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import to_numpy
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.schema import Schema
+from expectedkernels.circuits.units import Unit
+from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, DataError
 
 ASKED_BYTES = 2**26
@@ -21,6 +24,19 @@ KEY_BYTES = 2**27
 
 WORD = 2**62
 """How many joint states of variables one number tells apart."""
+
+
+def as_target(given: Any) -> Any:
+    """Networks of other libraries and graphs of units as ours, everything else as it is.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> as_target(ek.Categorical(0, [0.2, 0.8]))
+    <Circuit of 1 variables: 1 units, 0 edges>
+    """
+    found = converted(given)
+    return Circuit.from_units(found) if isinstance(found, Unit) else found
 
 
 class Target:

@@ -23,7 +23,7 @@ from expectedkernels.kernels.stein import (
     discrete_cardinalities,
     is_strictly_positive_definite,
 )
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import Target, as_target
 from expectedkernels.sampling.partition import PartitionSteinKernel
 from expectedkernels.sampling.rows import collapsed_rows
 from expectedkernels.sampling.stein_samples import (
@@ -125,6 +125,7 @@ def bbis(
     >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
     "The target has zeros: 'either' is summed out"
     """
+    target = as_target(target)
     check_roles("bbis(target, samples, kernel)", target, samples)
     rule = "signed" if signed else weights
     return _from_samples(target, samples, (), kernel, rule, operator, zeros, epsilon, max_bytes)
@@ -175,6 +176,7 @@ def collapsed_bbis(
     >>> samples.marginals()[3].shape
     (2,)
     """
+    target = as_target(target)
     check_roles("collapsed_bbis(target, samples, collapsed, kernel)", target, samples)
     rule = "signed" if signed else weights
     return _from_samples(

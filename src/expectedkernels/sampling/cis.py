@@ -14,6 +14,7 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
 from expectedkernels.expectation import progress as progress_bar
+from expectedkernels.kernels.target import as_target
 from expectedkernels.sampling.cis_rules import ORDERS, RULES
 from expectedkernels.sampling.cis_walk import Model, Walk
 from expectedkernels.sampling.samples import WeightedSamples
@@ -141,6 +142,7 @@ def cis(
     if max_size is not None:
         _check_int("max_size", max_size, 1)
     generator = as_generator(rng)
+    target = as_target(target)
     if isinstance(target, Circuit):
         if max_size is not None:
             raise CircuitError(

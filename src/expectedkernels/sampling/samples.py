@@ -19,7 +19,7 @@ from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.library import Delta
 from expectedkernels.kernels.rows import sample_rows
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import Target, as_target
 from expectedkernels.sampling.rows import distinct_rows, variable_of
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class WeightedSamples:
     circuit: Circuit | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "target", as_target(self.target))
         _check_target(self.target)
         rows = sample_rows(self.target, self.rows)
         rows.flags.writeable = False

@@ -18,7 +18,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.plan import LogFactor
 from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
-from expectedkernels.kernels.target import Target
+from expectedkernels.kernels.target import Target, as_target
 from expectedkernels.sampling.reducible import Moves, moves_of_circuit, moves_of_factors
 from expectedkernels.sampling.rows import variable_of
 from expectedkernels.sampling.sites import (
@@ -77,8 +77,9 @@ class SampledModel:
     memory: Memory = field(default_factory=Memory)
 
 
-def sampled_model(target: Any, collapsed: Any, evidence: Any, what: str) -> SampledModel:
+def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> SampledModel:
     """The marginal of what is not collapsed, given evidence."""
+    target = as_target(given)
     if isinstance(target, FactorGraph):
         return _of_factor_graph(target, _chosen(target, collapsed), evidence)
     if isinstance(target, Circuit):
@@ -385,7 +386,7 @@ def _known(evidence: Any, cards: Sequence[Any], variables: Collection[int]) -> d
 def _refuse_both(target: Any, observed: Collection[int], collapsed: Collection[int]) -> None:
     for v in sorted(set(observed) & set(collapsed)):
         raise EvidenceError(
-            f"{target.schema.call(v).capitalize()} is observed and collapsed at once. Leave it out "
+            f"V{target.schema.call(v)[1:]} is observed and collapsed at once. Leave it out "
             "of the evidence or out of the collapsed variables."
         )
 
