@@ -337,14 +337,20 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
     summed = [axis for axis in (0, 1) if sides[axis][1] is not None]
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == [0] else 0
-    step = max(1, CHUNK_BYTES // 16 // max(1, len(sides[1 - along][0])))
+    step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along][0])))
+    # of a sum over all pairs of one set of points one half is the other
+    half = p is q and len(summed) == 2 and k.is_symmetric(p.X.shape[1])
 
     def chunks() -> Iterator[tuple[Place, Scaled]]:
         for start in range(0, max(1, len(sides[along][0])), step):
             chosen = slice(start, start + step)
-            at = (chosen, slice(None)) if along == 0 else (slice(None), chosen)
+            others = slice(start if half else 0, None)
+            at = (chosen, others) if along == 0 else (others, chosen)
             X, Y = (points[rows] for rows, (points, _) in zip(at, sides, strict=True))
-            yield at, _kernel_values(k, X, Y, log)
+            found = _kernel_values(k, X, Y, log)
+            if half:
+                found.data[:, len(X) :] *= 2.0
+            yield at, found
 
     shape = tuple(len(points) for points, _ in sides)
     values = collected(chunks(), shape, [None, None], [share for _, share in sides], log)

@@ -22,6 +22,8 @@ from expectedkernels.vtree import Vtree
 
 CHUNK = 2**22
 """How many kernel values of points are worked on at once."""
+BLOCK = 1024
+"""How many points on either side the values of a kernel are computed for at once."""
 
 
 class Kernel:
@@ -66,6 +68,10 @@ class Kernel:
         """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
         raise NotImplementedError
 
+    def is_symmetric(self, n_variables: int) -> bool:
+        """Whether k(x, x') and k(x', x) are known to be equal."""
+        return False
+
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether the kernel is positive (semi-)definite, by its inputs and weights.
 
@@ -78,9 +84,16 @@ class Kernel:
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """The Gram matrix of the rows of X and Y (default: X)."""
         first, second = _two_sets(X, Y)
+        values = np.empty((len(first), len(second)))
+        mirrored = second is first and self.is_symmetric(first.shape[1])
         with np.errstate(over="ignore"):
-            parts = [self.gram(rows, second) for rows in _chunks(first, len(second))]
-        values = np.concatenate(parts) if parts else np.zeros((0, len(second)))
+            for rows, columns in _blocks(len(first), len(second)):
+                if mirrored and rows.start > columns.start:
+                    values[rows, columns] = values[columns, rows].T
+                    continue
+                here = first[rows]
+                there = here if second is first and rows == columns else second[columns]
+                values[rows, columns] = self.gram(here, there)
         refuse_infinite(values)
         return values
 
@@ -95,10 +108,10 @@ class Kernel:
         ([[-10000.0]], [[1.0]])
         """
         first, second = _two_sets(X, Y)
-        parts = [self.log_gram(rows, second) for rows in _chunks(first, len(second))]
-        nothing = np.zeros((0, len(second)))
-        logs = np.concatenate([nothing, *(logs for logs, _ in parts)])
-        return logs, np.concatenate([nothing, *(signs for _, signs in parts)])
+        logs, signs = np.empty((2, len(first), len(second)))
+        for at in _blocks(len(first), len(second)):
+            logs[at], signs[at] = self.log_gram(first[at[0]], second[at[1]])
+        return logs, signs
 
     def __add__(self, other: Kernel) -> Kernel:
         if not isinstance(other, Kernel):
@@ -249,11 +262,11 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _chunks(rows: Any, n_columns: int) -> Iterator[Any]:
-    """The rows of a Gram matrix in groups of not too many entries."""
-    step = max(1, CHUNK // max(1, n_columns))
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
+def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
+    """The rows and columns of a matrix in blocks, so that what is made of a block stays small."""
+    for i in range(0, n_rows, BLOCK):
+        for j in range(0, n_columns, BLOCK):
+            yield slice(i, min(n_rows, i + BLOCK)), slice(j, min(n_columns, j + BLOCK))
 
 
 def _as_rows(X: Any) -> Any:
@@ -284,6 +297,10 @@ class CompositeKernel(Kernel):
     def vtree(self) -> Vtree | None:
         """How the kernel splits its variables, None if all parts fit any vtree."""
         return next((k.vtree for k in self.kernels if k.vtree is not None), None)
+
+    def is_symmetric(self, n_variables: int) -> bool:
+        """Whether all parts are."""
+        return all(k.is_symmetric(n_variables) for k in self.kernels)
 
 
 class SumKernel(CompositeKernel):

@@ -15,6 +15,7 @@ from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, product_form
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.points import check_states, log_products
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -37,52 +38,37 @@ class FactorKernel(Kernel):
     def pairs(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_i)."""
         X, Y = (np.asarray(on_host(Z), dtype=np.float64) for Z in (X, Y))
-        return self._values(X.T, Y.T)
+        logs, values = np.zeros(len(X)), np.ones(len(X))
+        for variable, factor in enumerate(self.factors(X.shape[1])):
+            x, y = X[:, variable], Y[:, variable]
+            logs += factor.log_at(x - y)
+            if factor.table is not None:
+                for side in (x, y):
+                    check_states(factor.table, side, variable)
+                values *= factor.table[x.astype(np.intp), y.astype(np.intp)]
+        return np.exp(logs, out=logs) * values
 
     def gram(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_j)."""
-        return self._values(X.T[:, :, None], Y.T[:, None, :])
+        logs, signs = log_products(self.factors(X.shape[1]), X, Y)
+        values = np.exp(logs, out=logs)
+        return values if signs is None else values * signs
+
+    def is_symmetric(self, n_variables: int) -> bool:
+        """Whether all tables are symmetric."""
+        return all(
+            factor.table is None or np.array_equal(factor.table, factor.table.T)
+            for factor in self.factors(n_variables)
+        )
 
     def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """The logs and signs of the values k(x_i, y_j)."""
-        logs, signs = np.zeros((len(X), len(Y))), np.ones((len(X), len(Y)))
-        for variable, factor in enumerate(self.factors(X.shape[1])):
-            x, y = X[:, variable, None], Y[None, :, variable]
-            logs += factor.log_at(x - y)
-            if factor.table is not None:
-                entries = _lookup(factor.table, x, y, variable)
-                with np.errstate(divide="ignore"):
-                    logs += np.log(np.abs(entries))
-                signs *= np.sign(entries)
-        return logs, np.where(logs > -inf, signs, 0.0)
-
-    def _values(self, X: Any, Y: Any) -> Any:
-        """The product over variables, which are the first axis."""
-        shape = np.broadcast_shapes(X.shape[1:], Y.shape[1:])
-        logs = np.zeros(shape)
-        values = None
-        for variable, (factor, x, y) in enumerate(zip(self.factors(len(X)), X, Y, strict=True)):
-            logs += factor.log_at(x - y)
-            if factor.table is not None:
-                entries = _lookup(factor.table, x, y, variable)
-                values = entries if values is None else values * entries
-        result = np.exp(logs, out=logs)
-        return result if values is None else result * values
+        logs, signs = log_products(self.factors(X.shape[1]), X, Y, relative=True)
+        return logs, np.where(logs > -inf, 1.0 if signs is None else signs, 0.0)
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether every factor is positive definite, with the first that is not."""
         return Verdict(True, "exponentials of distances are positive definite")
-
-
-def _lookup(table: Any, x: Any, y: Any, variable: int) -> Any:
-    """The entries of a table at pairs of states."""
-    for side in (x, y):
-        if ((side < 0) | (side >= len(table)) | (side != np.floor(side))).any():
-            raise KernelError(
-                f"The table of variable {variable} is for states 0..{len(table) - 1}. "
-                "Got points with other values."
-            )
-    return table[x.astype(np.intp), y.astype(np.intp)]
 
 
 class RateKernel(FactorKernel):

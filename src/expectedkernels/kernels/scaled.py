@@ -141,11 +141,12 @@ def weighted_sums(values: Scaled, weights: list[Any], at: Place) -> Scaled:
 def contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]:
     """The weighted sum along an axis."""
     xp = namespace(data)
-    share = xp.reshape(share, (-1, 1) if axis == 0 else (1, -1))
     if scale is not None:
         size = safe_log(xp.abs(detach(data))) + detach(scale)
         top = xp.max(size, axis=axis, keepdims=True)
         top = xp.where(top > -inf, top, xp.zeros_like(top))
         data = _times_exp(data, scale - top)
         scale = top
-    return xp.sum(data * share, axis=axis, keepdims=True), scale
+    if axis == 0:
+        return xp.matmul(share[None, :], data), scale
+    return xp.matmul(data, share[:, None]), scale

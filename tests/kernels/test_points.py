@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.kernel import BLOCK
+from expectedkernels.kernels.points import log_products
+
+
+def by_definition(factors, X, Y):
+    """The product over variables, pair by pair and in whole numbers of states where there are."""
+    values = np.ones((len(X), len(Y)))
+    for v, factor in enumerate(factors):
+        difference = X[:, v, None] - Y[None, :, v]
+        values *= np.exp(factor.log_at(difference))
+        if factor.table is not None:
+            values *= factor.table[X[:, v].astype(int)][:, Y[:, v].astype(int)]
+    return values
+
+
+def assert_as_defined(factors, X, Y):
+    logs, signs = log_products(factors, X, Y)
+    values = np.exp(logs) * (1.0 if signs is None else signs)
+    np.testing.assert_allclose(values, by_definition(factors, X, Y), rtol=1e-12, atol=0)
+    precise, again = log_products(factors, X, Y, relative=True)
+    assert_close(precise[np.isfinite(precise)], logs[np.isfinite(precise)])
+    assert (signs is None) == (again is None)
+
+
+def rates_of(rng, kind, d):
+    if kind == "alike":
+        return np.full(d, 0.3)
+    rates = rng.random(d)
+    if kind == "some zero":
+        rates[rng.random(d) < 0.5] = 0.0
+    return rates
+
+
+KINDS = ("alike", "all different", "some zero")
+
+
+@pytest.mark.parametrize("values", ["bits", "codes", "many codes", "large codes", "real", "mixed"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("field", ["square", "absolute", "unequal"])
+def test_every_rate_equals_its_definition(values, kind, field):
+    rng = np.random.default_rng(len(values) * 7 + len(kind))
+    X, Y = (points(rng, values, n, 6) for n in (17, 23))
+    Y[:5] = X[:5]
+    Y[5:9, :3] = X[5:9, :3]
+    scale = 1e-6 if values == "large codes" else 1.0
+    factors = [Factor(**{field: scale * rate}) for rate in rates_of(rng, kind, 6)]
+    assert_as_defined(factors, X, Y)
+
+
+def points(rng, values, n, d):
+    top = {"bits": 2, "codes": 5, "many codes": 500, "large codes": 10**6}.get(values)
+    if top is not None:
+        return rng.integers(-1, top - 1, (n, d)).astype(float)
+    X = rng.normal(size=(n, d))
+    if values == "mixed":
+        X[:, ::2] = rng.integers(0, 3, X[:, ::2].shape)
+    return X
+
+
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_products_of_all_kinds_of_factors_equal_their_definition(seed, d):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.integers(0, 4, (9, d)).astype(float), rng.integers(0, 4, (6, d)).astype(float)
+    factors = []
+    for _ in range(d):
+        table = None
+        if rng.random() < 0.5:
+            table = rng.normal(size=(4, 4)) * 10.0 ** rng.integers(-9, 9)
+            table[rng.random((4, 4)) < 0.2] = 0.0
+        rates = rng.random(3) * (rng.random(3) < 0.5)
+        never = np.inf if rng.random() < 0.2 else rates[2]
+        factors.append(Factor(float(rates[0]), float(rates[1]), float(never), table))
+    assert_as_defined(factors, X, Y)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e8])
+@pytest.mark.parametrize("spread", [1e-8, 1e-3, 1.0, 30.0])
+def test_squared_distances_do_not_cancel(offset, spread):
+    rng = np.random.default_rng(3)
+    X, Y = (offset + spread * rng.normal(size=(20, 7)) for _ in range(2))
+    Y[:3] = X[:3]
+    Y[3] = X[3] + 1e-9 * spread
+    for rate in (0.7 / spread**2, 0.5):
+        assert_as_defined([Factor(square=rate)] * 7, X, Y)
+
+
+def test_remote_points_have_kernel_zero():
+    X = np.array([[1e200, 0.5], [0.0, 0.5]])
+    assert ek.RBF(1.0)(X).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert ek.RBF(1.0).logs(X)[0][0, 1] == -np.inf
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+def test_products_of_large_tables_keep_their_digits(size):
+    rng = np.random.default_rng(0)
+    tables = [(size if v % 2 else 1 / size) * (0.5 + rng.random((3, 3))) for v in range(40)]
+    X = rng.integers(0, 3, (8, 40)).astype(float)
+    assert_as_defined([Factor(table=table) for table in tables], X, X)
+
+
+@pytest.mark.parametrize("k", [ek.RBF(0.01), ek.Laplacian(0.1), ek.ExpHamming(), ek.Delta()])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_gram_matrix_of_several_blocks_is_symmetric_and_as_defined(k, whole):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(BLOCK + 70, 4)) if not whole else rng.integers(0, 9, (BLOCK + 70, 4)) * 1.0
+    found = k(X)
+    assert np.array_equal(found, found.T)
+    assert (np.diag(found) == 1.0).all()
+    some = rng.integers(0, len(X), 50)
+    np.testing.assert_allclose(
+        found[some], by_definition(k.factors(4), X[some], X), rtol=1e-12, atol=0
+    )
+
+
+def test_a_kernel_that_is_not_symmetric_is_not_mirrored():
+    rng = np.random.default_rng(2)
+    table = rng.random((3, 3))
+    k = ek.TableKernel([table]) + 0.5 * ek.RBF(1.0) * ek.TableKernel([table.T])
+    X = rng.integers(0, 3, (BLOCK + 5, 1)).astype(float)
+    codes = X[:, 0].astype(int)
+    single = table + 0.5 * ek.RBF(1.0)([[0], [1], [2]]) * table.T
+    assert_close(k(X), single[codes][:, codes])
+
+
+def test_no_points_give_an_empty_matrix():
+    for k in (ek.RBF(1.0), ek.Laplacian(1.0), ek.ExpHamming(), ek.Delta()):
+        assert k(np.zeros((0, 2)), [[0.0, 1.5]]).shape == (0, 1)
+        assert k([[0.0, 1.5]], np.zeros((0, 2))).shape == (1, 0)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_sums_over_all_pairs_of_one_set_take_half_of_them(monkeypatch, log):
+    monkeypatch.setattr("expectedkernels.expectation.CHUNK_BYTES", 64 * 30 * 4)
+    rng = np.random.default_rng(5)
+    X, weights = rng.integers(0, 3, (30, 2)).astype(float), rng.normal(size=30) + 1.0
+    q, table = ek.Empirical(X, weights), rng.random((3, 3))
+    for k in (ek.RBF(0.4), ek.TableKernel([table, table])):
+        found = ek.expected_kernel(q, q, k, log=log)
+        assert_close(np.exp(found) if log else found, weights @ k(X) @ weights)
