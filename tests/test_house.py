@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks import house
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob(".github/**/*.md")])
 
@@ -55,3 +57,44 @@ def test_templates_of_issues_have_a_name_and_a_purpose(path):
     _, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
     assert {"name", "about"} <= set(yaml.safe_load(head))
     assert body.strip()
+
+
+def test_lines_of_code_are_neither_empty_nor_comments_nor_docstrings():
+    text = '"""Words."""\n\n# more\nx = """a\n# b"""\n\n\ndef f():\n    """Words.\n\n    """\n'
+    assert house.code_lines(text) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("isinstance(block, Table)", 1),
+        ("isinstance(block, (Table, inputs.Normal)) or isinstance(other, Inner)", 2),
+        ("isinstance(block, Normals) or Table(Inner)", 0),
+    ],
+)
+def test_kinds_of_blocks_are_found(line, count):
+    assert house.kind_tests(line) == count
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("for node, block in enumerate(circuit.blocks): pass", (1, 0)),
+        ("for block in blocks: pass", (1, 0)),
+        ("for node in range(vtree.root, -1, -1): pass", (1, 0)),
+        ("for a, b in zip(f.vtree.left.tolist(), parts): pass", (1, 0)),
+        ("[block.n_units for block in reversed(self.blocks)]", (0, 1)),
+        ("[[] for _ in range(self.n_nodes + 1)]", (0, 1)),
+        ("[block for block in blocks]", (0, 0)),
+        ("for v in range(vtree.n_variables): pass", (0, 0)),
+        ("for node in visit(circuit.blocks): pass", (0, 0)),
+    ],
+)
+def test_loops_over_nodes_are_found(line, counts):
+    assert house.node_loops(line) == counts
+
+
+def test_the_functions_that_a_call_visits_are_seen():
+    found = house.visited(house.expected_kernel())
+    assert found["expectation.py", "expected_kernel"] == 1
+    assert ("engine/sweep.py", "sweep") in found
