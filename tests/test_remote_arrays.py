@@ -111,3 +111,15 @@ def test_circuits_in_two_places_meet_at_the_first():
     same = _in_one_place(p, p)
     assert same[0] is p
     assert same[1] is p
+
+
+def test_witnesses_of_circuits_in_two_places():
+    wanted = ek.witness(P, Q, K, POINTS)
+    for p, q in ((remote_circuit(P), Q), (P, remote_circuit(Q))):
+        found = ek.witness(p, q, K, remote(POINTS))
+        assert_close(found.cpu(), wanted, scale=np.ones(len(wanted)))
+
+
+def test_learning_reads_them():
+    found = ek.learn_chow_liu(remote(POINTS))
+    assert_close(found.log_likelihood(POINTS), ek.learn_chow_liu(POINTS).log_likelihood(POINTS))

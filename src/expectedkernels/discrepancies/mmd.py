@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+from expectedkernels.arrays import as_like
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.sides import check_single_root
@@ -118,7 +119,7 @@ def witness(
     if is_frame(X):
         X = _frame_points(X, p, q, given)
     first, second = (expected_kernel(x, X, k, max_bytes=max_bytes) for x in (p, q))
-    return first - second
+    return as_like(first, second) - as_like(second, first)  # one of them may be on a card
 
 
 def _frame_points(X: Any, p: Any, q: Any, given: tuple[Any, Any]) -> Any:

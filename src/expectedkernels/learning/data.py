@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import to_numpy
 from expectedkernels.errors import CircuitError, DataError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -47,7 +48,7 @@ def as_states(X: Any, what: str = "X") -> IntArray:
     if isinstance(X, np.ma.MaskedArray):  # what is masked is missing
         X = np.where(np.ma.getmaskarray(X), np.array(None), X.data)
     try:
-        rows = np.asarray(X)
+        rows = np.asarray(to_numpy(X) if hasattr(X, "detach") else X)
     except ValueError:
         rows = np.empty(0)
     if rows.ndim != 2 or rows.shape[1] == 0:
