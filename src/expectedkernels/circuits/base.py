@@ -16,6 +16,7 @@ from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.circuits.schema import Matching, Schema
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.levels import Levels, levels
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
@@ -185,6 +186,43 @@ class BlockCircuit:
             self.xp,
         )
 
+    @cached_property
+    def levels(self) -> Levels:
+        """The units level by level, for passes up and down; only of circuits on the host."""
+        matrices: list[Any] = []
+        inputs: list[Any] = []
+        for block in self.blocks:
+            if isinstance(block, Inner):
+                matrices.append(block.csr if block.is_sparse else block.weights)
+                inputs.append((block.index("left"), block.index("right")))
+            else:
+                matrices.append(block.table if isinstance(block, Table) else block.weights)
+                inputs.append(None)
+        return levels(self.vtree, matrices, inputs)
+
+    @cached_property
+    def atom_names(self) -> tuple[Any, Any]:
+        """The variable of every atom of the lowest level, and its number there (its state)."""
+        level = self.levels.levels[0]
+        sizes = np.diff(level.product_starts)
+        variable = np.repeat(self.vtree.variable[level.nodes], sizes)
+        number = np.arange(level.n_products) - np.repeat(level.product_starts[:-1], sizes)
+        return variable, number.astype(np.float64)
+
+    @cached_property
+    def leaf_of_atom(self) -> Any:
+        """For every atom the place of its leaf in the lowest level."""
+        sizes = np.diff(self.levels.levels[0].product_starts)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def atom_slices(self) -> list[tuple[int, int, int]]:
+        """Every variable, with its first atom and the one behind its last."""
+        level = self.levels.levels[0]
+        starts = level.product_starts.tolist()
+        variables = self.vtree.variable[level.nodes].tolist()
+        return list(zip(variables, starts[:-1], starts[1:], strict=True))
+
     @property
     def _has_gradients(self) -> bool:
         if is_numpy(self.xp):
@@ -198,7 +236,8 @@ class BlockCircuit:
         return all(place.holds(value) for values in fields for value in values)
 
     @cached_property
-    def _on_host(self) -> bool:
+    def is_on_host(self) -> bool:
+        """Whether all arrays are NumPy's."""
         return self._is_at(Place("numpy"))
 
     def to(self, where: Any) -> Self:
@@ -207,7 +246,7 @@ class BlockCircuit:
         A circuit whose arrays are there already is returned itself, with all it has cached.
         """
         target = Place(where)
-        if self._on_host if is_numpy(target.xp) else self._is_at(target):
+        if self.is_on_host if is_numpy(target.xp) else self._is_at(target):
             return self
         move = target.move
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits import flows, queries, sampling
+from expectedkernels.circuits import posteriors, queries, sampling
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.marginals import Marginals
@@ -174,7 +174,7 @@ class Circuit(BlockCircuit):
         >>> named.marginals({"rain": "yes"})["wet"].tolist()
         [0.0, 1.0]
         """
-        return flows.marginals(self, evidence)
+        return posteriors.marginals(self, evidence)
 
     def condition(self, evidence: Any) -> Circuit:
         """The circuit of the conditional distribution given one row of evidence, normalised.

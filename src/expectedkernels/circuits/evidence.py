@@ -64,6 +64,11 @@ class Evidence:
         self._found: tuple[Vtree, Patterns] | None = None
         self.n_rows = len(rows) if rows is not None else len(self._columns[0].codes)
 
+    @property
+    def values(self) -> Any:
+        """The rows as an array with NaN, None if they were given as weights of states."""
+        return self._rows
+
     def column(self, variable: int) -> Column:
         """What the rows say of one variable."""
         if variable not in self._columns:
@@ -80,8 +85,8 @@ class Evidence:
         states = np.asarray(np.where(np.isnan(values), cardinality, values), dtype=np.intp)
         return _indicators(cardinality)[states]
 
-    def rows(self, chosen: slice) -> Evidence:
-        """Some of the rows."""
+    def rows(self, chosen: Any) -> Evidence:
+        """Some of the rows: a slice, or an array of their numbers."""
         if self._rows is not None:
             return Evidence(self.domains, self._rows[chosen])
         columns = []
@@ -137,6 +142,9 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
         evidence = dict(zip(evidence.index, evidence, strict=True))
     if isinstance(evidence, Mapping):
         evidence = _from_mapping(evidence, schema)
+        row = _as_row(evidence, domains)
+        if row is not None:
+            return Evidence(domains, row)
     if _is_weights(evidence):
         return _from_weights(evidence, schema)
     rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
@@ -279,6 +287,21 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
     if not any(s is not None for s in statements):
         return [None] * (len(domains) - 1) + [_nothing(domains[-1])]
     return statements
+
+
+def _as_row(statements: list[Any], domains: Domains) -> Any:
+    """A list of weights of one row as values, if every weight says one state or nothing."""
+    row = np.full((1, len(domains)), np.nan)
+    for variable, (given, cardinality) in enumerate(zip(statements, domains, strict=True)):
+        if given is None:
+            continue
+        if given.shape != (1, cardinality or 1) or not np.isfinite(given).all():
+            return None
+        state = int(given.argmax())
+        if cardinality is not None and (given[0, state] != 1 or np.count_nonzero(given) != 1):
+            return None
+        row[0, variable] = given[0, 0] if cardinality is None else state
+    return row
 
 
 def _real_value(schema: Schema, variable: int, statement: Any) -> Any:

@@ -12,11 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
+from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.marginals import Marginals
-from expectedkernels.circuits.queries import leaf_sums, possible_values, refuse_signed
-from expectedkernels.circuits.sides import CircuitSide, check_single_root
+from expectedkernels.circuits.queries import leaf_sums, possible_values
+from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import products_at, upward
 from expectedkernels.engine.value import Value, Weights, to_log, weighted
@@ -196,25 +195,17 @@ def _incidence(index: Any, n: int) -> sparse.csr_array:
     )
 
 
-def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
-    """See `Circuit.marginals`."""
-    check_single_root(circuit, "Marginals")
-    circuit = circuit.to("numpy")
-    refuse_signed(circuit, "A list of marginals")
-    read = None if evidence is None else as_evidence(evidence, circuit.schema)
-    if read is not None and read.n_rows == 0:
-        empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
-        return Marginals(empty, circuit.schema)
+def flow_marginals(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+    """The marginals of all variables by flows, which may leave the range of plain numbers."""
     result: list[Any] = [None] * circuit.n_variables
-    for found in flows(circuit, read, check=True):
+    for found in flows(circuit, evidence, check=True):
         block = circuit.blocks[found.node]
         if isinstance(block, Inner):
             continue
         variable = int(circuit.vtree.variable[found.node])
-        column = None if read is None else read.column(variable)
-        posterior = _leaf_posterior(block, column, found.flow, found.logs)
-        result[variable] = posterior if is_batch(evidence) else posterior[0]
-    return Marginals(result, circuit.schema)
+        column = None if evidence is None else evidence.column(variable)
+        result[variable] = _leaf_posterior(block, column, found.flow, found.logs)
+    return result
 
 
 def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
@@ -225,6 +216,11 @@ def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
     share = F / block.weights.sum(axis=1)
     weights = share @ block.weights
     weights = weights / np.where(weights.sum(axis=1) > 0, weights.sum(axis=1), 1.0)[:, None]
+    return moments(block, column, weights)
+
+
+def moments(block: Any, column: Any, weights: Any) -> Any:
+    """Mean and variance of a real variable, (rows, 2), given the shares of its components."""
     mean = weights @ block.mean
     away = (block.mean - mean[:, None]) ** 2  # no difference of large squares
     variance = weights @ block.variance + (weights * away).sum(axis=1)

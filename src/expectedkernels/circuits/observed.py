@@ -1,0 +1,91 @@
+"""Evidence as values of atoms: the states of discrete variables, the components of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.sides import log_normal
+from expectedkernels.engine.passes import Atoms, chunk_rows
+
+LEAST_ROOM = 30.0
+"""With less room between the smallest weight and the smallest double, logs are better."""
+
+
+def has_levels(circuit: BlockCircuit) -> bool:
+    """Whether passes over levels can answer: on the host, weights not negative nor too small."""
+    if not circuit.is_on_host:
+        return False
+    levels = circuit.levels
+    return not levels.signed and levels.room >= LEAST_ROOM
+
+
+def chunks(circuit: BlockCircuit, n_rows: int) -> Iterator[slice]:
+    """Rows that are worked on at once, all of about one size."""
+    most = chunk_rows(circuit.levels)
+    step = -(-n_rows // max(1, -(-n_rows // most)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def observed(circuit: BlockCircuit, evidence: Evidence | None) -> Atoms:
+    """What rows of evidence say of all atoms; one row gives arrays of one axis less."""
+    if evidence is None:
+        return Atoms(np.ones(circuit.levels.n_atoms))
+    if evidence.values is not None and None not in circuit.cardinalities:
+        return Atoms(_states(circuit, evidence.values))
+    return _general(circuit, evidence)
+
+
+def _states(circuit: BlockCircuit, rows: Any) -> Any:
+    """One for every state that a row of values allows, zero for others."""
+    variable, state = circuit.atom_names
+    if len(rows) == 1:
+        x = rows[0].take(variable)
+        return ((x == state) | (x != x)).astype(np.float64)
+    x = rows.T.take(variable, axis=0)
+    return ((x == state[:, None]) | (x != x)).astype(np.float64)
+
+
+def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
+    """Soft evidence and densities, relative to the largest of every variable and row."""
+    level, n = circuit.levels.levels[0], evidence.n_rows
+    values = np.empty((level.n_products, n))
+    scale, low = np.zeros((len(level.nodes), n)), np.zeros(len(level.nodes))
+    raised = []
+    room = circuit.levels.room
+    for i, node in enumerate(level.nodes.tolist()):
+        variable = int(circuit.vtree.variable[node])
+        first, stop = level.product_starts[i : i + 2].tolist()
+        logs = _logs(circuit.blocks[node], evidence.column(variable))
+        top = logs.max(axis=0)
+        scale[i] = np.where(top > -np.inf, top, 0.0)
+        logs = logs - scale[i]
+        small = np.nonzero((logs < -room) & (logs > -np.inf))
+        if len(small[0]):
+            logs[small] = -room
+            raised.append((small[0] + first, small[1]))
+        values[first:stop] = np.exp(logs)
+        low[i] = logs.min(where=logs > -np.inf, initial=0.0)
+    places: Any = tuple(map(np.concatenate, zip(*raised, strict=True))) or None
+    hard = not scale.any() and not low.any()
+    if n == 1:
+        values, scale = values[:, 0], scale[:, 0]
+        places = None if places is None else places[:1]
+    return Atoms(values) if hard else Atoms(values, scale, low, places)
+
+
+def _logs(block: Any, column: Any) -> Any:
+    """The logs of weights of states, or of densities of components, (atoms, rows)."""
+    if isinstance(block, Table):
+        with np.errstate(divide="ignore"):
+            return np.log(column.weights).T[:, column.codes]
+    missing = np.isnan(column.values)
+    densities = log_normal(np.where(missing, 0.0, column.values), block)
+    densities[missing] = 0.0
+    return densities.T[:, column.codes]

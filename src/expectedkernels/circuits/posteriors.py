@@ -1,0 +1,75 @@
+"""Marginals by one pass up and one pass down over the levels of a circuit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
+from expectedkernels.circuits.flows import flow_marginals, moments
+from expectedkernels.circuits.marginals import Marginals
+from expectedkernels.circuits.observed import chunks, has_levels, observed
+from expectedkernels.circuits.queries import refuse_impossible, refuse_signed
+from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.engine.passes import down, up
+
+
+def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
+    """See `Circuit.marginals`."""
+    check_single_root(circuit, "Marginals")
+    circuit = circuit.to("numpy")
+    read = None if evidence is None else as_evidence(evidence, circuit.schema)
+    if read is not None and read.n_rows == 0:
+        empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
+        return Marginals(empty, circuit.schema)
+    if has_levels(circuit):
+        result = _level_marginals(circuit, read)
+    else:
+        refuse_signed(circuit, "A list of marginals")
+        result = flow_marginals(circuit, read)
+    if not is_batch(evidence):
+        result = [array[0] for array in result]
+    return Marginals(result, circuit.schema)
+
+
+def _level_marginals(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+    """The marginals of all variables; rows out of the range of plain numbers are done in logs."""
+    shares, trusted = _atom_shares(circuit, evidence)
+    result: list[Any] = [None] * circuit.n_variables
+    for variable, first, stop in circuit.atom_slices:
+        share = shares[:, first:stop]
+        if circuit.cardinalities[variable] is None:
+            column = None if evidence is None else evidence.column(variable)
+            share = moments(circuit.input(variable), column, share)
+        result[variable] = share
+    if not trusted.all():
+        bad = np.flatnonzero(~trusted)
+        again = flow_marginals(circuit, None if evidence is None else evidence.rows(bad))
+        for array, right in zip(result, again, strict=True):
+            array[bad] = right
+    return result
+
+
+def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> tuple[Any, Any]:
+    """The posterior probabilities of all atoms, (rows, atoms), and which rows are right."""
+    n = 1 if evidence is None else evidence.n_rows
+    shares = np.zeros((n, circuit.levels.n_atoms))
+    trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    for rows in chunks(circuit, n):
+        some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
+        found = up(circuit.levels, observed(circuit, some))
+        possible[rows] = found.values[-1] > 0
+        if not possible[rows].all():
+            continue
+        below = down(found)
+        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
+            below.atoms *= found.atoms.values
+        shares[rows], trusted[rows] = below.atoms.T, below.trusted
+    refuse_impossible(possible, evidence is not None)
+    starts = circuit.levels.levels[0].product_starts
+    with np.errstate(invalid="ignore", over="ignore"):
+        totals = np.add.reduceat(shares, starts[:-1], axis=1)
+        shares /= totals.take(circuit.leaf_of_atom, axis=1)
+    return shares, trusted

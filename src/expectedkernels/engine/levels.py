@@ -1,0 +1,444 @@
+"""Levels: all units of a circuit in one buffer, height by height, for passes up and down.
+
+A level holds all vtree nodes of one height. Its products read units of lower levels, its units
+are sums of its products. At height 0 the atoms of the variables (states, components) stand in
+the place of products. Every vtree node has one parent, so a unit is read by one level only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.vtree import Vtree
+
+IntArray = np.ndarray[Any, np.dtype[np.intp]]
+
+DENSE_SIZE, DENSE_SHARE = 256, 0.3
+"""Matrices of at least this many entries, and this share of them not zero, are kept dense."""
+LARGEST_ROOM, EXPONENTS = 300.0, 690.0
+"""Logs of mantissas stay within the first, and of what is made of two of them in the second."""
+PASSED, DENSE, SPARSE = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Nodes of one level whose weights are dense and of one shape: one stacked product.
+
+    Attributes
+    ----------
+    weights : array of shape (nodes, units, products)
+    units, products : slices
+        Their place among the units and the products of the level.
+    """
+
+    weights: Any
+    units: slice
+    products: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Weighted edges from units to products, unit by unit.
+
+    Attributes
+    ----------
+    starts : int array of shape (units + 1,)
+    products : int array
+    weights : array
+    """
+
+    starts: IntArray
+    products: IntArray
+    weights: Any
+
+    @cached_property
+    def units(self) -> IntArray:
+        """The unit of every edge."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @cached_property
+    def has_idle(self) -> bool:
+        """Whether some unit has no edge."""
+        return bool((np.diff(self.starts) == 0).any())
+
+    def matrix(self, n_products: int) -> sparse.csr_array:
+        """The edges as a sparse matrix, (units, products)."""
+        shape = (len(self.starts) - 1, n_products)
+        return sparse.csr_array((self.weights, self.products, self.starts), shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """All nodes of one height: first those without weights, then dense, then sparse ones.
+
+    Attributes
+    ----------
+    nodes : int array
+    start, stop : int
+        The place of the level's units in the buffer.
+    unit_starts, product_starts : int arrays of shape (nodes + 1,)
+        The first unit and product of every node, counted from those of the level.
+    inputs : int array of shape (2, products), or None at height 0
+        The place in the buffer of the left and right input of every product.
+    n_passed : int
+        How many units are a product as it is; they come first.
+    stacks : tuple of Stack
+    edges : Edges
+        Of the sparse nodes: units and products counted from the first sparse ones.
+    matrices : list
+        The weights of every node (None: passed).
+    """
+
+    nodes: IntArray
+    start: int
+    stop: int
+    unit_starts: IntArray
+    product_starts: IntArray
+    inputs: IntArray | None
+    n_passed: int
+    stacks: tuple[Stack, ...]
+    edges: Edges
+    matrices: list[Any]
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return self.stop - self.start
+
+    @cached_property
+    def n_products(self) -> int:
+        """The number of products, or of atoms."""
+        return int(self.product_starts[-1])
+
+    @cached_property
+    def sparse_units(self) -> slice:
+        """The units of the sparse nodes."""
+        return slice(self.n_units - len(self.edges.starts) + 1, self.n_units)
+
+    @cached_property
+    def sparse_products(self) -> slice:
+        """The products of the sparse nodes."""
+        first = self.stacks[-1].products.stop if self.stacks else self.n_passed
+        return slice(first, self.n_products)
+
+    @cached_property
+    def forth(self) -> sparse.csr_array:
+        """The weights of the sparse nodes, (units, products)."""
+        return self.edges.matrix(self.sparse_products.stop - self.sparse_products.start)
+
+    @cached_property
+    def back(self) -> sparse.csr_array:
+        """The weights of the sparse nodes, (products, units)."""
+        return sparse.csr_array(self.forth.T)
+
+    @cached_property
+    def single(self) -> tuple[IntArray, Any] | None:
+        """Unit and weight of the only edge of every sparse product; None if some have others."""
+        if not np.array_equal(np.diff(self.back.indptr), np.ones(self.back.shape[0])):
+            return None
+        return self.back.indices.astype(np.intp), self.back.data
+
+    @cached_property
+    def uses(self) -> tuple[IntArray, sparse.csr_array | None, IntArray]:
+        """The units that are inputs, and how products add to them.
+
+        The units' places in the buffer; the 0-1 matrix from (left and right) inputs to these, None
+        if no unit is used twice (places come in the order of the inputs then); and the number of
+        the unit of every input.
+        """
+        flat = self.inputs.reshape(-1)  # type: ignore[union-attr]
+        used, number = np.unique(flat, return_inverse=True)
+        if len(used) == len(flat):
+            return flat, None, number
+        ones = np.ones(len(flat))
+        shape = (len(used), len(flat))
+        matrix = sparse.csr_array((ones, (number, np.arange(len(flat)))), shape=shape)
+        return used, matrix, number
+
+    @cached_property
+    def node_of_unit(self) -> IntArray:
+        """The node of every unit, counted within the level."""
+        return np.repeat(np.arange(len(self.nodes)), np.diff(self.unit_starts))
+
+    @cached_property
+    def all_edges(self) -> Edges:
+        """The edges of all units of the level; those without weights have one of weight one."""
+        parts = []
+        for matrix, first, n in zip(
+            self.matrices, self.product_starts, np.diff(self.unit_starts), strict=True
+        ):
+            if matrix is None:
+                parts.append((np.ones(n, dtype=np.intp), first + np.arange(n), np.ones(n)))
+            else:
+                parts.append(_entries(matrix, first))
+        return _joined(parts)
+
+    @cached_property
+    def bounds(self) -> tuple[Any, Any]:
+        """For every node the log of its smallest weight, and of the largest sum of a unit's."""
+        low, high = np.zeros(len(self.nodes)), np.zeros(len(self.nodes))
+        for i, matrix in enumerate(self.matrices):
+            if matrix is None:
+                continue
+            numbers = np.abs(matrix.data if sparse.issparse(matrix) else matrix)
+            numbers = numbers[numbers > 0]
+            low[i] = np.log(numbers.min()) if numbers.size else 0.0
+            sums = abs(matrix).sum(axis=1)
+            high[i] = np.log(sums.max()) if numbers.size else 0.0
+        return low, high
+
+    def tops(self, values: Any) -> Any:
+        """The largest of every node's values, (nodes, ...)."""
+        starts = self.unit_starts
+        if values.ndim == 1:
+            return np.maximum.reduceat(values, starts[:-1])
+        if len(self.nodes) <= int(np.diff(starts).max()):
+            pairs = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+            return np.stack([values[a:b].max(axis=0) for a, b in pairs])
+        top = values[starts[:-1]]
+        sizes = np.diff(starts)
+        for i in range(1, int(sizes.max())):
+            longer = np.flatnonzero(sizes > i)
+            top[longer] = np.maximum(top[longer], values[starts[longer] + i])
+        return top
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The levels of a circuit, and where its nodes lie.
+
+    Attributes
+    ----------
+    vtree : Vtree
+    levels : tuple of Level, by height
+    unit_starts : int array
+        The place in the buffer of the first unit of every vtree node.
+    """
+
+    vtree: Vtree
+    levels: tuple[Level, ...]
+    unit_starts: IntArray
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return self.levels[-1].stop
+
+    @cached_property
+    def n_products(self) -> int:
+        """The number of products of all levels but the lowest."""
+        return sum(level.n_products for level in self.levels[1:])
+
+    @property
+    def n_atoms(self) -> int:
+        """The number of atoms."""
+        return self.levels[0].n_products
+
+    @property
+    def roots(self) -> slice:
+        """The place of the roots in the buffer."""
+        return slice(self.levels[-1].start, self.levels[-1].stop)
+
+    @cached_property
+    def signed(self) -> bool:
+        """Whether there are negative weights."""
+        numbers = (
+            m.data if sparse.issparse(m) else m for level in self.levels for m in level.matrices
+        )
+        return any(bool((x < 0).any()) for x in numbers if x is not None and x.size)
+
+    @cached_property
+    def room(self) -> float:
+        """How far from zero the logs of mantissas may be; negative: weights are too small."""
+        low = min(float(level.bounds[0].min()) for level in self.levels)
+        high = max(float(level.bounds[1].max()) for level in self.levels)
+        return min(LARGEST_ROOM, (EXPONENTS - max(-low, high)) / 2)
+
+    @cached_property
+    def static_bounds(self) -> tuple[int, Any, Any]:
+        """How many levels need no care of ranges if atoms are 0 or 1, and the bounds of their logs.
+
+        Every node has its own bounds: those of its children added up, and of its weights.
+        """
+        low, high = np.zeros(self.vtree.n_nodes), np.zeros(self.vtree.n_nodes)
+        for number, level in enumerate(self.levels):
+            next_bounds(self.vtree, level, low, high)
+            if not in_room(level, low, high, self.room):
+                return number, low, high
+        return len(self.levels), low, high
+
+
+def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any) -> None:
+    """Write the bounds of a level's nodes, given those of lower ones."""
+    below, above = level.bounds
+    nodes = level.nodes
+    if level.inputs is None:
+        low[nodes] += below
+        high[nodes] += above
+    else:
+        a, b = vtree.left[nodes], vtree.right[nodes]
+        low[nodes] = low[a] + low[b] + below
+        high[nodes] = high[a] + high[b] + above
+
+
+def in_room(level: Level, low: Any, high: Any, room: float) -> bool:
+    """Whether the bounds of a level's nodes are within the room."""
+    return bool(low[level.nodes].min() >= -room and high[level.nodes].max() <= room)
+
+
+def levels(
+    vtree: Vtree, matrices: Sequence[Any], inputs: Sequence[tuple[Any, Any] | None]
+) -> Levels:
+    """The levels of blocks of units.
+
+    Parameters
+    ----------
+    vtree : Vtree
+    matrices : sequence of dense or CSR arrays, or None
+        For every node the weights of its units, (units, products), at leaves (units, atoms); None:
+        units are the products as they are.
+    inputs : sequence of pairs of int arrays, or None
+        For every inner node the left and right unit of every product; None at leaves.
+    """
+    heights = vtree.height
+    starts = np.zeros(vtree.n_nodes, dtype=np.intp)
+    made: list[Level] = []
+    order = np.argsort(heights, kind="stable")
+    cuts = np.searchsorted(heights[order], np.arange(int(heights.max()) + 2))
+    first = 0
+    for height in range(len(cuts) - 1):
+        nodes = order[cuts[height] : cuts[height + 1]].tolist()
+        kinds = [_kind(matrices[node]) for node in nodes]
+        ranked = sorted(range(len(nodes)), key=lambda i: (kinds[i], i))
+        nodes, kinds = [nodes[i] for i in ranked], [kinds[i] for i in ranked]
+        level = _level(vtree, matrices, inputs, starts, nodes, kinds, first)
+        made.append(level)
+        first = level.stop
+    return Levels(vtree, tuple(made), starts)
+
+
+def _kind(matrix: Any) -> tuple[int, tuple[int, ...]]:
+    """How the sums of a node are computed; equal kinds lie side by side."""
+    if matrix is None:
+        return PASSED, ()
+    size = matrix.shape[0] * matrix.shape[1]
+    if size >= DENSE_SIZE:
+        filled = matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix)
+        if filled >= DENSE_SHARE * size:
+            return DENSE, tuple(matrix.shape)
+    return SPARSE, (int(sparse.issparse(matrix)),)
+
+
+def _level(
+    vtree: Vtree,
+    matrices: Sequence[Any],
+    inputs: Sequence[tuple[Any, Any] | None],
+    starts: IntArray,
+    nodes: list[int],
+    kinds: list[tuple[int, tuple[int, ...]]],
+    first: int,
+) -> Level:
+    """The level of some nodes; writes where their units start."""
+    given = [inputs[node] for node in nodes]
+    shapes = [
+        matrices[node].shape if pair is None or matrices[node] is not None else (len(pair[0]),) * 2
+        for node, pair in zip(nodes, given, strict=True)
+    ]
+    unit_starts = np.concatenate([[0], np.cumsum([k for k, _ in shapes])]).astype(np.intp)
+    product_starts = np.concatenate([[0], np.cumsum([m for _, m in shapes])]).astype(np.intp)
+    starts[nodes] = first + unit_starts[:-1]
+    own = [matrices[node] for node in nodes]
+    places = None
+    if given[0] is not None:
+        sizes = np.diff(product_starts)
+        places = np.stack(
+            [
+                np.concatenate([pair[side] for pair in given])  # type: ignore[index]
+                + np.repeat(starts[children[nodes]], sizes)
+                for side, children in ((0, vtree.left), (1, vtree.right))
+            ]
+        )
+    which = [kind for kind, _ in kinds]
+    n_passed = int(unit_starts[which.count(PASSED)])
+    begin = len(which) - which.count(SPARSE)
+    return Level(
+        nodes=np.asarray(nodes, dtype=np.intp),
+        start=first,
+        stop=first + int(unit_starts[-1]),
+        unit_starts=unit_starts,
+        product_starts=product_starts,
+        inputs=places,
+        n_passed=n_passed,
+        stacks=_stacks(own, kinds, unit_starts, product_starts),
+        edges=_sparse_edges(own[begin:], product_starts[begin:-1] - product_starts[begin]),
+        matrices=own,
+    )
+
+
+def _stacks(own: list[Any], kinds: Any, units: IntArray, products: IntArray) -> tuple[Stack, ...]:
+    """The dense nodes of a level, those of one shape together."""
+    stacks = []
+    at = 0
+    while at < len(own):
+        end = at
+        while end < len(own) and kinds[end] == kinds[at]:
+            end += 1
+        if kinds[at][0] == DENSE:
+            dense = [m.toarray() if sparse.issparse(m) else m for m in own[at:end]]
+            weights = np.stack(dense)
+            stacks.append(
+                Stack(
+                    weights,
+                    slice(int(units[at]), int(units[end])),
+                    slice(int(products[at]), int(products[end])),
+                )
+            )
+        at = end
+    return tuple(stacks)
+
+
+def _sparse_edges(own: list[Any], first: IntArray) -> Edges:
+    """The edges of the sparse nodes; those stored as small matrices come first, all at once."""
+    n_small = sum(not sparse.issparse(matrix) for matrix in own)
+    parts = [_entries(m, start) for m, start in zip(own[n_small:], first[n_small:], strict=True)]
+    if n_small:
+        parts.insert(0, _entries_of_all(own[:n_small], first[:n_small]))
+    return _joined(parts)
+
+
+def _entries(matrix: Any, first: int) -> tuple[Any, Any, Any]:
+    """How many entries every row has, their columns (counted from `first` on), and the entries."""
+    if sparse.issparse(matrix):
+        if not matrix.data.all():
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
+        return np.diff(matrix.indptr), matrix.indices + first, matrix.data
+    row, column = np.nonzero(matrix)
+    return np.bincount(row, minlength=len(matrix)), column + first, matrix[row, column]
+
+
+def _entries_of_all(own: list[Any], first: IntArray) -> tuple[Any, Any, Any]:
+    """What `_entries` gives for many small matrices, one after the other."""
+    numbers = np.concatenate([matrix.reshape(-1) for matrix in own])
+    widths = np.repeat([m.shape[1] for m in own], [m.shape[0] for m in own])
+    begins = np.repeat(first, [m.shape[0] for m in own])
+    row = np.repeat(np.arange(len(widths)), widths)
+    column = np.arange(len(numbers)) - np.repeat(np.cumsum(widths) - widths, widths) + begins[row]
+    kept = np.flatnonzero(numbers)
+    return np.bincount(row[kept], minlength=len(widths)), column[kept], numbers[kept]
+
+
+def _joined(parts: list[tuple[Any, Any, Any]]) -> Edges:
+    """The edges of several nodes, one after the other."""
+    nothing = np.zeros(0)
+    counts, columns, numbers = zip(*parts, strict=True) if parts else ([nothing],) * 3
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.intp)
+    return Edges(
+        starts, np.concatenate(columns).astype(np.intp), np.concatenate(numbers, dtype=np.float64)
+    )

@@ -1,0 +1,188 @@
+"""Passes up and down over levels, against sums written out over all points."""
+
+import numpy as np
+import pytest
+
+from assertions import assert_close
+from circuit_oracles import (
+    as_weights,
+    drawn_circuit,
+    drawn_distribution,
+    joint,
+    log_weights,
+    marginal,
+    posterior,
+    sparsified,
+)
+from expectedkernels.circuits.build import factorized, gaussian_mixture, mixture
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.flows import flow_marginals
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.observed import chunks, observed
+from expectedkernels.engine import passes
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.passes import down, up
+from expectedkernels.vtree import Vtree
+
+SEEDS = range(12)
+
+
+def random_rows(circuit, n, seed, missing=0.5):
+    rng = np.random.default_rng(seed)
+    X = circuit.sample(n, rng=rng)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def passed(circuit, evidence):
+    return up(circuit.levels, observed(circuit, evidence))
+
+
+@pytest.mark.parametrize("form", [lambda p: p, sparsified])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_values_of_several_roots(seed, form):
+    p = form(drawn_circuit(seed, roots=3, zeros=0.1))
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, p.cardinalities, size=(4, p.n_variables)).astype(float)
+    X[rng.random(X.shape) < 0.5] = np.nan
+    weights = as_weights(X, p.cardinalities)
+    table = joint(p)[None] * np.exp(log_weights(weights, p.cardinalities))[:, None]
+    expected = table.sum(axis=tuple(range(2, table.ndim)))
+    for rows, values in ((X, expected), (X[:1], expected[:1])):
+        found = passed(p, as_evidence(rows, p.schema))
+        assert_close(np.exp(found.log_roots).T.reshape(values.shape), values)
+
+
+@pytest.mark.parametrize("form", [lambda p: p, sparsified])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_marginals_of_rows_with_missing_values(seed, form):
+    p = form(drawn_distribution(seed))
+    X = random_rows(p, 5, seed)
+    table = posterior(p, as_weights(X, p.cardinalities))
+    many, single = p.marginals(X), p.marginals(X[0])
+    for v in range(p.n_variables):
+        assert_close(many[v], marginal(table, v))
+        assert_close(single[v], marginal(table, v)[0])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_marginals_of_soft_evidence(seed):
+    p = drawn_distribution(seed, zeros=0.0)
+    rng = np.random.default_rng(seed)
+    weights = [10.0 ** rng.uniform(-12, 9, size=(3, c)) for c in p.cardinalities]
+    table = posterior(p, weights)
+    for v, found in enumerate(p.marginals(weights)):
+        assert_close(found, marginal(table, v))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_marginals_with_real_variables(seed):
+    p = drawn_distribution(seed, share_real=0.5, zeros=0.2)
+    X = random_rows(p, 4, seed)
+    evidence = as_evidence(X, p.schema)
+    for found, expected in zip(p.marginals(X), flow_marginals(p, evidence), strict=True):
+        assert_close(found, expected)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_flows_of_every_node_sum_to_one(seed, n):
+    p = drawn_distribution(seed, share_real=0.2)
+    found = passed(p, as_evidence(random_rows(p, n, seed), p.schema))
+    flow = found.values * down(found).units
+    for level in p.levels.levels:
+        ends = zip(level.unit_starts[:-1], level.unit_starts[1:], strict=True)
+        for start, stop in ends:
+            total = flow[level.start + start : level.start + stop].sum(axis=0)
+            assert_close(total, np.ones_like(total))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_derivatives_in_atoms_are_the_values_with_a_state_set(seed):
+    p = drawn_distribution(seed)
+    X = random_rows(p, 1, seed, missing=0.3)
+    found = passed(p, as_evidence(X, p.schema))
+    derivatives = down(found).atoms * np.exp(found.log_roots)
+    variables, states = p.atom_names
+    for variable, state, value in zip(variables, states, derivatives, strict=True):
+        other = X.copy()
+        other[0, variable] = state
+        assert_close(value, np.exp(p.log_likelihood(other)[0]))
+
+
+def crossing(n, step):
+    """Two components: the first is ahead in the left half by e^step, the second in the right."""
+    tables = np.exp([[0.0, -step], [-step, 0.0]])
+    tables /= tables.sum(axis=1, keepdims=True)
+    one, other = [tables[0]] * (n // 2), [tables[1]] * (n // 2)
+    return mixture([factorized(one + other), factorized(other + one)])
+
+
+def test_crossing_mixtures_are_done_again_in_logs():
+    p = crossing(400, 5.0)  # e^-1000 behind after 200 variables
+    zeros = np.zeros((2, 400))
+    zeros[:, 0] = np.nan
+    zeros[1, 1:11] = np.nan
+    found = passed(p, as_evidence(zeros, p.schema))
+    assert found.has_raised
+    assert not down(found).trusted.any()
+    # each zero of the right half costs the first component e^-5, of the left half the second
+    tables = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
+    missing = np.isnan(zeros[:, :200]).sum(axis=1)
+    logs = np.stack([np.zeros(2), 5.0 * missing])
+    share = np.exp(logs - np.logaddexp(*logs))
+    assert_close(p.marginals(zeros)[0].T, np.stack([tables, tables[::-1]]).T @ share)
+
+
+def test_ten_thousand_variables_stay_plain_numbers():
+    rng = np.random.default_rng(0)
+    tables = rng.dirichlet(np.ones(3), size=(2, 10_000))
+    vtree = Vtree.balanced(10_000)
+    blocks = [
+        Inner(2, 2, None, None, None) if v < 0 else Table(tables[:, v])
+        for v in vtree.variable.tolist()
+    ]
+    blocks[-1] = Inner(2, 1, None, None, np.array([[0.3, 0.7]]))
+    p = Circuit(vtree, tuple(blocks))
+    X = rng.integers(0, 3, size=(2, 10_000)).astype(float)
+    X[:, ::7] = np.nan
+    found = passed(p, as_evidence(X, p.schema))
+    assert found.tops
+    assert down(found).trusted.all()
+    known = ~np.isnan(X)
+    logs = np.array(
+        [
+            [np.log(t[np.flatnonzero(k), x[k].astype(int)]).sum() for t in tables]
+            for x, k in zip(X, known, strict=True)
+        ]
+    ) + np.log([0.3, 0.7])
+    assert_close(found.log_roots[0], np.logaddexp(logs[:, 0], logs[:, 1]))
+    share = np.exp(logs - np.logaddexp(logs[:, 0], logs[:, 1])[:, None])
+    marginals = p.marginals(X)
+    for v in range(0, 10_000, 700):
+        assert_close(marginals[v], share @ tables[:, v])
+
+
+def test_remote_observations_of_a_normal_mixture():
+    p = gaussian_mixture([0.5, 0.5], [[0.0, 0.0], [100.0, 100.0]], [[1.0, 1.0], [1.0, 1.0]])
+    X = np.array([[0.0, 100.0], [0.0, np.nan], [2000.0, np.nan]])
+    expected = flow_marginals(p, as_evidence(X, p.schema))
+    for found, right in zip(p.marginals(X), expected, strict=True):
+        assert_close(found, right, scale=np.maximum(right, 1.0))
+
+
+def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
+    p = drawn_distribution(3)
+    X = random_rows(p, 70, 0)
+    whole = p.marginals(X)
+    turned = p.marginals(X[::-1])
+    one_by_one = [p.marginals(x) for x in X]
+    for limit in ("FEWEST", "MOST"):
+        monkeypatch.setattr(passes, limit, 8)
+    monkeypatch.setattr(passes, "CACHED_BYTES", 1)
+    assert len(list(chunks(p, 70))) == 9
+    cut = p.marginals(X)
+    for v in range(p.n_variables):
+        for other in (cut[v], turned[v][::-1], np.stack([m[v] for m in one_by_one])):
+            np.testing.assert_allclose(other, whole[v], rtol=1e-13)
