@@ -62,8 +62,11 @@ class Empirical:
     """
 
     def __init__(self, X: Any, weights: Any = None):
-        self.frame = X if is_frame(X) else None
-        points = np.array(as_floats(X)) if self.frame is None else shared_schema(X).read_frame(X)
+        self.frame = X if is_frame(X) and len(X) else None
+        if self.frame is not None:
+            points = shared_schema(X).read_frame(X)
+        else:  # an empty frame has no entries that are labels or numbers
+            points = np.zeros(X.shape) if is_frame(X) else np.array(as_floats(X))
         refuse_flat(points, "Points")
         if points.ndim != 2 or not len(points):
             raise DataError(
@@ -238,8 +241,21 @@ def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
     frames = [x for x in tables if is_frame(x)]
     if schema is None and frames:
         schema = shared_schema(*frames)
+        if len(frames) < len(tables):
+            _refuse_labels(schema)
     first, second = (_points_on(x, schema) for x in (p, q))
     return first, second
+
+
+def _refuse_labels(schema: Schema) -> None:
+    """Raise if labels of a frame would be compared with the codes of an array."""
+    for v, labels in enumerate(schema.states or ()):
+        if labels is not None and labels != (False, True):
+            raise DataError(
+                f"The column {schema.name(v)!r} of a data frame holds labels, and the other points "
+                "are an array of numbers, which do not say what they stand for. Give both as data "
+                "frames, or both as arrays of codes."
+            )
 
 
 def _points_on(x: Any, schema: Schema | None) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.frames import is_frame, is_missing
+from expectedkernels.circuits.numbers import as_floats as as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.patterns import Patterns, patterns, uniform
 from expectedkernels.errors import DataError, EvidenceError
@@ -141,6 +141,8 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     if _is_series(evidence):
         evidence = dict(zip(evidence.index, evidence, strict=True))
     if isinstance(evidence, Mapping):
+        if not single:
+            _refuse_table(evidence, schema)
         evidence = _from_mapping(evidence, schema)
         row = _as_row(evidence, domains)
         if row is not None:
@@ -204,21 +206,6 @@ def _is_weights(evidence: Any) -> bool:
     dimensions = [np.ndim(x) for x in evidence if x is not None]
     # a single row such as [0, None, 1] has numbers beside what is missing
     return 2 in dimensions or (len(dimensions) < len(evidence) and 0 not in dimensions)
-
-
-def as_floats(rows: Any) -> Any:
-    """The rows as an array of floats; what a masked array hides is missing."""
-    if isinstance(rows, np.ma.MaskedArray):
-        return np.ma.filled(rows.astype(np.float64), np.nan)
-    if hasattr(rows, "__array_namespace__") or hasattr(rows, "detach"):
-        rows = to_numpy(rows)
-    try:
-        return np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            "Points and evidence must be arrays of numbers, with NaN for what is missing, and as "
-            f"many entries in every row. NumPy says: {error}"
-        ) from error
 
 
 def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
@@ -304,6 +291,19 @@ def _as_row(statements: list[Any], domains: Domains) -> Any:
     return row
 
 
+def _refuse_table(given: Mapping[Any, Any], schema: Schema) -> None:
+    """Raise if a mapping stands where rows are meant, and holds columns of labels or codes."""
+    columns = {key: x for key, x in given.items() if isinstance(x, (list, tuple)) and len(x)}
+    kinds = {type(x) for column in columns.values() for x in column}
+    if str in kinds or (len(columns) == schema.n_variables and kinds == {int}):
+        key, column = next(iter(columns.items()))
+        raise EvidenceError(
+            f"A mapping is a single row. Got a list for {key!r}, {list(column[:3])!r}: several "
+            "rows are a data frame, pandas.DataFrame(X); states, any of which the row may have, "
+            "are a set, and weights of the states an array of floats."
+        )
+
+
 def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
     """One value of a real variable, as (rows, 1) weights."""
     try:
@@ -326,6 +326,7 @@ def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
     cardinality: Any = schema.cardinalities[variable]
     labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
     if labels and not any(isinstance(x, str) for x in statement):
+        _refuse_ambiguous(schema, variable, statement)
         return as_floats(statement)[None, :]
     several = labels or isinstance(statement, AbstractSet)
     if not several and not isinstance(statement, str) and np.ndim(statement) != 0:
@@ -337,6 +338,22 @@ def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
     for state in statement if several else [statement]:
         weights[0, schema.state(variable, state)] = 1.0
     return weights
+
+
+def _refuse_ambiguous(schema: Schema, variable: int, statement: Any) -> None:
+    """Raise if numbers in a list may be weights of the states or states themselves."""
+    labels = schema.labels(variable) or ()
+    if labels == tuple(range(len(labels))) and not any(isinstance(x, bool) for x in labels):
+        return
+    known = {(type(label), label) for label in labels}
+    entries = [x.item() if isinstance(x, np.generic) else x for x in statement]
+    found = {(type(x), x) for x in entries}
+    if entries and found <= known and len(found) == len(entries):
+        raise EvidenceError(
+            f"Evidence on {schema.call(variable)} could be states or weights of the states. "
+            f"Got {list(statement)!r}; states are a set, {{{', '.join(map(repr, entries))}}}, and "
+            "weights an array of floats."
+        )
 
 
 def _nothing(cardinality: int | None) -> Any:

@@ -26,7 +26,8 @@ def is_frame(X: Any) -> bool:
     """
     if isinstance(X, (np.ndarray, list, tuple, dict)) or X is None:
         return False
-    if not (hasattr(X, "columns") or hasattr(X, "column_names")):
+    kind = type(X)  # asking the object itself may compute the columns of a lazy one
+    if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
         return False
     import narwhals.stable.v1 as nw
 
@@ -73,7 +74,7 @@ def frame_columns(X: Any) -> list[FrameColumn]:
         raise DataError(
             f"A data frame must be held in memory and have distinct column names. {error}"
         ) from error
-    return [_read(nw, str(series.name), series) for series in frame.iter_columns()]
+    return [_read(nw, _called(series.name), series) for series in frame.iter_columns()]
 
 
 def array_column(name: str, values: Any) -> FrameColumn:
@@ -93,11 +94,16 @@ def array_column(name: str, values: Any) -> FrameColumn:
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """The names of the columns of a frame, None if they are only numbered."""
+    """The names of the columns of a frame, None if they are numbered 0, 1, ... in this order."""
     names = list(X.column_names if hasattr(X, "column_names") else X.columns)
-    if all(isinstance(name, Integral) for name in names):
-        return None
-    return tuple(map(str, names))
+    return None if names == list(range(len(names))) else tuple(map(_called, names))
+
+
+def _called(name: Any) -> str:
+    """The name of a column as text; several levels are joined as a tuple of plain values."""
+    if isinstance(name, tuple):
+        name = tuple(x.item() if isinstance(x, np.generic) else x for x in name)
+    return str(name)
 
 
 def _read(nw: Any, name: str, series: Any) -> FrameColumn:

@@ -157,7 +157,7 @@ class Schema:
             return found
         known = "" if labels is None else f" or one of its labels, {_listed(labels)}"
         codes = f"an int in 0..{(card or 1) - 1}"
-        if labels is not None and _has_numbers(labels) and not _are_codes(labels):
+        if labels is not None and _could_be_codes(labels):
             codes, known = "", f"one of {_listed(labels)}"
         raise EvidenceError(
             f"A state of {self.call(variable)} is {codes}{known}. Got {key!r} instead."
@@ -173,7 +173,7 @@ class Schema:
                 return codes[key]
             if isinstance(key, bool):
                 return codes.get(_by_text(labels, key))
-            if _has_numbers(labels):
+            if _could_be_codes(labels):
                 return None
         number: Any = key if isinstance(key, Real) else -1
         return int(number) if card is not None and number in range(card) else None
@@ -206,16 +206,17 @@ class Schema:
         self, columns: list[FrameColumn], names: tuple[str, ...] | None, what: str
     ) -> list[FrameColumn]:
         """The columns of a frame in the order of the variables; raises if they are others."""
-        if self.names is None or names is None:
+        if not self._are_named_by(columns, names):
             if len(columns) != self.n_variables:
                 raise DataError(
                     f"{what} must have one column per variable, {self.n_variables} in all. "
                     f"Got {len(columns)}: {_listed([c.name for c in columns])}."
                 )
             return columns
+        known = self.names or tuple(map(str, range(self.n_variables)))
         by_name = {column.name: column for column in columns}
-        missing = [name for name in self.names if name not in by_name]
-        extra = [name for name in by_name if name not in self._numbers]
+        missing = [name for name in known if name not in by_name]
+        extra = [name for name in by_name if name not in known]
         if missing:
             raise DataError(
                 f"{what} lacks columns that the model has: {_listed(missing)}. It has "
@@ -226,7 +227,14 @@ class Schema:
                 f"{what} has columns that the model does not have: {_listed(extra)}. Select those "
                 "of the model: X[list(model.names)]."
             )
-        return [by_name[name] for name in self.names]
+        return [by_name[name] for name in known]
+
+    def _are_named_by(self, columns: list[FrameColumn], names: tuple[str, ...] | None) -> bool:
+        """Whether the names of columns are those of variables, and not only a numbering."""
+        if self.names is not None and names is not None:
+            return True
+        known = self.names or tuple(map(str, range(self.n_variables)))
+        return {column.name for column in columns} == set(known)
 
     def read_column(self, variable: int, column: FrameColumn) -> Any:
         """The codes (or numbers) of the column of a variable, NaN where a value is missing."""
@@ -405,12 +413,15 @@ def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> An
     card = one.cardinalities[v]
     if first is None or second is None or first == second:
         return card, second if first is None else first, (), ()
-    if card == other.cardinalities[w] and (_are_codes(first) or _are_codes(second)):
-        return card, second if _are_codes(first) else first, (), ()
-    keys = [{label_key(label): code for code, label in enumerate(x)} for x in (first, second)]
-    only = [
-        [x for x in a if label_key(x) not in k] for a, k in ((first, keys[1]), (second, keys[0]))
-    ]
+    key = _common_key(first, second)
+    if key is None and card == other.cardinalities[w]:
+        if _are_codes(first) and not _look_like_numbers(second):
+            return card, second, (), ()
+        if _are_codes(second) and not _look_like_numbers(first):
+            return card, first, (), ()
+    key = key or label_key
+    keys = [{key(label): code for code, label in enumerate(x)} for x in (first, second)]
+    only = [[x for x in a if key(x) not in k] for a, k in ((first, keys[1]), (second, keys[0]))]
     if any(only) and not union:
         raise CompatibilityError(
             f"The states of {one.call(v)} have other labels in the two models: {_listed(first)} "
@@ -418,9 +429,26 @@ def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> An
             "align(p, q, states='union')."
         )
     labels = (*first, *only[1])
-    codes = [tuple(k.get(label_key(x), -1) for x in labels) for k in keys]
+    codes = [tuple(k.get(key(x), -1) for x in labels) for k in keys]
     mine, theirs = (() if c == tuple(range(len(labels))) else c for c in codes)
     return len(labels), labels, mine, theirs
+
+
+def _common_key(first: Sequence[Label], second: Sequence[Label]) -> Any:
+    """What makes the labels of two models the same: values, words or numbers; None: nothing."""
+    for key in (label_key, _word, _number):
+        words = [{key(label) for label in labels} for labels in (first, second)]
+        if words[0] == words[1] and len(words[0]) == len(first) == len(second):
+            return key
+    return None
+
+
+def _word(label: Label) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _number(label: Label) -> Any:
+    return float(label) if _is_number(label) else label_key(label)
 
 
 def label_key(label: Label) -> Any:
@@ -538,15 +566,21 @@ def _are_codes(labels: Sequence[Label]) -> bool:
     return tuple(labels) == plain or tuple(labels) == tuple(map(str, plain))
 
 
-def _look_like_numbers(labels: Sequence[Label]) -> bool:
-    def is_number(text: str) -> bool:
-        try:
-            float(text)
-        except ValueError:
-            return False
-        return True
+def _is_number(label: Any) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
 
-    return any(is_number(str(label)) for label in labels)
+
+def _look_like_numbers(labels: Sequence[Label]) -> bool:
+    return any(_is_number(label) for label in labels)
+
+
+def _could_be_codes(labels: Sequence[Label]) -> bool:
+    """Whether a number may mean a label or a code: labels are numbers, but not the codes."""
+    return _look_like_numbers(labels) and not _are_codes(labels)
 
 
 def _listed(names: Iterable[Any]) -> str:

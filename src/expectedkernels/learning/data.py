@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import to_numpy
+from expectedkernels.circuits.numbers import refuse_rowless
 from expectedkernels.errors import CircuitError, DataError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -42,6 +43,7 @@ def as_states(X: Any, what: str = "X") -> IntArray:
             f"{what} must be a matrix of shape (rows, variables), one column per variable. "
             f"Got the text {X[:40]!r}; read files first, for instance with read_table."
         )
+    refuse_rowless(X, f"{what} must be an array")
     names = getattr(X, "columns", None)
     if sparse.issparse(X):
         X = X.toarray()
@@ -55,6 +57,7 @@ def as_states(X: Any, what: str = "X") -> IntArray:
         raise DataError(
             f"{what} must be a matrix of shape (rows, variables), one column per variable. "
             f"Got shape {rows.shape}."
+            + (" A single column is X.reshape(-1, 1), or X.to_frame()." if rows.ndim == 1 else "")
         )
     if rows.dtype.kind in "USO":
         rows = _from_objects(rows, what, names)

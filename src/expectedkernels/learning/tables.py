@@ -91,6 +91,6 @@ def _refuse_column(column: Any, number: int) -> None:
             f"Column {number} ({column.name!r}) of X has no values, so the number of its states is "
             "unknown. Give it with cardinalities=, or drop the column."
         )
-    odd = seen & (values != np.floor(values))
+    odd = seen & ((values != np.floor(values)) | np.isinf(values))
     row = int(np.flatnonzero(odd)[0])
     refuse_entry(float(values[row]), row, number, "X", {number: column.name})

@@ -1,0 +1,184 @@
+"""Labels, codes and numbers are told apart: in models, evidence, arrays and data frames."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+import expectedkernels as ek
+from assertions import assert_close
+
+PAIR = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+RAIN = PAIR.with_names(["rain", "wet"], [["no", "yes"], ["no", "yes"]])
+
+
+def labelled(probabilities, labels):
+    return ek.factorized([probabilities]).with_names(["x"], [labels])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["0", "1"], ["1", "0"]),
+        (["0", "1"], [1, 0]),
+        ([0, 1], ["1", "0"]),
+        ([1, 0], ["0", "1"]),
+        (["0", "1"], [True, False]),
+        (["false", "true"], [True, False]),
+        (["no", "yes"], ["yes", "no"]),
+    ],
+)
+def test_states_are_matched_by_what_labels_say(first, second):
+    p, q = labelled([0.2, 0.8], first), labelled([0.7, 0.3], second)
+    assert_close(ek.expected_kernel(p, q, ek.Delta()), 0.2 * 0.3 + 0.8 * 0.7)
+    assert_close(ek.expected_kernel(q, p, ek.Delta()), 0.2 * 0.3 + 0.8 * 0.7)
+
+
+def test_codes_beside_words_are_the_order_of_the_words():
+    p, q = labelled([0.2, 0.8], ["0", "1"]), labelled([0.7, 0.3], ["no", "yes"])
+    assert_close(ek.expected_kernel(p, q, ek.Delta()), 0.2 * 0.7 + 0.8 * 0.3)
+
+
+@pytest.mark.parametrize("second", [[1, 2], ["1", "2"], ["-1", "1"]])
+def test_codes_beside_other_numbers_are_refused(second):
+    with pytest.raises(
+        ek.CompatibilityError, match="have other labels in the two models: '0', '1'"
+    ):
+        ek.mmd(labelled([0.2, 0.8], ["0", "1"]), labelled([0.2, 0.8], second))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_networks_in_any_order_of_variables_and_states(order):
+    states = [["n", "y"], ["low", "mid", "high"], ["0", "1"]]
+    rng = np.random.default_rng(3)
+    tables = rng.random((2, 3)) + 0.1, rng.random((3, 2)) + 0.1
+    one = ek.FactorGraph(
+        [2, 3, 2],
+        [ek.Factor([0, 1], tables[0]), ek.Factor([1, 2], tables[1])],
+        ["a", "b", "c"],
+        states,
+    )
+    place = {old: new for new, old in enumerate(order)}
+    turned = [tables[0][::-1, ::-1], tables[1][::-1, ::-1]]
+    other = ek.FactorGraph(
+        [len(states[v]) for v in order],
+        [
+            ek.Factor([place[0], place[1]], turned[0]),
+            ek.Factor([place[1], place[2]], turned[1]),
+        ],
+        ["abc"[v] for v in order],
+        [states[v][::-1] for v in order],
+    )
+    worlds = np.array(list(itertools.product(range(2), range(3), range(2))))
+    p = np.exp(one.log_score(worlds))
+    p /= p.sum()
+    k = ek.ExpHamming([0.3, 0.2, 0.1])
+    assert_close(ek.expected_kernel(one, other, k), p @ k(worlds) @ p)
+    assert abs(ek.mmd2(one, other, k)) < 1e-12
+
+
+def test_numbers_that_may_be_labels_or_codes_are_refused_as_evidence():
+    p = labelled([0.2, 0.5, 0.3], ["1", "2", "3"])
+    assert p.marginals({"x": "1"})[0].tolist() == [1, 0, 0]
+    with pytest.raises(ek.EvidenceError, match=r"is one of '1', '2', '3'. Got 1 instead"):
+        p.marginals({"x": 1})
+
+
+@pytest.mark.parametrize(("labels", "given"), [([4, 8], [4, 8]), ([True, False], [True, False])])
+def test_lists_that_may_be_states_or_weights_are_refused(labels, given):
+    p = labelled([0.2, 0.8], labels)
+    assert_close(p.marginals({"x": set(given)})[0], [0.2, 0.8])
+    assert_close(p.marginals({"x": np.array([1.0, 2.0])})[0], np.array([0.2, 1.6]) / 1.8)
+    with pytest.raises(ek.EvidenceError, match="could be states or weights of the states"):
+        p.marginals({"x": given})
+
+
+@pytest.mark.parametrize("columns", [{"rain": ["no", "yes"]}, {"rain": [0, 1], "wet": [1, 0]}])
+def test_a_mapping_of_columns_is_no_row(columns):
+    with pytest.raises(ek.EvidenceError, match=r"several rows are a data frame, pandas.DataFrame"):
+        RAIN.log_likelihood(columns)
+    assert_close(
+        RAIN.log_likelihood({"rain": {"no", "yes"}, "wet": np.array([1.0, 0])}), [-np.log(2)]
+    )
+
+
+ODD = [
+    (np.array([["1", "0"]]), "Got text, '1'. Labels are read from data frames"),
+    (np.array([["no", None]], dtype=object), "Got text, 'no'"),
+    (np.ma.masked_array([["no", "yes"]], mask=[[True, False]]), "Got text"),
+    (np.array([[1j, 0]]), r"complex numbers, 1j. Give their real parts"),
+    (np.array([["2020-01-01", "2020-01-02"]], dtype="datetime64[D]"), "dates or durations"),
+    (np.array([(0, 1)], dtype=[("rain", int), ("wet", int)]), "records with named fields"),
+    (sparse.csr_matrix([[0, 1]]), r"a sparse matrix. Make it dense: X.toarray\(\)"),
+    ((row for row in [[0, 1]]), r"a generator. Make a list of it: list\(X\)"),
+    ([{"rain": "no", "wet": "yes"}], r"a list of mappings. Give a data frame"),
+    ("data.csv", "the text 'data.csv'. Read files first"),
+    (pl.LazyFrame({"rain": ["no"], "wet": ["yes"]}), r"holds no rows yet. Call X.collect\(\)"),
+    (ek.RBF(1.0), "an object of type RBF. Give an array of shape"),
+]
+
+
+@pytest.mark.parametrize(("X", "match"), ODD, ids=[match[:20] for _, match in ODD])
+def test_what_is_no_array_of_numbers_is_told(X, match):
+    with pytest.raises(ek.DataError, match=match):
+        RAIN.log_likelihood(X)
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        ((row for row in [[0, 1]]), "X must be an array of numbers.* Got a generator"),
+        ({"rain": ["no"]}, "X must be an array .* Got a mapping .* Give a data frame"),
+        ([{"rain": "no"}], "Got a list of mappings"),
+        (pl.LazyFrame({"a": [0, 1]}), r"Call X.collect\(\)"),
+        (pd.Series([0, 1]), r"or X.to_frame\(\)"),
+        (pd.DataFrame({"a": [np.inf, 1.0], "b": [0, 1]}), r"Got inf in row 0, column 0 \('a'\)"),
+    ],
+)
+def test_what_is_no_data_is_told(X, match):
+    with pytest.raises(ek.DataError, match=match):
+        ek.learn_chow_liu(X)
+
+
+def test_missing_values_of_pandas_in_arrays_of_objects():
+    rows = np.array([[1, pd.NA], [None, 0]], dtype=object)
+    assert_close(PAIR.log_likelihood(rows), PAIR.log_likelihood([[1, np.nan], [np.nan, 0]]))
+
+
+def test_numbered_columns_are_found_by_their_numbers():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(2, size=(60, 3))
+    rows[:, 2] = rows[:, 1]
+    frame = pd.DataFrame(rows)
+    circuit = ek.learn_chow_liu(rows)
+    assert_close(circuit.log_likelihood(frame[[2, 0, 1]]), circuit.log_likelihood(rows))
+    turned = ek.learn_chow_liu(frame[[2, 0, 1]])
+    assert turned.names == ("2", "0", "1")
+    assert_close(turned.log_likelihood(frame), turned.log_likelihood(frame[[2, 0, 1]]))
+    others = frame.set_axis([3, 5, 7], axis=1)
+    circuit = ek.learn_chow_liu(others)
+    assert_close(circuit.log_likelihood(others[[7, 3, 5]]), circuit.log_likelihood(others))
+
+
+def test_columns_of_several_levels_keep_their_names():
+    columns = pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
+    frame = pd.DataFrame([[0, 1], [1, 0], [1, 1]], columns=columns)
+    circuit = ek.learn_chow_liu(frame)
+    assert circuit.names == ("('a', 1)", "('a', 2)")
+    assert_close(circuit.log_likelihood(frame), circuit.log_likelihood(frame.to_numpy()))
+
+
+def test_labels_of_a_frame_are_not_compared_with_numbers_of_an_array():
+    frame = pd.DataFrame({"sky": ["grey", "blue"], "wet": [0, 1]})
+    with pytest.raises(ek.DataError, match="'sky' of a data frame holds labels, and the other"):
+        ek.mmd(frame, [[0, 0], [1, 1]])
+    bools = pd.DataFrame({"wet": [True, False]})
+    assert ek.mmd2(bools, [[0], [1]], ek.Delta()) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_empty_frames_are_no_distribution():
+    with pytest.raises(ek.DataError, match=r"at least one point. Got shape \(0, 2\)"):
+        ek.mmd(RAIN, pd.DataFrame({"rain": [], "wet": []}, dtype=str))
