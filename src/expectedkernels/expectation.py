@@ -32,6 +32,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
 from expectedkernels.kernels.kernel import Kernel, refuse_infinite, require_kernel
+from expectedkernels.kernels.rows import sample_table
 from expectedkernels.kernels.scaled import (
     Place,
     Scaled,
@@ -47,9 +48,9 @@ class Empirical:
 
     Parameters
     ----------
-    X : array of shape (points, variables), or data frame
-        The columns of a frame are matched with the variables of what it is compared with, by
-        their names.
+    X : array of shape (points, variables) or (chains, points, variables), or data frame
+        The columns of a frame (or of labelled arrays and datasets of xarray and arviz) are matched
+        with the variables of what it is compared with, by their names.
     weights : array of shape (points,), optional
         Used as they are. Default: equal and summing to one.
 
@@ -62,11 +63,12 @@ class Empirical:
     """
 
     def __init__(self, X: Any, weights: Any = None):
-        self.frame = X if is_frame(X) and len(X) else None
+        table = sample_table(X)
+        self.frame = table if is_frame(table) and len(table) else None
         if self.frame is not None:
-            points = shared_schema(X).read_frame(X)
+            points = shared_schema(table).read_frame(table)
         else:  # an empty frame has no entries that are labels or numbers
-            points = np.zeros(X.shape) if is_frame(X) else np.array(as_floats(X))
+            points = np.zeros(table.shape) if is_frame(table) else np.array(table)
         refuse_flat(points, "Points")
         if points.ndim != 2 or not len(points):
             raise DataError(

@@ -235,3 +235,9 @@ def test_default_kernels():
     assert ek.kdsd(q, p) == ek.kdsd(q, p, k)
     assert ek.kdsd_test(X, NAMED, rng=0).statistic == ek.kdsd_test(X, NAMED, k, rng=0).statistic
     np.testing.assert_array_equal(ek.SteinKernel(NAMED)(X), ek.SteinKernel(NAMED, k)(X))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_distances_read_them_too(form):
+    circuit = NAMED.compile()[0]
+    assert ek.mmd(circuit, FORMS[form]) == pytest.approx(ek.mmd(circuit, X), abs=1e-12)

@@ -26,6 +26,8 @@ def is_frame(X: Any) -> bool:
     """
     if isinstance(X, (np.ndarray, list, tuple, dict)) or X is None:
         return False
+    if isinstance(X, Columns):
+        return True
     kind = type(X)  # asking the object itself may compute the columns of a lazy one
     if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
         return False
@@ -64,8 +66,28 @@ class FrameColumn:
         return sorted(present, key=lambda value: (isinstance(value, str), value))
 
 
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns that were collected from elsewhere, read like a data frame.
+
+    Attributes
+    ----------
+    columns : tuple of FrameColumn
+    names : tuple of str, or None
+        None if columns are only numbered.
+    """
+
+    columns: tuple[FrameColumn, ...]
+    names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values) if self.columns else 0
+
+
 def frame_columns(X: Any) -> list[FrameColumn]:
     """The columns of a data frame."""
+    if isinstance(X, Columns):
+        return list(X.columns)
     import narwhals.stable.v1 as nw
 
     try:
@@ -95,6 +117,8 @@ def array_column(name: str, values: Any) -> FrameColumn:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """The names of the columns of a frame, None if they are numbered 0, 1, ... in this order."""
+    if isinstance(X, Columns):
+        return X.names
     names = list(X.column_names if hasattr(X, "column_names") else X.columns)
     return None if names == list(range(len(names))) else tuple(map(_called, names))
 

@@ -22,6 +22,7 @@ from expectedkernels.expectation import (
 )
 from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.rows import sample_weights
 
 
 def mmd2(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
@@ -89,7 +90,7 @@ def mmd(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX
             f"The squared discrepancy is {float(squared):.6g}, which is negative beyond rounding: "
             f"the kernel is not positive definite ({k.is_positive_definite()!r})."
         )
-    return 0.0 * squared
+    return abs(0.0 * squared)
 
 
 def witness(
@@ -150,4 +151,7 @@ def as_distribution(x: Any) -> Any:
     if isinstance(x, (Circuit, Unit, Empirical)) or hasattr(x, "compile"):
         return x
     model = converted(x)
-    return model if model is not x else Empirical(x)
+    if model is not x:
+        return model
+    weights = sample_weights(x)
+    return Empirical(x if weights is None else x.rows, weights)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.evidence import as_floats, as_points, refuse_flat
-from expectedkernels.circuits.frames import array_column, is_frame
+from expectedkernels.circuits.frames import Columns, array_column, is_frame
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.errors import DataError
@@ -46,8 +45,6 @@ def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True
     d = len(target.cardinalities)
     rows = _rows(target, samples)
     refuse_flat(rows, "Samples")
-    if rows.ndim == 3:
-        rows = rows.reshape(-1, rows.shape[2])
     if rows.ndim != 2 or rows.shape[1] != d or len(rows) < least:
         at_least = "one sample" if least < 2 else f"{least} samples"
         raise DataError(
@@ -138,26 +135,39 @@ def _rows(target: Any, samples: Any) -> Any:
         )
     if _is_weighted(samples):
         return np.array(samples.rows if hasattr(samples, "rows") else samples.X)
+    table = sample_table(samples)
+    if is_frame(table):
+        return schema_of(target).read_frame(table, "The frame of samples")
+    return np.array(table)
+
+
+def sample_table(samples: Any) -> Any:
+    """Samples in any of their forms as a data frame, or as an array whose chains are joined.
+
+    Examples
+    --------
+    >>> sample_table(np.zeros((2, 5, 3))).shape
+    (10, 3)
+    """
     if is_frame(samples):
-        return schema_of(target).read_frame(samples, "The frame of samples")
+        return samples
     is_group = not len(getattr(samples, "data_vars", ()))
     if is_group and hasattr(samples, "posterior"):
         samples = samples.posterior
     if _has(samples, "data_vars"):
-        return _dataset(target, samples)
+        return _dataset(samples)
     if _has(samples, "dims", "transpose"):
-        return _labelled(target, samples)
-    if hasattr(samples, "detach"):
-        samples = to_numpy(samples)
-    return np.array(as_floats(samples))
+        return _labelled(samples)
+    rows = as_floats(samples)
+    return rows.reshape(-1, rows.shape[2]) if rows.ndim == 3 else rows
 
 
-def _dataset(target: Any, dataset: Any) -> Any:
+def _dataset(dataset: Any) -> Any:
     """A dataset with one data variable per variable, or with a single one for all of them."""
     names = [str(name) for name in dataset.data_vars]
     arrays = [dataset[name] for name in dataset.data_vars]
     if len(arrays) == 1 and any(dim not in SAMPLE_DIMS for dim in arrays[0].dims):
-        return _labelled(target, arrays[0])
+        return _labelled(arrays[0])
     columns = []
     for name, array in zip(names, arrays, strict=True):
         extra = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
@@ -168,19 +178,19 @@ def _dataset(target: Any, dataset: Any) -> Any:
                 "data variable for each of its entries."
             )
         columns.append(array.transpose(*_sample_dims(array)).values.reshape(-1))
-    return _columns(target, names, columns)
+    return _columns(names, columns)
 
 
 def _sample_dims(array: Any) -> list[str]:
     return [dim for dim in SAMPLE_DIMS if dim in array.dims]
 
 
-def _labelled(target: Any, array: Any) -> Any:
+def _labelled(array: Any) -> Any:
     """An array with named dimensions: samples along some, variables along the last."""
     leading = _sample_dims(array)
     others = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
     if not leading:
-        return np.array(as_floats(array.values))
+        return as_floats(array.values)
     if len(others) != 1:
         raise DataError(
             f"Labelled samples have one dimension for the variables, besides {leading}. Got "
@@ -194,13 +204,11 @@ def _labelled(target: Any, array: Any) -> Any:
     labels = np.asarray(array.coords[others[0]].values) if others[0] in array.coords else None
     if labels is None or not all(isinstance(label, str) for label in labels.tolist()):
         labels = np.arange(values.shape[1])
-    return _columns(target, labels.tolist(), list(values.T))
+    return _columns(labels.tolist(), list(values.T))
 
 
-def _columns(target: Any, names: Sequence[Any], columns: Sequence[Any]) -> Any:
-    """Columns in the order of the target's variables, labels of states as their codes."""
-    schema = schema_of(target)
+def _columns(names: Sequence[Any], columns: Sequence[Any]) -> Columns:
+    """Arrays as columns, which have names if all of these are text."""
     named = tuple(names) if all(isinstance(name, str) for name in names) else None
     found = [array_column(str(x), column) for x, column in zip(names, columns, strict=True)]
-    ordered = schema.ordered(found, named, "The set of samples")
-    return np.stack([schema.read_column(v, column) for v, column in enumerate(ordered)], axis=1)
+    return Columns(tuple(found), named)
