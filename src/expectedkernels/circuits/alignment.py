@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.schema import Matching, match
-from expectedkernels.errors import CircuitError
+from expectedkernels.circuits.schema import Matching, Schema, match
+from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.vtree import Vtree
 
 
@@ -46,6 +47,55 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
         return p, q
     matching = match(p.schema, q.schema, union=states == "union")
     return _widened(p, matching), q.matched(matching)
+
+
+def in_order(
+    circuit: Circuit, columns: Sequence[Any], states: Mapping[int, Sequence[Any]] | None = None
+) -> Circuit:
+    """The circuit with its variables in the order of the columns of a table, by their names.
+
+    It stays as it is if it has no names, or the columns are only numbered.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    columns : sequence
+        The names of the columns, one per variable.
+    states : mapping from columns to labels, optional
+        In which order the states of some columns are.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["rain", "wet"])
+    >>> in_order(p, ["wet", "rain"]).names
+    ('wet', 'rain')
+    """
+    schema = circuit.schema
+    if schema.is_plain or len(columns) != schema.n_variables:
+        return circuit
+    numbers = list(range(schema.n_variables))
+    if schema.names is not None and list(columns) != numbers:
+        names = tuple(map(str, columns))
+        only = [sorted({*a} - {*b}) for a, b in ((names, schema.names), (schema.names, names))]
+        if any(only):
+            raise DataError(
+                "A circuit with names is matched with the columns of a table by these. Only the "
+                f"table has {only[0]}, only the circuit {only[1]}; rename one of them, or take the "
+                "names off to match them by position: Circuit(circuit.vtree, circuit.blocks)."
+            )
+        numbers = [schema.variable(name) for name in names]
+    wanted = schema.subset(numbers)
+    labels: list[Any] = [wanted.labels(v) for v in range(schema.n_variables)]
+    for v, given in (states or {}).items():
+        if labels[v] is not None and len(labels[v]) != len(given):
+            raise DataError(
+                f"The column {columns[v]!r} has the categories {list(given)[:20]}, and the circuit "
+                f"the states {list(labels[v])[:20]}: they must be the same."
+            )
+        labels[v] = labels[v] and tuple(given)
+    cards = [c if x is None else len(x) for c, x in zip(wanted.cardinalities, labels, strict=True)]
+    return circuit.matched(match(Schema(tuple(cards), wanted.names, tuple(labels)), schema))
 
 
 def _widened(p: Circuit, matching: Matching) -> Circuit:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.engine.blocks import Inner
@@ -49,6 +50,8 @@ def learn_density(
     rng : Generator
     """
     if isinstance(density, Circuit):
+        categories = {i: known.tolist() for i, known in columns.categories.items()}
+        density = in_order(density, columns.names, categories)
         variables = _given(columns, Z, density)
         return Density(density, check_circuit(density, variables, "The density"))
     variables = columns.variables(Z, n_bins, "quantile" if binning == "gaussian" else binning)

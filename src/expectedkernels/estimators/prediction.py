@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names
 
+from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
@@ -16,7 +17,7 @@ from expectedkernels.estimators.columns import require_bits
 from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.machines import expect, read_machine
 from expectedkernels.estimators.rows import Density
-from expectedkernels.estimators.tables import NUMBERS, checked, is_frame
+from expectedkernels.estimators.tables import NUMBERS, checked, column_names, is_frame
 from expectedkernels.estimators.variables import (
     Variable,
     check_circuit,
@@ -94,6 +95,7 @@ def expected_prediction(
     n_columns = machine.expansion.points.shape[1]
     if is_frame(X) and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
+    names = getattr(fitted_model, "feature_names_in_", column_names(X))
     X = checked(
         X,
         lambda x: check_array(x, input_name="X", ensure_min_samples=0, **NUMBERS),
@@ -103,6 +105,8 @@ def expected_prediction(
         raise DataError(
             f"X must have {n_columns} columns, as the model was fitted with. Got {X.shape[1]}."
         )
+    if groups is None and names is not None and isinstance(circuit, Circuit):
+        circuit = in_order(circuit, list(names))
     density = coded_density(circuit, n_columns, groups)
     _check_states(density, X)
     return expect(machine, density, X, Resources(n_jobs, max_bytes), return_std)
