@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("matplotlib", "sklearn", "torch", "typer")
+HEAVY = ("matplotlib", "narwhals", "pandas", "sklearn", "torch", "typer")
 
 
 def imported_by(statement):

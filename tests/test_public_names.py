@@ -1,5 +1,6 @@
 """Every public name is documented, with an example that runs (the doctests run them)."""
 
+import importlib
 import inspect
 
 import pytest
@@ -43,3 +44,22 @@ def test_all_is_complete():
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="no attribute 'expected_kernels'"):
         _ = ek.expected_kernels
+
+
+PACKAGES = ["circuits", "compilation", "discrepancies", "estimators", "io", "kernels", "learning"]
+
+
+@pytest.mark.parametrize("name", [*PACKAGES, "sampling"])
+def test_packages_have_their_public_names(name):
+    package = importlib.import_module(f"expectedkernels.{name}")
+    for public in package.__all__:
+        assert getattr(package, public) is getattr(ek, public)
+
+
+def test_every_public_name_is_in_a_package_or_at_the_top():
+    packages = [importlib.import_module(f"expectedkernels.{name}") for name in PACKAGES]
+    packages.append(importlib.import_module("expectedkernels.sampling"))
+    inside = {name for package in packages for name in package.__all__}
+    top = {"Empirical", "Verdict", "Vtree", "expected_kernel", "monte_carlo_expected_kernel"}
+    errors = {name for name in ek.__all__ if name.endswith("Error")}
+    assert set(ek.__all__) == inside | top | errors

@@ -1,3 +1,4 @@
+from importlib import import_module
 from itertools import pairwise
 from math import inf
 
@@ -13,10 +14,11 @@ from circuit_oracles import drawn_deterministic
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine import value
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.learning import em as module
 from expectedkernels.learning.em import SMALLEST_VARIANCE, em, normalized
 from oracles import distribution, evidence_weights, worlds
 from strategies import circuits, domains, evidence, rngs
+
+module = import_module("expectedkernels.learning.em")
 
 NAN = np.nan
 

@@ -1,3 +1,5 @@
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,13 +11,14 @@ from expectedkernels.circuits.algebra import multiply
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
-from expectedkernels.sampling import cis as module
 from expectedkernels.sampling.cis import cis
 from expectedkernels.sampling.cis_rules import ORDERS, RULES
 from expectedkernels.sampling.cis_walk import Model, Walk
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs
+
+module = import_module("expectedkernels.sampling.cis")
 
 
 def walk_of(graph, budget, order="rbfs", select="frontier", query=None, max_size=None):

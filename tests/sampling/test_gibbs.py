@@ -1,3 +1,5 @@
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -226,7 +228,7 @@ def test_all_ways_to_draw_give_the_same_chain(chains, scan, monkeypatch):
 @pytest.mark.parametrize("scan", ["systematic", "random"])
 @pytest.mark.parametrize("chains", [1, 20])
 def test_longer_chains_begin_alike(chains, scan, monkeypatch):
-    monkeypatch.setattr("expectedkernels.sampling.gibbs.BLOCK", 64)
+    monkeypatch.setattr(import_module("expectedkernels.sampling.gibbs"), "BLOCK", 64)
     grid = ising_grid(2, 3, rng=0)
     short = gibbs(grid, 10, 5, 3, rng=1, scan=scan, chains=chains)
     long = gibbs(grid, 25, 5, 3, rng=1, scan=scan, chains=chains)
