@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ def has_levels(circuit: BlockCircuit) -> bool:
     return not levels.signed and levels.room >= LEAST_ROOM
 
 
-def chunks(circuit: BlockCircuit, n_rows: int) -> Iterator[slice]:
+def chunks(circuit: BlockCircuit, n_rows: int, max_bytes: float = inf) -> Iterator[slice]:
     """Rows that are worked on at once, all of about one size."""
-    most = chunk_rows(circuit.levels)
+    most = chunk_rows(circuit.levels, max_bytes)
     step = -(-n_rows // max(1, -(-n_rows // most)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

@@ -12,6 +12,7 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.likelihoods import by_rows, level_logs
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide, wide_value
@@ -54,14 +55,29 @@ def log_values(
 
     Shape (rows, roots); one row without evidence.
     """
-    side = CircuitSide(circuit, evidence)
     n = 1 if evidence is None else evidence.n_rows
     if n == 0:
         return circuit.xp.zeros((0, circuit.n_roots)), None
+    if not by_rows(circuit, evidence):
+        return _swept_logs(circuit, evidence, max_bytes)
+    logs = level_logs(circuit, evidence, max_bytes)
+    lost = np.flatnonzero(np.isnan(logs).any(axis=1))
+    if len(lost):
+        some = None if evidence is None else evidence.rows(lost)
+        logs[lost] = _swept_logs(circuit, some, max_bytes)[0]
+    return logs, None
+
+
+def _swept_logs(
+    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: int
+) -> tuple[Any, Any]:
+    """What `log_values` gives, for any weights and values of any range."""
+    side = CircuitSide(circuit, evidence)
+    n = 1 if evidence is None else evidence.n_rows
     if n > 1 and peak_bytes([side.operand]) > max_bytes:
         half = n // 2
         parts = [
-            log_values(circuit, evidence.rows(rows), max_bytes)  # type: ignore[union-attr]
+            _swept_logs(circuit, evidence.rows(rows), max_bytes)  # type: ignore[union-attr]
             for rows in (slice(0, half), slice(half, n))
         ]
         xp = circuit.xp

@@ -189,7 +189,8 @@ class Level:
             numbers = np.abs(matrix.data if sparse.issparse(matrix) else matrix)
             numbers = numbers[numbers > 0]
             low[i] = np.log(numbers.min()) if numbers.size else 0.0
-            sums = abs(matrix).sum(axis=1)
+            with np.errstate(over="ignore"):  # then there is no room
+                sums = abs(matrix).sum(axis=1)
             high[i] = np.log(sums.max()) if numbers.size else 0.0
         return low, high
 
@@ -234,6 +235,16 @@ class Levels:
     def n_products(self) -> int:
         """The number of products of all levels but the lowest."""
         return sum(level.n_products for level in self.levels[1:])
+
+    @cached_property
+    def entries(self) -> Any:
+        """How many units, products and weights every vtree node has."""
+        total = np.zeros(self.vtree.n_nodes)
+        for level in self.levels:
+            weights = [0 if m is None else getattr(m, "nnz", m.size) for m in level.matrices]
+            sizes = np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
+            total[level.nodes] = sizes + weights
+        return total
 
     @property
     def n_atoms(self) -> int:

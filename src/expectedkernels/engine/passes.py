@@ -10,6 +10,7 @@ the flow through them bounds the error that makes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,11 @@ class Up:
         return bool(self.raised) or self.atoms.raised is not None
 
 
-def chunk_rows(levels: Levels) -> int:
+def chunk_rows(levels: Levels, max_bytes: float = inf) -> int:
     """How many rows are best worked on at once."""
     size = 8 * (levels.n_units + 2 * levels.n_products + levels.n_atoms)
-    return int(min(max(CACHED_BYTES // size, FEWEST), MOST))
+    best = min(max(CACHED_BYTES // size, FEWEST), MOST)
+    return int(max(1, min(best, max_bytes // (2 * size))))
 
 
 def up(levels: Levels, atoms: Atoms) -> Up:
