@@ -271,7 +271,7 @@ class TestPoints:
         with pytest.raises(ek.DataError, match="with at least one point"):
             ek.Empirical(np.zeros((0, 3)))
         with pytest.raises(ek.DataError, match=r"shape \(points, variables\)"):
-            ek.Empirical(np.zeros((1, 1, 3)))
+            ek.Empirical(np.zeros((1, 1, 1, 3)))
         with pytest.raises(ek.DataError, match=r"2 points needs as many finite weights. Got shape"):
             ek.Empirical([[0, 0, 0], [1, 1, 1]], [1.0])
         with pytest.raises(ek.DataError, match="finite weights"):

@@ -42,7 +42,18 @@ def to_numpy(array: Array) -> Any:
     if isinstance(array, np.ndarray):
         return array
     array = detach(array)
-    return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+    try:
+        host = array.cpu() if hasattr(array, "cpu") else array
+        try:
+            return np.asarray(host)
+        except (TypeError, RuntimeError):
+            if not array_api_compat.is_torch_array(host):
+                raise
+            # what NumPy does not know as it is: bfloat16, sparse tensors, subclasses
+            return np.asarray(host.to_dense().double().tolist())
+    except (TypeError, RuntimeError) as error:
+        kind = f"{type(array).__module__}.{type(array).__qualname__}"
+        raise CircuitError(f"A {kind} cannot be read as an array of numbers: {error}") from error
 
 
 def on_host(values: Any) -> Any:
@@ -104,6 +115,8 @@ def as_generator(rng: Any) -> np.random.Generator:
     True
     """
     try:
+        if isinstance(rng, (bool, np.bool_)):
+            raise TypeError("a bool is no seed")
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise CircuitError(

@@ -152,7 +152,7 @@ class Vtree:
     @classmethod
     def _by_splits(cls, variables: int | Iterable[int], split: Any) -> Vtree:
         """Split lists of variables at `split(length)` until they have length one."""
-        xs = list(range(variables)) if isinstance(variables, (int, np.integer)) else list(variables)
+        xs = _variables(variables)
         if not xs:
             raise VtreeError("A vtree needs at least one variable. Got none.")
         nodes: list[tuple[int, int, int]] = []
@@ -415,3 +415,17 @@ def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int
     if repeated:
         raise VtreeError(f"Each variable has one leaf. Variables {repeated} are repeated.")
     return np.asarray(order[::-1], dtype=np.intp)
+
+
+def _variables(given: Any) -> list[int]:
+    """The variables of a vtree, by how many there are or as a list of them."""
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        return list(range(given))
+    found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    for x in found:
+        if not isinstance(x, (int, np.integer)) or isinstance(x, bool):
+            raise VtreeError(
+                "The variables of a vtree are an int (how many there are) or a list of ints. "
+                f"Got {x!r}{'' if x is given else ' among them'}."
+            )
+    return found

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.circuits.frames import frame_columns
-from expectedkernels.circuits.schema import Schema, match
+from expectedkernels.circuits.matching import match
+from expectedkernels.circuits.schema import Schema
 from strategies import domains, rngs, vtrees
 
 WEATHER = Schema(

@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from expectedkernels.circuits.alignment import align
+from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
@@ -78,7 +78,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
     >>> round(log_z, 6), h.marginals()[1].tolist()
     (-1.07881, [0.5, 0.5])
     """
-    _require_circuits("multiply", f, g)
+    require_circuits("multiply", f, g)
     f, g = align(f, g)
     _require_compatible("A product", f, g)
     f, g = f.to("numpy"), g.to("numpy")
@@ -148,7 +148,7 @@ def power(f: Circuit, alpha: float) -> Circuit:
     >>> power(f, 0).input(1).table.tolist()
     [[0.0, 1.0]]
     """
-    _require_circuits("power", f)
+    require_circuits("power", f)
     if isinstance(alpha, bool) or not isinstance(alpha, Real) or not isfinite(alpha):
         raise CircuitError(
             f"The 'alpha' parameter of power must be a finite float. Got {alpha!r} instead."
@@ -179,7 +179,7 @@ def reciprocal(f: Circuit) -> Circuit:
     >>> reciprocal(ek.factorized([[0.25, 0.0, 0.75]])).input(0).table.round(6).tolist()
     [[4.0, 0.0, 1.333333]]
     """
-    _require_circuits("reciprocal", f)
+    require_circuits("reciprocal", f)
     return _power(f, -1.0, "A reciprocal")
 
 
@@ -245,7 +245,7 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     >>> quotient(f, g).input(0).table.round(6).tolist()
     [[0.666667, 0.0, 1.0]]
     """
-    _require_circuits("quotient", f, g)
+    require_circuits("quotient", f, g)
     f, g = align(f, g)
     _require_compatible("A quotient", f, g)
     return multiply(f, _power(g, -1.0, "Division"))
@@ -280,7 +280,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     >>> shift(ek.factorized([[0.1, 0.2, 0.7]]), 0).input(0).table.tolist()
     [[0.2, 0.7, 0.1]]
     """
-    _require_circuits("shift", f)
+    require_circuits("shift", f)
     i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
     if isinstance(by, bool) or not isinstance(by, (int, np.integer)):
         raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
@@ -324,7 +324,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circui
     [[-0.2, 0.2]]
     """
     circuits = list(circuits)
-    _require_circuits("linear_combination", *circuits)
+    require_circuits("linear_combination", *circuits)
     factors = np.asarray(coefficients, dtype=np.float64)
     if not circuits or factors.shape != (len(circuits),) or not np.isfinite(factors).all():
         raise CircuitError(
@@ -345,15 +345,6 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circui
         for circuit, factor in zip(circuits, factors, strict=True)
     ]
     return with_root_weights(stack(circuits), np.hstack(parts), "The linear combination")
-
-
-def _require_circuits(name: str, *circuits: Any) -> None:
-    for circuit in circuits:
-        if not isinstance(circuit, Circuit):
-            raise CircuitError(
-                f"{name} works on Circuits. Got {type(circuit).__name__} instead; "
-                "Circuit.from_units makes one of a graph of units."
-            )
 
 
 def _require_compatible(what: str, f: Circuit, g: Circuit) -> None:

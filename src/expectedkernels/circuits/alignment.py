@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.schema import Matching, Schema, match
+from expectedkernels.circuits.matching import Matching, match
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.vtree import Vtree
 
@@ -43,10 +44,24 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
         raise CircuitError(
             f"The 'states' parameter of align must be 'same' or 'union'. Got {states!r} instead."
         )
+    require_circuits("align", p, q)
     if p is q or p.schema.is_plain or q.schema.is_plain:
         return p, q
     matching = match(p.schema, q.schema, union=states == "union")
     return _widened(p, matching), q.matched(matching)
+
+
+def require_circuits(function: str, *given: Any) -> None:
+    """Raise unless all arguments of a function are circuits; say how other things become one."""
+    for circuit in given:
+        if isinstance(circuit, Circuit):
+            continue
+        how = "Circuit.from_units makes one of a graph of units"
+        if hasattr(circuit, "compile"):
+            how = "a model becomes one by model.compile()[0]"
+        raise CircuitError(
+            f"{function} works on Circuits. Got {type(circuit).__name__} instead; {how}."
+        )
 
 
 def in_order(

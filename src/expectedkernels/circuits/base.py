@@ -13,8 +13,9 @@ from scipy import sparse
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.matching import Matching
 from expectedkernels.circuits.minimize import minimize
-from expectedkernels.circuits.schema import Matching, Schema
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.levels import Levels, levels
 from expectedkernels.engine.sweep import Operand

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import as_generator
-from expectedkernels.circuits.alignment import align
+from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.queries import TOLERANCE
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.wide import mixed, numbers_of, wide
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError, CompatibilityError
 from expectedkernels.vtree import Vtree
+
+TABLES = "Tables, weights, means and variances must be arrays"
 
 ONE = Inner(1, 1, None, None, None)
 
@@ -43,7 +46,9 @@ def factorized(
     >>> p.cardinalities
     (2, 3)
     """
-    rows = [np.atleast_1d(np.array(table, dtype=np.float64)) for table in tables]
+    rows = [
+        np.atleast_1d(np.array(as_floats(table, TABLES))) for table in _listed(tables, "Tables")
+    ]
     for variable, row in enumerate(rows):
         if row.ndim != 1 or not len(row):
             raise CircuitError(
@@ -58,6 +63,13 @@ def factorized(
         ONE if v < 0 else Table(rows[v][None, :]) for v in vtree.variable.tolist()
     ]
     return Circuit.from_blocks(vtree, blocks)
+
+
+def _listed(given: Any, what: str) -> list[Any]:
+    """A sequence of tables or circuits as a list."""
+    if not isinstance(given, Iterable) or isinstance(given, (str, Mapping)):
+        raise CircuitError(f"{what} must be a list. Got {type(given).__name__} instead.")
+    return list(given)
 
 
 def _check_distributions(rows: Any, what: str) -> None:
@@ -101,7 +113,7 @@ def mixture(
     """
     together = stack(circuits)
     n = together.n_roots
-    weights = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+    weights = np.full(n, 1.0 / n) if weights is None else as_floats(weights, TABLES)
     if weights.shape != (n,) or not np.isfinite(weights).all():
         raise CircuitError(
             f"A mixture of {n} circuits needs as many finite weights. Got {weights}."
@@ -128,6 +140,8 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
     >>> stack([factorized([[0.5, 0.5]]), factorized([[0.1, 0.9]])]).n_roots
     2
     """
+    circuits = _listed(circuits, "Circuits")
+    require_circuits("stack (or mixture)", *circuits)
     circuits = [circuit.to("numpy") for circuit in circuits]
     if not circuits:
         raise CircuitError("There must be at least one circuit. Got none.")
@@ -290,10 +304,9 @@ def gaussian_mixture(
     >>> p.cardinalities
     (None, None)
     """
-    share = np.array(weights, dtype=np.float64)
-    mean = np.array(means, dtype=np.float64)
+    share, mean = (np.array(as_floats(x, TABLES)) for x in (weights, means))
     mean = mean[:, None] if mean.ndim == 1 else mean
-    variance = np.array(variances, dtype=np.float64)
+    variance = np.array(as_floats(variances, TABLES))
     variance = variance[:, None] if variance.ndim == 1 else variance
     fits = mean.ndim == 2 and mean.shape == variance.shape and share.shape == (len(mean),)
     if not fits or not mean.size:
@@ -347,6 +360,11 @@ def random_circuit(
     (4, 1)
     """
     vtree = Vtree.balanced(vtree) if isinstance(vtree, (int, np.integer)) else vtree
+    if not isinstance(vtree, Vtree):
+        raise CircuitError(
+            "The 'vtree' parameter of random_circuit must be a Vtree or the number of variables. "
+            f"Got {vtree!r}; Vtree.from_nested makes one of nested pairs."
+        )
     if not isinstance(units, (int, np.integer)) or isinstance(units, bool) or units < 1:
         raise CircuitError(
             f"The 'units' parameter of random_circuit must be an int in [1, inf). Got {units!r}."

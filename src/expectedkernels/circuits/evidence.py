@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import on_host
 from expectedkernels.circuits.frames import is_frame, is_missing
 from expectedkernels.circuits.numbers import as_floats as as_floats
 from expectedkernels.circuits.schema import Schema
@@ -324,6 +325,7 @@ def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
     if is_missing(statement):
         return None
     cardinality: Any = schema.cardinalities[variable]
+    statement = on_host(statement)
     labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
     if labels and not any(isinstance(x, str) for x in statement):
         _refuse_ambiguous(schema, variable, statement)
@@ -343,6 +345,11 @@ def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
 def _refuse_ambiguous(schema: Schema, variable: int, statement: Any) -> None:
     """Raise if numbers in a list may be weights of the states or states themselves."""
     labels = schema.labels(variable) or ()
+    if isinstance(statement, range):
+        raise EvidenceError(
+            f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
+            f"state. Got {statement!r}; for states write set({statement!r})."
+        )
     if labels == tuple(range(len(labels))) and not any(isinstance(x, bool) for x in labels):
         return
     known = {(type(label), label) for label in labels}

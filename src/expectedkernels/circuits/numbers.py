@@ -19,7 +19,7 @@ FRAMES = (
 )
 
 
-def as_floats(rows: Any) -> Any:
+def as_floats(rows: Any, what: str = ARRAYS) -> Any:
     """The rows as an array of floats; what a masked array hides is missing.
 
     Text is no number, not even if it consists of digits: it may be the label of a state.
@@ -30,25 +30,25 @@ def as_floats(rows: Any) -> Any:
     [[0.0, nan], [1.0, 2.0]]
     """
     if sparse.issparse(rows):
-        _refuse("a sparse matrix", "Make it dense: X.toarray().")
-    refuse_rowless(rows)
+        _refuse("a sparse matrix", "Make it dense: X.toarray().", what)
+    refuse_rowless(rows, what)
     if isinstance(rows, (str, bytes)):
-        _refuse(f"the text {rows[:40]!r}", "Read files first, for instance with read_table.")
+        _refuse(f"the text {rows[:40]!r}", "Read files first, for instance with read_table.", what)
     if hasattr(rows, "__array_namespace__") or hasattr(rows, "detach"):
         rows = to_numpy(rows)
     try:
         if isinstance(rows, np.ma.MaskedArray):
-            return _unmasked(rows)
+            return _unmasked(rows, what)
         array = np.asarray(rows)
-        _check_kind(array)
+        _check_kind(array, what)
         if array.dtype.kind == "O":
-            array = _checked_objects(array, rows)
+            array = _checked_objects(array, rows, what)
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{ARRAYS} of numbers, with NaN for what is missing, and as many entries in every "
+            f"{what} of numbers, with NaN for what is missing, and as many entries in every "
             f"row. NumPy says: {error}"
         ) from error
 
@@ -70,40 +70,41 @@ def refuse_rowless(X: Any, what: str = ARRAYS) -> None:
         _refuse("records with named fields", frame, what)
 
 
-def _unmasked(rows: Any) -> Any:
-    _check_kind(rows)
+def _unmasked(rows: Any, what: str) -> Any:
+    _check_kind(rows, what)
     return np.where(np.ma.getmaskarray(rows), np.nan, rows.astype(np.float64).filled(np.nan))
 
 
 def _refuse(found: str, advice: str, what: str = ARRAYS) -> None:
-    raise DataError(f"{what} of numbers, with NaN for what is missing. Got {found}. {advice}")
+    message = f"{what} of numbers, with NaN for what is missing. Got {found}. {advice}"
+    raise DataError(message.rstrip())
 
 
-def _check_kind(array: Any) -> None:
+def _check_kind(array: Any, what: str) -> None:
     """Raise if NumPy would make numbers of what is none."""
     kind = array.dtype.kind
     if kind in "USaT":
-        _refuse(f"text, {_first(array)!r}", FRAMES)
+        _refuse(f"text, {_first(array)!r}", FRAMES if what == ARRAYS else "", what)
     if kind == "c":
-        _refuse(f"complex numbers, {_first(array)!r}", "Give their real parts, X.real.")
+        _refuse(f"complex numbers, {_first(array)!r}", "Give their real parts, X.real.", what)
     if kind in "mM":
-        _refuse("dates or durations", "Convert them to numbers of the unit that you mean.")
+        _refuse("dates or durations", "Convert them to numbers of the unit that you mean.", what)
 
 
 def _first(array: Any) -> Any:
     return array.reshape(-1)[0].item() if array.size else ""
 
 
-def _checked_objects(array: Any, given: Any) -> Any:
+def _checked_objects(array: Any, given: Any, what: str) -> Any:
     """Python objects that are numbers or missing; others are refused."""
     if array.ndim == 0 and given is not None:
         found = f"an object of type {type(given).__qualname__}"
-        _refuse(found, "Give an array of shape (rows, variables).")
+        _refuse(found, "Give an array of shape (rows, variables)." if what == ARRAYS else "", what)
     entries = array.reshape(-1).tolist()
     for entry in entries:
         if isinstance(entry, (str, bytes)):
-            _refuse(f"text, {entry!r}", FRAMES)
+            _refuse(f"text, {entry!r}", FRAMES if what == ARRAYS else "", what)
         if isinstance(entry, complex):
-            _refuse(f"complex numbers, {entry!r}", "Give their real parts.")
+            _refuse(f"complex numbers, {entry!r}", "Give their real parts.", what)
     numbers = [np.nan if is_missing(entry) else entry for entry in entries]
     return np.asarray(numbers, dtype=np.float64).reshape(array.shape)

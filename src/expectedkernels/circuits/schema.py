@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -20,7 +20,7 @@ from expectedkernels.circuits.frames import (
     is_missing,
     make_frame,
 )
-from expectedkernels.errors import CircuitError, CompatibilityError, DataError, EvidenceError
+from expectedkernels.errors import CircuitError, DataError, EvidenceError
 
 SHOWN = 12
 """How many names or labels a message lists."""
@@ -52,7 +52,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         cards = tuple(None if c is None else int(c) for c in self.cardinalities)
-        names = None if self.names is None else tuple(map(str, self.names))
+        names = None if self.names is None else _names(self.names)
         states = None
         if self.states is not None:
             if len(self.states) != len(cards):
@@ -60,7 +60,7 @@ class Schema:
                     f"States are one list of labels per variable, {len(cards)} in all. "
                     f"Got {len(self.states)}."
                 )
-            states = tuple(None if s is None else tuple(map(as_label, s)) for s in self.states)
+            states = tuple(None if s is None else _labels(s, v) for v, s in enumerate(self.states))
             states = None if all(labels is None for labels in states) else states
         for field, value in (("cardinalities", cards), ("names", names), ("states", states)):
             object.__setattr__(self, field, value)
@@ -108,7 +108,7 @@ class Schema:
         return tuple(
             v
             for v, labels in enumerate(self.states or ())
-            if labels is not None and len(labels) > 2 and not _look_like_numbers(labels)
+            if labels is not None and len(labels) > 2 and not look_like_numbers(labels)
         )
 
     @cached_property
@@ -126,9 +126,16 @@ class Schema:
         if isinstance(key, str):
             if key in self._numbers:
                 return self._numbers[key]
+        elif _is_int(key) and self._numbers.get(str(key), key) != key:
+            if not 0 <= key < self.n_variables:
+                return self._numbers[str(key)]
+            raise EvidenceError(
+                f"{key} could be the number of a variable or the name {str(key)!r} of another one. "
+                "Give the name, as text."
+            )
         elif _is_int(key) and 0 <= key < self.n_variables:
             return int(key)
-        known = "" if self.names is None else f", or one of its names, {_listed(self.names)}"
+        known = "" if self.names is None else f", or one of its names, {listed(self.names)}"
         near = get_close_matches(str(key), self.names or (), n=1)
         hint = f" Did you mean {near[0]!r}?" if near and isinstance(key, str) else ""
         raise EvidenceError(
@@ -155,10 +162,10 @@ class Schema:
         found = self._code(variable, key)
         if found is not None:
             return found
-        known = "" if labels is None else f" or one of its labels, {_listed(labels)}"
+        known = "" if labels is None else f" or one of its labels, {listed(labels)}"
         codes = f"an int in 0..{(card or 1) - 1}"
         if labels is not None and _could_be_codes(labels):
-            codes, known = "", f"one of {_listed(labels)}"
+            codes, known = "", f"one of {listed(labels)}"
         raise EvidenceError(
             f"A state of {self.call(variable)} is {codes}{known}. Got {key!r} instead."
         )
@@ -169,6 +176,8 @@ class Schema:
             key = key.item()
         if labels is not None:
             codes = self._codes[variable]
+            if not isinstance(key, Hashable):
+                return None
             if key in codes:
                 return codes[key]
             if isinstance(key, bool):
@@ -210,7 +219,7 @@ class Schema:
             if len(columns) != self.n_variables:
                 raise DataError(
                     f"{what} must have one column per variable, {self.n_variables} in all. "
-                    f"Got {len(columns)}: {_listed([c.name for c in columns])}."
+                    f"Got {len(columns)}: {listed([c.name for c in columns])}."
                 )
             return columns
         known = self.names or tuple(map(str, range(self.n_variables)))
@@ -219,12 +228,12 @@ class Schema:
         extra = [name for name in by_name if name not in known]
         if missing:
             raise DataError(
-                f"{what} lacks columns that the model has: {_listed(missing)}. It has "
-                f"{_listed(list(by_name))}; a column of NaN says that nothing is known."
+                f"{what} lacks columns that the model has: {listed(missing)}. It has "
+                f"{listed(list(by_name))}; a column of NaN says that nothing is known."
             )
         if extra:
             raise DataError(
-                f"{what} has columns that the model does not have: {_listed(extra)}. Select those "
+                f"{what} has columns that the model does not have: {listed(extra)}. Select those "
                 "of the model: X[list(model.names)]."
             )
         return [by_name[name] for name in known]
@@ -263,7 +272,7 @@ class Schema:
                 return float(found)
         card = self.cardinalities[variable]
         known = self.labels(variable) or range(card or 0)
-        wanted = "a real number" if card is None else f"one of {_listed(known)}"
+        wanted = "a real number" if card is None else f"one of {listed(known)}"
         raise DataError(
             f"The column {column.name!r} must hold {wanted}, or nothing. "
             f"Got {value!r} in row {row}."
@@ -272,12 +281,12 @@ class Schema:
     def _read_numbers(self, variable: int, column: FrameColumn, labels: Any) -> Any:
         """Numbers stand for labels that are numbers; else they are codes, if that is clear."""
         values = column.values
-        if labels is None or _are_codes(labels):
+        if labels is None or are_codes(labels):
             return values
         if not _has_numbers(labels):
-            if _look_like_numbers(labels) and not np.isnan(values).all():
+            if look_like_numbers(labels) and not np.isnan(values).all():
                 raise DataError(
-                    f"The states of {self.call(variable)} are labelled {_listed(labels)}, and the "
+                    f"The states of {self.call(variable)} are labelled {listed(labels)}, and the "
                     f"column {column.name!r} holds numbers, which could be labels or codes. Turn "
                     "labels into text (X[...].astype(str)), or give codes as an array."
                 )
@@ -291,7 +300,7 @@ class Schema:
             if value not in known:
                 row = int(np.flatnonzero(place == number)[0])
                 raise DataError(
-                    f"The column {column.name!r} must hold one of {_listed(labels)}, or nothing. "
+                    f"The column {column.name!r} must hold one of {listed(labels)}, or nothing. "
                     f"Got {value:g} in row {row}."
                 )
             out[place == number] = known[value]
@@ -326,129 +335,6 @@ class Schema:
             None if self.names is None else tuple(self.names[v] for v in kept),
             None if self.states is None else tuple(self.states[v] for v in kept),
         )
-
-
-@dataclass(frozen=True)
-class Matching:
-    """How the variables and states of one model stand for those of another.
-
-    Attributes
-    ----------
-    schema : Schema
-        What both have afterwards.
-    variables : tuple of int
-        For every variable of the first model, that of the second.
-    states : tuple of tuples of int
-        For every variable and every state of `schema` the code that the second model has for it,
-        -1 if it does not have the state. An empty tuple: the same codes.
-    first_states : the same for the first model
-    """
-
-    schema: Schema
-    variables: tuple[int, ...]
-    states: tuple[tuple[int, ...], ...]
-    first_states: tuple[tuple[int, ...], ...]
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether nothing has to be done."""
-        same = self.variables == tuple(range(len(self.variables)))
-        return same and not any(self.states) and not any(self.first_states)
-
-
-def match(one: Schema, other: Schema, union: bool = False) -> Matching:
-    """How to bring two models over the same variables together.
-
-    Both named: by names, in any order. Otherwise: by position. States with labels on both sides are
-    matched by these. With `union`, states that only one side has are allowed.
-
-    Raises
-    ------
-    CompatibilityError
-        If the names or the labels differ, with those that only one side has.
-
-    Examples
-    --------
-    >>> one = Schema([2, 2], ["a", "b"], [["no", "yes"], ["x", "y"]])
-    >>> other = Schema([2, 2], ["b", "a"], [["x", "y"], ["yes", "no"]])
-    >>> match(one, other).variables, match(one, other).states
-    ((1, 0), ((1, 0), ()))
-    """
-    if one.n_variables != other.n_variables and (one.names is None or other.names is None):
-        raise CompatibilityError(
-            "The two models must have the same variables, but one has "
-            f"{one.n_variables} and the other {other.n_variables}."
-        )
-    variables = tuple(range(one.n_variables))
-    if one.names is not None and other.names is not None and one.names != other.names:
-        only = [sorted(set(a) - set(b)) for a, b in _both(one.names, other.names)]
-        if any(only):
-            raise CompatibilityError(
-                "The two models must have the same variables, matched by their names. Only the "
-                f"first has {_listed(only[0])}, only the second {_listed(only[1])}. Rename them "
-                "with with_names, or sum out what is too much with marginalize."
-            )
-        variables = tuple(other.variable(name) for name in one.names)
-    matched = [_match_states(one, v, other, w, union) for v, w in enumerate(variables)]
-    schema = Schema(
-        tuple(card for card, _, _, _ in matched),
-        one.names if one.names is not None else other.names,
-        tuple(labels for _, labels, _, _ in matched),
-    )
-    return Matching(
-        schema,
-        variables,
-        tuple(second for _, _, _, second in matched),
-        tuple(first for _, _, first, _ in matched),
-    )
-
-
-def _both(a: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    return (a, b), (b, a)
-
-
-def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> Any:
-    """The cardinality and labels afterwards, and what each side does with its codes."""
-    first, second = one.labels(v), other.labels(w)
-    card = one.cardinalities[v]
-    if first is None or second is None or first == second:
-        return card, second if first is None else first, (), ()
-    key = _common_key(first, second)
-    if key is None and card == other.cardinalities[w]:
-        if _are_codes(first) and not _look_like_numbers(second):
-            return card, second, (), ()
-        if _are_codes(second) and not _look_like_numbers(first):
-            return card, first, (), ()
-    key = key or label_key
-    keys = [{key(label): code for code, label in enumerate(x)} for x in (first, second)]
-    only = [[x for x in a if key(x) not in k] for a, k in ((first, keys[1]), (second, keys[0]))]
-    if any(only) and not union:
-        raise CompatibilityError(
-            f"The states of {one.call(v)} have other labels in the two models: {_listed(first)} "
-            f"and {_listed(second)}. Relabel them with with_names, or join them: "
-            "align(p, q, states='union')."
-        )
-    labels = (*first, *only[1])
-    codes = [tuple(k.get(key(x), -1) for x in labels) for k in keys]
-    mine, theirs = (() if c == tuple(range(len(labels))) else c for c in codes)
-    return len(labels), labels, mine, theirs
-
-
-def _common_key(first: Sequence[Label], second: Sequence[Label]) -> Any:
-    """What makes the labels of two models the same: values, words or numbers; None: nothing."""
-    for key in (label_key, _word, _number):
-        words = [{key(label) for label in labels} for labels in (first, second)]
-        if words[0] == words[1] and len(words[0]) == len(first) == len(second):
-            return key
-    return None
-
-
-def _word(label: Label) -> str:
-    return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-def _number(label: Label) -> Any:
-    return float(label) if _is_number(label) else label_key(label)
 
 
 def label_key(label: Label) -> Any:
@@ -547,6 +433,29 @@ def _labels_of(values: Any) -> list[Any]:
     return [None if is_missing(x) else as_label(x) for x in values.tolist()]
 
 
+def _names(given: Any) -> tuple[str, ...]:
+    """The names of variables, checked to be a sequence of names."""
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise CircuitError(
+            f"Names are a sequence, one per variable. Got {type(given).__name__} instead."
+        )
+    names = tuple(given)
+    if any(is_missing(name) for name in names):
+        raise CircuitError(f"Every variable needs a name, if one has any. Got {list(names)[:20]}.")
+    return tuple(map(str, names))
+
+
+def _labels(given: Any, variable: int) -> tuple[Label, ...]:
+    """The labels of the states of a variable, checked to be a sequence of values."""
+    labels = tuple(given) if isinstance(given, Iterable) else (None,)
+    if any(is_missing(label) for label in labels) or isinstance(given, Mapping):
+        raise CircuitError(
+            f"The states of variable {variable} are a sequence of labels, none of which is missing "
+            f"(nor NaN). Got {given!r} instead."
+        )
+    return tuple(map(as_label, labels))
+
+
 def _is_int(key: Any) -> bool:
     return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
@@ -560,13 +469,14 @@ def _has_numbers(labels: Sequence[Label]) -> bool:
     return any(not isinstance(label, str) for label in labels)
 
 
-def _are_codes(labels: Sequence[Label]) -> bool:
+def are_codes(labels: Sequence[Label]) -> bool:
     """Whether labels are the codes themselves, as numbers or as text."""
     plain = tuple(range(len(labels)))
     return tuple(labels) == plain or tuple(labels) == tuple(map(str, plain))
 
 
-def _is_number(label: Any) -> bool:
+def is_number(label: Any) -> bool:
+    """Whether a label is a number, or text that reads as one."""
     try:
         float(label)
     except ValueError:
@@ -574,16 +484,18 @@ def _is_number(label: Any) -> bool:
     return True
 
 
-def _look_like_numbers(labels: Sequence[Label]) -> bool:
-    return any(_is_number(label) for label in labels)
+def look_like_numbers(labels: Sequence[Label]) -> bool:
+    """Whether one of the labels is a number, or text that reads as one."""
+    return any(is_number(label) for label in labels)
 
 
 def _could_be_codes(labels: Sequence[Label]) -> bool:
     """Whether a number may mean a label or a code: labels are numbers, but not the codes."""
-    return _look_like_numbers(labels) and not _are_codes(labels)
+    return look_like_numbers(labels) and not are_codes(labels)
 
 
-def _listed(names: Iterable[Any]) -> str:
+def listed(names: Iterable[Any]) -> str:
+    """The names or labels as a message shows them."""
     found = list(names)
     shown = ", ".join(map(repr, found[:SHOWN]))
     return (

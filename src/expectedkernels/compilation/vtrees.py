@@ -39,6 +39,17 @@ def interaction_graph(
     return tuple(frozenset(found - {v}) for v, found in enumerate(neighbours))
 
 
+def require_graph(graph: Any) -> Graph:
+    """The graph, after checking that it is one: the neighbours of every variable, as sets."""
+    if hasattr(graph, "cardinalities") or not isinstance(graph, Sequence):
+        of_model = " Give model.graph." if hasattr(graph, "graph") else ""
+        raise CircuitError(
+            "A graph is a sequence with the set of neighbours of every variable. "
+            f"Got {type(graph).__name__} instead.{of_model}"
+        )
+    return graph
+
+
 def min_fill_order(graph: Graph) -> list[int]:
     """The order in which greedy elimination adds the fewest edges, variable by variable.
 
@@ -55,7 +66,7 @@ def min_fill_order(graph: Graph) -> list[int]:
     >>> min_fill_order([{1}, {0, 2}, {1, 3}, {2}])
     [0, 1, 2, 3]
     """
-    around = [set(found) for found in graph]
+    around = [set(found) for found in require_graph(graph)]
     fill = [_missing_edges(around, v) for v in range(len(around))]
     queue = [(fill[v], len(around[v]), v) for v in range(len(around))]
     heapify(queue)
@@ -146,6 +157,7 @@ def _elimination_forest(graph: Graph, order: Sequence[int] | None, grow: Any) ->
     ``grow(forest, variable, trees)`` makes one tree of a variable and of the trees around it (the
     ones whose last variable came latest first).
     """
+    graph = require_graph(graph)
     order = min_fill_order(graph) if order is None else [int(v) for v in order]
     if sorted(order) != list(range(len(graph))):
         raise CircuitError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +17,7 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import CircuitError, ParseError, VtreeError
 from expectedkernels.io.archives import Archive
-from expectedkernels.io.text import PathLike, shown
+from expectedkernels.io.text import PathLike, checked_path, shown
 from expectedkernels.vtree import Vtree
 
 VERSION = 1
@@ -97,7 +96,7 @@ def save(circuit: Circuit, path: PathLike) -> None:
             )
     if not circuit.schema.is_plain:
         arrays["schema"] = np.array([_schema_text(circuit.schema)])
-    with open(path, "wb") as file:
+    with open(checked_path(path), "wb") as file:
         np.savez(file, **arrays)
 
 
@@ -187,7 +186,7 @@ def load(path: PathLike) -> Circuit:
     ...     load(path)
     <Circuit of 1 variables: 1 units, 0 edges>
     """
-    return _Loader(os.fspath(path), _read(path)).circuit()
+    return _Loader(checked_path(path), _read(path)).circuit()
 
 
 def _read(path: PathLike) -> dict[str, Any]:

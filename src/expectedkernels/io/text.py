@@ -13,6 +13,7 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.units import Unit
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import CircuitError, ParseError
 
@@ -54,7 +55,7 @@ class Source:
     """
 
     def __init__(self, path: PathLike):
-        self.path = os.fspath(path)
+        self.path = checked_path(path)
         with open(self.path, "rb") as file:
             data = file.read()
         if data.startswith(GZIP_MAGIC):
@@ -177,7 +178,7 @@ def shown(text: str) -> str:
 def write_text(path: PathLike, lines: Iterable[str]) -> None:
     """Write lines to a file, compressed if its name ends in .gz."""
     data = ("\n".join(lines) + "\n").encode("ascii")
-    if os.fspath(path).endswith(".gz"):
+    if checked_path(path).endswith(".gz"):
         data = gzip.compress(data, mtime=0)  # no time stamp: equal circuits give equal files
     with open(path, "wb") as file:
         file.write(data)
@@ -189,8 +190,34 @@ def logs(values: Any) -> list[str]:
         return [repr(log) for log in np.log(np.asarray(values, dtype=np.float64)).tolist()]
 
 
+def checked_path(path: Any) -> str:
+    """The path as text; an int would be the number of a file that is open already."""
+    if isinstance(path, (str, os.PathLike)):
+        return os.fspath(path)
+    raise CircuitError(f"The path of a file is text or a Path. Got {type(path).__name__} instead.")
+
+
+def require_kind(given: Any, kind: type, file: str) -> None:
+    """Raise unless an object is of the kind that a file holds; say what may be meant."""
+    if isinstance(given, kind):
+        return
+    advice = ""
+    if isinstance(given, (str, os.PathLike)):
+        advice = " The path comes second."
+    elif isinstance(given, Circuit):
+        advice = " Its vtree is circuit.vtree." if kind.__name__ == "Vtree" else " Use save()."
+    elif hasattr(given, "compile"):
+        advice = " Use write_uai, or the circuit model.compile()[0]."
+    elif isinstance(given, Unit):
+        advice = " Circuit.from_units makes a circuit of it."
+    raise CircuitError(
+        f"A {file} file holds a {kind.__name__}. Got {type(given).__name__} instead.{advice}"
+    )
+
+
 def plain(circuit: Circuit, suffix: str) -> Circuit:
     """The circuit on the host, if it has one root, discrete variables and weights with logs."""
+    require_kind(circuit, Circuit, suffix)
     if circuit.n_roots != 1:
         raise CircuitError(
             f"A {suffix} file holds a circuit with one root. Got {circuit.n_roots} roots; "

@@ -11,12 +11,14 @@ import numpy as np
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import (
     LARGEST_VARIABLE,
     MOST_AXES,
     PathLike,
     Source,
+    require_kind,
     shown,
     whole,
     write_text,
@@ -150,6 +152,8 @@ def write_uai(model: FactorGraph, path: PathLike) -> None:
     4
      1.0 2.0 3.0 4.0
     """
+    model = converted(model)
+    require_kind(model, FactorGraph, ".uai")
     lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(model.n_variables)]
     lines.append(" ".join(map(str, model.cardinalities)))
     lines.append(str(len(model.factors)))
@@ -247,7 +251,9 @@ def write_uai_evidence(
     [{5: 0, 7: 1}, {}]
     """
     several = not isinstance(evidence, Mapping)
-    sets: Any = evidence if several else [evidence]
+    sets: Any = list(evidence) if isinstance(evidence, Sequence) else [evidence]
+    for observed in sets:
+        require_kind(observed, Mapping, ".uai.evid")
     lines = [str(len(sets))] if several else []
     for observed in sets:
         pairs = [f" {int(variable)} {int(value)}" for variable, value in observed.items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from expectedkernels.io.text import PathLike, Source, shown, write_text
+from expectedkernels.io.text import PathLike, Source, require_kind, shown, write_text
 from expectedkernels.vtree import Vtree
 
 
@@ -56,6 +56,7 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     L 2 2
     I 1 0 2
     """
+    require_kind(vtree, Vtree, ".vtree")
     ids = vtree.inorder.tolist()
     lines = [
         "c L id variable (from 1), I id left right; children first, root last",

@@ -11,6 +11,7 @@ import numpy as np
 
 from expectedkernels.arrays import on_host
 from expectedkernels.circuits.evidence import Domains
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, product_form
 from expectedkernels.kernels.factors import Factor
@@ -209,7 +210,8 @@ class TableKernel(FactorKernel):
     """
 
     def __init__(self, tables: Sequence[Any]):
-        self.tables = [np.array(table, dtype=np.float64) for table in tables]
+        what = "The tables of a TableKernel must be arrays"
+        self.tables = [np.array(as_floats(table, what)) for table in tables]
         for variable, table in enumerate(self.tables):
             if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
                 raise KernelError(
