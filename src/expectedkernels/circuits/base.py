@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -200,6 +200,17 @@ class BlockCircuit:
                 matrices.append(block.table if isinstance(block, Table) else block.weights)
                 inputs.append(None)
         return levels(self.vtree, matrices, inputs)
+
+    def remembered(self, key: str, make: Callable[[], Any]) -> Any:
+        """What `make` makes, kept for the next time."""
+        if key not in self._memory:
+            # if another thread was faster, all take what it made
+            return self._memory.setdefault(key, make())
+        return self._memory[key]
+
+    @cached_property
+    def _memory(self) -> dict[str, Any]:
+        return {}
 
     @cached_property
     def atom_names(self) -> tuple[Any, Any]:

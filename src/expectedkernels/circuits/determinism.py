@@ -20,9 +20,13 @@ def deterministic(circuit: BlockCircuit) -> Verdict:
 
     Two units of one vtree node overlap iff the inner product of their support indicators is not
     zero, so one sweep of the circuit's supports against themselves decides. (Weights that
-    cancel are taken as if they did not.) Cost: that of one expected kernel.
+    cancel are taken as if they did not.) Cost: that of one expected kernel, once per circuit.
     """
-    circuit = circuit.to("numpy")
+    return circuit.remembered("deterministic", lambda: _decided(circuit.to("numpy")))
+
+
+def _decided(circuit: BlockCircuit) -> Verdict:
+    """See `deterministic`."""
     for node, block in enumerate(circuit.blocks):
         if isinstance(block, Normal) and ((block.weights != 0).sum(axis=1) > 1).any():
             unit = int(np.argmax((block.weights != 0).sum(axis=1) > 1))

@@ -48,11 +48,11 @@ def level_logs(circuit: BlockCircuit, evidence: Evidence | None, max_bytes: floa
         found = up(circuit.levels, observed(circuit, some))
         logs[rows] = found.log_roots.T
         if found.has_raised:
-            logs[rows][~_certain(found)] = np.nan
+            logs[rows][~certain(found)] = np.nan
     return logs
 
 
-def _certain(found: Up) -> Any:
+def certain(found: Up) -> Any:
     """Which rows are right although small values were raised: little flows through these."""
     values = found.values[found.levels.roots]
     if len(values) > 1:

@@ -26,9 +26,11 @@ def has_levels(circuit: BlockCircuit) -> bool:
     return not levels.signed and levels.room >= LEAST_ROOM
 
 
-def chunks(circuit: BlockCircuit, n_rows: int, max_bytes: float = inf) -> Iterator[slice]:
-    """Rows that are worked on at once, all of about one size."""
-    most = chunk_rows(circuit.levels, max_bytes)
+def chunks(
+    circuit: BlockCircuit, n_rows: int, max_bytes: float = inf, per_row: int = 1
+) -> Iterator[slice]:
+    """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
+    most = max(1, chunk_rows(circuit.levels, max_bytes) // per_row)
     step = -(-n_rows // max(1, -(-n_rows // most)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -41,6 +43,22 @@ def observed(circuit: BlockCircuit, evidence: Evidence | None) -> Atoms:
     if evidence.values is not None and None not in circuit.cardinalities:
         return Atoms(_states(circuit, evidence.values))
     return _general(circuit, evidence)
+
+
+def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
+    """The logs of the largest values of all atoms: of a component not observed, its mode's."""
+    if evidence.values is not None and None not in circuit.cardinalities:
+        return np.where(_states(circuit, evidence.values) > 0, 0.0, -inf)
+    logs = np.empty((circuit.levels.n_atoms, evidence.n_rows))
+    for variable, first, stop in circuit.atom_slices:
+        column, block = evidence.column(variable), circuit.input(variable)
+        logs[first:stop] = _logs(block, column)
+        if not isinstance(block, Table):
+            spread = np.where(block.variance > 0, block.variance, 1.0)
+            modes = np.where(block.variance > 0, -0.5 * np.log(2 * np.pi * spread), 0.0)
+            missing = np.isnan(column.values)[column.codes]
+            logs[first:stop, missing] = modes[:, None]
+    return logs[:, 0] if evidence.n_rows == 1 else logs
 
 
 def _states(circuit: BlockCircuit, rows: Any) -> Any:

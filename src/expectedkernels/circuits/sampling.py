@@ -9,10 +9,11 @@ import numpy as np
 
 from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.choices import level_map, level_samples
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.queries import possible_values, refuse_impossible, refuse_signed
+from expectedkernels.circuits.queries import possible_values, refuse_signed
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import products_at
@@ -31,7 +32,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
     drawn = np.empty((n_rows * n, circuit.n_variables))
-    if n_rows:
+    if n_rows and not level_samples(circuit, read, generator, n, drawn):
         _draw(circuit, read, generator, np.repeat(np.arange(n_rows), n), drawn)
     return drawn.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else drawn
 
@@ -39,7 +40,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
 def _draw(
     circuit: BlockCircuit, read: Evidence | None, generator: Any, rows: Any, drawn: Any
 ) -> None:
-    """Fill `drawn` with one sample for each of the given rows of evidence."""
+    """Fill `drawn` with one sample for each of the given rows, whatever the range of values."""
     side = CircuitSide(circuit, read)
     values = possible_values(side)
     if not len(rows):
@@ -165,90 +166,5 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
     read = as_evidence(X, circuit.schema)
     if read.n_rows == 0:
         return np.empty((0, circuit.n_variables))
-    side = CircuitSide(circuit, read)
-    best = _max_sweep(circuit, side, read)
-    rows = np.arange(read.n_rows)
-    found: Any = side.operand.patterns
-    top = best[-1][:, 0] > -inf
-    refuse_impossible(top if found.rows is None else top[found.rows], given=True)
-    completed = np.empty((read.n_rows, circuit.n_variables))
-
-    def choose(side: CircuitSide, node: int, block: Inner, units: Any, pattern: Any) -> Any:
-        inputs = _max_products(circuit, side, best, node, block)
-        csr = block.csr
-        chosen = np.empty(len(units), dtype=np.intp)
-        for unit in np.unique(units):
-            members = csr.indices[csr.indptr[unit] : csr.indptr[unit + 1]]
-            weights = np.log(csr.data[csr.indptr[unit] : csr.indptr[unit + 1]])
-            at = np.flatnonzero(units == unit)
-            scores = inputs[pattern[at]][:, members] + weights
-            chosen[at] = members[np.argmax(scores, axis=1)]
-        return chosen
-
-    for node, units, _ in descend(circuit, side, rows, choose):
-        variable = int(circuit.vtree.variable[node])
-        column = read.column(variable)
-        completed[:, variable] = _best_states(circuit.blocks[node], column, units)
+    completed = level_map(circuit, read)
     return completed if is_batch(X) else completed[0]
-
-
-def _max_sweep(circuit: BlockCircuit, side: CircuitSide, read: Evidence) -> list[Any]:
-    """The log of the largest value every unit reaches, per pattern, bottom-up."""
-    best: list[Any] = []
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Inner):
-            inputs = _max_products(circuit, side, best, node, block)
-            if block.weights is not None:
-                csr = block.csr
-                scores = inputs[:, csr.indices] + np.log(csr.data)
-                top = np.full((len(scores), csr.shape[0]), -inf)
-                filled = np.diff(csr.indptr) > 0
-                if filled.any():
-                    starts = csr.indptr[:-1][filled]
-                    top[:, filled] = np.maximum.reduceat(scores, starts, axis=1)
-                inputs = top
-            best.append(inputs)
-            continue
-        column = read.column(int(circuit.vtree.variable[node]))
-        scores = _leaf_scores(block, column).max(axis=2)
-        best.append(scores[column.codes] if side.operand.patterns.is_uniform else scores)  # type: ignore[union-attr]
-    return best
-
-
-def _max_products(
-    circuit: BlockCircuit, side: CircuitSide, best: Any, node: int, block: Inner
-) -> Any:
-    """The scores of the products of a node, (patterns, products)."""
-    total: Any = 0.0
-    for name in ("left", "right"):
-        scores = best[int(getattr(circuit.vtree, name)[node])]
-        step = getattr(side.operand.patterns, name)[node]
-        scores = scores if step is None else scores[step]
-        index = getattr(block, name)
-        total = total + (scores if index is None else scores[:, index])
-    return total
-
-
-def _leaf_scores(block: Any, column: Any) -> Any:
-    """Log values of (statement, unit, state); a real variable has its mean for a state."""
-    with np.errstate(divide="ignore"):
-        if isinstance(block, Table):
-            return np.log(block.table)[None] + np.log(column.weights)[:, None, :]
-        part = np.argmax(block.weights != 0, axis=1)
-        mean, variance = block.mean[part], block.variance[part]
-        weight = np.log(block.weights[np.arange(len(part)), part])
-        away = np.where(np.isnan(column.values)[:, None], 0.0, column.values[:, None] - mean) ** 2
-        point = variance == 0
-        spread = np.where(point, 1.0, variance)
-        density = -0.5 * (away / spread + np.log(2 * np.pi * spread))
-        density = np.where(point, np.where(away > 0, -inf, 0.0), density)
-        return (weight + density)[:, :, None]
-
-
-def _best_states(block: Any, column: Any, units: Any) -> Any:
-    """The state every row takes in its unit."""
-    if isinstance(block, Table):
-        return np.argmax(_leaf_scores(block, column)[column.codes, units], axis=1)
-    part = np.argmax(block.weights != 0, axis=1)
-    seen = column.values[column.codes]
-    return np.where(np.isnan(seen), block.mean[part][units], seen)

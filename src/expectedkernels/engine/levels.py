@@ -67,6 +67,18 @@ class Edges:
         """Whether some unit has no edge."""
         return bool((np.diff(self.starts) == 0).any())
 
+    @cached_property
+    def diagonals(self) -> list[tuple[Any, IntArray]]:
+        """The first edges of all units, their second ones, ...: pairs of (units, edges)."""
+        counts = np.diff(self.starts)
+        units = np.arange(len(counts))
+        found: list[tuple[Any, IntArray]] = []
+        for i in range(int(counts.max(initial=0))):
+            units = units[counts[units] > i]
+            every = len(units) == len(counts)
+            found.append((slice(None) if every else units, self.starts[units] + i))
+        return found
+
     def matrix(self, n_products: int) -> sparse.csr_array:
         """The edges as a sparse matrix, (units, products)."""
         shape = (len(self.starts) - 1, n_products)
@@ -115,6 +127,11 @@ class Level:
     def n_products(self) -> int:
         """The number of products, or of atoms."""
         return int(self.product_starts[-1])
+
+    @cached_property
+    def n_passed_nodes(self) -> int:
+        """The number of nodes without weights; they come first."""
+        return int(np.searchsorted(self.unit_starts, self.n_passed))
 
     @cached_property
     def sparse_units(self) -> slice:
@@ -171,7 +188,7 @@ class Level:
         """The edges of all units of the level; those without weights have one of weight one."""
         parts = []
         for matrix, first, n in zip(
-            self.matrices, self.product_starts, np.diff(self.unit_starts), strict=True
+            self.matrices, self.product_starts[:-1], np.diff(self.unit_starts), strict=True
         ):
             if matrix is None:
                 parts.append((np.ones(n, dtype=np.intp), first + np.arange(n), np.ones(n)))

@@ -82,6 +82,14 @@ class Up:
             logs = np.log(self.values[self.levels.roots])
         return logs if self.scale is None else logs + self.scale[-1]
 
+    def sums(self, number: int) -> Any:
+        """The values of a level's units on the scale of its products."""
+        level = self.levels.levels[number]
+        values = self.values[level.start : level.stop]
+        if number not in self.tops:
+            return values
+        return values * self.tops[number][level.node_of_unit]
+
     @property
     def has_raised(self) -> bool:
         """Whether some value was raised."""
