@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import is_int
 from expectedkernels.errors import VtreeError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -133,7 +134,7 @@ class Vtree:
         stack: list[tuple[Any, bool]] = [(nested, False)]
         while stack:
             item, expanded = stack.pop()
-            if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+            if is_int(item):
                 nodes.append((-1, -1, int(item)))
             elif expanded:
                 b, a = done.pop(), done.pop()

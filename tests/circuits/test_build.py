@@ -291,7 +291,7 @@ step2, emit2 = np.eye(2), np.eye(2)
         ),
         (lambda: random_circuit(2, 0), CircuitError, r"'units' parameter .* \[1, inf\). Got 0"),
         (lambda: random_circuit(2, 1.5), CircuitError, "'units' parameter .* Got 1.5"),
-        (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"in \(0, 1\]. Got 0.0"),
+        (lambda: random_circuit(2, 2, density=0.0), CircuitError, r"range \(0, 1\]. Got 0.0"),
         (lambda: random_circuit(2, 2, density=1.5), CircuitError, "'density' .* Got 1.5"),
         (
             lambda: random_circuit(2, 2, cardinalities=[2, 2, 2]),

@@ -65,7 +65,11 @@ def test_more_states_and_single_cells():
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((0, 3), {}, r"'rows' parameter of ising_grid must be an int in \[1, inf\)\. Got 0"),
+        (
+            (0, 3),
+            {},
+            r"'rows' parameter of ising_grid must be an int in the range \[1, inf\)\. Got 0",
+        ),
         ((3, "3"), {}, "'cols' parameter of ising_grid must be an int"),
         ((3, True), {}, "'cols' parameter of ising_grid must be an int"),
         ((2, 2), {"cardinality": 0}, "'cardinality' parameter of ising_grid must be an int"),

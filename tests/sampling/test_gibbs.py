@@ -358,11 +358,17 @@ def test_states_of_an_array_target_and_other_places():
 
 
 BAD_ARGUMENTS = [
-    ({"n": -1}, r"The 'n' parameter of gibbs must be an int in \[0, inf\). Got -1 instead"),
+    (
+        {"n": -1},
+        r"The 'n' parameter of gibbs must be an int in the range \[0, inf\). Got -1 instead",
+    ),
     ({"n": 2.0}, r"The 'n' parameter of gibbs must be an int"),
-    ({"burn_in": -1}, r"The 'burn_in' parameter of gibbs must be an int in \[0, inf\)"),
-    ({"thin": 0}, r"The 'thin' parameter of gibbs must be an int in \[1, inf\). Got 0 instead"),
-    ({"chains": 0}, r"The 'chains' parameter of gibbs must be an int in \[1, inf\)"),
+    ({"burn_in": -1}, r"The 'burn_in' parameter of gibbs must be an int in the range \[0, inf\)"),
+    (
+        {"thin": 0},
+        r"The 'thin' parameter of gibbs must be an int in the range \[1, inf\). Got 0 instead",
+    ),
+    ({"chains": 0}, r"The 'chains' parameter of gibbs must be an int in the range \[1, inf\)"),
     ({"chains": True}, r"The 'chains' parameter of gibbs must be an int"),
     ({"rng": "seed"}, r"The 'rng' parameter must be a non-negative int"),
     ({"scan": ["random"]}, r"must be 'systematic' or 'random'. Got \['random'\] instead"),

@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from expectedkernels.checks import is_int
 from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.build import stack, with_root_weights
@@ -282,7 +283,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     """
     require_circuits("shift", f)
     i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
-    if isinstance(by, bool) or not isinstance(by, (int, np.integer)):
+    if not is_int(by):
         raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
     block = f.input(i)
     if not isinstance(block, Table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.matching import Matching, match
 from expectedkernels.circuits.schema import Schema
@@ -40,10 +41,7 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
     >>> align(p, q)[1].names
     ('rain', 'wet')
     """
-    if states not in ("same", "union"):
-        raise CircuitError(
-            f"The 'states' parameter of align must be 'same' or 'union'. Got {states!r} instead."
-        )
+    check_choice("align", "states", states, ("same", "union"))
     require_circuits("align", p, q)
     if p is q or p.schema.is_plain or q.schema.is_plain:
         return p, q

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
+from expectedkernels.checks import is_int
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.matching import Matching
@@ -316,8 +317,7 @@ def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:
     """The number of a variable, after checking that the circuit has it; `rule` starts the error."""
     if isinstance(variable, str) and circuit.names is not None:
         return circuit.schema.variable(variable)
-    is_int = isinstance(variable, (int, np.integer)) and not isinstance(variable, bool)
-    if not is_int or not 0 <= variable < circuit.n_variables:
+    if not is_int(variable) or not 0 <= variable < circuit.n_variables:
         raise CircuitError(f"{rule} in 0..{circuit.n_variables - 1}. Got {variable!r} instead.")
     return int(variable)
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
@@ -365,14 +366,9 @@ def random_circuit(
             "The 'vtree' parameter of random_circuit must be a Vtree or the number of variables. "
             f"Got {vtree!r}; Vtree.from_nested makes one of nested pairs."
         )
-    if not isinstance(units, (int, np.integer)) or isinstance(units, bool) or units < 1:
-        raise CircuitError(
-            f"The 'units' parameter of random_circuit must be an int in [1, inf). Got {units!r}."
-        )
-    if density is not None and not 0 < density <= 1:
-        raise CircuitError(
-            f"The 'density' parameter of random_circuit must be a float in (0, 1]. Got {density!r}."
-        )
+    check_count("random_circuit", "units", units, 1)
+    if density is not None:
+        check_real("random_circuit", "density", density, 0, 1, "(]")
     generator = as_generator(rng)
     d = vtree.n_variables
     _check_variables(vtree, d, "cardinalities")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.checks import is_int
 from expectedkernels.circuits.frames import (
     FrameColumn,
     Label,
@@ -126,14 +127,14 @@ class Schema:
         if isinstance(key, str):
             if key in self._numbers:
                 return self._numbers[key]
-        elif _is_int(key) and self._numbers.get(str(key), key) != key:
+        elif is_int(key) and self._numbers.get(str(key), key) != key:
             if not 0 <= key < self.n_variables:
                 return self._numbers[str(key)]
             raise EvidenceError(
                 f"{key} could be the number of a variable or the name {str(key)!r} of another one. "
                 "Give the name, as text."
             )
-        elif _is_int(key) and 0 <= key < self.n_variables:
+        elif is_int(key) and 0 <= key < self.n_variables:
             return int(key)
         known = "" if self.names is None else f", or one of its names, {listed(self.names)}"
         near = get_close_matches(str(key), self.names or (), n=1)
@@ -454,10 +455,6 @@ def _labels(given: Any, variable: int) -> tuple[Label, ...]:
             f"(nor NaN). Got {given!r} instead."
         )
     return tuple(map(as_label, labels))
-
-
-def _is_int(key: Any) -> bool:
-    return isinstance(key, (int, np.integer)) and not isinstance(key, bool)
 
 
 def _by_text(labels: Sequence[Label], value: bool) -> Any:

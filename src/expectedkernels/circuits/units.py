@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.checks import is_int
 from expectedkernels.circuits.graph import (
     Array,
     Leaf,
@@ -102,9 +103,9 @@ class Indicator(_Discrete):
     card: int
 
     def __init__(self, variable: int, value: int, card: int):
-        if not _is_int(card) or card < 1:
+        if not is_int(card) or card < 1:
             raise CircuitError(f"The 'card' of Indicator must be a positive int. Got {card!r}.")
-        if not _is_int(value) or not 0 <= value < card:
+        if not is_int(value) or not 0 <= value < card:
             raise CircuitError(
                 f"The 'value' of Indicator must be an int in the range [0, {card}). "
                 f"Got {value!r} instead."
@@ -182,7 +183,7 @@ class Gaussian(Leaf):
 
 
 def _checked_variable(variable: int, owner: str) -> int:
-    if not _is_int(variable) or not 0 <= variable < MAX_VARIABLES:
+    if not is_int(variable) or not 0 <= variable < MAX_VARIABLES:
         raise CircuitError(
             f"The 'variable' of {owner} must be an int in the range [0, {MAX_VARIABLES}). "
             f"Got {variable!r} instead."
@@ -192,7 +193,3 @@ def _checked_variable(variable: int, owner: str) -> int:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence, as_points
 from expectedkernels.circuits.marginals import Marginals
@@ -421,11 +421,7 @@ class FactorGraph:
         >>> fg.smoothed(0.25).factors[0].table.tolist()
         [1.0, 4.0]
         """
-        if not (isinstance(epsilon, Real) and 0 < epsilon < 1):
-            raise CircuitError(
-                "The 'epsilon' parameter of smoothed must be a float in the range (0, 1). "
-                f"Got {epsilon!r} instead."
-            )
+        check_real("smoothed", "epsilon", epsilon, 0, 1, "()")
         factors = [
             Factor(f.scope, np.where(f.table == 0, epsilon * f.table.max(initial=0.0), f.table))
             for f in self.factors

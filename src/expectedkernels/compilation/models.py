@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_count
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.vtrees import check_grid
-from expectedkernels.errors import CircuitError
 
 
 def ising_grid(
@@ -47,12 +47,7 @@ def ising_grid(
     [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
     """
     check_grid(rows, cols, "ising_grid")
-    is_number = isinstance(cardinality, (int, np.integer)) and not isinstance(cardinality, bool)
-    if not is_number or cardinality < 1:
-        raise CircuitError(
-            "The 'cardinality' parameter of ising_grid must be an int in [1, inf). "
-            f"Got {cardinality!r} instead."
-        )
+    check_count("ising_grid", "cardinality", cardinality, 1)
     number = np.arange(rows * cols).reshape(rows, cols)
     across = np.stack([number[:, :-1], number[:, 1:]], axis=-1).reshape(-1, 2)
     down = np.stack([number[:-1], number[1:]], axis=-1).transpose(1, 0, 2).reshape(-1, 2)

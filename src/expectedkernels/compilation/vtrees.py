@@ -7,8 +7,7 @@ from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-import numpy as np
-
+from expectedkernels.checks import check_count
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
@@ -278,8 +277,4 @@ def bisection_vtree(rows: int, cols: int) -> Vtree:
 def check_grid(rows: int, cols: int, what: str) -> None:
     """Raise unless the sides of a grid are positive integers."""
     for name, side in (("rows", rows), ("cols", cols)):
-        if isinstance(side, bool) or not isinstance(side, (int, np.integer)) or side < 1:
-            raise CircuitError(
-                f"The '{name}' parameter of {what} must be an int in [1, inf). "
-                f"Got {side!r} instead."
-            )
+        check_count(what, name, side, 1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_count, check_real
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
@@ -118,17 +118,8 @@ def kdsd_test(
             "A test is of samples that count alike, and these have different weights. Give their "
             "rows alone to test where they come from, or ask kdsd for their weighted discrepancy."
         )
-    is_int = isinstance(n_bootstrap, (int, np.integer)) and not isinstance(n_bootstrap, bool)
-    if not is_int or n_bootstrap < 1:
-        raise DataError(
-            "The 'n_bootstrap' parameter of kdsd_test must be an int in [1, inf). "
-            f"Got {n_bootstrap!r} instead."
-        )
-    if not (isinstance(change, Real) and 0 < change <= 0.5):
-        raise DataError(
-            "The 'change' parameter of kdsd_test must be a float in the range (0, 0.5]. "
-            f"Got {change!r} instead."
-        )
+    check_count("kdsd_test", "n_bootstrap", n_bootstrap, 1, error=DataError)
+    check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
     distinct, place = np.unique(points, axis=0, return_inverse=True)
     place = place.reshape(-1)
     matrix = SteinKernel(target, k, zeros, operator)(distinct)

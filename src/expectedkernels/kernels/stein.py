@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.errors import DataError, KernelError, PropertyError
@@ -250,12 +251,8 @@ def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
 def check_choices(kernel: Any, zeros: str, operator: str) -> None:
     """Raise unless these are what Stein kernels are made of."""
     require_kernel(kernel, "ExpHamming()")
-    for name, value, known in (("zeros", zeros, ZEROS), ("operator", operator, OPERATORS)):
-        if not isinstance(value, str) or value not in known:
-            raise KernelError(
-                f"The {name!r} parameter of a Stein kernel must be one of {list(known)}. "
-                f"Got {value!r} instead."
-            )
+    check_choice("a Stein kernel", "zeros", zeros, ZEROS, KernelError)
+    check_choice("a Stein kernel", "operator", operator, OPERATORS, KernelError)
 
 
 def discrete_cardinalities(target: Any) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_choice, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner, inner
@@ -22,8 +23,6 @@ from expectedkernels.learning.data import (
     as_cardinalities,
     as_states,
     as_weights,
-    check_choice,
-    check_real,
 )
 from expectedkernels.learning.em import em
 from expectedkernels.learning.statistics import PairCounts, closed_form, mutual_information

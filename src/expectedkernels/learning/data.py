@@ -13,7 +13,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.numbers import refuse_rowless
-from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.errors import DataError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -274,45 +274,3 @@ def distinct_rows(
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
     sums = [np.bincount(place, w, minlength=len(first)) for w in weights]
     return states[first], np.stack(sums), first
-
-
-def check_real(function: str, name: str, value: Any, low: float = 0.0) -> float:
-    """The value, after checking that it is a finite number that is not too small."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not low <= float(value) < inf:
-        raise CircuitError(
-            f"The '{name}' parameter of {function} must be a float in the range [{low:g}, inf). "
-            f"Got {value!r} instead."
-        )
-    return float(value)
-
-
-def check_count(function: str, name: str, value: Any, low: int = 0, none: bool = False) -> Any:
-    """The value, after checking that it is an int that is not too small (or None)."""
-    if none and value is None:
-        return None
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-        raise CircuitError(
-            f"The '{name}' parameter of {function} must be an int in the range [{low}, inf)"
-            f"{' or None' if none else ''}. Got {value!r} instead."
-        )
-    return int(value)
-
-
-def check_callback(function: str, value: Any) -> Any:
-    """The value, after checking that it can be called (or None)."""
-    if value is not None and not callable(value):
-        raise CircuitError(
-            f"The 'callback' parameter of {function} must be a function of one argument or None. "
-            f"Got {value!r} instead."
-        )
-    return value
-
-
-def check_choice(function: str, name: str, value: Any, choices: Sequence[str]) -> str:
-    """The value, after checking that it is one of some names."""
-    if not isinstance(value, str) or value not in choices:
-        shown = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        raise CircuitError(
-            f"The '{name}' parameter of {function} must be {shown}. Got {value!r} instead."
-        )
-    return value

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 from tqdm import tqdm
 
+from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
@@ -28,7 +29,7 @@ from expectedkernels.circuits.wide import as_plain, is_plain, with_numbers
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
-from expectedkernels.learning.data import as_weights, check_count, check_real
+from expectedkernels.learning.data import as_weights
 
 Counts = list[Any]
 """For every vtree node the expected counts of its parameters, None if it has none."""

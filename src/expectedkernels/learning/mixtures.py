@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_choice, check_count, check_real
 from expectedkernels.circuits.build import mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -27,9 +28,6 @@ from expectedkernels.learning.data import (
     as_cardinalities,
     as_states,
     as_weights,
-    check_choice,
-    check_count,
-    check_real,
     distinct_rows,
 )
 from expectedkernels.learning.em import (

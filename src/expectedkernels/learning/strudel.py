@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_callback, check_choice, check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
@@ -19,10 +20,6 @@ from expectedkernels.learning.data import (
     as_cardinalities,
     as_states,
     as_weights,
-    check_callback,
-    check_choice,
-    check_count,
-    check_real,
     distinct_rows,
 )
 from expectedkernels.learning.incomplete import IncompleteSearch

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.checks import check_count
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
 from expectedkernels.errors import DataError
-from expectedkernels.learning.data import check_count, refuse_entry
+from expectedkernels.learning.data import refuse_entry
 
 MAX_STATES = 100
 """How many distinct labels a column may have by default."""

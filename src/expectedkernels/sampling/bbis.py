@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
@@ -29,7 +30,6 @@ from expectedkernels.sampling.rows import collapsed_rows
 from expectedkernels.sampling.stein_samples import (
     RULES,
     SteinSamples,
-    check_choice,
     check_memory,
     weighted,
 )
@@ -198,9 +198,9 @@ def _from_samples(
     """Check the arguments, compute the Gram matrix, and weigh the samples."""
     cardinalities = discrete_cardinalities(target)
     check_max_bytes(max_bytes)
-    check_choice("weights", rule, RULES)
-    check_choice("operator", operator, OPERATORS)
-    check_choice("zeros", zeros, REMEDIES)
+    check_choice("bbis", "weights", rule, RULES)
+    check_choice("bbis", "operator", operator, OPERATORS)
+    check_choice("bbis", "zeros", zeros, REMEDIES)
     kernel = ExpHamming() if kernel is None else kernel
     _check_kernel(kernel, cardinalities)
     rows = collapsed_rows(target, samples, collapsed)

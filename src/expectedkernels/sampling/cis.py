@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_generator, to_numpy
+from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.compilation.factors import FactorGraph
@@ -134,13 +135,13 @@ def cis(
     >>> round(float(np.exp(smokers.log_z)), 2)
     0.5
     """
-    _check_choice("order", order, ORDERS)
-    _check_choice("select", select, tuple(RULES))
-    _check_int("n", n, 1)
+    check_choice("cis", "order", order, ORDERS)
+    check_choice("cis", "select", select, tuple(RULES))
+    check_count("cis", "n", n, 1)
     if collapse_budget is not None:
-        _check_int("collapse_budget", collapse_budget, 0)
+        check_count("cis", "collapse_budget", collapse_budget, 0)
     if max_size is not None:
-        _check_int("max_size", max_size, 1)
+        check_count("cis", "max_size", max_size, 1)
     generator = as_generator(rng)
     target = as_target(target)
     if isinstance(target, Circuit):
@@ -278,19 +279,3 @@ def _protected(target: FactorGraph | Circuit, query: Any, protected: Any) -> fro
                 f"Got {key!r} instead."
             )
     return frozenset(int(key) for key in keys)
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in allowed:
-        raise CircuitError(
-            f"The '{name}' parameter of cis must be one of {', '.join(map(repr, allowed))}. "
-            f"Got {value!r} instead."
-        )
-
-
-def _check_int(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise CircuitError(
-            f"The '{name}' parameter of cis must be an int in [{least}, inf). "
-            f"Got {value!r} instead."
-        )

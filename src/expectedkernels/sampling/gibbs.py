@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_generator
+from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.evidence import as_floats, as_points
-from expectedkernels.errors import CircuitError, DataError, EvidenceError
+from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.expectation import progress as progress_bar
 from expectedkernels.sampling.reducible import warn_reducible
 from expectedkernels.sampling.sites import Site, TableSite
@@ -247,12 +248,8 @@ def _chain(
         ("thin", thin, 1),
         ("chains", chains, 1),
     ):
-        _check_count(what, name, number, least)
-    if not isinstance(scan, str) or scan not in SCANS:
-        raise CircuitError(
-            f"The 'scan' parameter of {what} must be 'systematic' or 'random'. "
-            f"Got {scan!r} instead."
-        )
+        check_count(what, name, number, least)
+    check_choice(what, "scan", scan, SCANS)
     generator = as_generator(rng)
     X = _starts(model, chains, generator) if start is None else _given(model, chains, start)
     moves = model.moves()
@@ -270,15 +267,6 @@ def _chain(
     if steps == 0:
         recorded[:] = X
     return recorded[:, 0] if chains == 1 else np.ascontiguousarray(recorded.transpose(1, 0, 2))
-
-
-def _check_count(what: str, name: str, number: Any, least: int) -> None:
-    is_int = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-    if not is_int or number < least:
-        raise CircuitError(
-            f"The {name!r} parameter of {what} must be an int in [{least}, inf). "
-            f"Got {number!r} instead."
-        )
 
 
 def _draws(

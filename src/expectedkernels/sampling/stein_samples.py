@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.errors import CircuitError, DataError, SizeError
+from expectedkernels.checks import check_choice
+from expectedkernels.errors import DataError, SizeError
 from expectedkernels.kernels.stein import (
     OPERATORS,
     SteinKernel,
@@ -131,23 +132,15 @@ class SteinSamples(WeightedSamples):
         >>> samples.reweighted("uniform").weights.round(6).tolist()
         [0.333333, 0.333333, 0.333333]
         """
-        check_choice("weights", weights, RULES)
+        check_choice("reweighted", "weights", weights, RULES)
         operator = self.operator if operator is None else operator
-        check_choice("operator", operator, OPERATORS)
+        check_choice("reweighted", "operator", operator, OPERATORS)
         try:
             return weighted(replace(self, rule=weights, operator=operator))
         except ZerosMet as error:
             raise ZerosMet(
                 error.where, "Use operator='gibbs', which needs no positive target."
             ) from error
-
-
-def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Raise unless a parameter has one of its values."""
-    if not isinstance(value, str) or value not in choices:
-        raise CircuitError(
-            f"The '{name}' parameter must be one of {list(choices)}. Got {value!r} instead."
-        )
 
 
 def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import ArrayLike, NDArray
 
+from expectedkernels.checks import check_real
 from expectedkernels.errors import DataError, KernelError
 
 Floats = NDArray[np.float64]
@@ -157,11 +157,7 @@ def signed_weights(K: ArrayLike, *, ridge: float = 1e-8) -> Floats:
     array([ 1.25, -0.25])
     """
     gram = check_gram(K, "signed_weights")
-    if not (isinstance(ridge, Real) and np.isfinite(ridge) and ridge > 0):
-        raise DataError(
-            "The 'ridge' parameter of signed_weights must be a float in the range (0, inf). "
-            f"Got {ridge!r} instead."
-        )
+    check_real("signed_weights", "ridge", ridge, ends="()", error=DataError)
     n = len(gram)
     mean = np.trace(gram) / n
     if mean == 0.0:
@@ -193,11 +189,7 @@ def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
             "The 'weights' parameter of smoothed_weights must be a vector with sum 1. Got shape "
             f"{w.shape} with sum {w.sum()!r} instead."
         )
-    if not (isinstance(amount, Real) and np.isfinite(amount) and amount >= 0):
-        raise DataError(
-            "The 'amount' parameter of smoothed_weights must be a float in the range [0, inf). "
-            f"Got {amount!r} instead."
-        )
+    check_real("smoothed_weights", "amount", amount, error=DataError)
     return np.asarray((w + amount) / (1.0 + amount * len(w)))
 
 

@@ -1,0 +1,109 @@
+"""Checks of parameters, one wording each: what is wanted, of which function, and what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from numbers import Integral, Real
+from typing import Any
+
+from expectedkernels.errors import CircuitError
+
+
+def is_int(value: Any) -> bool:
+    """Whether a value is a whole number of Python or NumPy, and no bool.
+
+    Examples
+    --------
+    >>> is_int(3), is_int(True), is_int(3.0)
+    (True, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_count(
+    function: str,
+    name: str,
+    value: Any,
+    low: int = 0,
+    none: bool = False,
+    error: type[CircuitError] = CircuitError,
+) -> Any:
+    """The value, after checking that it is an int that is not too small (or None).
+
+    Examples
+    --------
+    >>> check_count("gibbs", "n", 3)
+    3
+    """
+    if none and value is None:
+        return None
+    if not is_int(value) or value < low:
+        raise error(
+            f"The {name!r} parameter of {function} must be an int in the range [{low}, inf)"
+            f"{' or None' if none else ''}. Got {value!r} instead."
+        )
+    return int(value)
+
+
+def check_real(
+    function: str,
+    name: str,
+    value: Any,
+    low: float = 0.0,
+    high: float = inf,
+    ends: str = "[)",
+    error: type[CircuitError] = CircuitError,
+) -> float:
+    """The value, after checking that it is a number in a range; `ends` says whether ends belong.
+
+    Examples
+    --------
+    >>> check_real("smoothed", "epsilon", 0.5, 0, 1, "()")
+    0.5
+    """
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
+    good = number is not None and (low < number < high)
+    good = good or (number == low and ends[0] == "[") or (number == high and ends[1] == "]")
+    if not good or number is None:
+        raise error(
+            f"The {name!r} parameter of {function} must be a float in the range "
+            f"{ends[0]}{low:g}, {high:g}{ends[1]}. Got {value!r} instead."
+        )
+    return number
+
+
+def check_choice(
+    function: str,
+    name: str,
+    value: Any,
+    choices: Sequence[str | None],
+    error: type[CircuitError] = CircuitError,
+) -> Any:
+    """The value, after checking that it is one of some names (or None, if that is one of them).
+
+    Examples
+    --------
+    >>> check_choice("gibbs", "scan", "random", ("systematic", "random"))
+    'random'
+    """
+    if not (value is None or isinstance(value, str)) or value not in choices:
+        shown = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise error(f"The {name!r} parameter of {function} must be {shown}. Got {value!r} instead.")
+    return value
+
+
+def check_callback(function: str, value: Any) -> Any:
+    """The value, after checking that it can be called (or None).
+
+    Examples
+    --------
+    >>> check_callback("learn_strudel", print) is print
+    True
+    """
+    if value is not None and not callable(value):
+        raise CircuitError(
+            f"The 'callback' parameter of {function} must be a function of one argument or None. "
+            f"Got {value!r} instead."
+        )
+    return value
