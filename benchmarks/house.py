@@ -25,7 +25,7 @@ import expectedkernels as ek
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "expectedkernels"
-KINDS = {"Table", "Normal", "Inner"}
+KINDS = {"Table", "Normal", "Real", "Inner"}
 """The kinds of blocks."""
 AT_HOME = ("engine/", "circuits/inputs.py")
 """Where the kind of a block may be asked for."""

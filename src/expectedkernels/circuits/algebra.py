@@ -205,8 +205,9 @@ def _normal_power(block: Normal, alpha: float, what: str, variable: int) -> tupl
 
     N(x; m, v)^alpha = (2 pi v)^((1 - alpha) / 2) alpha^(-1/2) N(x; m, v / alpha)
     """
-    if alpha <= 0 or (block.variance == 0).any():
-        found = f"the exponent is {alpha:g}" if alpha <= 0 else "one of its variances is zero"
+    if alpha <= 0 or block.half is not None or (block.variance == 0).any():
+        found = "variances is zero" if block.half is None else "inputs is an interval"
+        found = f"the exponent is {alpha:g}" if alpha <= 0 else f"one of its {found}"
         raise PropertyError(
             f"{what} on a real variable needs a positive exponent and positive variances: only "
             f"then is a power of a normal density one. Variable {variable} is real, and {found}."

@@ -13,7 +13,7 @@ from scipy import sparse
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.frames import Label
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.matching import Matching
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.circuits.schema import Schema
@@ -170,8 +170,8 @@ class BlockCircuit:
     @property
     def xp(self) -> Any:
         """The array-API namespace of the circuit's arrays."""
-        block = self.blocks[0]
-        return namespace(block.table if isinstance(block, Table) else block.weights)
+        block: Any = self.blocks[0]
+        return namespace(block.numbers)
 
     @property
     def operand(self) -> Operand:
@@ -184,7 +184,7 @@ class BlockCircuit:
             self.vtree,
             [block.n_units for block in self.blocks],
             [block if isinstance(block, Inner) else None for block in self.blocks],
-            [block.cardinality if isinstance(block, Table) else None for block in self.blocks],
+            [None if isinstance(block, Inner) else block.cardinality for block in self.blocks],
             self.xp,
         )
 
@@ -198,7 +198,7 @@ class BlockCircuit:
                 matrices.append(block.csr if block.is_sparse else block.weights)
                 inputs.append((block.index("left"), block.index("right")))
             else:
-                matrices.append(block.table if isinstance(block, Table) else block.weights)
+                matrices.append(block.numbers)
                 inputs.append(None)
         return levels(self.vtree, matrices, inputs)
 
@@ -264,10 +264,8 @@ class BlockCircuit:
         move = target.move
 
         def moved(block: Input | Inner) -> Input | Inner:
-            if isinstance(block, Table):
-                return Table(move(block.table))
-            if isinstance(block, Normal):
-                return Normal(move(block.weights), move(block.mean), move(block.variance))
+            if not isinstance(block, Inner):
+                return block.moved(move)
             weights = block.weights
             if is_numpy(target.xp):
                 if weights is not None and not sparse.issparse(weights):
@@ -353,15 +351,11 @@ def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
                         f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
                         f"Got {int(index.min())}..{int(index.max())}."
                     )
-        elif isinstance(block, Normal):
-            values = block.weights
-            if not (np.isfinite(block.mean).all() and (np.asarray(block.variance) >= 0).all()):
-                raise CircuitError(
-                    f"Normal inputs of variable {int(vtree.variable[node])} need finite means, and "
-                    "variances that are not negative (zero: a point mass)."
-                )
         else:
-            values = block.table
+            values, wrong = block.numbers, block.complaint()
+            if wrong is not None:
+                variable = int(vtree.variable[node])
+                raise CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
         if values is not None and not np.isfinite(values).all():
             raise CircuitError(
                 f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "

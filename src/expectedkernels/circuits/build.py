@@ -162,18 +162,10 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
     blocks: list[Input | Inner] = []
     for node in range(vtree.n_nodes):
         parts: list[Any] = [circuit.blocks[node] for circuit in aligned]
-        if isinstance(parts[0], Table):
-            blocks.append(Table(np.concatenate([part.table for part in parts])))
-        elif isinstance(parts[0], Normal):
-            blocks.append(
-                Normal(
-                    sparse.block_diag([part.weights for part in parts]).toarray(),
-                    np.concatenate([part.mean for part in parts]),
-                    np.concatenate([part.variance for part in parts]),
-                )
-            )
-        else:
+        if isinstance(parts[0], Inner):
             blocks.append(_side_by_side(parts, [c.blocks for c in aligned], vtree, node))
+        else:
+            blocks.append(parts[0].beside(parts[1:]))
     return Circuit(vtree, tuple(minimize(vtree, blocks))).with_schema(named.schema)
 
 
@@ -327,10 +319,10 @@ def gaussian_mixture(
         else:
             blocks.append(Normal(np.eye(n), mean[:, v], variance[:, v]))
     root = blocks[-1]
-    if isinstance(root, Normal):
-        blocks[-1] = Normal(share[None, :], root.mean, root.variance)
-    else:
+    if isinstance(root, Inner):
         blocks[-1] = Inner(n, 1, None, None, share[None, :])
+    else:
+        blocks[-1] = root.with_numbers(share[None, :])
     return Circuit.from_blocks(vtree, blocks)
 
 

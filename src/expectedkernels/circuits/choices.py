@@ -85,6 +85,8 @@ def level_samples(
     n_rows = 1 if evidence is None else evidence.n_rows
     if not has_levels(circuit) or 8 * circuit.vtree.n_nodes * len(out) > NOISE_BYTES:
         return False
+    if any(isinstance(block, Normal) and block.half is not None for block in circuit.blocks):
+        return False  # intervals want one more random number
     before = generator.bit_generator.state
     noise, normal = _noise(circuit, generator, len(out))
     possible = np.ones(n_rows, dtype=np.bool_)

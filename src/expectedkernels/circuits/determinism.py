@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.inputs import Normal
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand, visit
 from expectedkernels.engine.value import Value, plain
@@ -28,27 +27,21 @@ def deterministic(circuit: BlockCircuit) -> Verdict:
 def _decided(circuit: BlockCircuit) -> Verdict:
     """See `deterministic`."""
     for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Normal) and ((block.weights != 0).sum(axis=1) > 1).any():
-            unit = int(np.argmax((block.weights != 0).sum(axis=1) > 1))
+        several = None if isinstance(block, Inner) else (block.numbers != 0).sum(axis=1) > 1
+        if several is not None and block.cardinality is None and several.any():  # type: ignore[union-attr]
+            unit = int(np.argmax(several))
+            kind = "normal densities, which" if block.half is None else "densities, which may"  # type: ignore[union-attr]
             return Verdict(
                 False,
                 f"input unit {unit} of the real variable {int(circuit.vtree.variable[node])} is a "
-                "sum of several normal densities, which overlap",
+                f"sum of several {kind} overlap",
             )
     support = _support(circuit)
 
     def leaf(nodes: Any, parts: Any) -> Value:
         block: Any = circuit.blocks[int(nodes[0])]
-        if isinstance(block, Normal):
-            seen = (block.weights != 0).astype(np.float64)
-            # points of mass (variance zero) meet densities, and points at the same place
-            point = block.variance == 0
-            apart = block.mean[:, None] != block.mean[None, :]
-            meet = ~(point[:, None] & point[None, :] & apart)
-            overlap = seen @ meet.astype(np.float64) @ seen.T
-        else:
-            seen = (block.table != 0).astype(np.float64)
-            overlap = seen @ seen.T
+        seen = (block.numbers != 0).astype(np.float64)
+        overlap = seen @ block.meets(block).astype(np.float64) @ seen.T
         return plain((overlap > 0).astype(np.float64)[None], (1, 1))
 
     for node, products, _ in visit([support, support], leaf):

@@ -223,7 +223,7 @@ def moments(block: Any, column: Any, weights: Any) -> Any:
     """Mean and variance of a real variable, (rows, 2), given the shares of its components."""
     mean = weights @ block.mean
     away = (block.mean - mean[:, None]) ** 2  # no difference of large squares
-    variance = weights @ block.variance + (weights * away).sum(axis=1)
+    variance = weights @ block.spread + (weights * away).sum(axis=1)
     if column is not None:
         seen = column.values[column.codes]
         mean = np.where(np.isnan(seen), mean, seen)

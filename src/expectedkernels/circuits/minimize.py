@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner, inner, tidy
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
@@ -31,12 +31,8 @@ def _zero(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     """The circuit that is zero everywhere, with one unit per node but for the roots."""
     zeros: Blocks = []
     for block in blocks:
-        if isinstance(block, Table):
-            zeros.append(Table(np.zeros((1, block.cardinality))))
-        elif isinstance(block, Normal):
-            zeros.append(Normal(np.zeros((1, 1)), np.zeros(1), np.ones(1)))
-        else:
-            zeros.append(Inner(1, 1, None, None, None))
+        unit = Inner(1, 1, None, None, None) if isinstance(block, Inner) else block.zero()
+        zeros.append(unit)
     roots = blocks[-1].n_units
     if vtree.n_nodes > 1:
         zeros[-1] = Inner(1, roots, None, None, np.zeros((roots, 1)))
@@ -52,7 +48,7 @@ def _drop_unreachable(vtree: Vtree, blocks: Blocks) -> Blocks:
     for node in range(vtree.root, -1, -1):
         block = blocks[node]
         units = wanted[node]
-        if isinstance(block, (Table, Normal)):
+        if not isinstance(block, Inner):
             if units is not None:
                 blocks[node] = block.take(units)
             continue
@@ -98,7 +94,7 @@ def _merge_equal(vtree: Vtree, blocks: Blocks) -> Blocks:
     blocks = list(blocks)
     place: list[Any] = [None] * vtree.n_nodes
     for node, block in enumerate(blocks):
-        if isinstance(block, (Table, Normal)):
+        if not isinstance(block, Inner):
             if node != vtree.root:
                 blocks[node], place[node] = block.merged()
             continue

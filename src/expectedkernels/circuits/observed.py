@@ -11,7 +11,6 @@ import numpy as np
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Table
-from expectedkernels.circuits.sides import log_normal
 from expectedkernels.engine.passes import Atoms, chunk_rows
 
 LEAST_ROOM = 30.0
@@ -54,10 +53,8 @@ def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
         column, block = evidence.column(variable), circuit.input(variable)
         logs[first:stop] = _logs(block, column)
         if not isinstance(block, Table):
-            spread = np.where(block.variance > 0, block.variance, 1.0)
-            modes = np.where(block.variance > 0, -0.5 * np.log(2 * np.pi * spread), 0.0)
             missing = np.isnan(column.values)[column.codes]
-            logs[first:stop, missing] = modes[:, None]
+            logs[first:stop, missing] = block.log_peak()[:, None]
     return logs[:, 0] if evidence.n_rows == 1 else logs
 
 
@@ -105,6 +102,6 @@ def _logs(block: Any, column: Any) -> Any:
         with np.errstate(divide="ignore"):
             return np.log(column.weights).T[:, column.codes]
     missing = np.isnan(column.values)
-    densities = log_normal(np.where(missing, 0.0, column.values), block)
+    densities = block.log_density(np.where(missing, 0.0, column.values))
     densities[missing] = 0.0
     return densities.T[:, column.codes]

@@ -59,13 +59,10 @@ def _meetings(f: Circuit, g: Circuit) -> list[Any]:
             meets.append(
                 _inner_meetings(one, other, meets[vtree.left[node]], meets[vtree.right[node]])
             )
-        elif isinstance(one, Normal) and isinstance(other, Normal):
-            seen, also_seen = (_nonzero(block.weights) for block in (one, other))
-            overlap = _overlaps(one, other).astype(np.float32)
-            meets.append(seen @ overlap @ also_seen.T > 0)
         else:
-            seen, also_seen = (_nonzero(block.table) for block in (one, other))  # type: ignore[union-attr]
-            meets.append(seen @ also_seen.T > 0)
+            seen, also_seen = (_nonzero(block.numbers) for block in (one, other))  # type: ignore[union-attr]
+            overlap = one.meets(other).astype(np.float32)  # type: ignore[union-attr, arg-type]
+            meets.append(seen @ overlap @ also_seen.T > 0)
     return meets
 
 
@@ -81,12 +78,6 @@ def _takes(block: Inner) -> Any:
     csr = block.csr
     ones = np.ones(len(csr.data), dtype=np.float32)
     return sparse.csr_array((ones, csr.indices, csr.indptr), shape=csr.shape)
-
-
-def _overlaps(one: Normal, other: Normal) -> Any:
-    """Which components meet: all of them, but for points of mass in different places."""
-    points = (one.variance == 0)[:, None] & (other.variance == 0)[None, :]
-    return ~points | (one.mean[:, None] == other.mean[None, :])
 
 
 def _inner_meetings(one: Inner, other: Inner, left: Any, right: Any) -> Any:
@@ -170,7 +161,7 @@ def _distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[Pa
 def _input_pairs(one: Any, other: Any, pairs: Pairs) -> Part:
     """The products of wanted pairs of input units."""
     units, partners = pairs
-    if isinstance(one, Normal):
+    if one.cardinality is None:
         return _normal_pairs(one, other, pairs)
     numbers = wide(one.table[units].reshape(-1)) * wide(other.table[partners].reshape(-1))
     return Table(np.zeros((len(units), one.cardinality))), numbers
@@ -183,7 +174,12 @@ def _normal_pairs(one: Normal, other: Normal, pairs: Pairs) -> Part:
     """
     units, partners = pairs
     used = (one.weights[units] != 0).T.astype(np.float32) @ (other.weights[partners] != 0)
-    first, second = np.nonzero((used > 0) & _overlaps(one, other))
+    first, second = np.nonzero((used > 0) & one.meets(other))
+    if (one.halves[first] > 0).any() or (other.halves[second] > 0).any():
+        raise PropertyError(
+            "The product of densities on intervals is not computed: with a normal density it is "
+            "none of the input families. Use normal inputs, or cut the variable into states."
+        )
     total = one.variance[first] + other.variance[second]
     if (total == 0).any():
         place = float(one.mean[first[np.argmin(total)]])

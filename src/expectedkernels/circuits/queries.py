@@ -234,7 +234,7 @@ def _mapped(block: Input | Inner, change: Any) -> Input | Inner:
     if isinstance(block, Table):
         return Table(change(block.table))
     if isinstance(block, Normal):
-        return Normal(change(block.weights), block.mean, block.variance)
+        return block.with_numbers(change(block.weights))
     weights = None if block.weights is None else change(block.weights)
     return Inner(block.n_products, block.n_units, block.left, block.right, weights)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.wide import (
     LOG_2,
     Scale,
@@ -62,6 +62,10 @@ def scaled_blocks(
     return _fitted(vtree, list(parts), what, advice, free=True)
 
 
+def _is_real(block: Input | Inner) -> bool:
+    return not isinstance(block, Inner) and block.cardinality is None
+
+
 def _fitted(
     vtree: Vtree, parts: list[Part], what: str, advice: str, free: bool
 ) -> tuple[list[Input | Inner], Scale]:
@@ -69,7 +73,7 @@ def _fitted(
         return [with_numbers(block, as_plain(numbers)) for block, numbers in parts], None
     parts, scales = _lifted(vtree, parts)
     limits, shift, far = _reach(vtree, parts, scales[-1], free)
-    if far > 0 and any(isinstance(block, Normal) for block, _ in parts):
+    if far > 0 and any(_is_real(block) for block, _ in parts):
         parts = [(block, _without_tiny(numbers)) for block, numbers in parts]
         limits, shift, far = _reach(vtree, parts, scales[-1], free)
     if far > 0:
@@ -169,10 +173,8 @@ def _lowered(
         starts = numbers_of(block)[1]
         place, entry = runs(starts[units], np.diff(starts)[units])
         plain = as_plain(numbers[entry].shifted(shifts[place]))
-        plain = plain.reshape(len(units), block.arrays[0].shape[1])
-        blocks[node] = (
-            Table(plain) if isinstance(block, Table) else Normal(plain, block.mean, block.variance)
-        )
+        plain = plain.reshape(len(units), block.numbers.shape[1])
+        blocks[node] = block.with_numbers(plain)
     return blocks
 
 

@@ -145,7 +145,7 @@ def _draw_leaf(generator: Any, block: Input, column: Any, units: Any, rows: Any)
     edge = np.cumsum(block.weights, axis=1)[units]
     target = generator.random(len(units)) * edge[:, -1]
     component = np.minimum((edge <= target[:, None]).sum(axis=1), len(block.mean) - 1)
-    drawn = generator.normal(block.mean[component], np.sqrt(block.variance[component]))
+    drawn = block.draw(generator, component)
     if column is None:
         return drawn
     seen = column.values[column.codes[rows]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf, log, pi
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy as np
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns
 from expectedkernels.engine.plan import Part
@@ -48,11 +46,14 @@ class Atoms:
         Of a discrete variable: the atoms are its states 0, 1, ...
     mean, variance : arrays, or None
         Of a real variable: the atoms are normal distributions; variance zero is a point.
+    half : array, or None
+        Half the widths of intervals over which these are spread; None: all are zero.
     """
 
     cardinality: int | None
     mean: Any = None
     variance: Any = None
+    half: Any = None
 
     @property
     def n(self) -> int:
@@ -89,16 +90,17 @@ class CircuitSide:
     def atoms(self, variable: int) -> Atoms:
         """The atoms of a variable."""
         block = self.circuit.input(variable)
-        if isinstance(block, Table):
+        if block.cardinality is not None:
             return Atoms(block.cardinality)
-        mean, variance = block.mean, block.variance
+        mean, variance, half = block.mean, block.variance, block.half
         if self.evidence is not None:
             seen = self._seen(variable)
             points = as_like(seen, mean)
             xp = self.circuit.xp
             mean = xp.concat([mean, points])
             variance = xp.concat([variance, xp.zeros_like(points)])
-        return Atoms(None, mean, variance)
+            half = None if half is None else np.concatenate([half, np.zeros(len(seen))])
+        return Atoms(None, mean, variance, half)
 
     def _seen(self, variable: int) -> Any:
         """The observed values of a real variable."""
@@ -108,7 +110,7 @@ class CircuitSide:
     def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
         """From a value over atoms along an axis to one over patterns and units."""
         variables = self.circuit.vtree.variable[nodes]
-        if isinstance(self.circuit.blocks[int(nodes[0])], Normal):
+        if self.circuit.cardinalities[int(variables[0])] is None:
             return self._expand_normal(value, axis, int(variables[0]))
         weights = self._tables(nodes, part)
         if self.evidence is None:
@@ -157,7 +159,7 @@ class CircuitSide:
         every = np.arange(n_components + len(seen))
         parts = []
         if len(seen):
-            log_density = log_normal(seen, block)
+            log_density = block.log_density(seen)
             shape = [1] * value.data.ndim
             shape[axis] = -1
             batch = tuple(len(seen) if i == axis - 1 else 1 for i in range(len(value.batch)))
@@ -174,19 +176,6 @@ class CircuitSide:
             rows = (column.codes[:, None] * block.n_units + np.arange(block.n_units)).ravel()
             result = taken(result, axis, rows, column.codes)
         return result
-
-
-def log_normal(x: Any, block: Any) -> Any:
-    """The log densities of the components of a block at some values, (values, components)."""
-    mean, variance = block.mean, block.variance
-    xp = namespace(mean)
-    away = as_like(x, mean)[:, None] - mean[None, :]
-    point = variance == 0
-    spread = xp.where(point, xp.ones_like(variance), variance)
-    with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
-        density = -0.5 * (away**2 / spread + xp.log(spread) + log(2 * pi))
-    at_point = xp.where(away == 0, xp.zeros_like(away), xp.full_like(away, -inf))
-    return xp.where(xp.broadcast_to(point, away.shape), at_point, density)
 
 
 class PointSide:

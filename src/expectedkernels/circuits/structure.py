@@ -392,11 +392,11 @@ def _inner(
 
 def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_units: int) -> Input:
     """Input units that are weighted sums of others; raises if a number is no double."""
-    if isinstance(block, Normal):
+    if block.cardinality is None:
         weights = _matrix(entries, (n_units, block.n_units)).toarray()
         if not np.isfinite(weights).all():
             raise ArithmeticError
-        return Normal(weights, block.mean, block.variance)
+        return block.with_numbers(weights)
     table = np.zeros((n_units, block.cardinality))
     row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
     with np.errstate(over="ignore", under="ignore"):

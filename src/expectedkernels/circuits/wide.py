@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.value import Value
 
@@ -141,16 +141,14 @@ def numbers_of(block: Input | Inner) -> tuple[Any, Any]:
     """The table or weights of a block laid flat, and where the numbers of every unit start."""
     if isinstance(block, Inner):
         return block.csr.data, block.csr.indptr
-    rows = block.table if isinstance(block, Table) else block.weights
+    rows = block.numbers
     return rows.reshape(-1), np.arange(rows.shape[0] + 1) * rows.shape[1]
 
 
 def with_numbers(block: Input | Inner, numbers: Any) -> Input | Inner:
     """The block with other numbers at the places of its own."""
-    if isinstance(block, Table):
-        return Table(numbers.reshape(block.table.shape))
-    if isinstance(block, Normal):
-        return Normal(numbers.reshape(block.weights.shape), block.mean, block.variance)
+    if not isinstance(block, Inner):
+        return block.with_numbers(numbers.reshape(block.numbers.shape))
     csr = block.csr
     weights = sparse.csr_array((numbers, csr.indices, csr.indptr), shape=csr.shape)
     return Inner(block.n_products, block.n_units, block.left, block.right, weights)
@@ -225,7 +223,4 @@ def mixed(
         return Inner(block.n_products, n, block.left, block.right, matrix), found
     full = Wide(np.zeros(n * width), np.zeros(n * width, dtype=np.int64))
     full.mantissa[distinct], full.exponent[distinct] = found.mantissa, found.exponent
-    places = np.zeros((n, width))
-    if isinstance(block, Table):
-        return Table(places), full
-    return Normal(places, block.mean, block.variance), full
+    return block.with_numbers(np.zeros((n, width))), full

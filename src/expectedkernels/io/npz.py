@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input, Real, Table
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.factors import FactorGraph
@@ -44,6 +44,8 @@ INTEGERS = (
 )
 INDICES = ("left", "right", "csr_indptr", "csr_indices")
 FLOATS = ("tables", "normal_weights", "normal_mean", "normal_variance", "dense", "csr_data")
+HALF = "normal_half"
+"""Half the widths of intervals, of all real inputs; only in files of circuits that have some."""
 
 
 def save(circuit: Circuit, path: PathLike) -> None:
@@ -78,7 +80,8 @@ def save(circuit: Circuit, path: PathLike) -> None:
     """
     circuit = _checked(circuit).to("numpy")
     vtree, blocks = circuit.vtree, circuit.blocks
-    lists: dict[str, list[Any]] = {name: [] for name in INTEGERS + FLOATS}
+    floats = (*FLOATS, HALF) if any(_has_intervals(block) for block in blocks) else FLOATS
+    lists: dict[str, list[Any]] = {name: [] for name in (*INTEGERS, *FLOATS, HALF)}
     lists["version"] = [[VERSION]]
     lists["vtree_left"], lists["vtree_right"] = [vtree.left], [vtree.right]
     lists["vtree_variable"] = [vtree.variable]
@@ -86,8 +89,8 @@ def save(circuit: Circuit, path: PathLike) -> None:
         for name, value in _flat(block).items():
             lists[name].append(np.ravel(value))
     arrays = {name: _joined(lists[name], "i") for name in INTEGERS}
-    arrays |= {name: _joined(lists[name], "f") for name in FLOATS}
-    for name in FLOATS:
+    arrays |= {name: _joined(lists[name], "f") for name in floats}
+    for name in floats:
         if not np.isfinite(arrays[name]).all():
             raise CircuitError(
                 f"A file holds finite numbers. The {name.replace('_', ' ')} of the circuit contain "
@@ -98,6 +101,10 @@ def save(circuit: Circuit, path: PathLike) -> None:
         arrays["schema"] = np.array([_schema_text(circuit.schema)])
     with open(checked_path(path), "wb") as file:
         np.savez(file, **arrays)
+
+
+def _has_intervals(block: Input | Inner) -> bool:
+    return isinstance(block, Real) and block.half is not None
 
 
 def _schema_text(schema: Schema) -> str:
@@ -139,13 +146,14 @@ def _flat(block: Input | Inner) -> dict[str, Any]:
     }
     if isinstance(block, Table):
         return flat | {"kind": TABLE, "width": block.cardinality, "tables": block.table}
-    if isinstance(block, Normal):
+    if isinstance(block, Real):
         return flat | {
             "kind": NORMAL,
             "width": len(block.mean),
             "normal_weights": block.weights,
             "normal_mean": block.mean,
             "normal_variance": block.variance,
+            HALF: block.halves,
         }
     flat |= {"kind": INNER, "width": block.n_products}
     for side in ("left", "right"):
@@ -205,6 +213,8 @@ def _read(path: PathLike) -> dict[str, Any]:
         # counts are added and multiplied, and narrow types would wrap
         if name not in INDICES or arrays[name].dtype.itemsize < 4:
             arrays[name] = arrays[name].astype(np.int64)
+    if HALF in archive.names:
+        arrays[HALF] = archive.array(HALF, "f")
     if "schema" in archive.names:
         arrays["schema"] = archive.array("schema", "U")
     for name in sorted(archive.names - set(arrays)):
@@ -332,6 +342,9 @@ class _Loader:
             self.require(np.isfinite(self.arrays[name]).all(), f"{name!r} must be finite")
         # a variance of zero is a point mass: what is left of an observed variable
         self.require((self.arrays["normal_variance"] >= 0).all(), "variances must not be negative")
+        half = self.arrays.get(HALF, np.zeros(0))
+        fine = (half >= 0).all() and (half < np.inf).all()
+        self.require(fine, "widths must be finite, and not negative")
 
     def pieces(self, name: str, sizes: Any) -> list[Any]:
         """The flat array cut into pieces of these sizes, which must use it up."""
@@ -388,6 +401,9 @@ class _Loader:
         normal = self.pieces("normal_weights", np.where(self.kind == NORMAL, area, 0))
         mean = self.pieces("normal_mean", np.where(self.kind == NORMAL, self.width, 0))
         variance = self.pieces("normal_variance", np.where(self.kind == NORMAL, self.width, 0))
+        half: list[Any] = [None] * len(shapes)
+        if HALF in self.arrays:
+            half = self.pieces(HALF, np.where(self.kind == NORMAL, self.width, 0))
         dense = self.pieces("dense", np.where(self.form == DENSE, area, 0))
         csr = self.sparse_weights()
         left, right = self.inputs(vtree, "left"), self.inputs(vtree, "right")
@@ -398,7 +414,7 @@ class _Loader:
                 blocks.append(Table(table[node].reshape(n_units, width)))
             elif self.kind[node] == NORMAL:
                 weights = normal[node].reshape(n_units, width)
-                blocks.append(Normal(weights, mean[node], variance[node]))
+                blocks.append(Real(weights, mean[node], variance[node], half[node]))
             else:
                 form = self.form[node]
                 weights = dense[node].reshape(n_units, width) if form == DENSE else csr[node]

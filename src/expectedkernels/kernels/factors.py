@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_like, detach, namespace, to_numpy
+from expectedkernels.circuits.boxes import log_boxes
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.errors import KernelError
 from expectedkernels.verdict import Verdict
@@ -54,7 +55,7 @@ class Factor:
         """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
         self.check(left.cardinality, variable)
         if left.cardinality is None:
-            return _log_expectation(self, left, right), None
+            return _log_expectation(self, left, right, variable), None
         states = np.arange(left.cardinality, dtype=np.float64)
         logs = self.log_at(states[:, None] - states[None, :])
         if self.table is None:
@@ -114,12 +115,13 @@ class Factor:
         return Verdict(True, f"the table of variable {variable} has no negative eigenvalue")
 
 
-def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
-    """The log expectation when the two values are independent and normal.
+def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -> Any:
+    """The log expectation when the two values are independent, normal or spread over intervals.
 
     The difference of the values is normal with mean m and variance v. Completing the square with
     the Gaussian part of the kernel leaves a normal with mean m / s and variance v / s, where
-    s = 1 + 2 square v, and the factor s^(-1/2) exp(-square m^2 / s).
+    s = 1 + 2 square v, and the factor s^(-1/2) exp(-square m^2 / s). Intervals move m: the factor
+    is averaged over them.
     """
     xp = namespace(left.mean, right.mean)
     like = left.mean if xp is namespace(left.mean) else right.mean
@@ -132,18 +134,36 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms) -> Any:
     )
     mean = a[0][:, None] - b[0][None, :]
     variance = a[1][:, None] + b[1][None, :]
+    halves = _halves(factor, left, right, variable)
     shrink = 1.0 + 2.0 * factor.square * variance
     logs = -0.5 * xp.log(shrink)
-    if factor.square:
+    if factor.square and halves is not None:
+        root = np.sqrt(factor.square / shrink)
+        logs = logs + log_boxes(root * mean, *(root * half for half in halves))
+    elif factor.square:
         with np.errstate(over="ignore"):  # the log of a remote value is -inf
             logs = logs - factor.square * mean**2 / shrink
     if factor.absolute:
         logs = logs + _log_laplace(mean / shrink, variance / shrink, factor.absolute)
     if factor.unequal:
         differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
+        differ = differ if halves is None else differ | (halves[0] > 0) | (halves[1] > 0)
         away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - factor.unequal
         logs = xp.where(differ, away, logs)
     return logs
+
+
+def _halves(factor: Factor, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any] | None:
+    """Half the widths of the atoms, as a column and as a row; None if there are no intervals."""
+    if left.half is None and right.half is None:
+        return None
+    if factor.absolute:
+        raise KernelError(
+            f"A Laplacian kernel cannot be used on the real variable {variable}: its inputs are "
+            "intervals, over which it is not integrated. RBF, ExpHamming and Delta are."
+        )
+    halves = [np.zeros(x.n) if x.half is None else x.half for x in (left, right)]
+    return halves[0][:, None], halves[1][None, :]
 
 
 def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.sides import CircuitSide, Side
+from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied
 from expectedkernels.kernels.blocks import KernelBlocks
@@ -129,7 +129,7 @@ def _symmetric_gram(side: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) 
 def array_in(circuit: BlockCircuit) -> Any:
     """One of the circuit's arrays."""
     block: Any = circuit.blocks[0]
-    return block.table if isinstance(block, Table) else block.weights
+    return block.weights if isinstance(block, Inner) else block.numbers
 
 
 def _array_of(p: Side, q: Side) -> Any:

@@ -24,7 +24,7 @@ from expectedkernels.circuits.flows import Flow, flows
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
-from expectedkernels.circuits.sides import check_single_root, log_normal
+from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide import as_plain, is_plain, with_numbers
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
@@ -308,9 +308,9 @@ def _normal_counts(block: Normal, column: Column, statement: Any, found: Flow) -
     x = column.values[statement]
     missing = np.isnan(x)
     seen = np.where(missing, 0.0, x)
-    log_density = np.where(missing[:, None], 0.0, log_normal(seen, block))
+    log_density = np.where(missing[:, None], 0.0, block.log_density(seen))
     away = np.where(missing[:, None], 0.0, seen[:, None] - block.mean)
-    square = np.where(missing[:, None], block.variance, away**2)
+    square = np.where(missing[:, None], block.spread, away**2)
     logs = found.logs
     counts = np.zeros_like(block.weights)
     moments = np.zeros((3, len(block.mean)))
@@ -367,9 +367,9 @@ def _row_shares(old: Any, counts: Any, beta: float, row_sums: Any) -> Any:
 
 
 def _fitted_normal(block: Normal, counts: Any, moments: Any, beta: float, floor: float) -> Normal:
-    """Normal inputs with new weights, means and variances; points of mass stay where they are."""
+    """Real inputs with new weights; normal ones get new means and variances, others stay."""
     n, first, second = moments
-    free = (n > 0) & (block.variance > 0)
+    free = (n > 0) & (block.variance > 0) & (block.halves == 0)
     n = np.where(free, n, 1.0)
     shift = np.where(free, first / n, 0.0)
     # a floor below the old variance: the likelihood cannot decrease by being held there
@@ -378,6 +378,7 @@ def _fitted_normal(block: Normal, counts: Any, moments: Any, beta: float, floor:
         _shares(block.weights, counts, beta),
         block.mean + shift,
         np.where(free, spread, block.variance),
+        block.half,
     )
 
 
