@@ -21,6 +21,18 @@ def is_int(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def shown(value: Any) -> str:
+    """A value in a message, cut if it is long: a table may be where a number belongs.
+
+    Examples
+    --------
+    >>> shown("a"), shown([0.5] * 1000)[-12:]
+    ("'a'", '... (a list)')
+    """
+    text = repr(value).replace("\n", " ")
+    return text if len(text) <= 70 else f"{text[:70]}... (a {type(value).__name__})"
+
+
 def check_count(
     function: str,
     name: str,
@@ -41,7 +53,7 @@ def check_count(
     if not is_int(value) or value < low:
         raise error(
             f"The {name!r} parameter of {function} must be an int in the range [{low}, inf)"
-            f"{' or None' if none else ''}. Got {value!r} instead."
+            f"{' or None' if none else ''}. Got {shown(value)} instead."
         )
     return int(value)
 
@@ -68,7 +80,7 @@ def check_real(
     if not good or number is None:
         raise error(
             f"The {name!r} parameter of {function} must be a float in the range "
-            f"{ends[0]}{low:g}, {high:g}{ends[1]}. Got {value!r} instead."
+            f"{ends[0]}{low:g}, {high:g}{ends[1]}. Got {shown(value)} instead."
         )
     return number
 
@@ -88,8 +100,10 @@ def check_choice(
     'random'
     """
     if not (value is None or isinstance(value, str)) or value not in choices:
-        shown = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        raise error(f"The {name!r} parameter of {function} must be {shown}. Got {value!r} instead.")
+        known = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise error(
+            f"The {name!r} parameter of {function} must be {known}. Got {shown(value)} instead."
+        )
     return value
 
 
@@ -104,6 +118,6 @@ def check_callback(function: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise CircuitError(
             f"The 'callback' parameter of {function} must be a function of one argument or None. "
-            f"Got {value!r} instead."
+            f"Got {shown(value)} instead."
         )
     return value

@@ -22,6 +22,7 @@ from expectedkernels.circuits.evidence import (
     refuse_flat,
 )
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
+from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
@@ -227,7 +228,7 @@ def progress(total: int, what: str, quiet: bool = False) -> Any:
 
 def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
     """Both as circuits, points or `Empirical`, over the same variables in the same order."""
-    p, q = converted(p), converted(q)
+    p, q = as_table(converted(p)), as_table(converted(q))
     if hasattr(p, "compile"):
         p = p.compile(vtree_for(p, q) if isinstance(q, Circuit) else None)[0]
     if hasattr(q, "compile"):

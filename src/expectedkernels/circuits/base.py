@@ -78,7 +78,7 @@ class BlockCircuit:
         Parameters
         ----------
         names : sequence of str, optional
-            One name per variable.
+            One name per variable. Default: as they are.
         states : sequence of sequences of labels, or mapping from variables to these, optional
             The labels of the states of every variable, in the order of their codes; None for
             variables without. Default: as they are.
@@ -90,6 +90,7 @@ class BlockCircuit:
         >>> p.names, p.states
         (('rain',), (('no', 'yes'),))
         """
+        names = self.names if names is None else names
         if isinstance(states, Mapping):
             named = Schema(self.cardinalities, names)
             labels: list[Any] = list(self.states or [None] * self.n_variables)

@@ -11,6 +11,7 @@ import numpy as np
 
 from expectedkernels.arrays import on_host
 from expectedkernels.circuits.frames import is_frame, is_missing
+from expectedkernels.circuits.labelled import as_table, is_labelled, named_row
 from expectedkernels.circuits.numbers import as_floats as as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.patterns import Patterns, patterns, uniform
@@ -139,6 +140,7 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
         return evidence
     schema = as_schema(variables)
     domains = schema.cardinalities
+    evidence = as_table(named_row(evidence))
     if _is_series(evidence):
         evidence = dict(zip(evidence.index, evidence, strict=True))
     if isinstance(evidence, Mapping):
@@ -162,6 +164,8 @@ def as_schema(variables: Schema | Domains) -> Schema:
 
 def is_batch(evidence: Any) -> bool:
     """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
+    if is_labelled(evidence):
+        return getattr(evidence, "ndim", 2) > 1
     if evidence is None or isinstance(evidence, Mapping) or _is_series(evidence):
         return False
     if isinstance(evidence, Evidence) or _is_weights(evidence) or is_frame(evidence):
@@ -181,6 +185,7 @@ def _read_rows(
     X: Any, schema: Schema, what: str, error: type[ValueError], single: bool = False
 ) -> Any:
     """Rows of an array or a data frame as floats, one column per variable."""
+    X = as_table(X)
     if is_frame(X):
         return schema.read_frame(X)
     rows = as_floats(X)

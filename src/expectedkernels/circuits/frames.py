@@ -136,15 +136,33 @@ def _read(nw: Any, name: str, series: Any) -> FrameColumn:
         return FrameColumn(name, "bool", _without_missing(series.to_list()))
     if dtype.is_numeric():
         return FrameColumn(name, "number", _floats(nw, series))
+    if dtype.is_temporal():
+        raise DataError(
+            f"The column {name!r} holds dates, times or durations, which are neither states nor "
+            "numbers. Make of it what you mean: a category (X[...].astype(str), .dt.month), or a "
+            "number of days."
+        )
     categories = None
     if dtype in (nw.Categorical, nw.Enum):
         categories = [as_label(value) for value in series.cat.get_categories().to_list()]
-    values = _without_missing(series.to_list())
+    given = series.to_list()
+    _refuse_nested(name, given)
+    values = _without_missing(given)
     return (
         _by_values(name, values)
         if categories is None
         else FrameColumn(name, "label", values, categories)
     )
+
+
+def _refuse_nested(name: str, values: list[Any]) -> None:
+    """Raise if entries of a column are no single values."""
+    for row, value in enumerate(values):
+        if isinstance(value, (list, dict, set, complex, np.ndarray)):
+            raise DataError(
+                f"The column {name!r} must hold one number or label per row. "
+                f"Got {value!r} in row {row}."
+            )
 
 
 def _by_values(name: str, values: list[Any]) -> FrameColumn:

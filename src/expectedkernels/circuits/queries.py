@@ -12,6 +12,7 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.likelihoods import by_rows, level_logs
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
@@ -115,6 +116,7 @@ def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
         raise EvidenceError(
             f"Only discrete variables are set to each of their states. Variable {variable} is real."
         )
+    X = as_table(X)
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     rows = np.repeat(points, cardinality, axis=0)
     if rows.ndim == 2 and rows.shape[1] == len(domains):  # what else is wrong shows below

@@ -120,6 +120,10 @@ class FactorGraph:
                 "A factor graph needs at least one variable, and every variable at least one "
                 f"state. Got the cardinalities {self.cardinalities}."
             )
+        if not isinstance(factors, Iterable):
+            raise CircuitError(
+                f"The factors of a factor graph are a list. Got {type(factors).__name__} instead."
+            )
         self.factors = tuple(map(_as_factor, factors))
         for number, factor in enumerate(self.factors):
             self._check_factor(number, factor)

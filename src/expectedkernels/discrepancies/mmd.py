@@ -8,6 +8,7 @@ from typing import Any
 from expectedkernels.arrays import as_like
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.others import converted
@@ -117,6 +118,7 @@ def witness(
         raise DataError("The witness function is evaluated at points. Give some as X.")
     given = p, q
     p, q, k = _prepared(p, q, k)
+    X = as_table(X)
     if is_frame(X):
         X = _frame_points(X, p, q, given)
     first, second = (expected_kernel(x, X, k, max_bytes=max_bytes) for x in (p, q))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expectedkernels.compilation.bayesian import ROUNDING, BayesianNetwork
+from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
 
@@ -471,6 +472,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
       table 0.5, 0.5;
     }
     """
+    network = converted(network)
     if not isinstance(network, BayesianNetwork):
         raise CircuitError(
             f"A .bif file holds a Bayesian network. Got a {type(network).__name__}; use write_uai."

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
 
@@ -265,6 +266,7 @@ def write_xmlbif(network: BayesianNetwork, path: PathLike) -> None:
     </NETWORK>
     </BIF>
     """
+    network = converted(network)
     if not isinstance(network, BayesianNetwork):
         raise CircuitError(
             "An XMLBIF file holds a Bayesian network. "

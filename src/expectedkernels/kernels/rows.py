@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.circuits.evidence import as_floats, as_points, refuse_flat
-from expectedkernels.circuits.frames import Columns, array_column, is_frame
+from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.labelled import is_labelled, labelled_table
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
-
-SAMPLE_DIMS = ("chain", "draw", "sample")
-"""The names of dimensions along which samples lie, in the order in which they are put."""
 
 
 def sample_rows(target: Any, samples: Any, *, least: int = 1, check: bool = True) -> Any:
@@ -151,64 +148,7 @@ def sample_table(samples: Any) -> Any:
     """
     if is_frame(samples):
         return samples
-    is_group = not len(getattr(samples, "data_vars", ()))
-    if is_group and hasattr(samples, "posterior"):
-        samples = samples.posterior
-    if _has(samples, "data_vars"):
-        return _dataset(samples)
-    if _has(samples, "dims", "transpose"):
-        return _labelled(samples)
+    if is_labelled(samples):
+        return labelled_table(samples)
     rows = as_floats(samples)
     return rows.reshape(-1, rows.shape[2]) if rows.ndim == 3 else rows
-
-
-def _dataset(dataset: Any) -> Any:
-    """A dataset with one data variable per variable, or with a single one for all of them."""
-    names = [str(name) for name in dataset.data_vars]
-    arrays = [dataset[name] for name in dataset.data_vars]
-    if len(arrays) == 1 and any(dim not in SAMPLE_DIMS for dim in arrays[0].dims):
-        return _labelled(arrays[0])
-    columns = []
-    for name, array in zip(names, arrays, strict=True):
-        extra = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
-        if extra:
-            raise DataError(
-                f"A dataset of samples has one value per chain and draw for every variable. "
-                f"{name!r} has the dimensions {list(array.dims)}; give that array alone, or one "
-                "data variable for each of its entries."
-            )
-        columns.append(array.transpose(*_sample_dims(array)).values.reshape(-1))
-    return _columns(names, columns)
-
-
-def _sample_dims(array: Any) -> list[str]:
-    return [dim for dim in SAMPLE_DIMS if dim in array.dims]
-
-
-def _labelled(array: Any) -> Any:
-    """An array with named dimensions: samples along some, variables along the last."""
-    leading = _sample_dims(array)
-    others = [dim for dim in array.dims if dim not in SAMPLE_DIMS]
-    if not leading:
-        return as_floats(array.values)
-    if len(others) != 1:
-        raise DataError(
-            f"Labelled samples have one dimension for the variables, besides {leading}. Got "
-            f"{others}; put them together with .stack(variable={others})."
-            if others
-            else f"Labelled samples need a dimension for the variables, besides {leading}. Got an "
-            "array without; use .expand_dims('variable') if there is a single variable."
-        )
-    values = array.transpose(*leading, *others).values
-    values = values.reshape(-1, values.shape[-1])
-    labels = np.asarray(array.coords[others[0]].values) if others[0] in array.coords else None
-    if labels is None or not all(isinstance(label, str) for label in labels.tolist()):
-        labels = np.arange(values.shape[1])
-    return _columns(labels.tolist(), list(values.T))
-
-
-def _columns(names: Sequence[Any], columns: Sequence[Any]) -> Columns:
-    """Arrays as columns, which have names if all of these are text."""
-    named = tuple(names) if all(isinstance(name, str) for name in names) else None
-    found = [array_column(str(x), column) for x, column in zip(names, columns, strict=True)]
-    return Columns(tuple(found), named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from expectedkernels.checks import check_count
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
+from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
 from expectedkernels.errors import DataError
 from expectedkernels.learning.data import refuse_entry
@@ -55,6 +57,7 @@ def coded(X: Any, X_valid: Any, cardinalities: Any, max_states: int) -> Coded:
     ((('blue', 'grey'), (4, 8)), [[1.0, 0.0], [0.0, 1.0]])
     """
     check_count("learning from data frames", "max_states", max_states, 2)
+    X, X_valid = as_table(X), as_table(X_valid)
     if not is_frame(X):
         return Coded(X, X_valid, cardinalities)
     frames = [frame_columns(table) for table in (X, X_valid) if is_frame(table)]
@@ -74,13 +77,24 @@ def coded(X: Any, X_valid: Any, cardinalities: Any, max_states: int) -> Coded:
         np.stack([schema.read_column(v, column) for v, column in enumerate(frame)], axis=1)
         for frame in frames
     ]
+    if X_valid is not None and len(parts) == 1 and schema.states is not None:
+        raise DataError(
+            "X is a data frame with labels, so X_valid must be a data frame, too: the codes of an "
+            "array do not say what they stand for."
+        )
     return Coded(parts[0], parts[1] if len(parts) > 1 else X_valid, schema.cardinalities, schema)
 
 
 def _one_each(cardinalities: Any, n: int) -> list[Any]:
     if isinstance(cardinalities, Integral):
         return [int(cardinalities)] * n
-    return list(cardinalities)
+    given = list(cardinalities) if isinstance(cardinalities, Iterable) else []
+    if len(given) != n:
+        raise DataError(
+            f"The 'cardinalities' parameter must be a positive int, or one per column, {n} in all. "
+            f"Got {cardinalities!r} instead."
+        )
+    return given
 
 
 def _refuse_column(column: Any, number: int) -> None:

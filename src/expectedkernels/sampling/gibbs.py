@@ -11,8 +11,12 @@ import numpy as np
 from expectedkernels.arrays import as_generator
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.evidence import as_floats, as_points
+from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.labelled import as_table
+from expectedkernels.compilation.others import converted
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.expectation import progress as progress_bar
+from expectedkernels.kernels.rows import schema_of
 from expectedkernels.sampling.reducible import warn_reducible
 from expectedkernels.sampling.sites import Site, TableSite
 from expectedkernels.sampling.targets import SampledModel, sampled_model
@@ -69,7 +73,7 @@ def gibbs(
     chains : int
         The number of chains, moved together. Given the order of the variables they are
         independent.
-    start : array of shape (variables,) or (chains, variables), optional
+    start : array of shape (variables,) or (chains, variables), or data frame, optional
         Default: uniformly drawn states. Those without probability are drawn again; where this does
         not help, possible states are drawn from the model itself.
     evidence : mapping, or array of shape (variables,) with NaN, optional
@@ -119,6 +123,7 @@ def gibbs(
     True
     """
     model = sampled_model(target, (), evidence, "gibbs")
+    start = _start_rows(target, start)
     return _chain(model, "gibbs", n, burn_in, thin, rng, scan, chains, start, progress)
 
 
@@ -192,6 +197,7 @@ def collapsed_gibbs(
     0.07
     """
     model = sampled_model(target, collapsed, evidence, "collapsed_gibbs")
+    start = _start_rows(target, start)
     states = _chain(model, "collapsed_gibbs", n, burn_in, thin, rng, scan, chains, start, progress)
     rows = states.astype(np.float64)
     hidden = sorted(set(range(rows.shape[-1])) - set(model.sampled))
@@ -354,6 +360,12 @@ def _uniform(model: SampledModel, chains: int, generator: Any) -> Any:
     )
     X[:, list(model.fixed)] = list(model.fixed.values())
     return X
+
+
+def _start_rows(target: Any, start: Any) -> Any:
+    """The states to start at; those of a data frame in the order and codes of the target."""
+    table = as_table(start)
+    return schema_of(converted(target)).read_frame(table) if is_frame(table) else table
 
 
 def _given(model: SampledModel, chains: int, start: Any) -> Any:
