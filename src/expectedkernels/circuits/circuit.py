@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits import posteriors, queries, sampling
+from expectedkernels.circuits import posteriors, queries, sampling, sites
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.marginals import Marginals
@@ -121,6 +121,30 @@ class Circuit(BlockCircuit):
         [[0.15, 0.45]]
         """
         return queries.site_logs(self, X, variable)
+
+    def all_site_logs(self, X: Any, variables: Any = None) -> list[Any]:
+        """What `site_logs` gives for every variable (or some), by one pass up and one down.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            As for `site_logs`.
+        variables : sequence of ints or names, optional
+            Discrete variables. Default: all of them.
+
+        Returns
+        -------
+        list of arrays of shape (n, cardinality)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.25, 0.75], [0.4, 0.6]])
+        >>> [np.exp(logs).round(12).tolist() for logs in p.all_site_logs([[0, 1]])]
+        [[[0.15, 0.45]], [[0.1, 0.15]]]
+        """
+        return sites.all_site_logs(self, X, variables)
 
     def log_partition(self) -> Any:
         """The log of the sum (or integral) of the circuit over all states; 0 if normalised.

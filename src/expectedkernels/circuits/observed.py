@@ -30,7 +30,7 @@ def chunks(
 ) -> Iterator[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
     most = max(1, chunk_rows(circuit.levels, max_bytes) // per_row)
-    step = -(-n_rows // max(1, -(-n_rows // most)))
+    step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 

@@ -212,38 +212,47 @@ class Down:
     trusted: Any
 
 
-def down(found: Up) -> Down:
+def down(found: Up, exact: bool = False) -> Down:
     """The derivatives of the (only) root's log in all units and atoms.
 
-    Rows of value zero have no finite ones, and are not trusted.
+    By default rows are trusted if their posteriors are right; rows of value zero have none. With
+    `exact`, all derivatives of trusted rows are right to the last digits, also those of states
+    that are unlikely beside the row's own. For rows of value zero the root's derivatives stand in
+    the place of its log's then.
     """
     levels, values = found.levels, found.values
     derivatives = np.zeros_like(values)
+    smallest = float(np.exp(-levels.room))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        derivatives[levels.roots] = 1.0 / values[levels.roots]
+        root = values[levels.roots]
+        derivatives[levels.roots] = 1.0 / (np.where(root > 0, root, 1.0) if exact else root)
         lost: Any = 0.0
         for number in range(len(levels.levels) - 1, -1, -1):
             level = levels.levels[number]
             here = derivatives[level.start : level.stop]
+            positive = here > 0 if exact else None
             if number in found.raised:
-                flow = values[level.start : level.stop] * here
-                lost = lost + _by_row(flow, found.raised[number])
+                flow = 1.0 if exact else values[level.start : level.stop] * here
+                lost = lost + _by_row(flow, found.raised[number], values.shape)
             if number in found.tops:
                 here = here / found.tops[number][level.node_of_unit]
+            if exact:  # what is made of numbers as small as that may vanish
+                lost = lost + (positive & (here < smallest)).any(axis=0)
             sent = back(level, here)
             if level.inputs is not None:
                 scatter(level, sent * found.inputs[number][::-1], derivatives)
         if found.atoms.raised is not None:
-            lost = lost + _by_row(found.atoms.values * sent, found.atoms.raised)
+            flow = 1.0 if exact else found.atoms.values * sent
+            lost = lost + _by_row(flow, found.atoms.raised, values.shape)
         # a number that is not finite makes the sum so
         trusted = np.isfinite(sent.sum(axis=0)) & (lost <= LOST)
     return Down(derivatives, sent, trusted)
 
 
-def _by_row(flow: Any, which: Any) -> Any:
-    """The sum over some entries, row by row."""
-    kept = flow[which]
-    return kept.sum() if flow.ndim == 1 else np.bincount(which[1], kept, flow.shape[1])
+def _by_row(flow: Any, which: Any, shape: tuple[int, ...]) -> Any:
+    """The sum over some entries, row by row; a number stands for an array of it."""
+    kept = np.full(len(which[0]), flow) if np.ndim(flow) == 0 else flow[which]
+    return kept.sum() if len(shape) == 1 else np.bincount(which[1], kept, shape[1])
 
 
 def back(level: Level, units: Any) -> Any:

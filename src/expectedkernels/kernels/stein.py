@@ -243,7 +243,7 @@ def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[An
 
 def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
     """What `site_logs` gives for every variable at complete points."""
-    if isinstance(target, Target):
+    if isinstance(target, (Target, Circuit)):
         return target.all_site_logs(points)
     return [np.asarray(target.site_logs(points, v)) for v in range(points.shape[1])]
 
@@ -285,10 +285,12 @@ def steps(
     The first holds the ratios p(next) / p(here), the second ones, or zeros where the predecessor
     is outside the support and `zeros` says to restrict the operators. Points may have NaN where a
     variable is summed out (if the target can); `variables` limits the work to some columns, and
-    `tables` has the logs of all sites of complete points if they are known already.
+    `tables` has the logs of all sites if they are known already.
     """
     n, d = points.shape
     ratios, kept = np.zeros((n, d)), np.ones((n, d))
+    if tables is None and variables is None and isinstance(target, Circuit):
+        tables = target.all_site_logs(points)
     for variable in range(d) if variables is None else variables:
         column = points[:, variable]
         some = np.flatnonzero(~np.isnan(column)) if column.dtype.kind == "f" else np.arange(n)
@@ -296,7 +298,7 @@ def steps(
         if tables is None:
             logs = np.asarray(target.site_logs(points[some], variable))
         else:
-            logs = tables[variable]
+            logs = tables[variable][some]
         card, rows = logs.shape[1], np.arange(len(some))
         here = logs[rows, states]
         impossible = np.zeros(n, dtype=np.bool_)
