@@ -16,7 +16,7 @@ from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.queries import TOLERANCE
-from expectedkernels.circuits.ranges import Part, plain_blocks
+from expectedkernels.circuits.ranges import replaced_blocks
 from expectedkernels.circuits.wide import mixed, numbers_of, wide
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError, CompatibilityError
@@ -127,9 +127,10 @@ def mixture(
 def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
     """The circuit whose roots are weighted sums of the roots of another (a matrix of weights)."""
     matrix = sparse.csr_array(weights)
-    parts = [_with_wide(block) for block in circuit.blocks]
-    parts[-1] = mixed(*parts[-1], matrix.indices, wide(matrix.data), matrix.indptr)
-    blocks = plain_blocks(circuit.vtree, parts, what, "normalise the circuits first")
+    root = circuit.blocks[-1]
+    part = mixed(root, wide(numbers_of(root)[0]), matrix.indices, wide(matrix.data), matrix.indptr)
+    advice = "normalise the circuits first"
+    blocks = replaced_blocks(circuit.vtree, circuit.blocks, -1, part, what, advice)
     return Circuit.from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
 
 
@@ -248,27 +249,19 @@ def hmm(
         for table in tables:
             _check_distributions(table, "The emissions of an HMM")
     vtree = Vtree.right_linear(length)
-    parts: list[Part] = []
-    for node, v in enumerate(vtree.variable.tolist()):
-        if v < 0:
-            # unit i of this node: the observations from here on, given that the hidden state
-            # before them is i (at the root: the whole sequence)
-            position = int(vtree.scope(node)[0])
-            mix = start[None, :] if position == 0 else steps[position - 1]
-            parts.append(_with_wide(Inner(states, len(mix), None, None, mix)))
-        elif v < length - 1:
-            parts.append(_with_wide(Table(tables[v])))
-        else:
-            # below the product of the last two observations the last table is mixed in place
-            rows = sparse.csr_array(start[None, :] if length == 1 else steps[-1])
-            last = _with_wide(Table(tables[v]))
-            parts.append(mixed(*last, rows.indices, wide(rows.data), rows.indptr))
-    blocks = plain_blocks(vtree, parts, "The HMM", "divide the rows by their sums")
-    return Circuit.from_blocks(vtree, blocks)
-
-
-def _with_wide(block: Input | Inner) -> Part:
-    return block, wide(numbers_of(block)[0])
+    blocks: list[Input | Inner] = [Table(tables[v]) if v >= 0 else ONE for v in vtree.variable]
+    for node in np.flatnonzero(vtree.variable < 0).tolist():
+        # unit i of this node: the observations from here on, given that the hidden state
+        # before them is i (at the root: the whole sequence)
+        position = int(vtree.scope(node)[0])
+        mix = start[None, :] if position == 0 else steps[position - 1]
+        blocks[node] = Inner(states, len(mix), None, None, mix)
+    # below the product of the last two observations the last table is mixed in place
+    rows = sparse.csr_array(start[None, :] if length == 1 else steps[-1])
+    leaf, final = vtree.leaf(length - 1), Table(tables[-1])
+    last = mixed(final, wide(final.table.ravel()), rows.indices, wide(rows.data), rows.indptr)
+    advice = "divide the rows by their sums"
+    return Circuit.from_blocks(vtree, replaced_blocks(vtree, blocks, leaf, last, "The HMM", advice))
 
 
 def gaussian_mixture(

@@ -9,7 +9,7 @@ variables differ without bounds: a part of a mixture of them that fits nowhere i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from expectedkernels.circuits.wide import (
     numbers_of,
     runs,
     tops,
+    wide,
     with_numbers,
 )
 from expectedkernels.engine.blocks import Inner
@@ -53,6 +54,20 @@ def plain_blocks(
     """
     blocks, _ = _fitted(vtree, list(parts), what, advice, free=False)
     return blocks
+
+
+def replaced_blocks(
+    vtree: Vtree, blocks: Sequence[Input | Inner], node: int, part: Part, what: str, advice: str
+) -> list[Input | Inner]:
+    """The blocks with a new one at a node, whose wide numbers may be no doubles (as above)."""
+    block, numbers = part
+    if is_plain(numbers):
+        found = list(blocks)
+        found[node] = with_numbers(block, as_plain(numbers))
+        return found
+    parts = [(other, wide(numbers_of(other)[0])) for other in blocks]
+    parts[node] = part
+    return plain_blocks(vtree, parts, what, advice)
 
 
 def scaled_blocks(
