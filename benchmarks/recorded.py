@@ -49,7 +49,7 @@ def questions_of_circuits():
         E = rows(p, 5, 1, 0.5)
         for n in (1, 5, 33, 40, 150):
             yield f"{name} likelihood {n}", lambda p=p, n=n: p.log_likelihood(rows(p, n, n, 0.3))
-        yield f"{name} partition", p.log_partition
+        yield f"{name} partition", lambda p=p: np.exp(p.log_partition())
         yield f"{name} marginals", lambda p=p: np.concatenate(p.marginals())
         yield f"{name} marginals of rows", lambda p=p, E=E: np.concatenate(p.marginals(E), axis=1)
         yield f"{name} sample", lambda p=p: p.sample(20, rng=3)
