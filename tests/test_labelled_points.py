@@ -115,3 +115,34 @@ def test_networks_of_other_libraries_are_written(tmp_path):
     ek.write_uai(network, tmp_path / "a.uai")
     for read, name in ((ek.read_bif, "a.bif"), (ek.read_xmlbif, "a.xml"), (ek.read_uai, "a.uai")):
         assert_close(read(tmp_path / name).log_score(ROWS), ASIA.log_score(ROWS))
+
+
+def test_evidence_by_position_is_in_the_order_of_its_own_circuit():
+    p = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    p = p.with_names(["a", "b"], [["n", "y"], ["low", "mid", "high"]])
+    q = ek.factorized([[0.5, 0.2, 0.3], [0.7, 0.3]])
+    q = q.with_names(["b", "a"], [["high", "low", "mid"], ["y", "n"]])
+    k = ek.TableKernel([np.eye(2), np.diag([1.0, 2.0, 3.0])])
+    by_name = ek.expected_kernel(p, q, k, evidence_q={"b": "high"})
+    for evidence in ([[0, np.nan]], [np.array([[1.0, 0, 0]]), None], {"b": 0}, {0: "high"}):
+        assert_close(ek.expected_kernel(p, q, k, evidence_q=evidence), by_name)
+    assert_close(by_name, [3 * 0.6 * (0.2 * 0.3 + 0.8 * 0.7)])
+
+
+def test_kernels_match_frames_by_their_columns():
+    points = np.arange(6.0).reshape(3, 2)
+    frame = pd.DataFrame(points, columns=["a", "b"])
+    k = ek.RBF(0.1)
+    assert_close(k(frame, frame[["b", "a"]]), k(points))
+    assert_close(k(frame[["b", "a"]]), k(points))
+    with pytest.raises(ek.KernelError, match=r"Kernels compare numbers. The column 'smoke' holds"):
+        k(FRAME[["smoke"]])
+    with pytest.raises(ek.DataError, match="The second data frame lacks columns"):
+        k(frame, frame.rename(columns={"a": "c"}))
+
+
+def test_stein_discrepancies_do_not_depend_on_the_order_of_the_other_model():
+    p = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["a"], [["x", "y", "z"]])
+    one = ek.factorized([[0.1, 0.6, 0.3]]).with_names(["a"], [["x", "y", "z"]])
+    other = ek.factorized([[0.6, 0.1, 0.3]]).with_names(["a"], [["y", "x", "z"]])
+    assert_close(ek.kdsd(other, p), ek.kdsd(one, p))

@@ -19,6 +19,7 @@ from expectedkernels.circuits.evidence import (
     as_evidence,
     as_floats,
     as_points,
+    matched_evidence,
     refuse_flat,
 )
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
@@ -172,6 +173,8 @@ def expected_kernel(
     """
     require_kernel(k)
     check_max_bytes(max_bytes)
+    p, q = converted(p), converted(q)
+    own = [getattr(x, "schema", None) for x in (p, q)]
     p, q = two_distributions(p, q)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
@@ -188,8 +191,8 @@ def expected_kernel(
     logs: list[Any] = []
     weights = []
     given = [
-        _read_evidence(p, evidence_p, "evidence_p"),
-        _read_evidence(q, evidence_q, "evidence_q"),
+        _read_evidence(p, evidence_p, "evidence_p", own[0]),
+        _read_evidence(q, evidence_q, "evidence_q", own[1]),
     ]
     for x, evidence, other in ((p, given[0], (q, given[1])), (q, given[1], (p, given[0]))):
         n_other = 0 if evidence is None else _extent(*other)
@@ -305,11 +308,14 @@ def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
         raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
 
 
-def _read_evidence(x: Any, evidence: Any, name: str) -> Evidence | None:
+def _read_evidence(x: Any, evidence: Any, name: str, own: Schema | None) -> Evidence | None:
+    """The evidence on a circuit, which may be given in the order of the circuit as it came."""
     if evidence is None:
         return None
     _refuse_evidence(x, evidence, name)
     check_single_root(x, f"Conditioning ({name})")
+    if own is not None:
+        evidence = matched_evidence(evidence, own, x.schema)
     return as_evidence(evidence, x.schema)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from expectedkernels.arrays import on_host
 from expectedkernels.circuits.frames import is_frame, is_missing
 from expectedkernels.circuits.labelled import as_table, is_labelled, named_row
+from expectedkernels.circuits.matching import match
 from expectedkernels.circuits.numbers import as_floats as as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.patterns import Patterns, patterns, uniform
@@ -155,6 +156,24 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
     _check_values(rows, schema, EvidenceError, "Evidence")
     return Evidence(domains, rows)
+
+
+def matched_evidence(evidence: Any, before: Schema, after: Schema) -> Any:
+    """Evidence in the order and codes of `before`, as evidence for a circuit with those of `after`.
+
+    Names and labels would be found either way, positions and codes would not.
+    """
+    if before == after:
+        return evidence
+    read, matching = as_evidence(evidence, before), match(after, before)
+    columns = []
+    for v, codes in enumerate(matching.states):
+        column = read.column(matching.variables[v])
+        if column.weights is not None and codes:
+            wider = np.hstack([column.weights, np.zeros((len(column.weights), 1))])
+            column = Column(wider[:, list(codes)], None, column.codes)
+        columns.append(column)
+    return Evidence(after.cardinalities, columns=columns)
 
 
 def as_schema(variables: Schema | Domains) -> Schema:

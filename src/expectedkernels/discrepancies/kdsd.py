@@ -176,7 +176,7 @@ def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
     for model in (q, p):
         if not isinstance(model, Unit):
             discrete_cardinalities(model)
-    q, p = two_distributions(q, p)
+    p, q = two_distributions(p, q)  # shifts go through the states in the order of the target
     for circuit in (q, p):
         check_single_root(circuit, "A discrepancy")
         discrete_cardinalities(circuit)

@@ -12,7 +12,9 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_floats, as_points, refuse_flat
+from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import KernelError
@@ -159,6 +161,8 @@ class Kernel:
         return self._projection(x, cardinalities, vtree, left=False)
 
     def _projection(self, x: Any, cardinalities: Any, vtree: Vtree | None, left: bool) -> Circuit:
+        if np.ndim(x) != 1:
+            raise KernelError(f"A projection is at one point, of shape (variables,). Got {x!r}.")
         d = len(x)
         known = self.domains if cardinalities is None else cardinalities
         domains = [2] * d if known is None else list(known)
@@ -251,7 +255,9 @@ def refuse_infinite(values: Any) -> None:
 
 
 def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Two checked sets of points; one stands for both."""
+    """Two checked sets of points; one stands for both. Frames are matched by their names."""
+    if is_frame(X) or is_frame(Y):
+        X, Y = _frame_rows(X, Y)
     first = _as_rows(X)
     second = first if Y is None else _as_rows(Y)
     if first.shape[1] != second.shape[1]:
@@ -260,6 +266,28 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
             f"Got {first.shape[1]} and {second.shape[1]}."
         )
     return first, second
+
+
+def _frame_rows(X: Any, Y: Any) -> tuple[Any, Any]:
+    """The numbers of data frames, the columns of the second in the order of the first."""
+    names, found = None, []
+    for given in (X, Y):
+        if not is_frame(given):
+            found.append(given)
+            continue
+        columns = frame_columns(given)
+        if names is not None:
+            plain = Schema((None,) * len(names), names)
+            columns = plain.ordered(columns, column_names(given), "The second data frame")
+        for column in columns:
+            if column.kind == "label":
+                raise KernelError(
+                    f"Kernels compare numbers. The column {column.name!r} holds labels: give "
+                    "codes, or compare distributions (expected_kernel, mmd), which read labels."
+                )
+        names = column_names(given)
+        found.append(np.stack([np.asarray(c.values, dtype=np.float64) for c in columns], axis=1))
+    return found[0], found[1]
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
