@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -129,6 +128,8 @@ class CollapsedSteinKernel(PairwiseKernel):
 
     def _read(self, rows: Any) -> tuple[Any, CircuitSide]:
         """The logs of the probabilities of rows, and the marked circuit given these."""
+        from scipy.special import logsumexp  # slow to import, and only needed here
+
         values = sample_rows(self.circuit, rows, least=0)
         logs = np.asarray(require_possible(self.circuit, as_evidence(values, self.cardinalities)))
         kept = None
