@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -12,8 +13,9 @@ from tqdm import tqdm
 
 from expectedkernels.arrays import as_generator, is_numpy, namespace, place_of
 from expectedkernels.circuits.alignment import align, vtree_for
+from expectedkernels.circuits.choice import Choice, choose, side_in
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
+from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import (
     Evidence,
     as_evidence,
@@ -22,6 +24,7 @@ from expectedkernels.circuits.evidence import (
     matched_evidence,
     refuse_flat,
 )
+from expectedkernels.circuits.extents import extent_of_operand
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.properties import require_compatible
@@ -32,6 +35,7 @@ from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
 from expectedkernels.kernels.kernel import Kernel, refuse_infinite, require_kernel
 from expectedkernels.kernels.rows import sample_table
@@ -171,6 +175,60 @@ def expected_kernel(
     >>> ek.expected_kernel(p, [[0, 1], [1, 0]], ek.Delta()).round(12).tolist()
     [0.4, 0.1]
     """
+    found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
+    if isinstance(found, PointPairs):
+        return _between_points(found.p, found.q, k, log)
+    sides, logs, weights, blocks = found.sides, found.logs, found.weights, found.blocks
+    n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
+    with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
+        if n_pairs > 1 and is_numpy(found.circuit.xp):
+            parts = pieces(sides[0], sides[1], blocks, max_bytes, bar)
+            values = collected(parts, tuple(map(extent_of, sides)), logs, weights, log)
+        else:  # arrays that know their gradients, or cannot be written to, are joined as they are
+            every = (slice(None), slice(None))
+            whole = gram(sides[0], sides[1], blocks, max_bytes, bar)
+            values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
+    return _squeezed(values, sides, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class PointPairs:
+    """Two sets of points: their kernels need no sweep."""
+
+    p: Any
+    q: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What an expected kernel is computed from.
+
+    Attributes
+    ----------
+    circuit : Circuit
+        Of the first side that has one.
+    blocks : KernelBlocks
+    sides : list of two sides
+    choice : Choice
+        In which forms evidence takes part, and what the sweep costs.
+    logs : list
+        For either side the logs of what to divide its rows by, or None.
+    weights : list
+        For either side the weights to sum its rows with, or None.
+    """
+
+    circuit: Circuit
+    blocks: KernelBlocks
+    sides: list[Side]
+    choice: Choice
+    logs: list[Any]
+    weights: list[Any]
+
+
+def prepared(
+    p: Any, q: Any, k: Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
+) -> Prepared | PointPairs:
+    """The arguments of `expected_kernel`, checked, in the forms that cost least."""
     require_kernel(k)
     check_max_bytes(max_bytes)
     p, q = converted(p), converted(q)
@@ -179,7 +237,7 @@ def expected_kernel(
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
         _refuse_evidence(q, evidence_q, "evidence_q")
-        return _between_points(p, q, k, log)
+        return PointPairs(p, q)
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
         p, q = _in_one_place(p, q.aligned_to(p.vtree))  # type: ignore[arg-type]
@@ -187,29 +245,32 @@ def expected_kernel(
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     if circuit.schema.unordered:
         _warn_of_codes(k, circuit.schema, blocks)
-    sides = []
-    logs: list[Any] = []
-    weights = []
-    given = [
-        _read_evidence(p, evidence_p, "evidence_p", own[0]),
-        _read_evidence(q, evidence_q, "evidence_q", own[1]),
+    given: list[Any] = [_read_evidence(p, evidence_p, "evidence_p", own[0])]
+    same = q is p and evidence_q is evidence_p and own[0] is own[1]
+    given.append(given[0] if same else _read_evidence(q, evidence_q, "evidence_q", own[1]))
+    logs: list[Any] = [
+        None if evidence is None else require_possible(x, evidence)
+        for x, evidence in zip((p, q), given, strict=True)
     ]
-    for x, evidence, other in ((p, given[0], (q, given[1])), (q, given[1], (p, given[0]))):
-        n_other = 0 if evidence is None else _extent(*other)
-        side, log_evidence, share = _side(x, evidence, circuit, n_other)
-        sides.append(side)
-        logs.append(log_evidence)
-        weights.append(share)
-    n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
-    with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
-        if n_pairs > 1 and is_numpy(circuit.xp):
-            found = pieces(sides[0], sides[1], blocks, max_bytes, bar)
-            values = collected(found, tuple(map(extent_of, sides)), logs, weights, log)
-        else:  # arrays that know their gradients, or cannot be written to, are joined as they are
-            every = (slice(None), slice(None))
-            whole = gram(sides[0], sides[1], blocks, max_bytes, bar)
-            values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
-    return _squeezed(values, sides, weights)
+    plain = [_side(x, circuit) if e is None else None for x, e in zip((p, q), given, strict=True)]
+    weights = [None if side is None else side[1] for side in plain]
+    first, second = (
+        (x, e) if side is None else extent_of_operand(side[0].operand)
+        for x, e, side in zip((p, q), given, plain, strict=True)
+    )
+    choice = choose((first, second), max(blocks.operand.units))
+    sides: list[Side] = []
+    for i, (x, evidence) in enumerate(zip((p, q), given, strict=True)):
+        side = plain[i]
+        if side is not None:
+            sides.append(side[0])
+        elif i == 1 and q is p and evidence is given[0] and choice.forms[0] == choice.forms[1]:
+            sides.append(sides[0])
+        else:
+            sides.append(side_in(choice.forms[i], x, evidence))
+        if isinstance(sides[i], ConditionalsSide):
+            logs[i] = None
+    return Prepared(circuit, blocks, sides, choice, logs, weights)
 
 
 def _warn_of_codes(k: Kernel, schema: Schema, blocks: Any) -> None:
@@ -219,7 +280,7 @@ def _warn_of_codes(k: Kernel, schema: Schema, blocks: Any) -> None:
             warnings.warn(
                 f"{k!r} compares the codes of states, and those of {schema.call(v)} are labelled "
                 "by text, whose order means nothing; ExpHamming does not depend on it.",
-                stacklevel=3,
+                stacklevel=4,
             )
             return
 
@@ -319,29 +380,16 @@ def _read_evidence(x: Any, evidence: Any, name: str, own: Schema | None) -> Evid
     return as_evidence(evidence, x.schema)
 
 
-def _extent(x: Any, evidence: Evidence | None) -> int:
-    """How many rows or units a side has, about."""
+def _side(x: Any, circuit: Circuit) -> tuple[Side, Any]:
+    """The side of the sweep without evidence, and weights to sum rows with."""
     if isinstance(x, Circuit):
-        return max(x.operand.units) if evidence is None else evidence.n_rows
-    return len(x.X) if isinstance(x, Empirical) else len(np.atleast_2d(x))
-
-
-def _side(
-    x: Any, evidence: Evidence | None, circuit: Circuit, n_other: int
-) -> tuple[Side, Any, Any]:
-    """The side of the sweep, logs to divide by (per row), and weights to sum rows with."""
-    if isinstance(x, Circuit):
-        if evidence is None:
-            return CircuitSide(x), None, None
-        logs = require_possible(x, evidence)
-        side = evidence_side(x, evidence, n_other)
-        return side, None if isinstance(side, ConditionalsSide) else logs, None
+        return CircuitSide(x), None
+    points, weights = x, None
     if isinstance(x, Empirical):
         merged = x.merged()
-        points = as_points(merged.X, circuit.schema)
-        return PointSide(points, circuit.vtree, circuit.cardinalities), None, merged.weights
-    points = as_points(x, circuit.schema)
-    return PointSide(points, circuit.vtree, circuit.cardinalities), None, None
+        points, weights = merged.X, merged.weights
+    points = as_points(points, circuit.schema)
+    return PointSide(points, circuit.vtree, circuit.cardinalities), weights
 
 
 def _squeezed(values: Any, sides: list[Side], weights: list[Any]) -> Any:

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels.circuits.choice import evidence_side
 from expectedkernels.circuits.conditionals import (
     ConditionalsSide,
     conditional_circuits,
-    evidence_side,
 )
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.sides import CircuitSide
@@ -74,7 +74,7 @@ def test_learned_circuits_are_condensed(data_dir):
     p = ek.read_psdd(data_dir / "psdd" / "elevators.psdd")
     E = with_holes(p.sample(1200, rng=1), 0.5)
     read = as_evidence(E, p.cardinalities)
-    assert isinstance(evidence_side(p, read, 40), ConditionalsSide)
+    assert isinstance(evidence_side(p, read, 1000), ConditionalsSide)
     assert type(evidence_side(p, read, 1)) is CircuitSide
     check_many_rows(p, E, p.sample(40, rng=2))
 
@@ -87,8 +87,8 @@ def test_dense_circuits_are_not():
 
 
 def test_condensing_is_right_where_it_would_not_be_chosen(monkeypatch):
-    monkeypatch.setattr("expectedkernels.expectation.evidence_side",
-                        lambda p, read, n: ConditionalsSide(p, read))  # fmt: skip
+    monkeypatch.setattr("expectedkernels.expectation.side_in",
+                        lambda form, p, read: ConditionalsSide(p, read))  # fmt: skip
     p = chain(30)
     check_many_rows(p, with_holes(p.sample(1200, rng=1), 0.5), p.sample(40, rng=2))
 

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import is_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.queries import leaf_sums, negative_node
+from expectedkernels.circuits.queries import leaf_sums
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.circuits.wide import (
@@ -38,12 +37,12 @@ Part = tuple[Input | Inner, Wide | None]
 """A block, and its numbers if they are not all doubles."""
 
 TINY = float(np.finfo(np.float64).tiny)
+SAFE = 1e-290
+"""Products and quotients above this have all their digits."""
 CHUNK_ROWS = 512
 """How many conditionals are worked on at once."""
-FEW_CELLS = 20_000
-"""With fewer pairs of rows than this, finding out what is worth it costs more than it saves."""
-DENSE_RATE = 0.1
-"""The time of one term of a dense matrix product, in terms of a sparse one."""
+KEPT_ROWS = 4 * CHUNK_ROWS
+"""The parts of a side of at most so many rows are made once."""
 
 
 class ConditionalsSide(CircuitSide):
@@ -53,6 +52,7 @@ class ConditionalsSide(CircuitSide):
 
     def __init__(self, circuit: BlockCircuit, evidence: Evidence):
         self.model, self.rows_of_evidence = circuit, evidence
+        self._parts: dict[tuple[Any, Any, Any], ConditionalsSide] = {}
 
     @property
     def n_rows(self) -> int:
@@ -61,7 +61,13 @@ class ConditionalsSide(CircuitSide):
 
     def rows(self, chosen: slice) -> ConditionalsSide:
         """The side with some of its rows."""
-        return ConditionalsSide(self.model, self.rows_of_evidence.rows(chosen))
+        key = (chosen.start, chosen.stop, chosen.step)
+        found = self._parts.get(key)
+        if found is None:
+            found = ConditionalsSide(self.model, self.rows_of_evidence.rows(chosen))
+            if self.n_rows <= KEPT_ROWS:  # halves are asked for once per part of the other side
+                self._parts[key] = found
+        return found
 
     @cached_property
     def _built(self) -> tuple[BlockCircuit, Any]:
@@ -88,37 +94,31 @@ class ConditionalsSide(CircuitSide):
         return self._built[0].operand
 
 
-def evidence_side(circuit: BlockCircuit, evidence: Evidence, n_other: int) -> CircuitSide:
-    """The cheaper side for a circuit given evidence, against `n_other` rows or units.
+def mean_reach(circuit: BlockCircuit, evidence: Evidence) -> Any:
+    """The mean numbers of units, products and terms that a conditional needs, (3, nodes)."""
+    side = CircuitSide(circuit, evidence)
+    logs = _node_logs(side)
+    found: Any = side.operand.patterns
+    reached, products = _reached(circuit, found, logs)
+    sizes = np.zeros((3, len(logs)))
+    for node, block in enumerate(circuit.blocks):
+        sizes[0, node] = np.count_nonzero(reached[node]) / len(reached[node])
+        taken = products[node]
+        if isinstance(block, Inner) and taken is not None:
+            sizes[1, node] = np.count_nonzero(taken) / len(taken)
+            if block.weights is not None:
+                edges = taken.astype(np.float64) @ _takes(block).T
+                sizes[2, node] = edges[reached[node]].sum() / len(taken)
+    return sizes
 
-    Either all units for every pattern of evidence, or only those that each conditional needs.
-    """
-    discrete = all(c is not None for c in circuit.cardinalities)
-    if not (discrete and is_numpy(circuit.xp) and evidence.n_rows * n_other >= FEW_CELLS):
-        return CircuitSide(circuit, evidence)
-    if negative_node(circuit) is not None:
-        return CircuitSide(circuit, evidence)
-    every = max(1, evidence.n_rows // 64)
-    sample = evidence.rows(slice(None, None, every))
-    condensed, _ = conditional_circuits(circuit, sample)
-    grid = CircuitSide(circuit, sample).operand
-    if _work(condensed.operand) < 0.6 * _work(grid):
-        return ConditionalsSide(circuit, evidence)
-    return CircuitSide(circuit, evidence)
 
-
-def _work(operand: Operand) -> float:
-    """How many terms a sweep multiplies and adds along the operand's axis."""
-    total = 0.0
-    for node, block in enumerate(operand.inner):
-        if block is not None:
-            terms = 1.5 * block.n_products
-            if block.is_sparse:
-                terms += block.weights.nnz
-            elif block.weights is not None:
-                terms += DENSE_RATE * block.n_products * block.n_units
-            total += operand.copies(node) * terms
-    return total
+def _node_logs(side: CircuitSide) -> list[Any]:
+    """The logs of all (pattern, unit) of every node."""
+    operand = side.operand
+    return [
+        to_log(value).data.reshape(operand.copies(node), -1)
+        for node, value in enumerate(upward([operand], leaf_sums(side)))
+    ]
 
 
 def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[BlockCircuit, Any]:
@@ -131,11 +131,8 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
     side = CircuitSide(circuit, evidence)
     operand, vtree = side.operand, circuit.vtree
     found: Any = operand.patterns
-    logs = [
-        to_log(value).data.reshape(operand.copies(node), -1)
-        for node, value in enumerate(upward([operand], leaf_sums(side)))
-    ]
-    reached = _reached(circuit, found, logs)
+    logs = _node_logs(side)
+    reached, _ = _reached(circuit, found, logs)
     parts: list[Part] = []
     new: Part
     place: list[Any] = []  # of every (pattern, unit) among the new units
@@ -188,9 +185,10 @@ def _child_units(block: Inner, found: Any, node: int) -> dict[str, Any]:
     return index
 
 
-def _reached(circuit: BlockCircuit, found: Any, logs: list[Any]) -> list[Any]:
-    """Which (pattern, unit) take part in some row, from the root down."""
+def _reached(circuit: BlockCircuit, found: Any, logs: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Which (pattern, unit) and which (pattern, product) take part, from the root down."""
     vtree = circuit.vtree
+    taken: list[Any] = [None] * vtree.n_nodes
     reached = [np.zeros(values.shape, dtype=np.bool_) for values in logs]
     reached[vtree.root][:] = True
     for node in range(vtree.root, -1, -1):
@@ -202,25 +200,41 @@ def _reached(circuit: BlockCircuit, found: Any, logs: list[Any]) -> list[Any]:
         children = {side: int(getattr(vtree, side)[node]) for side in ("left", "right")}
         for side, child in children.items():
             products &= logs[child][index[side]] > -inf
+        taken[node] = products
         for side, child in children.items():
             pattern, unit = getattr(found, side)[node], getattr(block, side)
             rows, columns = np.nonzero(products)
             rows = rows if pattern is None else pattern[rows]
             reached[child][rows, columns if unit is None else unit[columns]] = True
-    return reached
+    return reached, taken
 
 
 def _reached_products(block: Inner, units: Any) -> Any:
     if block.weights is None:
         return units.copy()
+    return (units.astype(np.float64) @ _takes(block)) > 0
+
+
+def _takes(block: Inner) -> sparse.csr_array:
+    """Which units take which products, as ones."""
     takes = block.csr.copy()
     takes.data = np.ones(takes.nnz)
-    return (units.astype(np.float64) @ takes) > 0
+    return takes
 
 
 def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Part, Any]:
     """The distinct conditional distributions of the reached input units."""
     pattern, unit = np.nonzero(reached)
+    tables, given = block.table[unit], weights[pattern]
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = tables * given
+        rows = products / products.sum(axis=1, keepdims=True)
+        safe = ((products > SAFE) & (rows > SAFE)) | (tables == 0) | (given == 0)
+    place = np.full(reached.shape, -1, dtype=np.intp)
+    if safe.all():
+        first, number = _distinct_rows(rows)
+        place[pattern, unit] = number
+        return (Table(rows[first]), None), place
     numbers = wide(block.table)[unit] * wide(weights)[pattern]
     flat = Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
     starts = np.arange(len(unit) + 1) * block.cardinality
@@ -229,13 +243,20 @@ def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Part, Any]:
     lost = not is_plain(flat)
     # numbers that are no doubles are told apart by both of their parts
     parts = np.hstack([part.reshape(rows.shape) for part in (flat.mantissa, flat.exponent)])
-    _, first, number = np.unique(
-        parts if lost else rows, axis=0, return_index=True, return_inverse=True
-    )
-    place = np.full(reached.shape, -1, dtype=np.intp)
-    place[pattern, unit] = number.reshape(-1)
+    first, number = _distinct_rows(parts if lost else rows)
+    place[pattern, unit] = number
     entries = (first[:, None] * block.cardinality + np.arange(block.cardinality)).reshape(-1)
     return (Table(rows[first]), flat[entries] if lost else None), place
+
+
+def _distinct_rows(rows: Any) -> tuple[Any, Any]:
+    """Where each distinct row comes first, and the number of every row among them."""
+    if rows.shape[1] == 2:  # pairs of doubles are sorted fast as complex numbers
+        rows = np.ascontiguousarray(rows).view(np.complex128)
+        _, first, number = np.unique(rows[:, 0], return_index=True, return_inverse=True)
+    else:
+        _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, number.reshape(-1)
 
 
 def _condensed(
@@ -266,7 +287,8 @@ def _condensed(
         place[pattern, unit] = np.arange(len(unit))
         return _wide_sums(left, right, row, number, logs, len(unit)), place
     share /= np.bincount(row, share, minlength=len(unit))[row]
-    taken = sparse.csr_array((share, (row, number)), shape=(len(unit), len(distinct)))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(unit)))])
+    taken = sparse.csr_array((share, number, starts), shape=(len(unit), len(distinct)))
     weights, where = _without_copies(taken)
     place[pattern, unit] = where
     return (inner(left, right, weights, n_left, n_right), None), place
@@ -293,8 +315,13 @@ def _without_copies(taken: sparse.csr_array) -> tuple[sparse.csr_array, Any]:
     where = np.empty(taken.shape[0], dtype=np.intp)
     where[single] = which
     where[~single] = len(passed) + np.arange(int((~single).sum()))
-    ones = sparse.csr_array(
-        (np.ones(len(passed)), passed, np.arange(len(passed) + 1)),
-        shape=(len(passed), taken.shape[1]),
+    fan_in = np.diff(taken.indptr)
+    kept = np.repeat(~single, fan_in)
+    ends = len(passed) + np.cumsum(fan_in[~single])
+    parts = (
+        np.concatenate([np.ones(len(passed)), taken.data[kept]]),
+        np.concatenate([passed, taken.indices[kept]]),
+        np.concatenate([np.arange(len(passed) + 1), ends]),
     )
-    return sparse.csr_array(sparse.vstack([ones, taken[~single]], format="csr")), where
+    shape = (len(passed) + int((~single).sum()), taken.shape[1])
+    return sparse.csr_array(parts, shape=shape), where

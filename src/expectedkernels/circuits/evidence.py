@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,9 +102,22 @@ class Evidence:
             columns.append(Column(weights, values, codes.reshape(-1)))
         return Evidence(self.domains, columns=columns)
 
-    def patterns(self, vtree: Vtree) -> Patterns:
-        """The distinct restrictions of the rows to every vtree node, kept for the next time."""
-        if self.n_rows <= FEW_ROWS:
+    @cached_property
+    def openness(self) -> float:
+        """How much the rows leave open, from zero (complete) to one (nothing observed)."""
+        if self._rows is not None:
+            return float(np.isnan(self._rows).mean())
+        open_states = [
+            np.mean(c.weights > 0) for c in self._columns.values() if c.weights is not None
+        ]
+        return float(np.mean(open_states)) if open_states else 0.0
+
+    def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:
+        """The distinct restrictions of the rows to every vtree node, kept for the next time.
+
+        Of at most `few` rows none are put together.
+        """
+        if self.n_rows <= few:
             return uniform(vtree, self.n_rows)
         if self._found is None or self._found[0] != vtree:
             columns = [self.column(variable) for variable in range(len(self.domains))]

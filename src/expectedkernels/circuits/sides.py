@@ -15,7 +15,7 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.evidence import FEW_ROWS, Evidence
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns
 from expectedkernels.engine.plan import Part
@@ -62,16 +62,27 @@ class Atoms:
 
 
 class CircuitSide:
-    """A circuit, optionally given a batch of rows of evidence."""
+    """A circuit, optionally given a batch of rows of evidence.
+
+    Rows are put together where they say the same, or not; by default if there are many.
+    """
 
     max_rows: int | None = None
     """How many rows may be worked on at once, None for any number."""
 
-    def __init__(self, circuit: BlockCircuit, evidence: Evidence | None = None):
-        self.circuit, self.evidence = circuit, evidence
+    def __init__(
+        self,
+        circuit: BlockCircuit,
+        evidence: Evidence | None = None,
+        by_patterns: bool | None = None,
+    ):
+        self.circuit, self.evidence, self.by_patterns = circuit, evidence, by_patterns
         self.operand: Operand = circuit.operand
         if evidence is not None:
-            self.operand = self.operand.batched(evidence.patterns(circuit.vtree))
+            few = FEW_ROWS
+            if by_patterns is not None:
+                few = 0 if by_patterns else evidence.n_rows
+            self.operand = self.operand.batched(evidence.patterns(circuit.vtree, few))
 
     @property
     def n_rows(self) -> int | None:
@@ -85,7 +96,8 @@ class CircuitSide:
 
     def rows(self, chosen: slice) -> CircuitSide:
         """The side with some of its rows."""
-        return CircuitSide(self.circuit, self.evidence.rows(chosen))  # type: ignore[union-attr]
+        some = self.evidence.rows(chosen)  # type: ignore[union-attr]
+        return CircuitSide(self.circuit, some, self.by_patterns)
 
     def atoms(self, variable: int) -> Atoms:
         """The atoms of a variable."""

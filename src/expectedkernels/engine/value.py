@@ -22,6 +22,9 @@ from expectedkernels.arrays import Array, as_like, detach, device_of, namespace,
 
 Batch = tuple[int, ...]
 
+TILE = 2**16
+"""How many numbers are turned from rows to columns at once."""
+
 
 @lru_cache(maxsize=8)
 def _limit_of(dtype: Any, xp: Any) -> float:
@@ -315,12 +318,22 @@ def _apply_sparse(x: Any, matrix: Any, before: int, n_products: int, after: int)
     if before == 1:
         return matrix @ x.reshape(n_products, after)
     if after == 1:
-        return (matrix @ x.reshape(before, n_products).T).T
+        return _sparse_times_rows(matrix, x.reshape(before, n_products))
     if after >= 16:
         blocks = x.reshape(before, n_products, after)
         return np.stack([matrix @ block for block in blocks])
     moved = np.moveaxis(x.reshape(before, n_products, after), 1, 0).reshape(n_products, -1)
     return np.moveaxis((matrix @ moved).reshape(-1, before, after), 0, 1)
+
+
+def _sparse_times_rows(matrix: Any, rows: Any) -> Any:
+    """The sparse matrix times every row, some rows at a time: these are turned within the cache."""
+    found = np.empty((len(rows), matrix.shape[0]), dtype=np.result_type(matrix.dtype, rows.dtype))
+    step = max(16, TILE // max(1, rows.shape[1]))
+    for start in range(0, len(rows), step):
+        chosen = slice(start, start + step)
+        found[chosen] = (matrix @ rows[chosen].T).T
+    return found
 
 
 def _apply_log(value: Value, weights: Weights, axis: int) -> Value:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.circuits.conditionals import ConditionalsSide, evidence_side
+from expectedkernels.circuits.choice import evidence_side
+from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sides import CircuitSide, point_operand
 from expectedkernels.engine.patterns import patterns
