@@ -15,7 +15,7 @@ from expectedkernels.circuits.queries import refuse_impossible
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.descend import Choice, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.passes import Up, up
+from expectedkernels.engine.passes import Up, Workspace, up
 from expectedkernels.engine.semiring import MAX, lifted, up_over
 
 NOISE_BYTES = 2**28
@@ -90,13 +90,14 @@ def level_samples(
     before = generator.bit_generator.state
     noise, normal = _noise(circuit, generator, len(out))
     possible = np.ones(n_rows, dtype=np.bool_)
+    work = Workspace()
     for rows in chunks(circuit, n_rows, per_row=1 + n // MANY):
         some = (
             evidence
             if evidence is None or rows.stop - rows.start == n_rows
             else evidence.rows(rows)
         )
-        found = up(circuit.levels, observed(circuit, some))
+        found = up(circuit.levels, observed(circuit, some), work)
         possible[rows] = found.values[-1] > 0
         refuse_impossible(possible, evidence is not None)
         if found.has_raised and not certain(found).all():

@@ -161,10 +161,10 @@ def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True)
     if isinstance(evidence, Mapping):
         if not single:
             _refuse_table(evidence, schema)
-        evidence = _from_mapping(evidence, schema)
-        row = _as_row(evidence, domains)
+        row = _row_of(evidence, schema)
         if row is not None:
             return Evidence(domains, row)
+        evidence = _from_mapping(evidence, schema)
     if _is_weights(evidence):
         return _from_weights(evidence, schema)
     rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
@@ -315,18 +315,20 @@ def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
     return statements
 
 
-def _as_row(statements: list[Any], domains: Domains) -> Any:
-    """A list of weights of one row as values, if every weight says one state or nothing."""
-    row = np.full((1, len(domains)), np.nan)
-    for variable, (given, cardinality) in enumerate(zip(statements, domains, strict=True)):
-        if given is None:
-            continue
-        if given.shape != (1, cardinality or 1) or not np.isfinite(given).all():
+def _row_of(evidence: Mapping[Any, Any], schema: Schema) -> Any:
+    """A mapping as a row of values, None if it says more than one state of each variable."""
+    row = np.full((1, schema.n_variables), np.nan)
+    for key, statement in evidence.items():
+        variable = schema.variable(key)
+        plain = isinstance(statement, (str, int, float, np.number)) and not is_missing(statement)
+        if not plain or not np.isnan(row[0, variable]):
             return None
-        state = int(given.argmax())
-        if cardinality is not None and (given[0, state] != 1 or np.count_nonzero(given) != 1):
+        if schema.cardinalities[variable] is not None:
+            row[0, variable] = schema.state(variable, statement)
+        elif isinstance(statement, str) or not np.isfinite(statement):
             return None
-        row[0, variable] = given[0, 0] if cardinality is None else state
+        else:
+            row[0, variable] = statement
     return row
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.observed import chunks, has_levels, observed
-from expectedkernels.engine.passes import Up, down, up
+from expectedkernels.engine.passes import Up, Workspace, down, up
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
@@ -43,11 +43,14 @@ def level_logs(circuit: BlockCircuit, evidence: Evidence | None, max_bytes: floa
     """The logs of the values of the roots, (rows, roots), NaN where logs are needed throughout."""
     n = 1 if evidence is None else evidence.n_rows
     logs = np.empty((n, circuit.n_roots))
+    work = Workspace()
     for rows in chunks(circuit, n, max_bytes):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        found = up(circuit.levels, observed(circuit, some))
+        atoms = observed(circuit, some)
+        found = up(circuit.levels, atoms, work, values_only=True)
         logs[rows] = found.log_roots.T
         if found.has_raised:
+            found = up(circuit.levels, atoms, work)
             logs[rows][~certain(found)] = np.nan
     return logs
 

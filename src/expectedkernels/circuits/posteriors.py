@@ -13,7 +13,7 @@ from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.observed import chunks, has_levels, observed
 from expectedkernels.circuits.queries import refuse_impossible, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.passes import Workspace, down, up
 
 
 def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
@@ -57,13 +57,14 @@ def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> tuple[Any,
     n = 1 if evidence is None else evidence.n_rows
     shares = np.zeros((n, circuit.levels.n_atoms))
     trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    work = Workspace()
     for rows in chunks(circuit, n):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        found = up(circuit.levels, observed(circuit, some))
+        found = up(circuit.levels, observed(circuit, some), work)
         possible[rows] = found.values[-1] > 0
         if not possible[rows].all():
             continue
-        below = down(found)
+        below = down(found, work=work)
         with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
             below.atoms *= found.atoms.values
         shares[rows], trusted[rows] = below.atoms.T, below.trusted

@@ -12,7 +12,7 @@ from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.observed import chunks, has_levels, observed
 from expectedkernels.circuits.queries import log_values, site_logs
-from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.passes import Workspace, down, up
 from expectedkernels.errors import EvidenceError
 
 
@@ -39,9 +39,10 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The log of the circuit with every atom set in turn, (rows, atoms)."""
     logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
     trusted = np.empty(evidence.n_rows, dtype=np.bool_)
+    work = Workspace()
     for rows in chunks(circuit, evidence.n_rows):
-        found = up(circuit.levels, observed(circuit, evidence.rows(rows)))
-        below = down(found, exact=True)
+        found = up(circuit.levels, observed(circuit, evidence.rows(rows)), work)
+        below = down(found, exact=True, work=work)
         roots = found.log_roots[0]
         scale = np.zeros_like(roots) if found.scale is None else found.scale[-1]
         with np.errstate(divide="ignore", invalid="ignore"):

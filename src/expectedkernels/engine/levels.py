@@ -21,6 +21,8 @@ IntArray = np.ndarray[Any, np.dtype[np.intp]]
 
 DENSE_SIZE, DENSE_SHARE = 256, 0.3
 """Matrices of at least this many entries, and this share of them not zero, are kept dense."""
+DENSE_RATE = 0.1
+"""The time of one term of a dense matrix product, in terms of a sparse one."""
 LARGEST_ROOM, EXPONENTS = 300.0, 690.0
 """Logs of mantissas stay within the first, and of what is made of two of them in the second."""
 PASSED, DENSE, SPARSE = range(3)
@@ -255,10 +257,10 @@ class Levels:
 
     @cached_property
     def entries(self) -> Any:
-        """How many units, products and weights every vtree node has."""
+        """How many units, products and weights every vtree node has; dense ones count little."""
         total = np.zeros(self.vtree.n_nodes)
         for level in self.levels:
-            weights = [0 if m is None else getattr(m, "nnz", m.size) for m in level.matrices]
+            weights = [_size(matrix) for matrix in level.matrices]
             sizes = np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
             total[level.nodes] = sizes + weights
         return total
@@ -361,6 +363,16 @@ def _kind(matrix: Any) -> tuple[int, tuple[int, ...]]:
         if filled >= DENSE_SHARE * size:
             return DENSE, tuple(matrix.shape)
     return SPARSE, (int(sparse.issparse(matrix)),)
+
+
+def _size(matrix: Any) -> float:
+    """The number of weights, those of matrix products in terms of single ones."""
+    kind = _kind(matrix)[0]
+    if kind == PASSED:
+        return 0.0
+    if kind == DENSE:
+        return DENSE_RATE * matrix.shape[0] * matrix.shape[1]
+    return float(matrix.nnz if sparse.issparse(matrix) else matrix.size)
 
 
 def _level(

@@ -10,7 +10,7 @@ the flow through them bounds the error that makes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,23 @@ class Up:
         return bool(self.raised) or self.atoms.raised is not None
 
 
+class Workspace:
+    """Memory that one chunk of rows leaves to the next: fresh memory is slow at first touch."""
+
+    def __init__(self) -> None:
+        self._held: dict[Any, Any] = {}
+
+    def array(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """An array of a shape with anything in it; what had the same key is gone."""
+        if len(shape) == 1:  # of one row: not worth it
+            return np.empty(shape)
+        size = prod(shape)
+        held = self._held.get(key)
+        if held is None or held.size < size:
+            held = self._held[key] = np.empty(size)
+        return held[:size].reshape(shape)
+
+
 def chunk_rows(levels: Levels, max_bytes: float = inf) -> int:
     """How many rows are best worked on at once."""
     size = 8 * (levels.n_units + 2 * levels.n_products + levels.n_atoms)
@@ -103,21 +120,36 @@ def chunk_rows(levels: Levels, max_bytes: float = inf) -> int:
     return int(max(1, min(best, max_bytes // (2 * size))))
 
 
-def up(levels: Levels, atoms: Atoms) -> Up:
-    """The values of all units. The circuit has no negative weights, and `levels.room` > 0."""
-    values = np.empty((levels.n_units, *atoms.values.shape[1:]))
+def up(
+    levels: Levels, atoms: Atoms, work: Workspace | None = None, values_only: bool = False
+) -> Up:
+    """The values of all units. The circuit has no negative weights, and `levels.room` > 0.
+
+    With a workspace, what is found is good until the next pass that uses it. With `values_only`,
+    there is no way down: inputs and products of levels are not kept.
+    """
+    work = Workspace() if work is None else work
+    tail = atoms.values.shape[1:]
+    values = work.array("values", (levels.n_units, *tail))
     found = Up(levels, atoms, values)
     safe, low, high = 0, None, None
     if atoms.scale is None:
         safe, low, high = levels.static_bounds
     for number, level in enumerate(levels.levels):
-        if level.inputs is None:
-            pair, products = None, atoms.values
-        else:
-            pair = values.take(level.inputs, axis=0)
+        pair, products = None, atoms.values
+        if level.inputs is not None and not tail:
+            pair = values.take(level.inputs)
             products = pair[0] * pair[1]
-        found.inputs.append(pair)
-        found.products.append(products)
+        elif level.inputs is not None:
+            place = 0 if values_only else number
+            pair = work.array(("inputs", place), (2, level.n_products, *tail))
+            products = work.array(("products", place), (level.n_products, *tail))
+            # indices are in range; other modes would copy
+            values.take(level.inputs, axis=0, out=pair, mode="clip")
+            np.multiply(pair[0], pair[1], out=products)
+        if not values_only:
+            found.inputs.append(pair)
+            found.products.append(products)
         sums(level, products, values[level.start : level.stop])
         if number >= safe:
             if number == safe:
@@ -133,7 +165,7 @@ def sums(level: Level, products: Any, out: Any) -> None:
     for stack in level.stacks:
         n, units, width = stack.weights.shape
         inputs = products[stack.products].reshape(n, width, -1)
-        out[stack.units] = (stack.weights @ inputs).reshape(n * units, *out.shape[1:])
+        np.matmul(stack.weights, inputs, out=out[stack.units].reshape(n, units, -1))
     edges = level.edges
     if len(edges.starts) == 1:
         return
@@ -212,7 +244,7 @@ class Down:
     trusted: Any
 
 
-def down(found: Up, exact: bool = False) -> Down:
+def down(found: Up, exact: bool = False, work: Workspace | None = None) -> Down:
     """The derivatives of the (only) root's log in all units and atoms.
 
     By default rows are trusted if their posteriors are right; rows of value zero have none. With
@@ -221,7 +253,9 @@ def down(found: Up, exact: bool = False) -> Down:
     the place of its log's then.
     """
     levels, values = found.levels, found.values
-    derivatives = np.zeros_like(values)
+    work = Workspace() if work is None else work
+    derivatives = work.array("derivatives", values.shape)
+    derivatives[:] = 0.0
     smallest = float(np.exp(-levels.room))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         root = values[levels.roots]
@@ -238,9 +272,13 @@ def down(found: Up, exact: bool = False) -> Down:
                 here = here / found.tops[number][level.node_of_unit]
             if exact:  # what is made of numbers as small as that may vanish
                 lost = lost + (positive & (here < smallest)).any(axis=0)
-            sent = back(level, here)
+            sent = work.array("sent", (level.n_products, *values.shape[1:]))
+            back(level, here, sent)
             if level.inputs is not None:
-                scatter(level, sent * found.inputs[number][::-1], derivatives)
+                inputs = found.inputs[number]
+                room = work.array("flow", inputs.shape) if sent.ndim > 1 else None
+                flow = np.multiply(sent, inputs[::-1], out=room)
+                scatter(level, flow, derivatives)
         if found.atoms.raised is not None:
             flow = 1.0 if exact else found.atoms.values * sent
             lost = lost + _by_row(flow, found.atoms.raised, values.shape)
@@ -255,18 +293,17 @@ def _by_row(flow: Any, which: Any, shape: tuple[int, ...]) -> Any:
     return kept.sum() if len(shape) == 1 else np.bincount(which[1], kept, shape[1])
 
 
-def back(level: Level, units: Any) -> Any:
-    """From derivatives in a level's units to those in its products."""
-    sent = np.empty((level.n_products, *units.shape[1:]))
+def back(level: Level, units: Any, sent: Any) -> None:
+    """Write the derivatives in a level's products, given those in its units."""
     if level.n_passed:
         sent[: level.n_passed] = units[: level.n_passed]
     for stack in level.stacks:
         n, height, width = stack.weights.shape
         above = units[stack.units].reshape(n, height, -1)
-        below = stack.weights.transpose(0, 2, 1) @ above
-        sent[stack.products] = below.reshape(n * width, *units.shape[1:])
+        below = sent[stack.products].reshape(n, width, -1)
+        np.matmul(stack.weights.transpose(0, 2, 1), above, out=below)
     if len(level.edges.starts) == 1:
-        return sent
+        return
     above = units[level.sparse_units]
     if above.ndim == 1 and level.single is not None:
         unit, weight = level.single
@@ -277,7 +314,6 @@ def back(level: Level, units: Any) -> Any:
         sent[level.sparse_products] = np.bincount(edges.products, terms, level.forth.shape[1])
     else:
         sent[level.sparse_products] = level.back @ above
-    return sent
 
 
 def scatter(level: Level, sent: Any, derivatives: Any) -> None:
