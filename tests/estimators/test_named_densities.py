@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.mixture import GaussianMixture
 from sklearn.svm import SVR
 
 import expectedkernels as ek
@@ -75,3 +76,24 @@ def test_arrays_are_matched_by_position():
     plain = ek.gaussian_mixture([1.0], [[1.0, 2.0, 0.0]], [[1.0] * 3])
     other = ek.ExpectedSVR(density=plain).fit(TABLE.to_numpy(), TARGET)
     assert_close(model.predict(HOLES.to_numpy()), other.predict(HOLES.to_numpy()))
+
+
+def test_models_as_densities_are_compiled():
+    asia = ek.asia()
+    table = asia.sample(100, rng=0, as_frame=True)
+    target = np.arange(100.0)
+    row = table.iloc[:2].astype(object).assign(smoke=None)
+    expected = ek.ExpectedSVR(density=asia.compile()[0]).fit(table, target).predict(row)
+    assert_close(ek.ExpectedSVR(density=asia).fit(table, target).predict(row), expected)
+    pytest.importorskip("pgmpy")
+    network = ek.to_pgmpy(asia)
+    assert_close(ek.ExpectedSVR(density=network).fit(table, target).predict(row), expected)
+
+
+def test_mixtures_of_scikit_learn_as_densities():
+    mixture = GaussianMixture(2, covariance_type="diag", random_state=0)
+    with pytest.raises(ek.CircuitError, match="not fitted yet: call its fit first"):
+        ek.ExpectedSVR(density=mixture).fit(TABLE, TARGET)
+    mixture.fit(TABLE)
+    expected = ek.ExpectedSVR(density=ek.as_model(mixture)).fit(TABLE, TARGET).predict(HOLES)
+    assert_close(ek.ExpectedSVR(density=mixture).fit(TABLE, TARGET).predict(HOLES), expected)

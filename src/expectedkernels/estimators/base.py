@@ -54,7 +54,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     max_bytes: int = 2**30
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "density": [StrOptions(set(NAMES)), Circuit, HasMethods(["fit"])],
+        "density": [StrOptions(set(NAMES)), Circuit, HasMethods(["compile"]), HasMethods(["fit"])],
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "binning": [StrOptions({"quantile", "uniform", "gaussian"})],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.compilation.others import converted
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.columns import Columns
@@ -40,7 +41,7 @@ def learn_density(
 
     Parameters
     ----------
-    density : {"chow_liu", "strudel", "mixture"}, Circuit, or object with fit and circuit_
+    density : {"chow_liu", "strudel", "mixture"}, Circuit, model, or object with fit and circuit_
     columns : Columns
     Z : array of shape (rows, columns)
     n_bins : int
@@ -49,6 +50,9 @@ def learn_density(
         density with its mean and variance.
     rng : Generator
     """
+    density = converted(density)
+    if hasattr(density, "compile"):
+        density = density.compile()[0]
     if isinstance(density, Circuit):
         categories = {i: known.tolist() for i, known in columns.categories.items()}
         density = in_order(density, columns.names, categories)
