@@ -182,11 +182,11 @@ def expected_kernel(
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
     with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
         if n_pairs > 1 and is_numpy(found.circuit.xp):
-            parts = pieces(sides[0], sides[1], blocks, max_bytes, bar)
+            parts = pieces(tuple(sides), blocks, max_bytes, bar)
             values = collected(parts, tuple(map(extent_of, sides)), logs, weights, log)
         else:  # arrays that know their gradients, or cannot be written to, are joined as they are
             every = (slice(None), slice(None))
-            whole = gram(sides[0], sides[1], blocks, max_bytes, bar)
+            whole = gram(tuple(sides), blocks, max_bytes, bar)
             values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
     return _squeezed(values, sides, weights)
 

@@ -321,7 +321,7 @@ def test_batches_of_conditionals_keep_components_of_any_rarity():
     assert expected[np.isfinite(expected)].min() < -745
     side = ConditionalsSide(p, as_evidence(rows, p.cardinalities))
     other = PointSide(points, p.vtree, p.cardinalities)
-    found = gram(side, other, ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
+    found = gram((side, other), ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(np.isfinite(found), finite)
     np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-9)

@@ -74,7 +74,7 @@ def test_symmetric_matrices_keep_the_scales_of_both_triangles(monkeypatch, chunk
     assert np.ptp(logs) > 700  # nor do all have one scale
     side = CircuitSide(p, as_evidence(X, p.cardinalities))
     blocks = ek.RBF(0.01).blocks(p.vtree, p.cardinalities)
-    found = gram(side, side, blocks, 2**30, symmetric=True)
+    found = gram((side, side), blocks, 2**30, symmetric=True)
     expected = logs[:, None] + logs[None, :] + ek.RBF(0.01).logs(X, X)[0]
     np.testing.assert_allclose(found.log(), expected, rtol=1e-12)
 
@@ -100,7 +100,7 @@ def test_pieces_of_few_patterns_are_spread_in_parts(monkeypatch):
     blocks = K.blocks(p.vtree, p.cardinalities)
     monkeypatch.setattr(gram_module, "CHUNK_BYTES", 64 * 1000 * 30)
     seen = np.zeros((1000, 1000), dtype=int)
-    for at, piece in pieces(side, side, blocks, 2**30, None):
+    for at, piece in pieces((side, side), blocks, 2**30):
         seen[at] += 1
         assert piece.data.shape == seen[at].shape
         assert len(piece.data) <= 30

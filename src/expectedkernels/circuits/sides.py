@@ -191,16 +191,29 @@ class CircuitSide:
 
 
 class PointSide:
-    """A set of complete points: one unit per node, one pattern per distinct restricted point."""
+    """A set of complete points: one unit per node, one pattern per distinct restricted point.
+
+    Parameters
+    ----------
+    points : array of shape (points, columns)
+    vtree : Vtree
+    domains : sequence of int or None
+        The cardinality of every variable, None for real ones.
+    """
 
     max_rows: int | None = None
 
     def __init__(self, points: Any, vtree: Vtree, domains: Any):
         self.points, self.vtree, self.domains = points, vtree, domains
-        self.columns = [np.unique(x, return_inverse=True) for x in points.T]
-        codes = [codes.reshape(-1) for _, codes in self.columns]
+        self.columns = [self._column(variable) for variable in range(vtree.n_variables)]
+        codes = [codes for _, codes in self.columns]
         found = patterns(vtree, codes, [len(values) for values, _ in self.columns])
         self.operand = point_operand(vtree).batched(found)
+
+    def _column(self, variable: int) -> tuple[Any, Any]:
+        """The distinct values of a variable, and which one every point has."""
+        values, codes = np.unique(self.points[:, variable], return_inverse=True)
+        return values, codes.reshape(-1)
 
     @property
     def n_rows(self) -> int:

@@ -121,7 +121,7 @@ class CollapsedSteinKernel(PairwiseKernel):
     def _gram(self, first: Any, second: Any) -> Any:
         (logs, p), (other_logs, q) = first, second
         with progress(len(logs) * len(other_logs), "Stein kernels") as bar:
-            found = gram(p, q, self._blocks, self.max_bytes, bar, symmetric=p is q)
+            found = gram((p, q), self._blocks, self.max_bytes, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
         scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
         return scaled.linear("The Stein kernel of two samples", TOO_RARE)

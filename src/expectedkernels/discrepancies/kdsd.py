@@ -119,7 +119,7 @@ def kdsd(
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
         side = CircuitSide(measure)
-        found = gram(side, side, kernel, max_bytes)
+        found = gram((side, side), kernel, max_bytes)
         return float(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
     p = as_target(p)
     discrete_cardinalities(p)

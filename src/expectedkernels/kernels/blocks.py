@@ -14,9 +14,10 @@ from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import Operand
-from expectedkernels.engine.value import Value, Weights, from_log, joined, spread, weights_of
+from expectedkernels.engine.value import Value, Weights, from_log, joined, plain, spread, weights_of
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.triples import log_triples
 from expectedkernels.vtree import Vtree
 
 
@@ -43,27 +44,35 @@ class KernelBlocks:
         """The vtree."""
         return self.operand.vtree
 
-    def leaves(self, atoms: Callable[[int], tuple[Atoms, Atoms]], like: Any) -> Any:
-        """A function from leaves to the kernel's input units there, on all pairs of atoms."""
+    def leaves(self, atoms: Callable[[int], tuple[Atoms, ...]], like: Any) -> Any:
+        """A function from leaves to the kernel's input units there, on all pairs of atoms.
+
+        With three axes on all triples; the kernel must be a single product then.
+        """
         memo: dict[Any, Value] = {}
         alike = self.factors.count(self.factors[0]) == len(self.factors)
 
-        def single(variable: int, left: Atoms, right: Atoms) -> Value:
+        def single(variable: int, of_axes: tuple[Atoms, ...]) -> Value:
             factors = self.factors[variable]
-            if left.cardinality is None:
-                return _leaf_value(factors, left, right, variable, like)
-            key = (factors, left.cardinality)
+            if of_axes[0].cardinality is None:
+                return _leaf_value(factors, of_axes, variable, like)
+            key = (factors, of_axes[0].cardinality)
             if key not in memo:
-                memo[key] = _leaf_value(factors, left, right, variable, like)
+                memo[key] = _leaf_value(factors, of_axes, variable, like)
             return memo[key]
 
         def leaf(nodes: Any) -> Value:
             variable = int(self.vtree.variable[nodes[0]])
-            left, right = atoms(variable)  # leaves that are folded have equal domains
+            of_axes = atoms(variable)  # leaves that are folded have equal domains
+            if len(of_axes) == 3 and not (is_parallel(self) and len(self.weights) == 1):
+                raise KernelError(
+                    "The product of two values of a kernel needs a kernel that is a product over "
+                    f"the variables. This one is a sum of {len(self.weights)} terms, or a circuit."
+                )
             if alike or len(nodes) == 1:
-                return spread(single(variable, left, right), len(nodes))
+                return spread(single(variable, of_axes), len(nodes))
             variables = self.vtree.variable[nodes].tolist()
-            return joined([single(v, left, right) for v in variables], 0)
+            return joined([single(v, of_axes) for v in variables], 0)
 
         return leaf
 
@@ -75,17 +84,53 @@ class KernelBlocks:
         return weights_of(np.asarray(self.weights, dtype=np.float64)[None, :])
 
 
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A product kernel given by plain numbers on the atoms of every variable.
+
+    Attributes
+    ----------
+    vtree : Vtree
+    table : function of a variable and the atoms of all axes
+        Gives an array with one axis for each, of numbers that are zero or of a size that products
+        of many can have.
+    """
+
+    vtree: Vtree
+    table: Callable[[int, tuple[Any, ...]], Any]
+
+    root_weights = None
+
+    @property
+    def operand(self) -> Operand:
+        """Its units: one product per node."""
+        return parallel_operand(self.vtree, 1)
+
+    def leaves(self, atoms: Callable[[int], tuple[Any, ...]], like: Any) -> Any:
+        """A function from leaves to the numbers of their variables."""
+
+        def leaf(nodes: Any) -> Value:
+            values = []
+            for variable in self.vtree.variable[nodes].tolist():
+                table = self.table(variable, atoms(variable))
+                values.append(plain(table[None, None], (1,) * (1 + table.ndim)))
+            return values[0] if len(values) == 1 else joined(values, 0)
+
+        return leaf
+
+
 def _leaf_value(
-    factors: Sequence[Factor], left: Atoms, right: Atoms, variable: int, like: Any
+    factors: Sequence[Factor], atoms: tuple[Atoms, ...], variable: int, like: Any
 ) -> Value:
-    """The values of some factors of one variable on all pairs of atoms."""
-    parts = [factor.logs(left, right, variable) for factor in factors]
+    """The values of some factors of one variable on all pairs (or triples) of atoms."""
+    of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
+    parts = [of_factor(factor, *atoms, variable) for factor in factors]
     logs = namespace(parts[0][0]).stack([x for x, _ in parts])
     sign = None
     if any(s is not None for _, s in parts):
         sign = np.stack([np.ones_like(x) if s is None else s for x, s in parts])
         sign = as_like(sign[None], like)
-    return from_log(as_like(logs[None, ...], like), (1, 1, 1), sign)
+    return from_log(as_like(logs[None, ...], like), (1,) * (1 + len(atoms)), sign)
 
 
 @lru_cache(maxsize=16)

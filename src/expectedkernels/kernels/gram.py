@@ -1,21 +1,25 @@
-"""Values of a kernel for all rows of two sides, in chunks that fit into memory."""
+"""Values of a kernel for all rows of two or three axes, in chunks that fit into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.sides import CircuitSide, Side
+from expectedkernels.circuits.sides import PointSide
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied
-from expectedkernels.kernels.blocks import KernelBlocks
+from expectedkernels.kernels.blocks import KernelBlocks, Tables
 from expectedkernels.kernels.scaled import Place, Scaled, concatenated
+
+Axes = tuple[Any, ...]
+"""Two or three sides: a circuit, a circuit given evidence, points, or what has their methods."""
+ProductKernel = KernelBlocks | Tables
 
 CHUNK_BYTES = 2**27
 """Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
@@ -24,104 +28,109 @@ SYMMETRIC_ROWS = 64
 
 
 def gram(
-    p: Side,
-    q: Side,
-    kernel: KernelBlocks,
+    axes: Axes,
+    kernel: ProductKernel,
     max_bytes: int,
     bar: Any = None,
     symmetric: bool = False,
 ) -> Scaled:
-    """Values for all rows of both sides, in chunks that fit into memory.
+    """Values for all rows of the axes, in chunks that fit into memory.
 
-    With `symmetric`, the two sides are the same and so is the kernel: half of it is computed.
+    Two axes give E k(x, y), three give E k(x, y) k(x, z), with x on the first. With `symmetric`,
+    there are two, they are the same and so is the kernel: half of it is computed.
     """
-    if p.n_rows == 0 or q.n_rows == 0:
-        shape = (extent_of(p), extent_of(q))
-        return Scaled(as_like(np.zeros(shape), _array_of(p, q)), None)
-    axis, operands = _split(p, q, kernel, max_bytes)
-    if symmetric and (axis is not None or extent_of(p) >= SYMMETRIC_ROWS):
-        return _symmetric_gram(p, kernel, max_bytes, bar)
+    if any(side.n_rows == 0 for side in axes):
+        shape = tuple(map(extent_of, axes))
+        return Scaled(as_like(np.zeros(shape), _array_of(axes)), None)
+    axis, operands = _split(axes, kernel, max_bytes)
+    if symmetric and (axis is not None or extent_of(axes[0]) >= SYMMETRIC_ROWS):
+        return _symmetric_gram(axes[0], kernel, max_bytes, bar)
     if axis is not None:
-        parts = [gram(a, b, kernel, max_bytes, bar) for _, a, b in _halves(p, q, axis)]
+        parts = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
         return concatenated(parts, axis)
-    return _by_rows(_root(operands, p, q, kernel, max_bytes, bar), p, q)
+    return _by_rows(_root(operands, axes, kernel, max_bytes, bar), axes)
 
 
 def pieces(
-    p: Side,
-    q: Side,
-    kernel: KernelBlocks,
+    axes: Axes,
+    kernel: ProductKernel,
     max_bytes: int,
-    bar: Any,
-    first: tuple[int, int] = (0, 0),
+    bar: Any = None,
+    rows_first: bool = False,
+    first: tuple[int, ...] | None = None,
 ) -> Iterator[tuple[Place, Scaled]]:
-    """Values for some rows of both sides after the other, and which these are."""
-    if p.n_rows == 0 or q.n_rows == 0:
+    """Values for some rows of the axes after the other, and which these are.
+
+    With `rows_first`, other axes than the first are cut only where it has a single row.
+    """
+    if any(side.n_rows == 0 for side in axes):
         return
-    axis, operands = _split(p, q, kernel, max_bytes)
+    first = (0,) * len(axes) if first is None else first
+    axis, operands = _split(axes, kernel, max_bytes, rows_first)
     if axis is not None:
-        for start, a, b in _halves(p, q, axis):
-            begin = (first[0] + start, first[1]) if axis == 0 else (first[0], first[1] + start)
-            yield from pieces(a, b, kernel, max_bytes, bar, begin)
+        for start, some in _halves(axes, axis):
+            begin = tuple(at + start * (i == axis) for i, at in enumerate(first))
+            yield from pieces(some, kernel, max_bytes, bar, rows_first, begin)
         return
-    root = _root(operands, p, q, kernel, max_bytes, bar)
-    n, m = extent_of(p), extent_of(q)
-    step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * m))  # patterns become rows: several copies
+    root = _root(operands, axes, kernel, max_bytes, bar)
+    n, *others = map(extent_of, axes)
+    rest = tuple(slice(at, at + m) for at, m in zip(first[1:], others, strict=True))
+    # patterns become rows: several copies
+    step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
     for start in range(0, n, step):
         rows = slice(start, min(n, start + step))
-        at = (slice(first[0] + rows.start, first[0] + rows.stop), slice(first[1], first[1] + m))
-        yield at, _by_rows(root, p, q, rows)
+        at = (slice(first[0] + rows.start, first[0] + rows.stop), *rest)
+        yield at, _by_rows(root, axes, rows)
 
 
-def extent_of(side: Side) -> int:
-    """The number of rows, or roots, of a side."""
-    return side.circuit.n_roots if side.n_rows is None else side.n_rows
+def extent_of(side: Any) -> int:
+    """The number of rows, or roots, of an axis."""
+    return int(side.circuit.n_roots if side.n_rows is None else side.n_rows)
 
 
 def _split(
-    p: Side, q: Side, kernel: KernelBlocks, max_bytes: int
+    axes: Axes, kernel: ProductKernel, max_bytes: int, rows_first: bool = False
 ) -> tuple[int | None, list[Operand]]:
-    """Which side has too many rows to be swept at once; None and what to sweep if none has."""
-    rows = (p.n_rows or 1, q.n_rows or 1)
-    for axis, side in enumerate((p, q)):
+    """Which axis has too many rows to be swept at once; None and what to sweep if none has."""
+    rows = [side.n_rows or 1 for side in axes]
+    for axis, side in enumerate(axes):
         if side.max_rows and rows[axis] > side.max_rows:
             return axis, []
-    operands = [kernel.operand, p.operand, q.operand]
+    operands = [kernel.operand, *(side.operand for side in axes)]
     if max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES):
-        return int(rows[0] < rows[1]), []
+        return 0 if rows_first and rows[0] > 1 else rows.index(max(rows)), []
     return None, operands
 
 
-def _halves(p: Side, q: Side, axis: int) -> Iterator[tuple[int, Side, Side]]:
-    """The two sides with either half of the rows of one, and where these begin."""
-    n = extent_of((p, q)[axis])
+def _halves(axes: Axes, axis: int) -> Iterator[tuple[int, Axes]]:
+    """The axes with either half of the rows of one, and where these begin."""
+    n = extent_of(axes[axis])
     for chosen in (slice(0, n // 2), slice(n // 2, n)):
-        pair = (p.rows(chosen), q) if axis == 0 else (p, q.rows(chosen))
-        yield chosen.start, *pair
+        yield chosen.start, (*axes[:axis], axes[axis].rows(chosen), *axes[axis + 1 :])
 
 
 def _root(
-    operands: list[Operand], p: Side, q: Side, kernel: KernelBlocks, max_bytes: int, bar: Any
+    operands: list[Operand], axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any
 ) -> Value:
     """The value at the root."""
-    root = sweep(operands, _pair_leaf(p, q, kernel), max_bytes)
+    root = sweep(operands, _leaf(axes, kernel), max_bytes)
     if kernel.root_weights is not None:
         root = applied(root, kernel.root_weights, 1)
     if bar is not None:
-        bar.update((p.n_rows or 1) * (q.n_rows or 1))
+        bar.update(prod(side.n_rows or 1 for side in axes))
     return root
 
 
-def _symmetric_gram(side: Side, kernel: KernelBlocks, max_bytes: int, bar: Any) -> Scaled:
+def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) -> Scaled:
     """The values for all pairs of rows of one side, of which the corner is computed once."""
     n = side.n_rows or 1
     first, second = side.rows(slice(0, n // 2)), side.rows(slice(n // 2, n))
-    corner = gram(first, second, kernel, max_bytes, bar)
+    corner = gram((first, second), kernel, max_bytes, bar)
     xp = namespace(corner.data)
     scale = None if corner.scale is None else xp.matrix_transpose(corner.scale)
     mirrored = Scaled(xp.matrix_transpose(corner.data), scale)
-    above = gram(first, first, kernel, max_bytes, bar, symmetric=True)
-    below = gram(second, second, kernel, max_bytes, bar, symmetric=True)
+    above = gram((first, first), kernel, max_bytes, bar, symmetric=True)
+    below = gram((second, second), kernel, max_bytes, bar, symmetric=True)
     halves = [concatenated([above, corner], 1), concatenated([mirrored, below], 1)]
     return concatenated(halves, 0)
 
@@ -132,25 +141,28 @@ def array_in(circuit: BlockCircuit) -> Any:
     return block.weights if isinstance(block, Inner) else block.numbers
 
 
-def _array_of(p: Side, q: Side) -> Any:
+def _array_of(axes: Axes) -> Any:
     """An array of the first circuit: results live where it does."""
-    return array_in(next(s.circuit for s in (p, q) if isinstance(s, CircuitSide)))
+    return array_in(next(side.circuit for side in axes if not isinstance(side, PointSide)))
 
 
-def _pair_leaf(p: Side, q: Side, kernel: KernelBlocks) -> Any:
-    """Leaves of the sweep: the kernel on atoms, expanded to the units of both sides."""
-    inputs = kernel.leaves(lambda v: (p.atoms(v), q.atoms(v)), _array_of(p, q))
+def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
+    """Leaves of the sweep: the kernel on atoms, expanded to the units of all axes."""
+    inputs = kernel.leaves(lambda v: tuple(side.atoms(v) for side in axes), _array_of(axes))
+    # points only choose from their atoms: they do it while the others are atoms still
+    order = sorted(range(len(axes)), key=lambda i: not isinstance(axes[i], PointSide))
 
     def leaf(nodes: Any, parts: Any) -> Value:
         value = inputs(nodes)
-        value = p.expand(value, 2, nodes, parts and parts[1])
-        return q.expand(value, 3, nodes, parts and parts[2])
+        for i in order:
+            value = axes[i].expand(value, 2 + i, nodes, parts and parts[1 + i])
+        return value
 
     return leaf
 
 
-def _by_rows(root: Value, p: Side, q: Side, some: slice = slice(None)) -> Scaled:
-    """The root's value with one row (column) per row of p (of q), for some rows of p."""
+def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
+    """The root's value with one entry per row along every axis, for some rows of the first."""
     xp = namespace(root.data)
     if root.is_log:
         finite = root.data > -inf
@@ -162,10 +174,10 @@ def _by_rows(root: Value, p: Side, q: Side, some: slice = slice(None)) -> Scaled
         scale = None
         if root.scale is not None:
             scale = xp.broadcast_to(root.scale[0, 0, ...], data.shape)
-    for axis, side in enumerate((p, q)):
+    for axis, side in enumerate(axes):
         rows = side.root_rows
         if rows is None and axis == 0:
-            data, scale = data[some, :], None if scale is None else scale[some, :]
+            data, scale = data[some, ...], None if scale is None else scale[some, ...]
         elif rows is not None:
             index = as_like(rows[some] if axis == 0 else rows, data)
             data = xp.take(data, index, axis=axis)

@@ -13,8 +13,8 @@ from expectedkernels.arrays import as_like, detach, namespace
 from expectedkernels.engine.value import limit, safe_log
 from expectedkernels.errors import KernelError
 
-Place = tuple[slice, slice]
-"""Rows and columns of a matrix."""
+Place = tuple[slice, ...]
+"""Some rows along every axis of an array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def divided(values: Scaled, logs: list[Any], at: Place) -> Scaled:
     xp = namespace(data)
     for axis, shift in enumerate(logs):
         if shift is not None:
-            shape = (-1, 1) if axis == 0 else (1, -1)
+            shape = tuple(-1 if i == axis else 1 for i in range(data.ndim))
             shift = xp.reshape(as_like(shift, data)[at[axis]], shape)
             scale = xp.broadcast_to(-shift, data.shape) if scale is None else scale - shift
     return Scaled(data, scale)

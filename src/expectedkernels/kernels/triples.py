@@ -1,0 +1,108 @@
+"""Products of two values of a factor that share an argument, expected over atoms.
+
+    log E k(x, y) k(x, z),    x, y and z independent
+
+A point x leaves two expectations that are multiplied. Otherwise y and z are integrated out, which
+leaves two Gaussian functions of x, whose product is one again. Intervals of y and z are cut into
+panels with nodes: three intervals have no closed form.
+"""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.boxes import NODES, PANEL, SHARES, log_box
+from expectedkernels.circuits.sides import Atoms
+from expectedkernels.errors import KernelError
+from expectedkernels.kernels.factors import Factor
+
+
+def log_triples(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tuple[Any, Any]:
+    """Logs of the absolute values on triples of atoms, and signs (None: all non-negative).
+
+    Examples
+    --------
+    >>> states = Atoms(2)
+    >>> logs, _ = log_triples(Factor(square=1.0), states, states, states, 0)
+    >>> logs[0].tolist()
+    [[0.0, -1.0], [-1.0, -2.0]]
+    """
+    if x.cardinality is not None:
+        return _products(factor, x, y, z, variable)
+    point = (x.variance == 0) & (_half(x) == 0)
+    logs = np.empty((x.n, y.n, z.n))
+    if point.any():
+        logs[point] = _products(factor, _taken(x, point), y, z, variable)[0]
+    if point.all():
+        return logs, None
+    if factor.absolute:
+        raise KernelError(
+            f"The product of two values of a Laplacian kernel has no closed form on the real "
+            f"variable {variable}. RBF, ExpHamming and Delta have one."
+        )
+    # a value with a density differs from any other
+    logs[~point] = _log_square(factor.square, _taken(x, ~point), y, z) - 2.0 * factor.unequal
+    return logs, None
+
+
+def _products(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tuple[Any, Any]:
+    """Two expectations given the first argument, multiplied."""
+    (logs, sign), (others, other_sign) = (factor.logs(x, other, variable) for other in (y, z))
+    products = logs[:, :, None] + others[:, None, :]
+    if sign is None or other_sign is None:  # both, as they are of one factor
+        return products, None
+    return products, sign[:, :, None] * other_sign[:, None, :]
+
+
+def _log_square(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+    """The Gaussian part; intervals of the second and third argument become nodes."""
+    if rate == 0.0:
+        return np.zeros((x.n, y.n, z.n))
+    (y, shares), (z, other_shares) = (_nodes(rate, atoms) for atoms in (y, z))
+    logs = _log_normal(rate, x, y, z)
+    shape = (x.n, -1, len(shares), z.n // len(other_shares), len(other_shares))
+    logs = logs.reshape(shape)
+    top = logs.max(axis=(2, 4), keepdims=True)
+    top = np.where(top > -np.inf, top, 0.0)
+    with np.errstate(divide="ignore"):
+        means = np.einsum("xypzq,p,q->xyz", np.exp(logs - top), shares, other_shares)
+        return np.log(means) + top[:, :, 0, :, 0]
+
+
+def _log_normal(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+    """The same where the second and third argument are normals or points."""
+    shrink, other = 1.0 + 2.0 * rate * y.variance[:, None], 1.0 + 2.0 * rate * z.variance[None, :]
+    r, q = rate / shrink, rate / other
+    total = r + q
+    m, n = y.mean[:, None], z.mean[None, :]
+    spread = 1.0 + 2.0 * total * x.variance[:, None, None]
+    root = np.sqrt(total / spread)
+    with np.errstate(over="ignore"):  # the log of a remote value is -inf
+        logs = -0.5 * np.log(shrink * other) - r * q / total * (m - n) ** 2
+        away = x.mean[:, None, None] - (r * m + q * n) / total
+        return logs - 0.5 * np.log(spread) + log_box(root * away, root * _half(x)[:, None, None])
+
+
+def _nodes(rate: float, atoms: Atoms) -> tuple[Atoms, Any]:
+    """The atoms with nodes for their intervals, as many for each, and the shares of the nodes."""
+    half = _half(atoms)
+    if not half.any():
+        return atoms, np.ones(1)
+    panels = max(1, ceil(2.0 * sqrt(rate) * float(half.max()) / PANEL))
+    start = 2.0 * np.arange(panels)[:, None] - panels + 1.0
+    inside = ((start + NODES) / panels).ravel()
+    mean = (atoms.mean[:, None] + half[:, None] * inside).ravel()
+    spread = Atoms(None, mean, np.repeat(atoms.variance, len(inside)))
+    return spread, np.tile(0.5 * SHARES / panels, panels)
+
+
+def _half(atoms: Atoms) -> Any:
+    return np.zeros(atoms.n) if atoms.half is None else atoms.half
+
+
+def _taken(atoms: Atoms, chosen: Any) -> Atoms:
+    half = None if atoms.half is None else atoms.half[chosen]
+    return Atoms(None, atoms.mean[chosen], atoms.variance[chosen], half)
