@@ -34,7 +34,7 @@ from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_s
 from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
 from expectedkernels.kernels.kernel import Kernel, refuse_infinite, require_kernel
@@ -47,6 +47,7 @@ from expectedkernels.kernels.scaled import (
     plain_numbers,
     weighted_sums,
 )
+from expectedkernels.kernels.target import Target
 
 
 class Empirical:
@@ -290,8 +291,19 @@ def progress(total: int, what: str, quiet: bool = False) -> Any:
     return tqdm(total=total, desc=what, delay=1.0, disable=quiet or None, leave=False)
 
 
+def refuse_functions(*distributions: Any) -> None:
+    """Raise if one of them is a `Target`: exact expectations are sums over all states."""
+    if any(isinstance(x, Target) for x in distributions):
+        raise PropertyError(
+            "An exact expectation is a sum over all states, and a Target is a function, which "
+            "cannot be summed over. Give the model as a FactorGraph, or points: gibbs(target, "
+            "1000) samples it, and kdsd compares points with it."
+        )
+
+
 def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
     """Both as circuits, points or `Empirical`, over the same variables in the same order."""
+    refuse_functions(p, q)
     p, q = as_table(converted(p)), as_table(converted(q))
     if hasattr(p, "compile"):
         p = p.compile(vtree_for(p, q) if isinstance(q, Circuit) else None)[0]

@@ -146,3 +146,15 @@ def test_bare_functions_are_to_be_wrapped():
     ):
         with pytest.raises(ek.CircuitError, match=r"Wrap it: Target\(log_prob, cardinalities\)"):
             call()
+
+
+def test_a_function_is_no_distribution_to_expect_under():
+    target = ek.Target(lambda X: 0.0 * X[:, 0], [2, 2])
+    p = ek.factorized([[0.5, 0.5]] * 2)
+    for call in (
+        lambda: ek.mmd(p, target),
+        lambda: ek.expected_kernel(target, p, ek.Delta()),
+        lambda: ek.witness(target, p, ek.Delta(), [[0, 0]]),
+    ):
+        with pytest.raises(ek.PropertyError, match="a function, which cannot be summed over"):
+            call()

@@ -17,6 +17,7 @@ from expectedkernels.errors import DataError, KernelError
 from expectedkernels.expectation import (
     Empirical,
     expected_kernel,
+    refuse_functions,
     require_distribution,
     shared_schema,
     two_distributions,
@@ -150,6 +151,7 @@ def _prepared(p: Any, q: Any, k: Any) -> tuple[Any, Any, Kernel]:
 
 def as_distribution(x: Any) -> Any:
     """A plain array or frame of points stands for its empirical distribution."""
+    refuse_functions(x)
     if isinstance(x, (Circuit, Unit, Empirical)) or hasattr(x, "compile"):
         return x
     model = converted(x)
