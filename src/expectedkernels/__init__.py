@@ -32,6 +32,7 @@ from expectedkernels.expectation import (
     expected_kernel,
     monte_carlo_expected_kernel,
 )
+from expectedkernels.explain import explain
 from expectedkernels.kernels.circuit import KernelCircuit, is_kernel_compatible, kernel_input
 from expectedkernels.kernels.defaults import median_gamma
 from expectedkernels.kernels.kernel import Kernel
@@ -265,6 +266,7 @@ __all__ = [
     "em",
     "expected_kernel",
     "expected_prediction",
+    "explain",
     "factorized",
     "gaussian_mixture",
     "gibbs",

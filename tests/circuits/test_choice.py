@@ -32,7 +32,7 @@ def values_in(forms, p, rows, other):
         sides.append(side_in(form, p, evidence))
         log = log_values(p, evidence)[0][:, 0]
         logs.append(np.zeros(len(x)) if form == "conditionals" else log)
-    found = gram(*sides, kernel, 2**30).linear()
+    found = gram(tuple(sides), kernel, 2**30).linear()
     return found / np.exp(logs[0][:, None] + logs[1][None, :])
 
 

@@ -175,14 +175,20 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
     Small nodes of equal shape and height are computed together, unless the operands come in
     batches whose patterns differ from node to node, or that would need too much memory.
     """
-    batches = [op.patterns for op in operands]
-    if all(b is None or b.is_uniform for b in batches):
-        batch = tuple(1 if b is None else b.count[0] for b in batches)
-        plan = folded_plan(tuple(op.fold for op in operands), batch, max_bytes)
-        if plan is not None:
-            return _run(plan, operands, leaf)
+    plan = plan_of(operands, max_bytes)
+    if plan is not None:
+        return _run(plan, operands, leaf)
     (_, _, root) = deque(visit(operands, leaf), maxlen=1).pop()
     return root
+
+
+def plan_of(operands: Sequence[Operand], max_bytes: int = DEFAULT_MAX_BYTES) -> Plan | None:
+    """The plan by which nodes are computed together; None if they are swept one by one."""
+    batches = [op.patterns for op in operands]
+    if not all(b is None or b.is_uniform for b in batches):
+        return None
+    batch = tuple(1 if b is None else b.count[0] for b in batches)
+    return folded_plan(tuple(op.fold for op in operands), batch, max_bytes)
 
 
 def visit(operands: Sequence[Operand], leaf: Leaf) -> Iterator[tuple[int, Value | None, Value]]:
@@ -379,3 +385,26 @@ def peak_bytes(operands: Sequence[Operand]) -> int:
         peak = max(peak, alive + 3 * products + size[node])
         alive += size[node] - size[a] - size[b]
     return peak
+
+
+def operations(operands: Sequence[Operand]) -> int:
+    """How many multiplications and additions a sweep makes, those of padding not counted."""
+    total = 0
+    for node, block in enumerate(operands[0].inner):
+        if block is None:
+            total += 2 * prod(op.copies(node) * op.units[node] for op in operands)
+            continue
+        blocks = [op.inner[node] for op in operands]
+        sizes = [op.copies(node) * b.n_products for op, b in zip(operands, blocks, strict=True)]
+        total += prod(sizes)
+        weighted_axes = [i for i, b in enumerate(blocks) if b.weights is not None]
+        # in the order of the sweep: what shrinks the value most comes first
+        for i in sorted(
+            weighted_axes, key=lambda i: blocks[i].n_units / max(1, blocks[i].n_products)
+        ):
+            b, copies = blocks[i], operands[i].copies(node)
+            terms = b.weights.nnz if b.is_sparse else b.n_units * b.n_products
+            others = prod(n for j, n in enumerate(sizes) if j != i)
+            total += 2 * copies * terms * others
+            sizes[i] = copies * b.n_units
+    return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
@@ -46,8 +47,8 @@ def gram(
     if symmetric and (axis is not None or extent_of(axes[0]) >= SYMMETRIC_ROWS):
         return _symmetric_gram(axes[0], kernel, max_bytes, bar)
     if axis is not None:
-        parts = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
-        return concatenated(parts, axis)
+        halves = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
+        return concatenated(halves, axis)
     return _by_rows(_root(operands, axes, kernel, max_bytes, bar), axes)
 
 
@@ -57,30 +58,51 @@ def pieces(
     max_bytes: int,
     bar: Any = None,
     rows_first: bool = False,
-    first: tuple[int, ...] | None = None,
 ) -> Iterator[tuple[Place, Scaled]]:
     """Values for some rows of the axes after the other, and which these are.
 
     With `rows_first`, other axes than the first are cut only where it has a single row.
     """
+    for part in parts(axes, kernel, max_bytes, rows_first):
+        root = _root(part.operands, part.axes, kernel, max_bytes, bar)
+        n, *others = map(extent_of, part.axes)
+        begin, *later = part.first
+        rest = tuple(slice(at, at + m) for at, m in zip(later, others, strict=True))
+        # patterns become rows: several copies
+        step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
+        for start in range(0, n, step):
+            rows = slice(start, min(n, start + step))
+            at = (slice(begin + rows.start, begin + rows.stop), *rest)
+            yield at, _by_rows(root, part.axes, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """Rows of the axes that are swept at once, what is swept, and which rows come first."""
+
+    axes: Axes
+    operands: list[Operand]
+    first: tuple[int, ...]
+
+
+def parts(
+    axes: Axes,
+    kernel: ProductKernel,
+    max_bytes: int,
+    rows_first: bool = False,
+    first: tuple[int, ...] | None = None,
+) -> Iterator[Swept]:
+    """The rows of the axes in groups that fit into memory."""
     if any(side.n_rows == 0 for side in axes):
         return
     first = (0,) * len(axes) if first is None else first
     axis, operands = _split(axes, kernel, max_bytes, rows_first)
-    if axis is not None:
-        for start, some in _halves(axes, axis):
-            begin = tuple(at + start * (i == axis) for i, at in enumerate(first))
-            yield from pieces(some, kernel, max_bytes, bar, rows_first, begin)
+    if axis is None:
+        yield Swept(axes, operands, first)
         return
-    root = _root(operands, axes, kernel, max_bytes, bar)
-    n, *others = map(extent_of, axes)
-    rest = tuple(slice(at, at + m) for at, m in zip(first[1:], others, strict=True))
-    # patterns become rows: several copies
-    step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
-    for start in range(0, n, step):
-        rows = slice(start, min(n, start + step))
-        at = (slice(first[0] + rows.start, first[0] + rows.stop), *rest)
-        yield at, _by_rows(root, axes, rows)
+    for start, some in _halves(axes, axis):
+        begin = tuple(at + start * (i == axis) for i, at in enumerate(first))
+        yield from parts(some, kernel, max_bytes, rows_first, begin)
 
 
 def extent_of(side: Any) -> int:

@@ -70,6 +70,10 @@ class Kernel:
         """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
         raise NotImplementedError
 
+    def point_methods(self, X: Any, Y: Any) -> list[str]:
+        """How the values k(x_i, y_j) are computed, in words."""
+        return ["one likelihood for every pair of points"]
+
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether k(x, x') and k(x', x) are known to be equal."""
         return False
@@ -325,6 +329,10 @@ class CompositeKernel(Kernel):
     def vtree(self) -> Vtree | None:
         """How the kernel splits its variables, None if all parts fit any vtree."""
         return next((k.vtree for k in self.kernels if k.vtree is not None), None)
+
+    def point_methods(self, X: Any, Y: Any) -> list[str]:
+        """How the values of all parts are computed, in words."""
+        return list(dict.fromkeys(m for k in self.kernels for m in k.point_methods(X, Y)))
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether all parts are."""

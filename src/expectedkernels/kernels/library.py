@@ -16,7 +16,7 @@ from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, product_form
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.points import check_states, log_products
+from expectedkernels.kernels.points import check_states, log_products, methods
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -54,6 +54,10 @@ class FactorKernel(Kernel):
         logs, signs = log_products(self.factors(X.shape[1]), X, Y)
         values = np.exp(logs, out=logs)
         return values if signs is None else values * signs
+
+    def point_methods(self, X: Any, Y: Any) -> list[str]:
+        """How the values k(x_i, y_j) are computed, in words."""
+        return methods(self.factors(X.shape[1]), X, Y)
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether all tables are symmetric."""

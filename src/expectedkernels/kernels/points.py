@@ -23,6 +23,10 @@ EXPANDED = 256.0
 is wrong by about 1e-16 times it."""
 MOST_STATES = 32
 """Columns of whole numbers with at most so many different ones are compared as indicators."""
+EXACTLY = "by an exact matrix product"
+ABOUT_MEAN = "by a matrix product about the mean"
+BY_STATES = "by matrix products of indicators of states"
+BY_PAIRS = "pair by pair"
 LARGE_LOG = 256.0
 """Products of tables are sums of logs up to this size, which are wrong by about 1e-16 times it."""
 
@@ -71,24 +75,60 @@ def _used(factors: Sequence[Factor], rate: str, X: Any, Y: Any) -> tuple[Any, An
     return rates[used], X[:, used], Y[:, used]
 
 
+def methods(factors: Sequence[Factor], X: Any, Y: Any) -> list[str]:
+    """How `log_products` goes about the parts of a product of factors, in words.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> methods([Factor(square=1.0), Factor(absolute=0.5)], X, X)
+    ['squared distances by an exact matrix product', 'city-block distances pair by pair']
+    """
+    found = []
+    rates, A, B = _used(factors, "square", X, Y)
+    if len(rates):
+        found.append(f"squared distances {_square_method(rates, A, B, relative=False)}")
+    if len(_used(factors, "absolute", X, Y)[0]):
+        found.append(f"city-block distances {BY_PAIRS}")
+    rates, A, B = _used(factors, "unequal", X, Y)
+    if len(rates):
+        few = _few_states(A, B) is not None
+        found.append(f"unequal values {BY_STATES if few else BY_PAIRS}")
+    if any(factor.table is not None for factor in factors):
+        found.append(f"tables {BY_STATES}")
+    return found
+
+
+def _square_method(rates: Any, X: Any, Y: Any, relative: bool) -> str:
+    ranges = _whole_ranges(X, Y)
+    if ranges is not None:
+        span = float((ranges[1] - ranges[0]).max())
+        if (rates == rates[0]).all() and len(rates) * span**2 < EXACT / 8:
+            return EXACTLY
+        if _are_few(*ranges):
+            return BY_STATES
+    if not relative and len(X) and len(Y) and _spread(rates, X, Y) <= EXPANDED:
+        return ABOUT_MEAN
+    return BY_PAIRS
+
+
 def _square_logs(rates: Any, X: Any, Y: Any, relative: bool) -> Any:
     if not len(rates):
         return None
-    alike = bool((rates == rates[0]).all())
-    ranges = _whole_ranges(X, Y)
-    if ranges is not None:
-        low, high = ranges
-        if alike and len(rates) * float((high - low).max()) ** 2 < EXACT / 8:
-            logs = _expanded(X - low, Y - low)
-            logs *= rates[0]
-            return logs
-        if _are_few(low, high):
-            return _by_states([-r * _squared(n) for r, n in _sizes(rates, low, high)], X, Y, low)
-    if not relative:
+    method = _square_method(rates, X, Y, relative)
+    logs = None
+    if method == EXACTLY:
+        low = np.minimum(X.min(axis=0), Y.min(axis=0))
+        logs = _expanded(X - low, Y - low)
+        logs *= rates[0]
+    elif method == BY_STATES:
+        low, high = _few_states(X, Y)
+        logs = _by_states([-r * _squared(n) for r, n in _sizes(rates, low, high)], X, Y, low)
+    elif method == ABOUT_MEAN:
         logs = _expanded_about_mean(rates, X, Y)
-        if logs is not None:
-            return logs
-    return _distances(X, Y, "sqeuclidean", rates, alike)
+    if logs is not None:
+        return logs
+    return _distances(X, Y, "sqeuclidean", rates, bool((rates == rates[0]).all()))
 
 
 def _absolute_logs(rates: Any, X: Any, Y: Any) -> Any:
@@ -111,8 +151,8 @@ def _unequal_logs(rates: Any, X: Any, Y: Any) -> Any:
         logs = _unequal(X, Y)
         logs *= rates[0]
         return logs
-    ranges = _whole_ranges(X, Y)
-    if ranges is not None and _are_few(*ranges):
+    ranges = _few_states(X, Y)
+    if ranges is not None:
         low, high = ranges
         return _by_states([r * (np.eye(n) - 1) for r, n in _sizes(rates, low, high)], X, Y, low)
     logs = _distances(X, Y, "hamming", rates, False)
@@ -122,8 +162,8 @@ def _unequal_logs(rates: Any, X: Any, Y: Any) -> Any:
 
 def _unequal(X: Any, Y: Any) -> Any:
     """Less the number of columns in which two rows differ."""
-    ranges = _whole_ranges(X, Y)
-    if ranges is None or not _are_few(*ranges):
+    ranges = _few_states(X, Y)
+    if ranges is None:
         logs = _distances(X, Y, "hamming", np.ones(1), True)
         logs *= X.shape[1]
         return np.rint(logs, out=logs)
@@ -196,6 +236,12 @@ def _are_few(low: Any, high: Any) -> bool:
     return bool((high - low < MOST_STATES).all())
 
 
+def _few_states(X: Any, Y: Any) -> Any:
+    """The least and greatest entries of columns that have few states, else None."""
+    ranges = _whole_ranges(X, Y)
+    return ranges if ranges is not None and _are_few(*ranges) else None
+
+
 def _sizes(rates: Any, low: Any, high: Any) -> Any:
     """Every rate, and the number of states that its column may have."""
     return zip(rates.tolist(), (high - low + 1).astype(np.intp).tolist(), strict=True)
@@ -218,20 +264,27 @@ def _norms(X: Any) -> Any:
     return np.einsum("ij,ij->i", X, X)[:, None]
 
 
+def _about_mean(rates: Any, X: Any, Y: Any) -> tuple[Any, Any]:
+    """Both sets of points about their common middle, in units of the rates."""
+    middle, root = 0.5 * X.mean(axis=0) + 0.5 * Y.mean(axis=0), np.sqrt(rates)
+    A = (X - middle) * root
+    return A, A if Y is X else (Y - middle) * root
+
+
+def _spread(rates: Any, X: Any, Y: Any) -> float:
+    """The largest sum of squared norms about the middle; not a number where it is too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        A, B = _about_mean(rates, X, Y)
+        return float(_norms(A).max() + _norms(B).max())
+
+
 def _expanded_about_mean(rates: Any, X: Any, Y: Any) -> Any:
-    """The logs by one matrix product, None if that is not accurate enough.
+    """The logs by one matrix product, None if too many points are nearly equal.
 
     Those of nearly equal points are computed by their definition: equal points have log zero.
     """
-    if not len(X) or not len(Y):
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        middle, root = 0.5 * X.mean(axis=0) + 0.5 * Y.mean(axis=0), np.sqrt(rates)
-        A = (X - middle) * root
-        B = A if Y is X else (Y - middle) * root
-        size = float(_norms(A).max() + _norms(B).max())
-    if not size <= EXPANDED:
-        return None
+    A, B = _about_mean(rates, X, Y)
+    size = float(_norms(A).max() + _norms(B).max())
     if B is A:  # every step gives a symmetric matrix
         logs = A @ A.T
         logs *= 2.0
