@@ -9,6 +9,7 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.conditioned import conditioned_blocks
 from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.inputs import Input, Normal, Table
@@ -162,6 +163,11 @@ def normalize(circuit: AnyCircuit) -> AnyCircuit:
 def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     """The circuit given evidence, with every unit scaled to sum to one."""
     circuit = circuit.to("numpy")
+    if circuit.n_roots == 1:
+        possible, found = conditioned_blocks(circuit, evidence)
+        _refuse_zero(possible, evidence)
+        if found is not None:
+            return type(circuit)(circuit.vtree, found, circuit.names, circuit.states)
     parts = conditional_parts(circuit, evidence)
     what = "The normalised circuit" if evidence is None else "The conditional"
     blocks = plain_blocks(circuit.vtree, parts, what, "write it with numbers that differ less")
@@ -179,15 +185,7 @@ def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[
     root = values[-1]
     logs = to_log(root)
     _refuse_negative(logs.sign)
-    if not (logs.data > -inf).all():
-        if evidence is None:
-            raise PropertyError(
-                "The circuit sums to zero, so it cannot be normalised: check its weights and "
-                "tables."
-            )
-        raise EvidenceError(
-            "The evidence has probability zero under the circuit; there is no conditional."
-        )
+    _refuse_zero(bool((logs.data > -inf).all()), evidence)
     signed = negative_node(circuit) is not None
     if signed:
         # units may sum to zero without being zero: they are scaled by what the circuit of
@@ -208,6 +206,19 @@ def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[
         factor = wide_value(values[-1]) / wide_value(root)
         parts[-1] = block, numbers * factor[_rows(numbers_of(block)[1])]
     return parts
+
+
+def _refuse_zero(possible: bool, evidence: Evidence | None) -> None:
+    """Raise unless the evidence (or, without any, the circuit itself) is possible."""
+    if possible:
+        return
+    if evidence is None:
+        raise PropertyError(
+            "The circuit sums to zero, so it cannot be normalised: check its weights and tables."
+        )
+    raise EvidenceError(
+        "The evidence has probability zero under the circuit; there is no conditional."
+    )
 
 
 def _rows(starts: Any) -> Any:

@@ -133,5 +133,47 @@ def inner(
     )
 
 
+def inner_of_edges(
+    left: Array,
+    right: Array,
+    edges: tuple[Array, Array, Array],
+    n_units: int,
+    n_left: int,
+    n_right: int,
+) -> Inner:
+    """The block with these products, and edges from units to products: what `inner` gives.
+
+    The edges are (units, products, weights), by units and then products, none of them twice and
+    all products used.
+
+    Examples
+    --------
+    >>> nothing = np.arange(2)
+    >>> edges = (np.array([0, 0]), np.array([0, 1]), np.array([0.3, 0.7]))
+    >>> inner_of_edges(nothing, nothing, edges, 1, 2, 2).weights.tolist()
+    [[0.3, 0.7]]
+    """
+    units, products, weights = edges
+    n_products, matrix = len(left), None
+    if len(weights) == n_units and (weights == 1.0).all():  # every unit has an edge
+        left, right, n_products = left[products], right[products], n_units
+    elif (
+        n_units * n_products <= DENSE_BELOW or len(weights) >= DENSE_DENSITY * n_units * n_products
+    ):
+        matrix = np.zeros((n_units, n_products))
+        matrix[units, products] = weights
+    else:
+        starts = np.searchsorted(units, np.arange(n_units + 1))
+        shape = (n_units, n_products)
+        matrix = sparse.csr_array((weights, products, starts), shape=shape)
+    return Inner(
+        n_products,
+        n_units,
+        None if _is_identity(left, n_left) else left,
+        None if _is_identity(right, n_right) else right,
+        matrix,
+    )
+
+
 def _is_identity(index: np.ndarray[Any, np.dtype[np.intp]], n: int) -> bool:
     return len(index) == n and bool(np.array_equal(index, np.arange(n)))

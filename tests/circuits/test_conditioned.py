@@ -1,0 +1,68 @@
+"""Conditionals by levels, beside those made unit by unit."""
+
+import numpy as np
+import pytest
+
+from assertions import assert_close
+from circuit_oracles import (
+    as_weights,
+    drawn_deterministic,
+    drawn_distribution,
+    joint,
+    posterior,
+    sparsified,
+)
+from expectedkernels.circuits import conditioned
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.conditioned import conditioned_blocks
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.queries import conditional_parts
+from expectedkernels.circuits.ranges import plain_blocks
+from expectedkernels.engine.blocks import Inner
+
+
+def unit_by_unit(p, evidence):
+    return Circuit.from_blocks(
+        p.vtree, plain_blocks(p.vtree, conditional_parts(p, evidence), "The conditional", "-")
+    )
+
+
+@pytest.mark.parametrize("form", [lambda p: p, sparsified])
+@pytest.mark.parametrize("drawn", [drawn_distribution, drawn_deterministic])
+@pytest.mark.parametrize("seed", range(8))
+def test_conditionals_have_the_right_values_and_no_more_units(seed, drawn, form):
+    p = form(drawn(seed))
+    x = p.sample(1, rng=seed)
+    x[0, np.random.default_rng(seed).random(x.shape[1]) < 0.5] = np.nan
+    evidence = as_evidence(x, p.schema)
+    possible, blocks = conditioned_blocks(p, evidence)
+    assert possible
+    found = Circuit(p.vtree, blocks)
+    assert_close(joint(found), posterior(p, as_weights(x, p.cardinalities)))
+    assert found.n_units == Circuit.from_blocks(p.vtree, blocks).n_units
+    assert found.n_units <= 1.1 * unit_by_unit(p, evidence).n_units
+
+
+def test_every_unit_of_a_normalised_circuit_sums_to_one():
+    p = drawn_distribution(5, zeros=0.3)
+    found = p.normalize()
+    assert_close(np.exp(found.log_partition()), 1.0)
+    for block in found.blocks:
+        rows = (block.csr if isinstance(block, Inner) else block.table).sum(axis=1)
+        assert_close(rows, np.ones(len(rows)))
+
+
+def test_equal_hashes_of_other_units_are_noticed(monkeypatch):
+    p = drawn_distribution(2, zeros=0.0)
+    expected = joint(p.normalize())
+    monkeypatch.setattr(conditioned, "MIX", [np.uint64(0)] * 3)
+    assert conditioned_blocks(p, None) == (True, None)
+    assert_close(joint(p.normalize()), expected)
+
+
+def test_what_plain_numbers_cannot_tell():
+    real = drawn_distribution(1, share_real=1.0)
+    assert conditioned_blocks(real, None) == (True, None)
+    p = drawn_deterministic(0)
+    weights = [np.zeros((1, card)) for card in p.cardinalities]
+    assert conditioned_blocks(p, as_evidence(weights, p.schema)) == (False, None)
