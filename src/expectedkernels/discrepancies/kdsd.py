@@ -11,13 +11,12 @@ import numpy as np
 from expectedkernels.circuits.algebra import multiply, quotient
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.others import converted
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.semiring import COUNTS, lifted, up_over
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.expectation import Empirical, require_distribution, two_distributions
@@ -245,23 +244,9 @@ def support_sizes(circuit: Circuit) -> Sequence[int]:
     >>> support_sizes(ek.factorized([[0.5, 0.5, 0.0], [1.0, 0.0]]))
     [2]
     """
-    sizes: list[Any] = []
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Table):
-            sizes.append((block.table != 0).sum(axis=1).astype(object))
-            continue
-        if not isinstance(block, Inner):
-            raise PropertyError("Only circuits over discrete variables have counted supports.")
-        left, right = (
-            sizes[int(getattr(circuit.vtree, side)[node])][block.index(side)]
-            for side in ("left", "right")
-        )
-        products = left * right
-        if block.weights is None:
-            sizes.append(products)
-            continue
-        csr = block.csr
-        edges = np.where(csr.data != 0, products[csr.indices], 0)
-        totals = np.concatenate([[0], np.cumsum(edges.astype(object))])
-        sizes.append(totals[csr.indptr[1:]] - totals[csr.indptr[:-1]])
-    return [int(n) for n in sizes[-1]]
+    if None in circuit.cardinalities:
+        raise PropertyError("Only circuits over discrete variables have counted supports.")
+    levels = circuit.to("numpy").levels
+    everything = np.full(levels.n_atoms, 1, dtype=object)
+    sizes = up_over(COUNTS, levels, lifted(COUNTS, levels), everything)
+    return [int(n) for n in sizes[levels.roots]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -201,17 +202,18 @@ class Level:
     @cached_property
     def bounds(self) -> tuple[Any, Any]:
         """For every node the log of its smallest weight, and of the largest sum of a unit's."""
-        low, high = np.zeros(len(self.nodes)), np.zeros(len(self.nodes))
-        for i, matrix in enumerate(self.matrices):
-            if matrix is None:
-                continue
-            numbers = np.abs(matrix.data if sparse.issparse(matrix) else matrix)
-            numbers = numbers[numbers > 0]
-            low[i] = np.log(numbers.min()) if numbers.size else 0.0
-            with np.errstate(over="ignore"):  # then there is no room
-                sums = abs(matrix).sum(axis=1)
-            high[i] = np.log(sums.max()) if numbers.size else 0.0
-        return low, high
+        smallest, largest = np.ones(self.n_units), np.ones(self.n_units)
+        with np.errstate(over="ignore"):  # then there is no room
+            for stack in self.stacks:
+                size = np.abs(stack.weights)
+                low = np.where(size > 0, size, inf).min(axis=2).reshape(-1)
+                smallest[stack.units], largest[stack.units] = low, size.sum(axis=2).reshape(-1)
+            if len(self.edges.weights):
+                _edge_bounds(self.edges, smallest[self.sparse_units], largest[self.sparse_units])
+        starts = self.unit_starts[:-1]
+        low = np.minimum.reduceat(smallest, starts)
+        high = np.maximum.reduceat(largest, starts)
+        return np.log(np.where(low < inf, low, 1.0)), np.log(np.where(high > 0, high, 1.0))
 
     def tops(self, values: Any) -> Any:
         """The largest of every node's values, (nodes, ...)."""
@@ -302,6 +304,15 @@ class Levels:
             if not in_room(level, low, high, self.room):
                 return number, low, high
         return len(self.levels), low, high
+
+
+def _edge_bounds(edges: Edges, smallest: Any, largest: Any) -> None:
+    """Write the smallest weight of every unit, and the sum of its weights; inf and 0 for none."""
+    smallest[:], largest[:] = inf, 0.0
+    filled = np.flatnonzero(np.diff(edges.starts))
+    size, starts = np.abs(edges.weights), edges.starts[filled]
+    smallest[filled] = np.minimum.reduceat(size, starts)
+    largest[filled] = np.add.reduceat(size, starts)
 
 
 def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any) -> None:
