@@ -187,24 +187,26 @@ class _Squares:
         """Numbers of rows, and what to add to their squares and to their forms."""
         expansion, found = self.expansion, []
         moments = SecondMoments(self.density, expansion.rates, expansion.points)
-        for start, values, a, b in moments(self.rows, self.same.first[group], self.max_bytes):
-            for number, second in enumerate(values, start=start):
+        for place, values, points in moments(self.rows, self.same.first[group], self.max_bytes):
+            for number, second in enumerate(values, start=place[0].start):
                 n_points = len(expansion.points)
                 for at in self.same.chunks(group[number], n_points, self.max_bytes):
-                    found.append((at, *self._of_rows(at, second, a, b)))
+                    found.append((at, *self._of_rows(at, second, points, *place[1:])))
         return found
 
-    def _of_rows(self, at: Any, second: Any, a: Landmarks, b: Landmarks) -> tuple[Any, Any]:
+    def _of_rows(
+        self, at: Any, second: Any, points: Landmarks, a: slice, b: slice
+    ) -> tuple[Any, Any]:
         known = observed_kernel(self.expansion.rates, self.rows, at, self.expansion.points)
         columns = []
         for coef in self.expansion.coef.T:
-            left, right = a.merged(known * coef), b.merged(known * coef)
-            columns.append(np.einsum("mi,mi->m", left @ second, right))
+            merged = points.merged(known * coef)
+            columns.append(np.einsum("mi,mi->m", merged[:, a] @ second, merged[:, b]))
         forms = np.zeros(len(at))
         if self.quadratic is not None:
             for i, k in enumerate(known):
-                form = b.merged(a.merged((self.quadratic * k[:, None] * k).T).T)
-                forms[i] = (form * second).sum()
+                form = points.merged(points.merged((self.quadratic * k[:, None] * k).T).T)
+                forms[i] = (form[a, b] * second).sum()
         return np.stack(columns, axis=1), forms
 
 

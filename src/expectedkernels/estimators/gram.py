@@ -15,14 +15,14 @@ import numpy as np
 
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import Column, Evidence
-from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.engine.sweep import sweep
-from expectedkernels.engine.value import Value, joined, plain, to_log
 from expectedkernels.estimators.atoms import Atoms, Normals, Pieces, pair, triple
 from expectedkernels.estimators.expansion import Expansion, Resources, each_kernel, parts
 from expectedkernels.estimators.rows import Density, Rows
-from expectedkernels.estimators.sections import flushed, linear, observed_kernel
+from expectedkernels.estimators.sections import RowAxis, flushed, observed_kernel
+from expectedkernels.kernels.blocks import Tables
+from expectedkernels.kernels.gram import gram
+from expectedkernels.kernels.scaled import divided
 
 CHUNK_ROWS = 256
 """How many distributions are worked on at once: each may bring a value of its own."""
@@ -57,10 +57,7 @@ class Distributions:
         circuit = density.extended(known)
         evidence = Evidence(circuit.cardinalities, columns=columns)
         make = ConditionalsSide if density.is_discrete else CircuitSide
-        self.side: CircuitSide = make(circuit, evidence)
-        self.logs = None
-        if not density.is_discrete:
-            self.logs = log_values(circuit, evidence)[0][:, 0]
+        self.axis = RowAxis(make(circuit, evidence), self._atoms)
 
     @staticmethod
     def _observed(rows: Rows, i: int) -> tuple[Any, Any]:
@@ -72,18 +69,13 @@ class Distributions:
         codes[observed] = inverse.reshape(-1)
         return distinct, codes
 
-    def atoms(self, i: int) -> Atoms:
+    def _atoms(self, side: CircuitSide, i: int) -> Atoms:
         """The states of a variable, and then its observed values."""
         pieces = self.density.variables[i].pieces
         if pieces is not None:
             return pieces.join(Pieces.points(self.values[i][0]))
-        atoms = self.side.atoms(i)
+        atoms = side.atoms(i)
         return Normals(atoms.mean, atoms.variance)
-
-    def by_rows(self, data: Any, axis: int) -> Any:
-        """The logs (or numbers) at the root, one entry per row along an axis."""
-        place = self.side.root_rows
-        return data if place is None else np.take(data, place, axis=axis)
 
 
 def _by_value(rows: Rows, i: int, column: Column, distinct: Any, codes: Any) -> tuple[Any, Column]:
@@ -108,31 +100,13 @@ def meet(rates: Any, sides: list[Distributions], max_bytes: int) -> Any:
     density = sides[0].density
     kernel = pair if len(sides) == 2 else triple
 
-    def leaf(nodes: Any, parts: Any) -> Value:
-        values = []
-        for variable in density.vtree.variable[nodes].tolist():
-            columns = density.variables[variable].columns
-            matrix = kernel(rates[columns], *(side.atoms(variable) for side in sides))
-            values.append(plain(flushed(matrix)[None], (1,) * len(sides)))
-        value = values[0] if len(values) == 1 else joined(values, 0)
-        for axis, distributions in enumerate(sides, start=1):
-            value = distributions.side.expand(value, axis, nodes, parts and parts[axis - 1])
-        return value
+    def table(variable: int, atoms: tuple[Any, ...]) -> Any:
+        return flushed(kernel(rates[density.variables[variable].columns], *atoms))
 
-    root = sweep([d.side.operand for d in sides], leaf, max_bytes)
-    if density.is_discrete:  # conditional distributions: nothing is divided by
-        data = linear(root)
-        for axis, distributions in enumerate(sides):
-            data = distributions.by_rows(data, axis)
-        return data
-    data = to_log(root).data[0]
-    for axis, distributions in enumerate(sides):
-        data = distributions.by_rows(data, axis)
-        if distributions.logs is not None:
-            shape = [1] * len(sides)
-            shape[axis] = -1
-            data = data - distributions.logs.reshape(shape)
-    return np.exp(data)
+    axes = tuple(distributions.axis for distributions in sides)
+    found = gram(axes, Tables(density.vtree, table), max_bytes)
+    every = (slice(None),) * len(axes)
+    return divided(found, [axis.logs for axis in axes], every).linear()
 
 
 def expected_gram(
