@@ -192,16 +192,30 @@ class BlockCircuit:
     @cached_property
     def levels(self) -> Levels:
         """The units level by level, for passes up and down; only of circuits on the host."""
+        inputs = [
+            (block.index("left"), block.index("right")) if isinstance(block, Inner) else None
+            for block in self.blocks
+        ]
+        return levels(self.vtree, self._matrices(), inputs)
+
+    def _matrices(self) -> list[Any]:
+        """The numbers of all blocks."""
         matrices: list[Any] = []
-        inputs: list[Any] = []
         for block in self.blocks:
             if isinstance(block, Inner):
                 matrices.append(block.csr if block.is_sparse else block.weights)
-                inputs.append((block.index("left"), block.index("right")))
             else:
                 matrices.append(block.numbers)
-                inputs.append(None)
-        return levels(self.vtree, matrices, inputs)
+        return matrices
+
+    def sharing(self, other: BlockCircuit) -> Self:
+        """The circuit, with the levels of one that differs in numbers only, if that has any."""
+        found = (
+            vars(other)["levels"].renumbered(self._matrices()) if "levels" in vars(other) else None
+        )
+        if found is not None:
+            vars(self)["levels"] = found
+        return self
 
     def remembered(self, key: str, make: Callable[[], Any]) -> Any:
         """What `make` makes, kept for the next time."""

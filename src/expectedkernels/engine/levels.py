@@ -8,7 +8,7 @@ the place of products. Every vtree node has one parent, so a unit is read by one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -54,11 +54,15 @@ class Edges:
     starts : int array of shape (units + 1,)
     products : int array
     weights : array
+    kept : int array
+        Which entries of the matrices that are stored dense (laid end to end) are edges; they come
+        before those of matrices that are stored sparsely, all of which are edges.
     """
 
     starts: IntArray
     products: IntArray
     weights: Any
+    kept: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     @cached_property
     def units(self) -> IntArray:
@@ -215,6 +219,28 @@ class Level:
         high = np.maximum.reduceat(largest, starts)
         return np.log(np.where(low < inf, low, 1.0)), np.log(np.where(high > 0, high, 1.0))
 
+    def renumbered(self, own: list[Any]) -> Level | None:
+        """The level with other weights; None if not the same ones are zero, or stored alike."""
+        if [m is None for m in own] != [m is None for m in self.matrices]:
+            return None
+        stacks = []
+        at = self.n_passed_nodes
+        for stack in self.stacks:
+            dense = own[at : at + len(stack.weights)]
+            at += len(dense)
+            if any(sparse.issparse(m) or m.shape != stack.weights.shape[1:] for m in dense):
+                return None
+            stacks.append(replace(stack, weights=np.stack(dense)))
+        numbers = _renumbered(self.edges, self.matrices[at:], own[at:])
+        if numbers is None:
+            return None
+        edges = replace(self.edges, weights=numbers)
+        level = replace(self, stacks=tuple(stacks), edges=edges, matrices=own)
+        for name in ("uses", "node_of_unit"):  # these have nothing to do with weights
+            if name in vars(self):
+                vars(level)[name] = vars(self)[name]
+        return level
+
     def tops(self, values: Any) -> Any:
         """The largest of every node's values, (nodes, ...)."""
         starts = self.unit_starts
@@ -262,7 +288,7 @@ class Levels:
         """How many units, products and weights every vtree node has; dense ones count little."""
         total = np.zeros(self.vtree.n_nodes)
         for level in self.levels:
-            weights = [_size(matrix) for matrix in level.matrices]
+            weights = [weight_cost(matrix) for matrix in level.matrices]
             sizes = np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
             total[level.nodes] = sizes + weights
         return total
@@ -292,6 +318,16 @@ class Levels:
         high = max(float(level.bounds[1].max()) for level in self.levels)
         return min(LARGEST_ROOM, (EXPONENTS - max(-low, high)) / 2)
 
+    def renumbered(self, matrices: Sequence[Any]) -> Levels | None:
+        """The levels with other weights at the same edges, None if edges differ."""
+        made = []
+        for level in self.levels:
+            new = level.renumbered([matrices[node] for node in level.nodes.tolist()])
+            if new is None:
+                return None
+            made.append(new)
+        return Levels(self.vtree, tuple(made), self.unit_starts)
+
     @cached_property
     def static_bounds(self) -> tuple[int, Any, Any]:
         """How many levels need no care of ranges if atoms are 0 or 1, and the bounds of their logs.
@@ -313,6 +349,24 @@ def _edge_bounds(edges: Edges, smallest: Any, largest: Any) -> None:
     size, starts = np.abs(edges.weights), edges.starts[filled]
     smallest[filled] = np.minimum.reduceat(size, starts)
     largest[filled] = np.add.reduceat(size, starts)
+
+
+def _renumbered(edges: Edges, before: list[Any], own: list[Any]) -> Any:
+    """The weights of the same edges of other matrices, None if these have others."""
+    if [(m.shape, sparse.issparse(m)) for m in own] != [
+        (m.shape, sparse.issparse(m)) for m in before
+    ]:
+        return None
+    stored, others = ([m for m in ms if sparse.issparse(m)] for ms in (own, before))
+    for m, other in zip(stored, others, strict=True):
+        if not all(np.array_equal(getattr(m, x), getattr(other, x)) for x in ("indptr", "indices")):
+            return None
+    small = [m.reshape(-1) for m in own if not sparse.issparse(m)]
+    numbers = np.concatenate(small) if small else np.zeros(0)
+    if np.count_nonzero(numbers) != len(edges.kept):
+        return None
+    numbers = np.concatenate([numbers[edges.kept], *(m.data for m in stored)], dtype=np.float64)
+    return numbers if len(numbers) == len(edges.weights) and numbers.all() else None
 
 
 def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any) -> None:
@@ -376,7 +430,7 @@ def _kind(matrix: Any) -> tuple[int, tuple[int, ...]]:
     return SPARSE, (int(sparse.issparse(matrix)),)
 
 
-def _size(matrix: Any) -> float:
+def weight_cost(matrix: Any) -> float:
     """The number of weights, those of matrix products in terms of single ones."""
     kind = _kind(matrix)[0]
     if kind == PASSED:
@@ -458,9 +512,10 @@ def _sparse_edges(own: list[Any], first: IntArray) -> Edges:
     """The edges of the sparse nodes; those stored as small matrices come first, all at once."""
     n_small = sum(not sparse.issparse(matrix) for matrix in own)
     parts = [_entries(m, start) for m, start in zip(own[n_small:], first[n_small:], strict=True)]
-    if n_small:
-        parts.insert(0, _entries_of_all(own[:n_small], first[:n_small]))
-    return _joined(parts)
+    if not n_small:
+        return _joined(parts)
+    *small, kept = _entries_of_all(own[:n_small], first[:n_small])
+    return replace(_joined([tuple(small), *parts]), kept=kept)
 
 
 def _entries(matrix: Any, first: int) -> tuple[Any, Any, Any]:
@@ -474,15 +529,16 @@ def _entries(matrix: Any, first: int) -> tuple[Any, Any, Any]:
     return np.bincount(row, minlength=len(matrix)), column + first, matrix[row, column]
 
 
-def _entries_of_all(own: list[Any], first: IntArray) -> tuple[Any, Any, Any]:
-    """What `_entries` gives for many small matrices, one after the other."""
+def _entries_of_all(own: list[Any], first: IntArray) -> tuple[Any, Any, Any, Any]:
+    """What `_entries` gives for many small matrices, one after the other, and which are kept."""
     numbers = np.concatenate([matrix.reshape(-1) for matrix in own])
     widths = np.repeat([m.shape[1] for m in own], [m.shape[0] for m in own])
     begins = np.repeat(first, [m.shape[0] for m in own])
     row = np.repeat(np.arange(len(widths)), widths)
     column = np.arange(len(numbers)) - np.repeat(np.cumsum(widths) - widths, widths) + begins[row]
     kept = np.flatnonzero(numbers)
-    return np.bincount(row[kept], minlength=len(widths)), column[kept], numbers[kept]
+    counts = np.bincount(row[kept], minlength=len(widths))
+    return counts, column[kept], numbers[kept], kept
 
 
 def _joined(parts: list[tuple[Any, Any, Any]]) -> Edges:

@@ -9,6 +9,7 @@ the flow through them bounds the error that makes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, prod
 from typing import Any
@@ -244,13 +245,19 @@ class Down:
     trusted: Any
 
 
-def down(found: Up, exact: bool = False, work: Workspace | None = None) -> Down:
+def down(
+    found: Up,
+    exact: bool = False,
+    work: Workspace | None = None,
+    each: Callable[[int, Any], None] | None = None,
+) -> Down:
     """The derivatives of the (only) root's log in all units and atoms.
 
     By default rows are trusted if their posteriors are right; rows of value zero have none. With
     `exact`, all derivatives of trusted rows are right to the last digits, also those of states
     that are unlikely beside the row's own. For rows of value zero the root's derivatives stand in
-    the place of its log's then.
+    the place of its log's then. `each` is called with every level's number and the derivatives in
+    its units, on the scale of its products.
     """
     levels, values = found.levels, found.values
     work = Workspace() if work is None else work
@@ -272,6 +279,8 @@ def down(found: Up, exact: bool = False, work: Workspace | None = None) -> Down:
                 here = here / found.tops[number][level.node_of_unit]
             if exact:  # what is made of numbers as small as that may vanish
                 lost = lost + (positive & (here < smallest)).any(axis=0)
+            if each is not None:
+                each(number, here)
             sent = work.array("sent", (level.n_products, *values.shape[1:]))
             back(level, here, sent)
             if level.inputs is not None:

@@ -30,6 +30,7 @@ from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.data import as_weights
+from expectedkernels.learning.row_counts import row_counts
 
 Counts = list[Any]
 """For every vtree node the expected counts of its parameters, None if it has none."""
@@ -247,6 +248,9 @@ def expected_counts(
     component and of the first two powers of the distance from its mean. Errors name rows by
     their `numbers`, if these are given.
     """
+    few = row_counts(circuit, evidence, weights)
+    if few is not None:
+        return few[0], [None if found is None else (found,) for found in few[1]]
     total = 0.0
     counts: Counts = [None] * circuit.vtree.n_nodes
     for rows in chunks:
@@ -342,7 +346,8 @@ def maximized(circuit: Circuit, counts: Counts, beta: float, floors: Any = None)
         else:
             floor = (floors or {}).get(int(circuit.vtree.variable[node]), 0.0)
             blocks.append(_fitted_normal(block, found[0], found[1], beta, floor))
-    return Circuit(circuit.vtree, tuple(blocks), circuit.names, circuit.states)
+    new = Circuit(circuit.vtree, tuple(blocks), circuit.names, circuit.states)
+    return new.sharing(circuit)
 
 
 def _shares(old: Any, counts: Any, beta: float) -> Any:

@@ -1,0 +1,88 @@
+"""How often every edge of a circuit is expected to be used, summed over weighted rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.engine.levels import Level, Levels
+from expectedkernels.engine.passes import Down, Up, Workspace, down
+
+
+class EdgeCounts:
+    """Expected counts of all weights of a circuit, level by level."""
+
+    def __init__(self, levels: Levels) -> None:
+        self.levels = levels
+        self._stacks = [[np.zeros_like(x.weights) for x in lv.stacks] for lv in levels.levels]
+        self._edges = [np.zeros(len(level.edges.weights)) for level in levels.levels]
+
+    def add(self, other: EdgeCounts) -> None:
+        """Add the counts of other rows."""
+        for own, found in zip(self._stacks, other._stacks, strict=True):
+            for counts, more in zip(own, found, strict=True):
+                counts += more
+        for counts, more in zip(self._edges, other._edges, strict=True):
+            counts += more
+
+    def take_in(self, found: Up, number: int, units: Any) -> None:
+        """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
+        level, products = self.levels.levels[number], found.products[number]
+        for counts, stack in zip(self._stacks[number], level.stacks, strict=True):
+            n, height, width = stack.weights.shape
+            above = units[stack.units].reshape(n, height, -1)
+            below = products[stack.products].reshape(n, width, -1)
+            counts += stack.weights * (above @ below.transpose(0, 2, 1))
+        edges = level.edges
+        if len(edges.weights):
+            above = units[level.sparse_units].reshape(len(edges.starts) - 1, -1)
+            below = products[level.sparse_products].reshape(level.forth.shape[1], -1)
+            dots = np.einsum("er,er->e", above[edges.units], below[edges.products])
+            self._edges[number] += edges.weights * dots
+
+    def by_node(self) -> list[Any]:
+        """The counts of every vtree node as its weights are stored, None where there are none.
+
+        A matrix for dense weights, one number per stored entry for sparse ones.
+        """
+        counts: list[Any] = [None] * self.levels.vtree.n_nodes
+        for level, stacks, edges in zip(self.levels.levels, self._stacks, self._edges, strict=True):
+            for node, found in zip(
+                level.nodes[level.n_passed_nodes :].tolist(),
+                _cut(level, stacks, edges),
+                strict=True,
+            ):
+                counts[node] = found
+        return counts
+
+
+def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:
+    """The counts of the nodes of a level that have weights."""
+    own = level.matrices[level.n_passed_nodes :]
+    found = [matrix for stack in stacks for matrix in stack]
+    for i, matrix in enumerate(found):
+        if sparse.issparse(own[i]):
+            found[i] = matrix[own[i].nonzero()]
+    rest = own[len(found) :]
+    small = [matrix for matrix in rest if not sparse.issparse(matrix)]
+    flat = np.zeros(sum(matrix.size for matrix in small))
+    n = len(level.edges.kept)
+    flat[level.edges.kept] = edges[:n]
+    ends = np.cumsum([matrix.size for matrix in small])[:-1]
+    parts = np.split(flat, ends) if small else []
+    found += [part.reshape(m.shape) for part, m in zip(parts, small, strict=True)]
+    stored = [matrix.nnz for matrix in rest if sparse.issparse(matrix)]
+    return found + (np.split(edges[n:], np.cumsum(stored)[:-1]) if stored else [])
+
+
+def counted(found: Up, weights: Any, work: Workspace | None = None) -> tuple[EdgeCounts, Down]:
+    """The expected counts of all edges in weighted rows, and the pass down they are from."""
+    counts = EdgeCounts(found.levels)
+    below = down(
+        found,
+        work=work,
+        each=lambda number, units: counts.take_in(found, number, units * weights),
+    )
+    return counts, below
