@@ -444,3 +444,36 @@ def test_states_too_rare_for_shifts():
         ek.bbis(rare, X)
     found = ek.bbis(rare, X, operator="gibbs", weights="raw")
     np.testing.assert_allclose(found.marginals()[1], [3 / 7, 4 / 7], atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["shift", "gibbs"])
+def test_updates_by_conditionals_are_those_of_the_whole_target(monkeypatch, operator):
+    grid = ek.ising_grid(3, 3, rng=0)
+    X = ek.gibbs(grid, 40, burn_in=50, rng=1).astype(float)
+    X[:, [0, 4, 8]] = np.nan
+    kept = ek.collapsed_bbis(grid, X, operator=operator)
+    monkeypatch.setattr("expectedkernels.sampling.partition.NODE", 0.0)
+    monkeypatch.setattr("expectedkernels.sampling.partition.PAIR", 0.0)
+    found = ek.collapsed_bbis(grid, X, operator=operator)
+    assert_close(found.updates_gram, kept.updates_gram)
+    assert_close(found.weights, kept.weights)
+    more = np.array(X[:2])
+    more[:, 1] = np.nan
+    assert found.extended(more).n == 42
+
+
+def test_one_collapsed_set_of_many_samples_goes_by_conditionals(monkeypatch):
+    called = []
+    original = ek.PartitionSteinKernel.__call__
+    monkeypatch.setattr(
+        ek.PartitionSteinKernel, "__call__", lambda *args: called.append(1) or original(*args)
+    )
+    grid = ek.ising_grid(4, 4, rng=0)
+    X = np.random.default_rng(0).integers(0, 2, (150, 16)).astype(float)
+    X[:, :3] = np.nan
+    ek.collapsed_bbis(grid, X)
+    assert called
+    called.clear()
+    ek.collapsed_bbis(grid, X[:5])
+    ek.collapsed_bbis(grid.compile()[0], X[:20])
+    assert not called

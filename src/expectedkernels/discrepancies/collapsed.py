@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
+from expectedkernels.circuits.extents import extent_of_operand, sweep_cost
 from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.discrepancies.kdsd import support_sizes
@@ -30,6 +32,9 @@ from expectedkernels.kernels.stein import (
     steps,
 )
 from expectedkernels.kernels.target import Target
+
+CHUNK_BYTES = 2**25
+"""Pairs of samples are worked on in groups whose values stay near the processor."""
 
 
 class CollapsedSteinKernel(PairwiseKernel):
@@ -100,11 +105,31 @@ class CollapsedSteinKernel(PairwiseKernel):
         self.circuit, self.kernel, self.zeros = circuit.to("numpy"), kernel, zeros
         self.operator, self.max_bytes = operator, max_bytes
         self._blocks = self._marked_kernel()
-        if operator == "gibbs":
+        self._set_marked(positive)
+
+    def _set_marked(self, positive: bool | None) -> None:
+        """Set what a marked state means, and whether shifts may meet zeros."""
+        if self.operator == "gibbs":
             self._marked, self._positive = marked(self.circuit, lambda table: table), True
             return
         self._marked = marked(self.circuit, lambda table: np.roll(table, -1, axis=1))
         self._positive = is_positive(self.circuit) if positive is None else positive
+
+    def with_operator(self, operator: str) -> CollapsedSteinKernel:
+        """The same with another operator; what does not depend on it is shared.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = CollapsedSteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]))
+        >>> stein.with_operator("gibbs").operator
+        'gibbs'
+        """
+        check_choices(self.kernel, self.zeros, operator)
+        other = copy(self)
+        other.operator = operator
+        other._set_marked(None)
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         # blocks refer to a module, which cannot be pickled, and are quickly made again
@@ -118,10 +143,26 @@ class CollapsedSteinKernel(PairwiseKernel):
         blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
         return same_single_mark(blocks, self.cardinalities)
 
+    def cost(self, rows: Any) -> float:
+        """What the Gram matrix of rows costs, in numbers computed, before it is.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = CollapsedSteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]))
+        >>> nan = float("nan")
+        >>> stein.cost([[0, nan]]) < stein.cost([[0, nan], [1, nan], [0, 1]])
+        True
+        """
+        extent = extent_of_operand(self._read(rows)[1].operand)
+        # with and without a mark there are three products for one, and half of the pairs
+        return 0.5 * sweep_cost(extent, extent, 3)
+
     def _gram(self, first: Any, second: Any) -> Any:
         (logs, p), (other_logs, q) = first, second
         with progress(len(logs) * len(other_logs), "Stein kernels") as bar:
-            found = gram((p, q), self._blocks, self.max_bytes, bar, symmetric=p is q)
+            most = min(self.max_bytes, CHUNK_BYTES)
+            found = gram((p, q), self._blocks, most, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]
         scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
         return scaled.linear("The Stein kernel of two samples", TOO_RARE)
@@ -150,7 +191,7 @@ class CollapsedSteinKernel(PairwiseKernel):
                 moves = here - (before if kept is None else kept[seen, v, None] * before)
             columns.append(_column(len(values), seen, here, moves))
         evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)
-        return logs, CircuitSide(self._marked, evidence)
+        return logs, CircuitSide(self._marked, evidence, by_patterns=True)
 
     def __repr__(self) -> str:
         return f"<CollapsedSteinKernel of {self.circuit!r} with {self.kernel!r}>"

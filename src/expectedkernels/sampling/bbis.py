@@ -11,6 +11,7 @@ import numpy as np
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import KernelError, PropertyError, SizeError
@@ -25,8 +26,8 @@ from expectedkernels.kernels.stein import (
     is_strictly_positive_definite,
 )
 from expectedkernels.kernels.target import Target, as_target
-from expectedkernels.sampling.partition import PartitionSteinKernel
-from expectedkernels.sampling.rows import collapsed_rows
+from expectedkernels.sampling.partition import PartitionSteinKernel, partition_cost
+from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
 from expectedkernels.sampling.stein_samples import (
     RULES,
     SteinSamples,
@@ -165,7 +166,7 @@ def collapsed_bbis(
     The target is compiled once, and one sweep gives the kernels of all pairs of distinct samples
     (see `CollapsedSteinKernel`). If it is too large to be compiled, the same set must be
     collapsed in all samples: then only the conditionals are compiled (see
-    `PartitionSteinKernel`).
+    `PartitionSteinKernel`). Where this is cheaper, it is done for Gibbs updates in any case.
 
     Examples
     --------
@@ -234,21 +235,46 @@ def _planned(plan: ZerosPlan, rows: Any, kernel: Kernel, rule: str, max_bytes: i
     stein, updates, circuit, conditionals = _stein(
         plan.target, rows, kernel, plan.shifts, max_bytes
     )
-    return weighted(
-        SteinSamples(
-            plan.target,
-            rows,
-            None,
-            rule,
-            conditionals=conditionals,
-            circuit=circuit,
-            stein=stein,
-            updates=updates,
-            operator=plan.operator,
-            hidden=plan.hidden,
-            note=plan.note,
-        )
+    samples = SteinSamples(
+        plan.target,
+        rows,
+        None,
+        rule,
+        conditionals=conditionals,
+        circuit=circuit,
+        stein=stein,
+        updates=updates,
+        operator=plan.operator,
+        hidden=plan.hidden,
+        note=plan.note,
     )
+    return weighted(_with_updates_by_parts(samples, max_bytes))
+
+
+def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSamples:
+    """The samples with the Gram matrix of updates, where conditionals give it at a lower cost.
+
+    How an update weighs states is different in every sample, so that there are few equal patterns
+    in the sweep of the whole target. Conditionals of one set of variables do without.
+    """
+    whole, hidden = samples.updates, np.isnan(samples.rows)
+    needed = samples.rule == "default" or samples.operator == "gibbs"
+    if not (needed and len(hidden) and isinstance(whole, CollapsedSteinKernel)):
+        return samples
+    if not isinstance(samples.target, FactorGraph) or whole.kernel.vtree is not None:
+        return samples
+    if (hidden != hidden[0]).any() or hidden.all():
+        return samples
+    distinct, groups = distinct_rows(samples.rows)
+    if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
+        return samples
+    collapsed = np.flatnonzero(hidden[0]).tolist()
+    try:
+        model = CollapsedModel(samples.target, collapsed, shared=False, max_bytes=max_bytes)
+    except SizeError:
+        return samples
+    stein = PartitionSteinKernel(model, whole.kernel, whole.zeros, max_bytes, operator="gibbs")
+    return replace(samples, updates_gram=stein(distinct)[np.ix_(groups, groups)])
 
 
 def _warn(found: SteinSamples, asked: str) -> None:
@@ -299,14 +325,11 @@ def _stein(
             ) from error
         hidden = np.flatnonzero(masks[0]).tolist()
         model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
-        first, second = (
+        one, other = (
             PartitionSteinKernel(model, kernel, zeros, max_bytes, operator=kind)
             for kind in OPERATORS
         )
-        return first, second, None, model.marginals
+        return one, other, None, model.marginals
     known = True if is_positive(target) else None
-    one, other = (
-        CollapsedSteinKernel(circuit, kernel, zeros, max_bytes, operator=kind, positive=known)
-        for kind in OPERATORS
-    )
-    return one, other, circuit, None
+    first = CollapsedSteinKernel(circuit, kernel, zeros, max_bytes, positive=known)
+    return first, first.with_operator("gibbs"), circuit, None

@@ -16,6 +16,9 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.stein import PairwiseKernel, check_choices, steps, update_moves
 
+NODE, PAIR = 110_000.0, 30.0
+"""What a node costs for every sampled variable, and a pair of conditionals, in numbers computed."""
+
 
 class PartitionSteinKernel(PairwiseKernel):
     """The Stein kernel of a model between samples that all collapse the same variables.
@@ -147,3 +150,17 @@ class PartitionSteinKernel(PairwiseKernel):
         every[impossible] = np.tile(rows, (card, 1))[impossible]
         evidence, _ = self.model.evidence(every)
         return as_evidence(evidence, self.cardinalities), weights.T.reshape(-1)
+
+
+def partition_cost(cardinalities: Any, rows: Any) -> float:
+    """What the Gram matrix of rows costs by their conditionals, in numbers computed.
+
+    Examples
+    --------
+    >>> partition_cost([2, 2], np.array([[0.0, np.nan]]))
+    330120.0
+    """
+    sampled = np.flatnonzero(~np.isnan(rows).any(axis=0))
+    n_nodes = 2 * len(cardinalities) - 1
+    pairs = sum((cardinalities[v] * len(rows)) ** 2 for v in sampled.tolist())
+    return len(sampled) * n_nodes * NODE + PAIR * pairs
