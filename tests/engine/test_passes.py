@@ -14,7 +14,7 @@ from circuit_oracles import (
     posterior,
     sparsified,
 )
-from expectedkernels.circuits.build import factorized, gaussian_mixture, mixture
+from expectedkernels.circuits.build import factorized, gaussian_mixture, mixture, random_circuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.flows import flow_marginals
@@ -186,3 +186,15 @@ def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
     for v in range(p.n_variables):
         for other in (cut[v], turned[v][::-1], np.stack([m[v] for m in one_by_one])):
             np.testing.assert_allclose(other, whole[v], rtol=1e-13)
+
+
+def test_large_matrices_are_not_copied():
+    p = random_circuit(4, 70, rng=0)
+    for level in p.levels.levels[1:]:
+        for stack in level.stacks:
+            assert len(stack.weights) == 1
+            assert any(np.shares_memory(stack.weights, m) for m in level.matrices)
+    X = random_rows(p, 5, 0)
+    table = posterior(p, as_weights(X, p.cardinalities))
+    for v, found in enumerate(p.marginals(X)):
+        assert_close(found, marginal(table, v))

@@ -22,6 +22,8 @@ IntArray = np.ndarray[Any, np.dtype[np.intp]]
 
 DENSE_SIZE, DENSE_SHARE = 256, 0.3
 """Matrices of at least this many entries, and this share of them not zero, are kept dense."""
+STACKED = 64 * 64
+"""Larger dense matrices are taken as they are: stacks of copies gain nothing."""
 DENSE_RATE = 0.1
 """The time of one term of a dense matrix product, in terms of a sparse one."""
 LARGEST_ROOM, EXPONENTS = 300.0, 690.0
@@ -230,7 +232,8 @@ class Level:
             at += len(dense)
             if any(sparse.issparse(m) or m.shape != stack.weights.shape[1:] for m in dense):
                 return None
-            stacks.append(replace(stack, weights=np.stack(dense)))
+            weights = dense[0][None] if len(dense) == 1 else np.stack(dense)
+            stacks.append(replace(stack, weights=weights))
         numbers = _renumbered(self.edges, self.matrices[at:], own[at:])
         if numbers is None:
             return None
@@ -409,7 +412,7 @@ def levels(
     first = 0
     for height in range(len(cuts) - 1):
         nodes = order[cuts[height] : cuts[height + 1]].tolist()
-        kinds = [_kind(matrices[node]) for node in nodes]
+        kinds = [_kind(matrices[node], node) for node in nodes]
         ranked = sorted(range(len(nodes)), key=lambda i: (kinds[i], i))
         nodes, kinds = [nodes[i] for i in ranked], [kinds[i] for i in ranked]
         level = _level(vtree, matrices, inputs, starts, nodes, kinds, first)
@@ -418,15 +421,15 @@ def levels(
     return Levels(vtree, tuple(made), starts)
 
 
-def _kind(matrix: Any) -> tuple[int, tuple[int, ...]]:
-    """How the sums of a node are computed; equal kinds lie side by side."""
+def _kind(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:
+    """How the sums of a node are computed; equal kinds lie side by side, and are stacked."""
     if matrix is None:
         return PASSED, ()
     size = matrix.shape[0] * matrix.shape[1]
     if size >= DENSE_SIZE:
         filled = matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix)
         if filled >= DENSE_SHARE * size:
-            return DENSE, tuple(matrix.shape)
+            return DENSE, (*matrix.shape, node if size > STACKED else -1)
     return SPARSE, (int(sparse.issparse(matrix)),)
 
 
@@ -496,7 +499,7 @@ def _stacks(own: list[Any], kinds: Any, units: IntArray, products: IntArray) -> 
             end += 1
         if kinds[at][0] == DENSE:
             dense = [m.toarray() if sparse.issparse(m) else m for m in own[at:end]]
-            weights = np.stack(dense)
+            weights = dense[0][None] if len(dense) == 1 else np.stack(dense)
             stacks.append(
                 Stack(
                     weights,
