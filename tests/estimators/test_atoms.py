@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import dblquad, quad
 
-from expectedkernels.estimators.atoms import Normals, Pieces, pair, section, triple
+from expectedkernels.circuits.sides import Atoms
+from expectedkernels.estimators.atoms import Pieces, pair, point_atoms, triple, with_points
 
 
 def mean_over(f, low, high):
@@ -17,7 +18,11 @@ def mean_over(f, low, high):
 
 
 def interval(low, high):
-    return Pieces(np.array([[low]]), np.array([[high]]))
+    return Pieces(np.array([[low]]), np.array([[high]])).atoms
+
+
+def at(*values):
+    return point_atoms(np.array(values, dtype=float)[:, None])
 
 
 ends = st.tuples(st.floats(-3, 3), st.floats(0, 5) | st.just(0.0) | st.floats(1e-9, 1e-3)).map(
@@ -29,7 +34,7 @@ rates = st.floats(1e-4, 1e3)
 @given(rates, ends, st.floats(-4, 4))
 def test_sections_are_means_over_intervals(rate, ends, centre):
     expected = mean_over(lambda x: np.exp(-rate * (x - centre) ** 2), *ends)
-    got = section(rate, np.array([ends[0]]), np.array([ends[1]]), np.array([centre]))
+    got = pair(np.array([rate]), interval(*ends), at(centre))
     np.testing.assert_allclose(got, [[expected]], rtol=1e-9, atol=1e-13)
 
 
@@ -50,14 +55,13 @@ def test_triples(rate, landmarks):
     u = Pieces(np.array([[0.0], [1.0], [0.5]]), np.array([[1.0], [1.0], [0.75]]))
     low = np.array([[0.2], [0.9]])
     a = Pieces(low, low if landmarks == "points" else low + 0.4)
-    got = triple(np.array([rate]), u, a, a)
+    got = triple(np.array([rate]), u.atoms, a.atoms, a.atoms)
     for i in range(3):
         for j in range(2):
             for k in range(2):
 
                 def f(x, j=j, k=k):
-                    at = Pieces.points([[x]])
-                    values = pair(np.array([rate]), at, a)[0]
+                    values = pair(np.array([rate]), at(x), a.atoms)[0]
                     return values[j] * values[k]
 
                 expected = mean_over(f, u.low[i, 0], u.high[i, 0])
@@ -65,7 +69,7 @@ def test_triples(rate, landmarks):
 
 
 def test_columns_multiply():
-    a, b = Pieces.points([[0.0, 1.0], [2.0, 3.0]]), Pieces.points([[1.0, 1.0]])
+    a, b = Pieces.points([[0.0, 1.0], [2.0, 3.0]]).atoms, point_atoms(np.ones((1, 2)))
     rates = np.array([0.3, 0.7])
     np.testing.assert_allclose(pair(rates, a, b)[:, 0], np.exp([-0.3, -0.3 - 0.7 * 4]))
     np.testing.assert_allclose(triple(rates, a, b, b)[:, 0, 0], np.exp([-0.6, -0.6 - 1.4 * 4]))
@@ -73,8 +77,7 @@ def test_columns_multiply():
 
 def test_normals_against_integration():
     rate = 0.8
-    u, a = Normals(np.array([0.3]), np.array([0.5])), Normals(np.array([1.0]), np.array([0.7]))
-    z = Normals.points([-0.4])
+    u, a = (Atoms(None, np.array([m]), np.array([v])) for m, v in ((0.3, 0.5), (1.0, 0.7)))
 
     def density(x, d):
         return np.exp(-((x - d.mean[0]) ** 2) / (2 * d.variance[0])) / np.sqrt(
@@ -85,9 +88,11 @@ def test_normals_against_integration():
         return np.exp(-rate * (x - y) ** 2)
 
     both = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y), -9, 9, -9, 9)[0]
-    np.testing.assert_allclose(pair(np.array([rate]), u, a), [[both]], rtol=1e-7)
+    np.testing.assert_allclose(pair(np.array([rate]), (u,), (a,)), [[both]], rtol=1e-7)
     three = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y) * k(x, -0.4), -9, 9, -9, 9)
-    np.testing.assert_allclose(triple(np.array([rate]), u, a, z), [[[three[0]]]], rtol=1e-7)
+    np.testing.assert_allclose(
+        triple(np.array([rate]), (u,), (a,), at(-0.4)), [[[three[0]]]], rtol=1e-7
+    )
 
 
 def test_zero_rates_give_ones():
@@ -98,20 +103,35 @@ def test_zero_rates_give_ones():
 
 def test_intervals_that_are_wide_for_the_kernel():
     ends = np.array([[0.0, 100.0], [50.0, 5000.0], [200.0, 300.0], [20.0, 21.0], [60.0, 60.0]])
-    pieces = Pieces(ends[:, :1], ends[:, 1:])
+    pieces = Pieces(ends[:, :1], ends[:, 1:]).atoms
     got = pair(np.array([1.0]), pieces, pieces)
     np.testing.assert_allclose(got, got.T, rtol=1e-9, atol=1e-15)
     for i, (low, high) in enumerate(ends):
         for j, (a, b) in enumerate(ends):
             nodes = np.linspace(low, high, 20001) if high > low else np.array([low])
-            means = section(1.0, np.array([a]), np.array([b]), nodes)[0]
+            means = pair(np.ones(1), interval(a, b), at(*nodes))[0]
             expected = np.trapezoid(means, nodes) / (high - low) if high > low else means[0]
             np.testing.assert_allclose(got[i, j], expected, rtol=1e-4, atol=1e-12)
 
 
 def test_intervals_of_outliers_stay_small_in_memory():
     edges = np.array([-1.0, 0.0, 1.0, 1e300])
-    bins = Pieces(edges[:-1, None], edges[1:, None])
-    values = triple(np.array([1.0]), bins, bins, Pieces.points([[0.5], [-1e300]]))
+    bins = Pieces(edges[:-1, None], edges[1:, None]).atoms
+    values = triple(np.array([1.0]), bins, bins, at(0.5, -1e300))
     assert values.shape == (3, 3, 2)
     assert ((values >= 0) & (values <= 1)).all()
+
+
+def test_values_beside_pieces():
+    both = with_points(interval(0.0, 1.0), np.array([[0.5], [2.0]]))
+    values = pair(np.ones(1), both, at(0.5))[:, 0]
+    np.testing.assert_allclose(values[1:], [1.0, np.exp(-2.25)])
+    np.testing.assert_array_equal(values[:1], pair(np.ones(1), interval(0.0, 1.0), at(0.5))[0])
+
+
+def test_triples_of_intervals_that_are_wide_for_the_kernel():
+    # in closed form, and by panels of the first interval in parts
+    s = at(0.3, 7.0)
+    whole = triple(np.array([40.0]), interval(0.0, 16.0), s, s)[0]
+    parts = [triple(np.array([40.0]), interval(i, i + 1.0), s, s)[0] for i in range(16)]
+    np.testing.assert_allclose(whole, np.mean(parts, axis=0), rtol=1e-11)

@@ -16,7 +16,7 @@ import numpy as np
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import Column, Evidence
 from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.estimators.atoms import Atoms, Normals, Pieces, pair, triple
+from expectedkernels.estimators.atoms import Columns, pair, triple, with_points
 from expectedkernels.estimators.expansion import Expansion, Resources, each_kernel, parts
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.estimators.sections import RowAxis, flushed, observed_kernel
@@ -69,13 +69,10 @@ class Distributions:
         codes[observed] = inverse.reshape(-1)
         return distinct, codes
 
-    def _atoms(self, side: CircuitSide, i: int) -> Atoms:
+    def _atoms(self, side: CircuitSide, i: int) -> Columns:
         """The states of a variable, and then its observed values."""
         pieces = self.density.variables[i].pieces
-        if pieces is not None:
-            return pieces.join(Pieces.points(self.values[i][0]))
-        atoms = side.atoms(i)
-        return Normals(atoms.mean, atoms.variance)
+        return (side.atoms(i),) if pieces is None else with_points(pieces.atoms, self.values[i][0])
 
 
 def _by_value(rows: Rows, i: int, column: Column, distinct: Any, codes: Any) -> tuple[Any, Column]:

@@ -17,8 +17,9 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.queries import log_values, refuse_signed
+from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.errors import EvidenceError
-from expectedkernels.estimators.atoms import Atoms, Normals
+from expectedkernels.estimators.atoms import Columns
 from expectedkernels.estimators.variables import NOT_A_STATE, Said, Variable
 
 
@@ -51,13 +52,10 @@ class Density:
         """Whether no variable is real."""
         return all(variable.pieces is not None for variable in self.variables)
 
-    def atoms(self, variable: int) -> Atoms:
-        """The atoms of a variable: its states, or the normal components of its inputs."""
+    def atoms(self, variable: int) -> Columns:
+        """The atoms of a variable: its states, or the components of its inputs."""
         pieces = self.variables[variable].pieces
-        if pieces is not None:
-            return pieces
-        block: Any = self.circuit.input(variable)
-        return Normals(block.mean, block.variance)
+        return (CircuitSide(self.circuit).atoms(variable),) if pieces is None else pieces.atoms
 
     @cached_property
     def by_state(self) -> Circuit:

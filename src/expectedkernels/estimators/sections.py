@@ -20,7 +20,7 @@ from expectedkernels.circuits.choice import evidence_side
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sides import CircuitSide, PointSide
-from expectedkernels.estimators.atoms import pair, triple
+from expectedkernels.estimators.atoms import Columns, pair, point_atoms, triple
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.kernels.blocks import Tables
 from expectedkernels.kernels.gram import Axes, pieces
@@ -82,10 +82,7 @@ class Landmarks(PointSide):
         found: Any = self.operand.patterns
         self.in_order = found.rows is None
         self.place: Any = np.arange(len(points)) if self.in_order else found.rows
-        values = [values for values, _ in self.columns]
-        self._atoms = [
-            variable.points(x) for variable, x in zip(density.variables, values, strict=True)
-        ]
+        self._atoms = [point_atoms(values) for values, _ in self.columns]
 
     def _column(self, i: int) -> tuple[Any, Any]:
         """The distinct values of a variable's columns, and which one every point has."""
@@ -114,8 +111,8 @@ class Landmarks(PointSide):
         _, first = np.unique(self.place, return_index=True)
         return Landmarks(self.density, self.points[first[chosen]], self.active)
 
-    def atoms(self, variable: int) -> Any:
-        """The distinct values of a variable as points."""
+    def atoms(self, variable: int) -> Columns:  # type: ignore[override]
+        """The distinct values of a variable's columns as points."""
         return self._atoms[variable]
 
     def merged(self, weights: Any) -> Any:

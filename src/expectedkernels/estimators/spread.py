@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from expectedkernels.estimators.atoms import MOST_PANELS, panels_of, rule
 from expectedkernels.estimators.expansion import Expansion, Resources
 from expectedkernels.estimators.rows import Density, Rows
+from expectedkernels.kernels.reals import MOST_PANELS, panels_of, rule
 
 ROUNDING = 10.0 * float(np.finfo(np.float64).eps)
 """The rounding error of a sum of products, in roots of sums of squares of its terms: about."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.atoms import Normals, Pieces
+from expectedkernels.estimators.atoms import Pieces
 
 NOT_A_STATE = -1
 """The state of a value that is observed but that the density does not know."""
@@ -63,10 +63,6 @@ class Variable:
     def n_states(self) -> int | None:
         """The number of states, None for a real variable."""
         return None if self.pieces is None else self.pieces.n
-
-    def points(self, x: Any) -> Pieces | Normals:
-        """Rows of values of the columns as atoms."""
-        return Normals.points(x) if self.pieces is None else Pieces.points(x)
 
     def say(self, Z: Any) -> Said:
         """What rows of the data say of the variable; NaN is missing."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_like, detach, namespace, to_numpy
-from expectedkernels.circuits.boxes import log_boxes
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.errors import KernelError
+from expectedkernels.kernels.reals import half_of, log_pairs
 from expectedkernels.verdict import Verdict
 
 
@@ -138,8 +138,7 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -
     shrink = 1.0 + 2.0 * factor.square * variance
     logs = -0.5 * xp.log(shrink)
     if factor.square and halves is not None:
-        root = np.sqrt(factor.square / shrink)
-        logs = logs + log_boxes(root * mean, *(root * half for half in halves))
+        logs = log_pairs(factor.square, left, right)
     elif factor.square:
         with np.errstate(over="ignore"):  # the log of a remote value is -inf
             logs = logs - factor.square * mean**2 / shrink
@@ -162,8 +161,7 @@ def _halves(factor: Factor, left: Atoms, right: Atoms, variable: int) -> tuple[A
             f"A Laplacian kernel cannot be used on the real variable {variable}: its inputs are "
             "intervals, over which it is not integrated. RBF, ExpHamming and Delta are."
         )
-    halves = [np.zeros(x.n) if x.half is None else x.half for x in (left, right)]
-    return halves[0][:, None], halves[1][None, :]
+    return half_of(left)[:, None], half_of(right)[None, :]
 
 
 def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
