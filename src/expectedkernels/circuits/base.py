@@ -18,7 +18,8 @@ from expectedkernels.circuits.matching import Matching
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.levels import Levels, levels
+from expectedkernels.engine.leveling import levels
+from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree

@@ -138,6 +138,8 @@ def _with_distinct_products(
     node = level.node_of_unit[sums.units[rows]]
     keys = begins[node] + place[left] * n_right[node] + place[right]
     distinct, columns = np.unique(keys, return_inverse=True)
+    if len(rows) == len(sums.units):  # one product each
+        return Sums(sums.units, sums.starts, columns, sums.shares), (distinct, begins)
     n = len(distinct)
     order = np.argsort(rows * n + columns, kind="stable")
     codes = (rows * n + columns)[order]
