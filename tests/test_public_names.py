@@ -35,8 +35,7 @@ def test_every_question_to_a_circuit_has_an_example(name, method):
 
 
 def test_all_is_complete():
-    helpers = {"TYPE_CHECKING", "Any", "import_module"}
-    public = {n for n in dir(ek) if not n.startswith("_")} - helpers
+    public = {n for n in dir(ek) if not n.startswith("_")}
     modules = {n for n in public if inspect.ismodule(getattr(ek, n))}
     assert public - modules == set(ek.__all__)
 
