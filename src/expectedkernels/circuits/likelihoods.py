@@ -9,12 +9,16 @@ import numpy as np
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.observed import chunks, has_levels, observed
-from expectedkernels.engine.passes import Up, Workspace, down, up
+from expectedkernels.engine.passes import Up, Workspace, chunk_rows, down, up
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
 REPEATED = 4.0
 """How much longer an entry takes if it is shared by all rows that look alike at a node."""
+LEVEL = 2e-5
+"""Seconds that one level takes, however few its entries are."""
+IN_RANGE = 1e-8
+"""Seconds that keeping a value in range takes, which densities need."""
 NODE, NODE_ROW = 6e-5, 1e-8
 """Seconds that finding and using the patterns of rows takes at a node, and of every row."""
 
@@ -30,13 +34,16 @@ def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
     if evidence is None:
         return True
     n = evidence.n_rows
-    sizes = circuit.levels.entries
-    cost = ENTRY * n * float(sizes.sum())
+    levels = circuit.levels
+    n_chunks = -(-n // chunk_rows(levels, values_only=True))
+    cost = ENTRY * n * levels.n_entries + LEVEL * n_chunks * len(levels.levels)
+    if None in circuit.cardinalities:
+        cost += IN_RANGE * n * (levels.n_units + levels.n_atoms)
     other = circuit.vtree.n_nodes * (NODE + NODE_ROW * n)
     if cost <= other:
         return True
     counts = np.asarray(evidence.patterns(circuit.vtree).count)
-    return cost <= other + REPEATED * ENTRY * float(counts @ sizes)
+    return cost <= other + REPEATED * ENTRY * float(counts @ levels.entries)
 
 
 def level_logs(circuit: BlockCircuit, evidence: Evidence | None, max_bytes: float) -> Any:
@@ -44,7 +51,7 @@ def level_logs(circuit: BlockCircuit, evidence: Evidence | None, max_bytes: floa
     n = 1 if evidence is None else evidence.n_rows
     logs = np.empty((n, circuit.n_roots))
     work = Workspace()
-    for rows in chunks(circuit, n, max_bytes):
+    for rows in chunks(circuit, n, max_bytes, values_only=True):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
         atoms = observed(circuit, some)
         found = up(circuit.levels, atoms, work, values_only=True)

@@ -26,10 +26,14 @@ def has_levels(circuit: BlockCircuit) -> bool:
 
 
 def chunks(
-    circuit: BlockCircuit, n_rows: int, max_bytes: float = inf, per_row: int = 1
+    circuit: BlockCircuit,
+    n_rows: int,
+    max_bytes: float = inf,
+    per_row: int = 1,
+    values_only: bool = False,
 ) -> Iterator[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
-    most = max(1, chunk_rows(circuit.levels, max_bytes) // per_row)
+    most = max(1, chunk_rows(circuit.levels, max_bytes, values_only) // per_row)
     step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
@@ -51,7 +55,7 @@ def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
     logs = np.empty((circuit.levels.n_atoms, evidence.n_rows))
     for variable, first, stop in circuit.atom_slices:
         column, block = evidence.column(variable), circuit.input(variable)
-        logs[first:stop] = _logs(block, column)
+        logs[first:stop] = _logs(block, evidence, variable)
         if not isinstance(block, Table):
             missing = np.isnan(column.values)[column.codes]
             logs[first:stop, missing] = block.log_peak()[:, None]
@@ -72,13 +76,17 @@ def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
     """Soft evidence and densities, relative to the largest of every variable and row."""
     level, n = circuit.levels.levels[0], evidence.n_rows
     values = np.empty((level.n_products, n))
+    if evidence.values is not None:
+        values = _states(circuit, evidence.values).reshape(-1, n)
     scale, low = np.zeros((len(level.nodes), n)), np.zeros(len(level.nodes))
     raised = []
     room = circuit.levels.room
     for i, node in enumerate(level.nodes.tolist()):
-        variable = int(circuit.vtree.variable[node])
+        variable, block = int(circuit.vtree.variable[node]), circuit.blocks[node]
+        if evidence.values is not None and isinstance(block, Table):
+            continue
         first, stop = level.product_starts[i : i + 2].tolist()
-        logs = _logs(circuit.blocks[node], evidence.column(variable))
+        logs = _logs(block, evidence, variable)
         top = logs.max(axis=0)
         scale[i] = np.where(top > -np.inf, top, 0.0)
         logs = logs - scale[i]
@@ -96,12 +104,21 @@ def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
     return Atoms(values) if hard else Atoms(values, scale, low, places)
 
 
-def _logs(block: Any, column: Any) -> Any:
+def _logs(block: Any, evidence: Evidence, variable: int) -> Any:
     """The logs of weights of states, or of densities of components, (atoms, rows)."""
     if isinstance(block, Table):
+        column = evidence.column(variable)
         with np.errstate(divide="ignore"):
             return np.log(column.weights).T[:, column.codes]
-    missing = np.isnan(column.values)
-    densities = block.log_density(np.where(missing, 0.0, column.values))
-    densities[missing] = 0.0
-    return densities.T[:, column.codes]
+    if evidence.values is not None:
+        return _densities(block, evidence.values[:, variable])
+    column = evidence.column(variable)
+    return _densities(block, column.values)[:, column.codes]
+
+
+def _densities(block: Any, x: Any) -> Any:
+    """The logs of the densities of components at some values, 0 where they are missing."""
+    missing = np.isnan(x)
+    found = block.log_density(np.where(missing, 0.0, x))
+    found[missing] = 0.0
+    return found.T

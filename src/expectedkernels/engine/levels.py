@@ -287,6 +287,11 @@ class Levels:
         return sum(level.n_products for level in self.levels[1:])
 
     @cached_property
+    def n_entries(self) -> float:
+        """The sum of the entries of all nodes."""
+        return float(self.entries.sum())
+
+    @cached_property
     def entries(self) -> Any:
         """How many units, products and weights every vtree node has; dense ones count little."""
         total = np.zeros(self.vtree.n_nodes)

@@ -22,6 +22,8 @@ LOST = 1e-16
 """Flow through raised values up to which a row is as good as if none had been raised."""
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
+LEVEL_ENTRIES, LARGEST_BYTES = 40_000, 2**26
+"""Where levels are small, chunks grow until a level has so many entries, or values fill memory."""
 FEWEST, MOST = 32, 1024
 """How many rows a chunk has at least and at most."""
 
@@ -114,11 +116,14 @@ class Workspace:
         return held[:size].reshape(shape)
 
 
-def chunk_rows(levels: Levels, max_bytes: float = inf) -> int:
-    """How many rows are best worked on at once."""
-    size = 8 * (levels.n_units + 2 * levels.n_products + levels.n_atoms)
-    best = min(max(CACHED_BYTES // size, FEWEST), MOST)
-    return int(max(1, min(best, max_bytes // (2 * size))))
+def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False) -> int:
+    """How many rows are best worked on at once, up and down or (`values_only`) up."""
+    kept = 0 if values_only else 2 * levels.n_products
+    size = 8 * (levels.n_units + levels.n_atoms + kept)
+    # a level takes some time however few its rows are
+    busy = LEVEL_ENTRIES * len(levels.levels) / max(1.0, levels.n_entries)
+    best = max(CACHED_BYTES // size, FEWEST, min(busy, LARGEST_BYTES // size))
+    return int(max(1, min(best, MOST, max_bytes // (2 * size))))
 
 
 def up(
