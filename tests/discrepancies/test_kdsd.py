@@ -1,3 +1,7 @@
+import gc
+import sys
+from weakref import ref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,7 +10,13 @@ from hypothesis import strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.discrepancies.collapsed import is_positive
-from expectedkernels.discrepancies.kdsd import require_positive, stein_measure, support_sizes
+from expectedkernels.discrepancies.kdsd import (
+    KEPT_MEASURES,
+    KeptMeasures,
+    require_positive,
+    stein_measure,
+    support_sizes,
+)
 from expectedkernels.kernels.stein import SteinKernel
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
@@ -248,3 +258,26 @@ def test_the_share_of_many_states_that_are_possible():
     p = ek.factorized([[1.0, 0.0]] + [[0.5, 0.5]] * 59)
     with pytest.raises(ek.PropertyError, match=r"a fraction 0\.5 of its states"):
         require_positive(p)
+
+
+def test_a_second_call_keeps_the_measure_and_nothing_alive():
+    targets = [ek.factorized([[0.5, 0.5], [0.1 * n, 1 - 0.1 * n]]) for n in (1, 2, 3, 4)]
+    q = ek.factorized([[0.3, 0.7], [0.6, 0.4]])
+    for p in (*targets, *targets[::-1]):
+        first, second = ek.kdsd(q, p, ek.ExpHamming()), ek.kdsd(q, p, ek.RBF(0.3))
+        fresh = ek.factorized([[0.3, 0.7], [0.6, 0.4]])
+        assert first == ek.kdsd(fresh, p, ek.ExpHamming())
+        assert second == ek.kdsd(fresh, p, ek.RBF(0.3))
+    measures = q.operand.cached("stein measures", KeptMeasures)
+    assert len(measures) == KEPT_MEASURES
+    gone = ref(targets[0])
+    del p, targets
+    gc.collect()
+    assert gone() is None
+
+
+def test_large_measures_are_not_kept(monkeypatch):
+    monkeypatch.setattr(sys.modules[KeptMeasures.__module__], "KEPT_BYTES", 0)
+    p, q = ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.3, 0.7]] * 3)
+    ek.kdsd(q, p, ek.ExpHamming())
+    assert len(q.operand.cached("stein measures", KeptMeasures)) == 0

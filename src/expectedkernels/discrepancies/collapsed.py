@@ -33,7 +33,7 @@ from expectedkernels.kernels.stein import (
 )
 from expectedkernels.kernels.target import Target
 
-CHUNK_BYTES = 2**25
+CHUNK_BYTES = 2**26
 """Pairs of samples are worked on in groups whose values stay near the processor."""
 
 

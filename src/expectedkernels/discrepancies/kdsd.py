@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from expectedkernels.kernels.marks import marked, one_marked, same_marks
 from expectedkernels.kernels.rows import check_roles, is_model, sample_rows, sample_weights
 from expectedkernels.kernels.stein import SteinKernel, check_choices, discrete_cardinalities
 from expectedkernels.kernels.target import Target, as_target
+
+KEPT_MEASURES, KEPT_BYTES = 2, 2**26
+"""How many signed measures a circuit keeps for the next call, and how large each may be."""
 
 TOO_RARE_BETWEEN = (
     "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
@@ -114,7 +118,7 @@ def kdsd(
         _refuse_functions(q, p, operator)
         q, p = _two_circuits(q, p)
         require_normalized(q, "A discrepancy")
-        measure = stein_measure(q, p)
+        measure = kept_measure(q, p)
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
         side = CircuitSide(measure)
@@ -209,6 +213,45 @@ def stein_measure(q: Circuit, p: Circuit) -> Circuit:
     shifted = marked(p, lambda t: np.roll(t, -1, axis=1))
     one = one_marked(p.vtree, [int(c) for c in p.cardinalities if c is not None])
     return multiply(multiply(shifted, one), change)
+
+
+class KeptMeasures:
+    """Signed measures of former discrepancies of a circuit from targets, for the next call.
+
+    It belongs to the circuit, and does not keep targets alive. Threads may share it: what is kept
+    is replaced as a whole, and if two threads do so at once, one measure is made again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[ReferenceType[Circuit], Circuit]] = []
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, q: Circuit, p: Circuit) -> Circuit:
+        """The measure of q and p, kept if it is not too large."""
+        kept = [(target, measure) for target, measure in self._kept if target() is not None]
+        for target, measure in kept:
+            if target() is p:
+                return measure
+        made = stein_measure(q, p)
+        if 16 * made.n_edges <= KEPT_BYTES:
+            self._kept = [*kept, (ref(p), made)][-KEPT_MEASURES:]
+        return made
+
+
+def kept_measure(q: Circuit, p: Circuit) -> Circuit:
+    """What `stein_measure` makes, kept with q for the next call.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> kept_measure(q, p) is kept_measure(q, p)
+    True
+    """
+    measures: KeptMeasures = q.operand.cached("stein measures", KeptMeasures)
+    return measures.get(q, p)
 
 
 def require_positive(p: Circuit) -> None:
