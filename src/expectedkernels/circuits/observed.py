@@ -76,7 +76,7 @@ def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
     """Soft evidence and densities, relative to the largest of every variable and row."""
     level, n = circuit.levels.levels[0], evidence.n_rows
     values = np.empty((level.n_products, n))
-    if evidence.values is not None:
+    if evidence.values is not None and any(c is not None for c in circuit.cardinalities):
         values = _states(circuit, evidence.values).reshape(-1, n)
     scale, low = np.zeros((len(level.nodes), n)), np.zeros(len(level.nodes))
     raised = []

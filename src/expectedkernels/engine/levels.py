@@ -287,6 +287,12 @@ class Levels:
         return sum(level.n_products for level in self.levels[1:])
 
     @cached_property
+    def n_watched(self) -> int:
+        """The number of units whose values may leave their range, if atoms are 0 or 1."""
+        safe = self.static_bounds[0]
+        return self.n_units - self.levels[safe].start if safe < len(self.levels) else 0
+
+    @cached_property
     def n_entries(self) -> float:
         """The sum of the entries of all nodes."""
         return float(self.entries.sum())
