@@ -195,6 +195,8 @@ class Level:
     @cached_property
     def all_edges(self) -> Edges:
         """The edges of all units of the level; those without weights have one of weight one."""
+        if not self.n_passed and not self.stacks:
+            return self.edges
         parts = []
         for matrix, first, n in zip(
             self.matrices, self.product_starts[:-1], np.diff(self.unit_starts), strict=True
