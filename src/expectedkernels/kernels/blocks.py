@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -43,6 +43,11 @@ class KernelBlocks:
     def vtree(self) -> Vtree:
         """The vtree."""
         return self.operand.vtree
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What it adds to a sweep."""
+        return (self.operand,)
 
     def leaves(self, atoms: Callable[[int], tuple[Atoms, ...]], like: Any) -> Any:
         """A function from leaves to the kernel's input units there, on all pairs of atoms.
@@ -100,11 +105,8 @@ class Tables:
     table: Callable[[int, tuple[Any, ...]], Any]
 
     root_weights = None
-
-    @property
-    def operand(self) -> Operand:
-        """Its units: one product per node."""
-        return parallel_operand(self.vtree, 1)
+    operands: ClassVar[tuple[Operand, ...]] = ()
+    """What it adds to a sweep: nothing, as it has one unit per node."""
 
     def leaves(self, atoms: Callable[[int], tuple[Any, ...]], like: Any) -> Any:
         """A function from leaves to the numbers of their variables."""
@@ -113,7 +115,7 @@ class Tables:
             values = []
             for variable in self.vtree.variable[nodes].tolist():
                 table = self.table(variable, atoms(variable))
-                values.append(plain(table[None, None], (1,) * (1 + table.ndim)))
+                values.append(plain(table[None], (1,) * table.ndim))
             return values[0] if len(values) == 1 else joined(values, 0)
 
         return leaf

@@ -118,7 +118,7 @@ def _split(
     for axis, side in enumerate(axes):
         if side.max_rows and rows[axis] > side.max_rows:
             return axis, []
-    operands = [kernel.operand, *(side.operand for side in axes)]
+    operands = [*kernel.operands, *(side.operand for side in axes)]
     if max(rows) > 1 and peak_bytes(operands) > min(max_bytes, CHUNK_BYTES):
         return 0 if rows_first and rows[0] > 1 else rows.index(max(rows)), []
     return None, operands
@@ -171,13 +171,14 @@ def _array_of(axes: Axes) -> Any:
 def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
     """Leaves of the sweep: the kernel on atoms, expanded to the units of all axes."""
     inputs = kernel.leaves(lambda v: tuple(side.atoms(v) for side in axes), _array_of(axes))
+    own = len(kernel.operands)
     # points only choose from their atoms: they do it while the others are atoms still
     order = sorted(range(len(axes)), key=lambda i: not isinstance(axes[i], PointSide))
 
     def leaf(nodes: Any, parts: Any) -> Value:
         value = inputs(nodes)
         for i in order:
-            value = axes[i].expand(value, 2 + i, nodes, parts and parts[1 + i])
+            value = axes[i].expand(value, own + 1 + i, nodes, parts and parts[own + i])
         return value
 
     return leaf
@@ -186,16 +187,17 @@ def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
 def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
     """The root's value with one entry per row along every axis, for some rows of the first."""
     xp = namespace(root.data)
+    first: Any = (*(0,) * (root.data.ndim - len(axes)), ...)  # the root, and the whole kernel
     if root.is_log:
         finite = root.data > -inf
         data = xp.astype(finite, root.data.dtype)
-        data = (data if root.sign is None else root.sign)[0, 0, ...]
-        scale = xp.where(finite, root.data, xp.zeros_like(root.data))[0, 0, ...]
+        data = (data if root.sign is None else root.sign)[first]
+        scale = xp.where(finite, root.data, xp.zeros_like(root.data))[first]
     else:
-        data = root.data[0, 0, ...]
+        data = root.data[first]
         scale = None
         if root.scale is not None:
-            scale = xp.broadcast_to(root.scale[0, 0, ...], data.shape)
+            scale = xp.broadcast_to(root.scale[first], data.shape)
     for axis, side in enumerate(axes):
         rows = side.root_rows
         if rows is None and axis == 0:

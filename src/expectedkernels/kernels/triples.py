@@ -93,6 +93,8 @@ def _log_square(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
         return np.zeros((x.n, y.n, z.n))
     (y, shares), (z, other_shares) = (_nodes(rate, atoms) for atoms in (y, z))
     logs = _log_normal(rate, x, y, z)
+    if len(shares) == len(other_shares) == 1:
+        return logs
     shape = (x.n, -1, len(shares), z.n // len(other_shares), len(other_shares))
     logs = logs.reshape(shape)
     top = logs.max(axis=(2, 4), keepdims=True)
@@ -104,7 +106,12 @@ def _log_square(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
 
 def _log_normal(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
     """The same where the second and third argument are normals or points."""
-    shrink, other = 1.0 + 2.0 * rate * y.variance[:, None], 1.0 + 2.0 * rate * z.variance[None, :]
+    # points shrink nothing: what follows is smaller then
+    shrink, other = (
+        1.0 + 2.0 * rate * (atoms.variance if atoms.variance.any() else np.zeros(1))
+        for atoms in (y, z)
+    )
+    shrink = shrink[:, None]
     r, q = rate / shrink, rate / other
     total = r + q
     m, n = y.mean[:, None], z.mean[None, :]
