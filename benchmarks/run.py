@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import expected_kernels, inference, learning, penguins, queries, regression
+from benchmarks import corners, expected_kernels, inference, learning, penguins, queries, regression
 
-MODULES = (expected_kernels, learning, regression, penguins, inference, queries)
+MODULES = (expected_kernels, corners, learning, regression, penguins, inference, queries)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

@@ -255,11 +255,13 @@ def prepared(
     ]
     plain = [_side(x, circuit) if e is None else None for x, e in zip((p, q), given, strict=True)]
     weights = [None if side is None else side[1] for side in plain]
-    first, second = (
-        (x, e) if side is None else extent_of_operand(side[0].operand)
-        for x, e, side in zip((p, q), given, plain, strict=True)
-    )
-    choice = choose((first, second), max(blocks.operand.units))
+    choice = Choice((None, None), 0.0, {})
+    if any(evidence is not None for evidence in given):
+        first, second = (
+            (x, e) if side is None else extent_of_operand(side[0].operand)
+            for x, e, side in zip((p, q), given, plain, strict=True)
+        )
+        choice = choose((first, second), max(blocks.operand.units))
     sides: list[Side] = []
     for i, (x, evidence) in enumerate(zip((p, q), given, strict=True)):
         side = plain[i]

@@ -53,7 +53,7 @@ class Choice:
     ----------
     forms : tuple of "rows", "patterns", "conditionals" or None
     cost : float
-        In numbers computed.
+        In numbers computed; zero where there is nothing to choose.
     others : dict from forms to costs
         What was not chosen.
     """
