@@ -320,3 +320,13 @@ def test_gradients_flow_through_all_forms(powers):
         return to_log(times(value, value)).data
 
     assert torch.autograd.gradcheck(f, (logs, matrix), eps=1e-4, atol=1e-5)
+
+
+def test_sparse_products_of_many_rows_equal_those_of_single_ones():
+    rng = np.random.default_rng(0)
+    matrix = sparse.random_array((30, 700), density=0.01, rng=rng, format="csr")
+    rows = rng.random((1, 900, 700))
+    found = weighted(plain(rows, (1, 1)), weights_of(matrix), 2).data
+    assert_close(found[0], rows[0] @ matrix.toarray().T)
+    some = weighted(plain(rows[:, 5:6], (1, 1)), weights_of(matrix), 2).data
+    assert np.array_equal(some[0, 0], found[0, 5])

@@ -19,6 +19,7 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.conditionals import CHUNK_ROWS, ConditionalsSide, mean_reach
 from expectedkernels.circuits.evidence import FEW_ROWS, Evidence
 from expectedkernels.circuits.extents import (
+    NODE,
     Extent,
     extent_of_operand,
     flat_extent,
@@ -121,7 +122,7 @@ def _forms(circuit: BlockCircuit, evidence: Evidence) -> Iterator[tuple[Form, An
         yield "rows", rows, 0.0
         if not is_numpy(circuit.xp):  # on a card a sweep node by node is never better
             return
-    yield "patterns", patterns, SMALL + n_nodes * PATTERNS
+    yield "patterns", patterns, SMALL + n_nodes * (NODE + PATTERNS)
     yield "conditionals", conditionals, n_nodes * CONDITION
 
 

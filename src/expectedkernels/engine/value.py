@@ -328,6 +328,8 @@ def _apply_sparse(x: Any, matrix: Any, before: int, n_products: int, after: int)
 
 def _sparse_times_rows(matrix: Any, rows: Any) -> Any:
     """The sparse matrix times every row, some rows at a time: these are turned within the cache."""
+    if rows.size <= 4 * TILE:
+        return (matrix @ rows.T).T
     found = np.empty((len(rows), matrix.shape[0]), dtype=np.result_type(matrix.dtype, rows.dtype))
     step = max(16, TILE // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
