@@ -19,6 +19,8 @@ from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, direct_sum, kronecker
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.points import methods, product_values
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -69,6 +71,10 @@ class Kernel:
     def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
         raise NotImplementedError
+
+    def single_product(self, n_variables: int) -> list[Factor] | None:
+        """One factor per variable whose product is the kernel; None if it is not made like that."""
+        return None
 
     def point_methods(self, X: Any, Y: Any) -> list[str]:
         """How the values k(x_i, y_j) are computed, in words."""
@@ -401,9 +407,29 @@ class ProductKernel(CompositeKernel):
         """The values k(x_i, y_i)."""
         return self.first.pairs(X, Y) * self.second.pairs(X, Y)
 
+    def single_product(self, n_variables: int) -> list[Factor] | None:
+        """The products of both kernels' factors, if both have one per variable."""
+        first, second = (k.single_product(n_variables) for k in self.kernels)
+        if first is None or second is None:
+            return None
+        pairs = list(zip(first, second, strict=True))
+        # two tables may be made for different numbers of states
+        if any(f.table is not None and g.table is not None for f, g in pairs):
+            return None
+        known = {pair: pair[0] * pair[1] for pair in set(pairs)}
+        return [known[pair] for pair in pairs]
+
+    def point_methods(self, X: Any, Y: Any) -> list[str]:
+        """How the values k(x_i, y_j) are computed, in words."""
+        factors = self.single_product(X.shape[1])
+        return super().point_methods(X, Y) if factors is None else methods(factors, X, Y)
+
     def gram(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_j)."""
-        return self.first.gram(X, Y) * self.second.gram(X, Y)
+        """The values k(x_i, y_j); of a product of exponentials one exponential of a sum."""
+        factors = self.single_product(X.shape[1])
+        if factors is None:
+            return self.first.gram(X, Y) * self.second.gram(X, Y)
+        return product_values(factors, X, Y)
 
     def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """The logs and signs of the values k(x_i, y_j)."""

@@ -16,7 +16,7 @@ from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, product_form
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.points import check_states, log_products, methods
+from expectedkernels.kernels.points import check_states, log_products, methods, product_values
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -51,9 +51,11 @@ class FactorKernel(Kernel):
 
     def gram(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_j)."""
-        logs, signs = log_products(self.factors(X.shape[1]), X, Y)
-        values = np.exp(logs, out=logs)
-        return values if signs is None else values * signs
+        return product_values(self.factors(X.shape[1]), X, Y)
+
+    def single_product(self, n_variables: int) -> list[Factor] | None:
+        """One factor per variable."""
+        return self.factors(n_variables)
 
     def point_methods(self, X: Any, Y: Any) -> list[str]:
         """How the values k(x_i, y_j) are computed, in words."""

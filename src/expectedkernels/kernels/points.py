@@ -63,6 +63,20 @@ def log_products(
     return total, signs
 
 
+def product_values(factors: Sequence[Factor], X: Any, Y: Any) -> Any:
+    """The values of a product of factors at all pairs of rows.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0]])
+    >>> product_values([Factor(square=1.0)], X, X).round(6).tolist()
+    [[1.0, 0.367879], [0.367879, 1.0]]
+    """
+    logs, signs = log_products(factors, X, Y)
+    values = np.exp(logs, out=logs)
+    return values if signs is None else values * signs
+
+
 def _used(factors: Sequence[Factor], rate: str, X: Any, Y: Any) -> tuple[Any, Any, Any]:
     """The rates of one kind that are not zero, and the columns that have them."""
     if factors.count(factors[0]) == len(factors):
