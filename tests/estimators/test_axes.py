@@ -1,12 +1,15 @@
 """Rows and points as axes: what is merged, and what is cut, gives the same numbers."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import expectedkernels as ek
+from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.estimators.rows import Rows
-from expectedkernels.estimators.sections import FirstMoments, Landmarks, SecondMoments
+from expectedkernels.estimators.sections import FirstMoments, Landmarks, RowAxis, SecondMoments
 
 CARDS = [3, 2, 4]
 RATES = np.array([0.3, 0.7, 0.2])
@@ -84,3 +87,12 @@ def moments(density, Z, S):
         first.append(share @ kernels / share.sum())
         second.append(kernels.T @ (share[:, None] * kernels) / share.sum())
     return np.array(first), np.array(second)
+
+
+def test_axes_of_rows_can_be_copied(density):
+    rows = Rows(density, np.array([[1.0, NAN, NAN]]))
+    side = CircuitSide(density.circuit, rows.evidence(np.arange(1)))
+    axis = copy.copy(RowAxis(side, getattr))
+    assert axis.n_rows == 1
+    with pytest.raises(AttributeError):
+        axis.nothing  # noqa: B018

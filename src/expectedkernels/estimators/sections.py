@@ -47,6 +47,8 @@ class RowAxis:
 
     def __getattr__(self, name: str) -> Any:
         # operand, circuit, n_rows, max_rows, root_rows and expand are those of the side
+        if name == "side" or name.startswith("__"):  # asked for before there is one, by copy
+            raise AttributeError(name)
         return getattr(self.side, name)
 
     def rows(self, chosen: slice) -> RowAxis:
