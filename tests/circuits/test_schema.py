@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import expectedkernels as ek
@@ -52,6 +52,7 @@ def named_circuits(draw, n=1):
     return (*found, rng)
 
 
+@settings(max_examples=30)
 @given(named_circuits(2))
 def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
     p, q, rng = drawn
@@ -84,6 +85,7 @@ def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
     np.testing.assert_allclose(ek.multiply(q, other).log_likelihood(codes), 2 * wanted, rtol=1e-12)
 
 
+@settings(max_examples=30)
 @given(named_circuits(1))
 def test_operations_pass_names_and_states_on(drawn):
     p, rng = drawn
