@@ -3,8 +3,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import sparse
 
 from assertions import assert_close, host

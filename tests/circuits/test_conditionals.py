@@ -1,8 +1,7 @@
 """Batches of conditionals as one circuit: the same functions as conditioning row by row."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close

@@ -2,8 +2,7 @@ from itertools import product as pairs
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectedkernels.circuits import graph_determinism
 from expectedkernels.circuits.circuit import Circuit

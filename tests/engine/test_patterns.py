@@ -1,6 +1,5 @@
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.vtree import Vtree

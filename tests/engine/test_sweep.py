@@ -2,8 +2,7 @@ from itertools import product as pairs
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import random_blocks, random_domain

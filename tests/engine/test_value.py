@@ -4,8 +4,7 @@ from math import inf, log
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import sparse
 
 from assertions import assert_close, assert_logs_close, host

@@ -3,8 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectedkernels.errors import CircuitError
 from expectedkernels.io import (

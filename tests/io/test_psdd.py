@@ -3,8 +3,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Normal, Table

@@ -2,8 +2,7 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectedkernels.errors import ParseError
 from expectedkernels.io.vtree import companion, read_vtree, read_vtree_and_ids, write_vtree

@@ -2,8 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import FactorGraph

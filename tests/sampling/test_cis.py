@@ -2,8 +2,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 
 import expectedkernels as ek

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as gp_kernels
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as gp_kernels
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.validation import check_is_fitted
