@@ -19,7 +19,6 @@ from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import (
     Evidence,
     as_evidence,
-    as_floats,
     as_points,
     matched_evidence,
     refuse_flat,
@@ -27,6 +26,7 @@ from expectedkernels.circuits.evidence import (
 from expectedkernels.circuits.extents import extent_of_operand
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.labelled import as_table
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column

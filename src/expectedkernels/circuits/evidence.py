@@ -13,7 +13,7 @@ from expectedkernels.arrays import on_host
 from expectedkernels.circuits.frames import is_frame, is_missing
 from expectedkernels.circuits.labelled import as_table, is_labelled, named_row
 from expectedkernels.circuits.matching import match
-from expectedkernels.circuits.numbers import as_floats as as_floats
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.patterns import Patterns, patterns, uniform
 from expectedkernels.errors import DataError, EvidenceError

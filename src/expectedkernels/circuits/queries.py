@@ -10,11 +10,12 @@ import numpy as np
 from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.conditioned import conditioned_blocks
-from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
+from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.likelihoods import by_rows, level_logs
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide, wide_value

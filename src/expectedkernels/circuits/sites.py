@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence, as_evidence, as_floats
+from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.observed import chunks, has_levels, observed
 from expectedkernels.circuits.queries import log_values, site_logs
 from expectedkernels.engine.passes import Workspace, down, up

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_floats, refuse_flat
+from expectedkernels.circuits.evidence import refuse_flat
 from expectedkernels.circuits.frames import frame_columns, is_frame
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import RBF, ExpHamming

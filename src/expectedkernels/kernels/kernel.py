@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import Domains, as_floats, as_points, refuse_flat
+from expectedkernels.circuits.evidence import Domains, as_points, refuse_flat
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
 from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.evidence import as_floats, as_points, refuse_flat
+from expectedkernels.circuits.evidence import as_points, refuse_flat
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import is_labelled, labelled_table
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.errors import DataError

@@ -10,9 +10,10 @@ import numpy as np
 
 from expectedkernels.arrays import as_generator
 from expectedkernels.checks import check_choice, check_count
-from expectedkernels.circuits.evidence import as_floats, as_points
+from expectedkernels.circuits.evidence import as_points
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.compilation.others import converted
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.expectation import progress as progress_bar

@@ -12,8 +12,8 @@ import numpy as np
 
 from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_floats
 from expectedkernels.circuits.marginals import Marginals
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
