@@ -12,7 +12,6 @@ from circuit_oracles import (
     posterior,
     sparsified,
 )
-from expectedkernels.circuits import conditioned
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioned import conditioned_blocks
 from expectedkernels.circuits.evidence import as_evidence
@@ -50,14 +49,6 @@ def test_every_unit_of_a_normalised_circuit_sums_to_one():
     for block in found.blocks:
         rows = (block.csr if isinstance(block, Inner) else block.table).sum(axis=1)
         assert_close(rows, np.ones(len(rows)))
-
-
-def test_equal_hashes_of_other_units_are_noticed(monkeypatch):
-    p = drawn_distribution(2, zeros=0.0)
-    expected = joint(p.normalize())
-    monkeypatch.setattr(conditioned, "MIX", [np.uint64(0)] * 3)
-    assert conditioned_blocks(p, None) == (True, None)
-    assert_close(joint(p.normalize()), expected)
 
 
 def test_what_plain_numbers_cannot_tell():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.equal_rows import distinct_rows
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.observed import has_levels, observed
@@ -21,8 +22,6 @@ from expectedkernels.engine.levels import Level, Levels
 from expectedkernels.engine.passes import Up, up
 
 TINY = float(np.finfo(np.float64).tiny)
-MIX = [np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
-"""Odd numbers that spread the bits of what they are multiplied with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ def _grouped(unit: Any, column: Any, share: Any) -> Sums:
     return Sums(unit[begins], np.append(begins, len(unit)), column, share)
 
 
-def _blocks(circuit: BlockCircuit, sums: list[Sums]) -> tuple[Input | Inner, ...] | None:
+def _blocks(circuit: BlockCircuit, sums: list[Sums]) -> tuple[Input | Inner, ...]:
     """The blocks of distinct units."""
     levels = circuit.levels
     place = np.zeros(levels.n_units, dtype=np.intp)
@@ -105,10 +104,8 @@ def _blocks(circuit: BlockCircuit, sums: list[Sums]) -> tuple[Input | Inner, ...
         own = given
         if level.inputs is not None:
             own, products = _with_distinct_products(levels, level, given, place, count)
-        distinct = _distinct(level, own)
-        if distinct is None:
-            return None
-        kept, group = distinct
+        # units are of one node if their edges are equal: columns differ between nodes
+        kept, group = distinct_rows(own.starts, own.columns, own.shares)
         nodes = level.node_of_unit[own.units]
         firsts = np.searchsorted(nodes[kept], np.arange(len(level.nodes) + 1))
         place[level.start + own.units] = group - firsts[nodes]
@@ -147,32 +144,6 @@ def _with_distinct_products(
     shares = np.add.reduceat(sums.shares[order], first)
     rows, columns = np.divmod(codes[first], n)
     return _grouped(sums.units[rows], columns, shares), (distinct, begins)
-
-
-def _distinct(level: Level, sums: Sums) -> tuple[Any, Any] | None:
-    """The first of equal units, and the number of every unit among these; None: cannot tell.
-
-    Units are equal if they are of one node and have equal edges, to the last bit. Columns differ
-    between nodes, so edges tell. Units are told apart by a hash, which is checked.
-    """
-    with np.errstate(over="ignore"):
-        mixed = sums.shares.view(np.uint64) ^ (sums.columns.astype(np.uint64) * MIX[0])
-        mixed = (mixed ^ (mixed >> np.uint64(31))) * MIX[1]
-        mixed = (mixed ^ (mixed >> np.uint64(29))) * MIX[2]
-        hashes = np.add.reduceat(mixed, sums.starts[:-1])
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    if len(first) == len(hashes):
-        return np.arange(len(hashes)), np.arange(len(hashes))
-    sizes = np.diff(sums.starts)
-    twin = first[group]
-    if not np.array_equal(sizes, sizes[twin]):
-        return None
-    other = np.arange(sums.starts[-1]) + np.repeat(sums.starts[twin] - sums.starts[:-1], sizes)
-    same = (sums.columns == sums.columns[other]) & (sums.shares == sums.shares[other])
-    if not same.all():
-        return None
-    kept = np.sort(first)  # in the order in which they come
-    return kept, np.searchsorted(kept, twin)
 
 
 def _tables(level: Level, sums: Sums, kept: Any, firsts: Any) -> list[Any]:

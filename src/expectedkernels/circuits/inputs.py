@@ -25,6 +25,7 @@ from scipy import sparse
 
 from expectedkernels.arrays import Array, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.boxes import log_box
+from expectedkernels.circuits.equal_rows import distinct_dense_rows
 from expectedkernels.engine.blocks import ReadOnly
 from expectedkernels.errors import CircuitError
 
@@ -296,16 +297,5 @@ def _log_normal(away: Any, variance: Any) -> Any:
 
 def _merge(block: Any, rows: Any) -> tuple[Any, Any]:
     """Keep the first of equal rows; rows of zeros go."""
-    place = np.empty(len(rows), dtype=np.intp)
-    first: dict[bytes, int] = {}
-    kept: list[int] = []
-    nonzero = (rows != 0).any(axis=1)
-    for i, row in enumerate(rows):
-        if not nonzero[i]:
-            place[i] = -1
-            continue
-        j = first.setdefault(row.tobytes(), len(kept))
-        if j == len(kept):
-            kept.append(i)
-        place[i] = j
+    kept, place = distinct_dense_rows(rows)
     return (block if len(kept) == len(rows) else block.take(kept)), place

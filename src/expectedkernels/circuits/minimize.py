@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.circuits.equal_rows import distinct_dense_rows, distinct_rows
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner, inner, tidy
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
 Blocks = list[Input | Inner]
+SPARSE_KEYS = 8
+"""Products are told apart by a table of all pairs of units if it has at most so many per product.
+"""
 
 
 def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
@@ -102,8 +106,7 @@ def _merge_equal(vtree: Vtree, blocks: Blocks) -> Blocks:
         left, right = place[a][block.index("left")], place[b][block.index("right")]
         n_left, n_right = blocks[a].n_units, blocks[b].n_units
         alive = (left >= 0) & (right >= 0)
-        key = left[alive] * max(n_right, 1) + right[alive]
-        distinct, column = np.unique(key, return_inverse=True)
+        distinct, column = _distinct_products(left[alive], right[alive], n_left, n_right)
         place[a] = place[b] = None
         untouched = alive.all() and len(distinct) == block.n_products
         if node == vtree.root or block.weights is not None:
@@ -122,6 +125,16 @@ def _merge_equal(vtree: Vtree, blocks: Blocks) -> Blocks:
             place[node][alive] = column
             blocks[node] = inner(new_left, new_right, None, n_left, n_right)
     return blocks
+
+
+def _distinct_products(left: Any, right: Any, n_left: int, n_right: int) -> tuple[Any, Any]:
+    """The keys ``left * n_right + right`` that occur, ascending, and the place of every product."""
+    key = left * max(n_right, 1) + right
+    if n_left * n_right > SPARSE_KEYS * len(key):
+        return np.unique(key, return_inverse=True)
+    used = np.zeros(n_left * n_right, dtype=np.bool_)
+    used[key] = True
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[key]
 
 
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
@@ -146,26 +159,9 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
 
 def _merge_rows(weights: Any) -> tuple[Any, Any]:
     """Keep the first of equal rows of a weight matrix; rows of zeros go."""
-    n = weights.shape[0]
-    place = np.empty(n, dtype=np.intp)
-    first: dict[Any, int] = {}
-    kept: list[int] = []
-    csr = tidy(weights) if sparse.issparse(weights) else None
-    for i in range(n):
-        key: Any
-        if csr is not None:
-            start, stop = csr.indptr[i], csr.indptr[i + 1]
-            key = (csr.indices[start:stop].tobytes(), csr.data[start:stop].tobytes())
-            zero = start == stop
-        else:
-            key, zero = weights[i].tobytes(), not weights[i].any()
-        if zero:
-            place[i] = -1
-            continue
-        j = first.setdefault(key, len(kept))
-        if j == len(kept):
-            kept.append(i)
-        place[i] = j
-    if len(kept) == n:
-        return weights, place
-    return (csr if csr is not None else weights)[np.asarray(kept, dtype=np.intp)], place
+    if sparse.issparse(weights):
+        weights = tidy(weights)
+        kept, place = distinct_rows(weights.indptr, weights.indices, weights.data)
+    else:
+        kept, place = distinct_dense_rows(weights)
+    return (weights if len(kept) == weights.shape[0] else weights[kept]), place

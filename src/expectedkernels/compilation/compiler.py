@@ -168,11 +168,10 @@ def _block(
     if step.kind == "product":
         left, right = (_numbers(child.axes, step.axes, cards) for child in below)
         return inner(left, right, None, n_left, n_right)
-    shares = _shares(logs, step.wide, sums, step.axes).reshape(-1)
-    rows = _numbers(step.axes, step.wide, cards)
+    shares = _shares(logs, step.wide, sums, step.axes)
     if step.kind == "sum":
         left, right = np.divmod(np.arange(n_left * n_right), n_right)
-        columns, n_products = np.arange(len(shares)), len(shares)
+        columns, n_products = np.arange(shares.size), shares.size
     else:
         # one product for every unit of the other side, whose context tells the value decided
         other = plan.steps[step.other]
@@ -181,8 +180,17 @@ def _block(
         if step.other == children[0]:
             left, right = right, left
         columns, n_products = _numbers(other.axes, step.wide, cards), other.n_units
-    alive = shares > 0
-    weights = sparse.csr_array(
-        (shares[alive], (rows[alive], columns[alive])), shape=(step.n_units, n_products)
-    )
+    weights = _weights(step, shares, columns.reshape(shares.shape), n_products)
     return inner(left, right, weights, n_left, n_right)
+
+
+def _weights(step: Step, shares: Any, columns: Any, n_products: int) -> sparse.csr_array:
+    """The weights of the units of a step in sparse form, from a table of them and their columns."""
+    gone = [v for v in step.wide if v not in set(step.axes)]
+    order = [step.wide.index(v) for v in (*step.axes, *gone)]
+    shares, columns = (
+        table.transpose(order).reshape(step.n_units, -1) for table in (shares, columns)
+    )
+    alive = shares > 0
+    starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
+    return sparse.csr_array((shares[alive], columns[alive], starts), (step.n_units, n_products))
