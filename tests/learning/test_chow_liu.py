@@ -20,7 +20,7 @@ from expectedkernels.learning.chow_liu import (
 from expectedkernels.learning.data import as_states
 from expectedkernels.learning.em import em
 from expectedkernels.learning.logical import tree_circuit
-from expectedkernels.learning.statistics import PairCounts, closed_form, mutual_information
+from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
 from expectedkernels.learning.trees import Forest, rooted, spanning_edges, tree_vtree
 from oracles import distribution, worlds
 from strategies import domains, rngs
@@ -295,7 +295,7 @@ def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
             [[weights[c & (X[:, v] == a)].sum() for a in range(card)] for c in contexts]
         )
         beta = smoothing * weights.mean()
-        flows.append(closed_form(count, beta))
+        flows.append(shares(count, beta))
         cell = count + 4 * smoothing / (n * card)
         total = cell.sum(axis=1, keepdims=True)
         cpts.append(np.divide(cell, total, out=np.full_like(cell, 1 / card), where=total > 0))
@@ -361,7 +361,7 @@ def test_weak_pairs_are_not_connected():
     p = learn_chow_liu(X, pseudocount=0.0, min_mi=0.1)
     assert repr(p.vtree) == "Vtree(((0, 2), ((1, 3), 4)))"
     alone = learn_chow_liu(X, min_mi=10.0)
-    tables = [closed_form(np.bincount(x)[None, :], 1.0)[0] for x in X.T]
+    tables = [shares(np.bincount(x)[None, :], 1.0)[0] for x in X.T]
     expected = distribution(ek.factorized(tables))
     np.testing.assert_allclose(distribution(alone), expected, rtol=1e-12)
 

@@ -23,6 +23,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, products_at, upward
 from expectedkernels.errors import DataError
 from expectedkernels.learning.data import FloatArray, IntArray
 from expectedkernels.learning.em import chunks_of
+from expectedkernels.learning.statistics import shares
 
 
 class Parameters:
@@ -73,24 +74,21 @@ class Parameters:
         become uniform.
         """
         uniform = (self.alive / np.maximum(self.fan_in, 1))[:, None]
-        counts = np.where(self.alive[:, None], counts, 0.0) + beta * uniform
-        total = (self._sums @ counts)[self.group]
-        even = np.broadcast_to(uniform, counts.shape).copy()
-        return np.divide(counts, total, out=even, where=total > 0)
+        return shares(counts, beta, lambda x: (self._sums @ x)[self.group], uniform)
 
-    def with_shares(self, shares: FloatArray) -> Circuit:
+    def with_shares(self, weights: FloatArray) -> Circuit:
         """The circuit with other parameters."""
         blocks: list[Input | Inner] = []
         for node, block in enumerate(self.circuit.blocks):
-            numbers = shares[self.start[node] : self.start[node + 1]]
+            numbers = weights[self.start[node] : self.start[node + 1]]
             if isinstance(block, Table):
                 blocks.append(Table(numbers.reshape(block.table.shape)))
             elif isinstance(block, Inner) and block.weights is not None:
                 csr = block.csr
-                weights: Any = sparse.csr_array((numbers, csr.indices, csr.indptr), csr.shape)
-                weights = weights if block.is_sparse else weights.toarray()
+                matrix: Any = sparse.csr_array((numbers, csr.indices, csr.indptr), csr.shape)
+                matrix = matrix if block.is_sparse else matrix.toarray()
                 blocks.append(
-                    Inner(block.n_products, block.n_units, block.left, block.right, weights)
+                    Inner(block.n_products, block.n_units, block.left, block.right, matrix)
                 )
             else:
                 blocks.append(block)

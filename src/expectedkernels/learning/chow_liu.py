@@ -25,7 +25,7 @@ from expectedkernels.learning.data import (
     as_weights,
 )
 from expectedkernels.learning.em import em
-from expectedkernels.learning.statistics import PairCounts, closed_form, mutual_information
+from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
 from expectedkernels.learning.tables import MAX_STATES, coded
 from expectedkernels.learning.trees import Forest, TreeVtree, rooted, spanning_edges, tree_vtree
 
@@ -170,11 +170,11 @@ class ChowLiuTree:
 
         They are smoothed as the mutual information is: 4 alpha counts for every pair.
         """
-        return [closed_form(n, 4.0 * alpha / len(n)) for n in self._tables()]
+        return [shares(n, 4.0 * alpha / len(n)) for n in self._tables()]
 
     def from_counts(self, beta: float) -> list[FloatArray]:
         """For every variable its probabilities with a pseudocount, one row per parent's state."""
-        return [closed_form(n, beta) for n in self._tables()]
+        return [shares(n, beta) for n in self._tables()]
 
     def _tables(self) -> Iterator[FloatArray]:
         """For every variable the counts of its states, one row per state of its parent."""

@@ -20,6 +20,7 @@ from expectedkernels.learning.candidates import Candidates
 from expectedkernels.learning.chow_liu import ChowLiuTree
 from expectedkernels.learning.data import FloatArray, IntArray
 from expectedkernels.learning.logical import NOTHING, Level, Split, tree_circuit
+from expectedkernels.learning.statistics import group_sums, shares
 
 
 class CompleteSearch:
@@ -156,13 +157,9 @@ class CompleteSearch:
     def _weights_of(self, sums: Sequence[int]) -> tuple[IntArray, IntArray, FloatArray]:
         """The edges of some sums, the place of each one's sum, and its weight in closed form."""
         edges = [self.circuit.edges[unit] for unit in sums]
-        fan_in = np.asarray([len(part) for part in edges], dtype=np.intp)
         every = np.asarray([edge for part in edges for edge in part], dtype=np.intp)
-        unit = np.repeat(np.arange(len(sums)), fan_in)
-        flow, k = self._flow[0, every], fan_in[unit]
-        total = np.bincount(unit, flow, minlength=len(sums))[unit] + self.beta
-        share = np.divide(flow + self.beta / k, total, out=1.0 / k, where=total > 0)
-        return every, unit, np.where(k == 1, 1.0, share)
+        unit = np.repeat(np.arange(len(sums)), [len(part) for part in edges])
+        return every, unit, shares(self._flow[0, every], self.beta, group_sums(unit))
 
     def _update_terms(self, sums: list[int]) -> None:
         """What sums add to the log-likelihoods: flow times log weight, over their edges."""
@@ -185,8 +182,8 @@ class CompleteSearch:
     def to_circuit(self) -> Circuit:
         """The circuit with the weights that fit the training rows best, not minimised."""
         weights = np.zeros(len(self.circuit.sum_of))
-        edges, _, shares = self._weights_of(list(self.circuit.sums()))
-        weights[edges] = shares
+        edges, _, found = self._weights_of(list(self.circuit.sums()))
+        weights[edges] = found
         blocks = blocks_of(self.circuit, plan(self.circuit), weights)
         return Circuit(self.circuit.vtree, tuple(blocks))
 

@@ -31,13 +31,11 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.data import as_weights
 from expectedkernels.learning.row_counts import row_counts
+from expectedkernels.learning.statistics import group_sums, shares
 
 Counts = list[Any]
 """For every vtree node the expected counts of its parameters, None if it has none."""
 
-SMALLEST_SHARE = 1e-30
-"""Shares that are not zero stay above this: no row would notice smaller ones, but they would
-leave the range in which values are plain numbers."""
 SMALLEST_VARIANCE = 1e-6
 """Fitted variances stay above this part of the variable's variance in the data."""
 
@@ -352,23 +350,11 @@ def maximized(circuit: Circuit, counts: Counts, beta: float, floors: Any = None)
 
 def _shares(old: Any, counts: Any, beta: float) -> Any:
     """The rows of counts as shares; rows without any keep their old ones."""
-    if sparse.issparse(old):
-        unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
-        data = _row_shares(
-            old.data, counts, beta, lambda x: np.bincount(unit, x, old.shape[0])[unit]
-        )
-        return sparse.csr_array((data, old.indices, old.indptr), old.shape)
-    return _row_shares(old, counts, beta, lambda x: x.sum(axis=1, keepdims=True))
-
-
-def _row_shares(old: Any, counts: Any, beta: float, row_sums: Any) -> Any:
-    """Numbers over the sums of their rows, after spreading `beta` over a row's non-zero ones."""
-    alive = (old != 0).astype(np.float64)
-    if beta > 0:
-        counts = counts + beta * alive / np.maximum(row_sums(alive), 1.0)
-    total = np.broadcast_to(row_sums(counts), old.shape)
-    shares = np.divide(counts, total, out=np.array(old, dtype=np.float64), where=total > 0)
-    return np.where((shares > 0) & (total > 0), np.maximum(shares, SMALLEST_SHARE), shares)
+    if not sparse.issparse(old):
+        return shares(counts, beta, old=old)
+    unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
+    data = shares(counts, beta, group_sums(unit), old.data)
+    return sparse.csr_array((data, old.indices, old.indptr), old.shape)
 
 
 def _fitted_normal(block: Normal, counts: Any, moments: Any, beta: float, floor: float) -> Normal:

@@ -19,6 +19,7 @@ from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowL
 from expectedkernels.learning.data import MISSING, FloatArray, IntArray
 from expectedkernels.learning.em import chunks_of, em, expected_counts
 from expectedkernels.learning.logical import NOTHING, Logical, Split, tree_circuit
+from expectedkernels.learning.statistics import group_sums, shares
 from expectedkernels.vtree import Vtree
 
 RESOLUTION = 1e-9
@@ -90,11 +91,14 @@ class IncompleteSearch:
         for part, found in zip(self._plan, counts, strict=True):
             if found is not None:
                 flow[part.edges] = part.counts(found[0])
-        self._theta = self._closed_form(flow)
+        edges = np.concatenate([part.edges for part in self._plan])
+        sums = group_sums(np.asarray(self.circuit.sum_of)[edges])
+        self._theta = np.ones(len(flow))
+        self._theta[edges] = shares(flow[edges], self.beta, sums)
         self._model = _model(self.circuit, self._plan, self._theta)
         quantum = RESOLUTION * self.totals[0]
         self.candidates = Candidates()
-        for edge in np.concatenate([part.edges for part in self._plan]).tolist():
+        for edge in edges.tolist():
             if self.circuit.is_splittable(edge):
                 self.candidates.put(edge, round(float(flow[edge]) / quantum))
         self.log_likelihoods = [
@@ -103,16 +107,6 @@ class IncompleteSearch:
         if self._valid is not None:
             logs = self._model.log_likelihood(self._valid)
             self.log_likelihoods.append(float(self._valid_weights @ logs) / self.totals[1])
-
-    def _closed_form(self, flow: FloatArray) -> FloatArray:
-        """The weights of all edges from their flows."""
-        sum_of = np.asarray(self.circuit.sum_of)
-        alive = np.concatenate([part.edges for part in self._plan])
-        n = np.bincount(sum_of[alive], minlength=len(self.circuit.node))[sum_of]
-        total = np.bincount(sum_of, flow, minlength=len(self.circuit.node))[sum_of] + self.beta
-        k = np.maximum(n, 1)
-        share = np.divide(flow + self.beta / k, total, out=1.0 / k, where=total > 0)
-        return np.where(k == 1, 1.0, share)
 
     def rows_through(self, edge: int) -> tuple[IntArray, FloatArray]:
         """Training rows that may use an edge, weighted by how likely they do.

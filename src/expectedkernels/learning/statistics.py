@@ -1,8 +1,8 @@
-"""Statistics of pairs of variables: weighted counts, smoothed mutual information."""
+"""What counts say: of pairs of variables, their mutual information; of units, their weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from expectedkernels.learning.data import MISSING, FloatArray, IntArray
 
 CHUNK = 2**21
 """About how many numbers an intermediate matrix may have."""
+SMALLEST_SHARE = 1e-30
+"""Shares that are not zero stay above this: no row would notice smaller ones, but they would
+leave the range in which values are plain numbers."""
 
 
 class PairCounts:
@@ -156,18 +159,36 @@ def mutual_information(counts: PairCounts, alpha: float = 1.0) -> FloatArray:
     return result
 
 
-def closed_form(flow: Any, pseudocount: float) -> FloatArray:
-    """The weights of sums from the flows into their inputs, one sum per row.
+def row_sums(numbers: Any) -> Any:
+    """The sums of rows, as a column."""
+    return numbers.sum(axis=1, keepdims=True)
 
-    (flow + pseudocount / k) / (total + pseudocount) for k inputs; equal weights if there is
-    neither flow nor a pseudocount.
+
+def group_sums(group: Any) -> Callable[[Any], Any]:
+    """The function from numbers to the sums of their groups, these given by their numbers."""
+    return lambda numbers: np.bincount(group, numbers)[group]
+
+
+def shares(
+    counts: Any, beta: float, sums: Callable[[Any], Any] = row_sums, old: Any = None
+) -> FloatArray:
+    """The weights that make counts most likely: shares of the counts of their groups.
+
+    (n + beta / k) / (total + beta) in a group of k. `sums` leads from numbers to the sums of their
+    groups. Zeros among the old weights stay zero, and are none of the k. Groups without counts
+    and pseudocounts keep their old weights, or get equal ones.
 
     Examples
     --------
-    >>> closed_form([[3.0, 0.0], [0.0, 0.0]], pseudocount=1.0).tolist()
+    >>> shares([[3.0, 0.0], [0.0, 0.0]], beta=1.0).tolist()
     [[0.875, 0.125], [0.5, 0.5]]
     """
-    flow = np.asarray(flow, dtype=np.float64)
-    total = flow.sum(axis=1, keepdims=True) + pseudocount
-    even = np.full_like(flow, 1.0 / flow.shape[1])
-    return np.divide(flow + pseudocount / flow.shape[1], total, out=even, where=total > 0)
+    counts = np.asarray(counts, dtype=np.float64)
+    if beta > 0 or old is None:
+        alive = np.ones(counts.shape) if old is None else (old != 0).astype(np.float64)
+        even = alive / np.maximum(sums(alive), 1.0)
+        counts = counts + beta * even
+    total = np.broadcast_to(sums(counts), counts.shape)
+    found = np.array(np.broadcast_to(even if old is None else old, counts.shape), dtype=np.float64)
+    np.divide(counts, total, out=found, where=total > 0)
+    return np.where((found > 0) & (total > 0), np.maximum(found, SMALLEST_SHARE), found)
