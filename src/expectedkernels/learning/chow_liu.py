@@ -16,17 +16,9 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError
-from expectedkernels.learning.data import (
-    MISSING,
-    FloatArray,
-    IntArray,
-    as_cardinalities,
-    as_states,
-    as_weights,
-)
+from expectedkernels.learning.data import MAX_STATES, MISSING, FloatArray, IntArray, read_data
 from expectedkernels.learning.em import em
 from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
-from expectedkernels.learning.tables import MAX_STATES, coded
 from expectedkernels.learning.trees import Forest, TreeVtree, rooted, spanning_edges, tree_vtree
 
 EM_ITERATIONS = 100
@@ -121,13 +113,10 @@ def learn_chow_liu(
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    data = coded(X, None, cardinalities, max_states)
-    states = as_states(data.X)
-    cards = as_cardinalities(data.cardinalities, states)
-    weights = as_weights(sample_weight, len(states))
-    tree = chow_liu_tree(
-        states, cards, weights, alpha, root=root, min_mi=min_mi, grouping=grouping, rng=rng
-    )
+    data = read_data(X, None, cardinalities, sample_weight, max_states)
+    options: Any = {"root": root, "min_mi": min_mi, "grouping": grouping, "rng": rng}
+    states, weights = data.train
+    tree = chow_liu_tree(states, data.cardinalities, weights, alpha, **options)
     if parameters == "cpt":
         blocks = tree_blocks(tree, tree.conditionals(alpha))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import frexp, inf, isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -12,7 +13,12 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import to_numpy
+from expectedkernels.checks import check_count
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.frames import column_names, frame_columns, is_frame, is_missing
+from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.numbers import refuse_rowless
+from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
 from expectedkernels.errors import DataError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
@@ -22,6 +28,144 @@ MISSING = -1
 """The state of a value that is not observed."""
 MANY_STATES = 1000
 """A column with larger codes is more likely an identifier or a measurement than a category."""
+MAX_STATES = 100
+"""How many distinct labels a column may have by default."""
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    states : int array of shape (rows, variables)
+        `MISSING` where a value is not observed; the rows for validation come last.
+    weights : array of shape (sets, rows)
+        How much every row counts in the training data, and in the validation data if there is any.
+    n_rows : int
+        The number of rows of the training data as given.
+    cardinalities : tuple of int
+    schema : Schema or None
+        The names and states of the columns of data frames.
+    first : int array of shape (rows,), or None
+        For distinct rows: where each comes first in the data as given.
+    """
+
+    states: IntArray
+    weights: FloatArray
+    n_rows: int
+    cardinalities: tuple[int, ...]
+    schema: Schema | None = None
+    first: Any = None
+
+    @property
+    def train(self) -> tuple[IntArray, FloatArray]:
+        """The rows of the training data, and their weights."""
+        return self.states[: self.n_rows], self.weights[0, : self.n_rows]
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of the training rows, one if there are none."""
+        return float(self.weights[0].sum()) / self.n_rows if self.n_rows else 1.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no value is missing."""
+        return not (self.states == MISSING).any()
+
+    def distinct(self) -> Data:
+        """The distinct rows of all sets, with the sums of their weights."""
+        rows, weights, first = distinct_rows(self.states, self.weights, self.cardinalities)
+        return replace(self, states=rows, weights=weights, first=first)
+
+    def named(self, circuit: Circuit) -> Circuit:
+        """The circuit with the names and states of the data."""
+        return circuit if self.schema is None else circuit.with_schema(self.schema)
+
+
+def read_data(
+    X: Any, X_valid: Any, cardinalities: Any, sample_weight: Any, max_states: int = MAX_STATES
+) -> Data:
+    """The data as codes: the columns of data frames become variables with names and states.
+
+    Text, categories and booleans become states in sorted order, or in that of the categories;
+    integers are codes if they start at 0 with few gaps, and labels otherwise.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"sky": ["grey", "blue"], "cylinders": [4, 8]})
+    >>> data = read_data(table, None, None, None)
+    >>> data.schema.states, data.states.tolist()
+    ((('blue', 'grey'), (4, 8)), [[1, 0], [0, 1]])
+    """
+    check_count("learning from data frames", "max_states", max_states, 2)
+    X, X_valid, schema = as_table(X), as_table(X_valid), None
+    if is_frame(X):
+        X, X_valid, schema = _codes(X, X_valid, cardinalities, max_states)
+        cardinalities = schema.cardinalities
+    sets = [as_states(X)] if X_valid is None else [as_states(X), as_states(X_valid, "X_valid")]
+    if not len(sets[-1]) and X_valid is not None:
+        raise DataError("X_valid must have at least one row, or be None. Got no rows.")
+    cards, n = as_cardinalities(cardinalities, *sets), len(sets[0])
+    weights = np.zeros((len(sets), sum(map(len, sets))))
+    weights[0, :n] = as_weights(sample_weight, n)
+    weights[1:, n:] = 1.0
+    return Data(np.concatenate(sets), weights, n, cards, schema)
+
+
+def _codes(
+    X: Any, X_valid: Any, cardinalities: Any, max_states: int
+) -> tuple[FloatArray, Any, Schema]:
+    """Data frames as arrays of codes with NaN, and what these stand for."""
+    frames = [frame_columns(table) for table in (X, X_valid) if is_frame(table)]
+    if len(frames) == 2 and [c.name for c in frames[0]] != [c.name for c in frames[1]]:
+        plain = Schema((None,) * len(frames[0]), tuple(c.name for c in frames[0]))
+        frames[1] = plain.ordered(frames[1], column_names(X_valid), "X_valid")
+    if not frames[0]:
+        raise DataError("X must have at least one column. Got a data frame without columns.")
+    columns = [joint_column([frame[v] for frame in frames]) for v in range(len(frames[0]))]
+    given = None if cardinalities is None else _one_each(cardinalities, len(columns))
+    schema = frame_schema(columns, column_names(X), given, max_states)
+    for v, card in enumerate(schema.cardinalities):
+        if card is None:
+            _refuse_column(columns[v], v)
+    codes, *more = [
+        np.stack([schema.read_column(v, column) for v, column in enumerate(frame)], axis=1)
+        for frame in frames
+    ]
+    if X_valid is not None and not more and schema.states is not None:
+        raise DataError(
+            "X is a data frame with labels, so X_valid must be a data frame, too: the codes of an "
+            "array do not say what they stand for."
+        )
+    return codes, more[0] if more else X_valid, schema
+
+
+def _one_each(cardinalities: Any, n: int) -> list[int]:
+    """One positive number per column."""
+    cards: Any = [cardinalities] * n if isinstance(cardinalities, Integral) else cardinalities
+    cards = list(cards) if np.iterable(cards) else []
+    if len(cards) != n or not all(isinstance(c, Integral) and int(c) >= 1 for c in cards):
+        raise DataError(
+            f"The 'cardinalities' parameter must be a positive int, or one per column, {n} in all. "
+            f"Got {cardinalities!r} instead."
+        )
+    return [int(c) for c in cards]
+
+
+def _refuse_column(column: Any, number: int) -> None:
+    """Say why a numeric column holds no states."""
+    values = column.values
+    seen = ~np.isnan(values)
+    if not seen.any():
+        raise DataError(
+            f"Column {number} ({column.name!r}) of X has no values, so the number of its states is "
+            "unknown. Give it with cardinalities=, or drop the column."
+        )
+    odd = seen & ((values != np.floor(values)) | np.isinf(values))
+    row = int(np.flatnonzero(odd)[0])
+    refuse_entry(float(values[row]), row, number, "X", {number: column.name})
 
 
 def as_states(X: Any, what: str = "X") -> IntArray:
@@ -82,19 +226,14 @@ def _from_objects(rows: Any, what: str, names: Any) -> Any:
         (row, column, entry)
         for row, entries in enumerate(rows.tolist())
         for column, entry in enumerate(entries)
-        if not (_is_missing(entry) or isinstance(entry, (Real, np.bool_)))
+        if not (is_missing(entry) or isinstance(entry, (Real, np.bool_)))
     ]
     if text:
         # text beside numbers turns a whole array into text: point at an entry that is no number
         row, column, entry = next((item for item in text if not _is_number(item[2])), text[0])
         refuse_entry(entry, row, column, what, names)
-    values = [[None if _is_missing(entry) else entry for entry in row] for row in rows.tolist()]
+    values = [[None if is_missing(entry) else entry for entry in row] for row in rows.tolist()]
     return np.array(values, dtype=np.float64).reshape(rows.shape)
-
-
-def _is_missing(entry: Any) -> bool:
-    """Whether an object says that there is no value: None, or the NA of pandas."""
-    return entry is None or type(entry).__name__ == "NAType"
 
 
 def _is_number(text: Any) -> bool:
@@ -161,15 +300,7 @@ def as_cardinalities(
     if cardinalities is None:
         _warn_of_codes_from_one(states, largest, what)
         return _inferred(largest, what)
-    cards: Any = cardinalities
-    if isinstance(cards, Integral):
-        cards = [cards] * n
-    cards = list(cards) if np.iterable(cards) else []
-    if len(cards) != n or not all(isinstance(c, Integral) and int(c) >= 1 for c in cards):
-        raise DataError(
-            f"The 'cardinalities' parameter must be a positive int, or one per column, {n} in all. "
-            f"Got {cardinalities!r} instead."
-        )
+    cards = _one_each(cardinalities, n)
     above = np.flatnonzero(largest >= np.asarray(cards))
     if len(above):
         column = int(above[0])
@@ -177,7 +308,7 @@ def as_cardinalities(
             f"Column {column} of {what} must hold integers in 0..{cards[column] - 1}, by its "
             f"cardinality. Got {int(largest[column])}."
         )
-    return tuple(int(c) for c in cards)
+    return tuple(cards)
 
 
 def _warn_of_codes_from_one(states: IntArray, largest: Any, what: str) -> None:
@@ -190,7 +321,7 @@ def _warn_of_codes_from_one(states: IntArray, largest: Any, what: str) -> None:
                 f"Column {column} of {what} holds the codes 1..{int(seen[-1])} and no 0, so state "
                 "0 is taken for a state that was not seen. If codes start at 1, subtract one; if "
                 "this is meant, give cardinalities=.",
-                stacklevel=4,
+                stacklevel=5,
             )
             return
 

@@ -21,15 +21,7 @@ from expectedkernels.circuits.frames import is_frame
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.active import Parameters
-from expectedkernels.learning.data import (
-    MISSING,
-    FloatArray,
-    IntArray,
-    as_cardinalities,
-    as_states,
-    as_weights,
-    distinct_rows,
-)
+from expectedkernels.learning.data import MISSING, Data, FloatArray, IntArray, read_data
 from expectedkernels.learning.em import (
     chunks_of,
     expected_counts,
@@ -143,7 +135,6 @@ def learn_mixture(
             "progress": progress,
         }
         structure = learn_strudel(X, X_valid, splits, **chosen, **options)
-        X, X_valid = (_codes(structure, table) for table in (X, X_valid))
         data = _read(structure, X, X_valid, sample_weight)
         is_deterministic = True
     else:
@@ -153,9 +144,8 @@ def learn_mixture(
                 f"Got {', '.join(sorted(options))}."
             )
         structure = normalized(structure)
-        X, X_valid = (_codes(structure, table) for table in (X, X_valid))
         data = _read(structure, X, X_valid, sample_weight)
-        _refuse_impossible(structure, X=X, X_valid=X_valid)
+        _refuse_impossible(structure, data)
         is_deterministic = bool(deterministic(structure))
     beta = pseudocount * data.mean_weight
     try:
@@ -169,15 +159,15 @@ def learn_mixture(
     return mixed.with_schema(structure.schema)
 
 
-def _family(structure: Circuit, data: _Data, beta: float, is_deterministic: bool) -> _Family:
+def _family(structure: Circuit, data: Data, beta: float, is_deterministic: bool) -> _Family:
     """The circuits of a structure, by the quicker of the two ways that are possible."""
-    if is_deterministic and not (data.states == MISSING).any():
+    if is_deterministic and data.is_complete:
         return _ByUses(structure, data, beta)
     return _ByPasses(structure, data, beta)
 
 
 def _start(
-    method: str, family: _Family, data: _Data, n: int, generator: np.random.Generator
+    method: str, family: _Family, data: Data, n: int, generator: np.random.Generator
 ) -> _State:
     """The mixture that EM starts from."""
     if method == "em":
@@ -190,34 +180,6 @@ def _start(
 
 
 @dataclass(frozen=True)
-class _Data:
-    """The distinct rows of the training and validation data.
-
-    Attributes
-    ----------
-    states : int array of shape (rows, variables)
-    weights : array of shape (sets, rows)
-        How much each row counts in the training data, and in the validation data if there is any.
-    first : int array of shape (rows,)
-        Where each row comes first in the training data, and then the validation data.
-    cardinalities : tuple of int
-    n_rows : int
-        The number of training rows.
-    """
-
-    states: IntArray
-    weights: FloatArray
-    first: IntArray
-    cardinalities: tuple[int, ...]
-    n_rows: int
-
-    @property
-    def mean_weight(self) -> float:
-        """The mean weight of the training rows."""
-        return float(self.weights[0].sum()) / self.n_rows
-
-
-@dataclass(frozen=True)
 class _State:
     """A mixture: the logs of the weights of its components, and their parameters."""
 
@@ -225,50 +187,40 @@ class _State:
     parameters: Any
 
 
-def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> _Data:
-    """The rows that fit the structure."""
+def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> Data:
+    """The distinct rows, which fit the structure."""
     cards = structure.cardinalities
-    real = [v for v, card in enumerate(cards) if card is None]
-    if real:
+    if None in cards:
         raise CircuitError(
             "A mixture is learned over discrete variables. The structure has the real variable "
-            f"{real[0]}; see `em` for circuits with normal inputs."
+            f"{cards.index(None)}; see `em` for circuits with normal inputs."
         )
-    states = as_states(X)
-    sets = [states] if X_valid is None else [states, as_states(X_valid, "X_valid")]
-    if not all(map(len, sets)):
+    X, X_valid = (
+        structure.schema.read_frame(table) if is_frame(table) else table for table in (X, X_valid)
+    )
+    data = read_data(X, X_valid, cards, sample_weight)
+    if not data.n_rows:
         raise DataError("A mixture needs at least one row of data. Got none.")
-    as_cardinalities(cards, *sets)
-    counts = np.zeros((len(sets), sum(map(len, sets))))
-    counts[0, : len(states)] = as_weights(sample_weight, len(states))
-    counts[1:, len(states) :] = 1.0
-    together = distinct_rows(np.concatenate(sets), counts, cards)  # type: ignore[arg-type]
-    return _Data(*together, cards, len(states))  # type: ignore[arg-type]
+    return data.distinct()
 
 
-def _codes(structure: Circuit, X: Any) -> Any:
-    """The data, a data frame as the codes that the structure has for it."""
-    return structure.schema.read_frame(X) if is_frame(X) else X
-
-
-def _refuse_impossible(structure: Circuit, **sets: Any) -> None:
+def _refuse_impossible(structure: Circuit, data: Data) -> None:
     """Raise if a row has probability zero under a given structure."""
-    for name, X in sets.items():
-        if X is None:
-            continue
-        logs = structure.log_likelihood(_with_nan(as_states(X, name)))
-        if not (logs > -inf).all():
-            raise DataError(
-                f"Row {int(np.argmin(logs))} of {name} has probability zero under the structure, "
-                "and zeros stay zero. Use a structure with larger support, or drop the row."
-            )
+    impossible = structure.log_likelihood(_with_nan(data.states)) == -inf
+    if impossible.any():
+        row = int(data.first[impossible].min())
+        name, row = ("X", row) if row < data.n_rows else ("X_valid", row - data.n_rows)
+        raise DataError(
+            f"Row {row} of {name} has probability zero under the structure, and zeros stay zero. "
+            "Use a structure with larger support, or drop the row."
+        )
 
 
 def _with_nan(states: IntArray) -> FloatArray:
     return np.where(states == MISSING, np.nan, states)
 
 
-def _clusters(data: _Data, n: int, generator: np.random.Generator) -> FloatArray:
+def _clusters(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
     """How far each component is responsible for each row at the start, (rows, components)."""
     from sklearn.cluster import KMeans  # heavy, and needed only here
 
@@ -282,7 +234,7 @@ def _clusters(data: _Data, n: int, generator: np.random.Generator) -> FloatArray
     return R
 
 
-def _one_hot(data: _Data, rows: IntArray) -> FloatArray:
+def _one_hot(data: Data, rows: IntArray) -> FloatArray:
     """Rows as indicators of states, the frequencies of the states where values are missing."""
     parts = []
     for x, card in zip(data.states[rows].T, data.cardinalities, strict=True):
@@ -293,7 +245,7 @@ def _one_hot(data: _Data, rows: IntArray) -> FloatArray:
     return np.concatenate(parts, axis=1)
 
 
-def _bags(data: _Data, n: int, generator: np.random.Generator) -> FloatArray:
+def _bags(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
     """How often every row is drawn for each component, with replacement, (rows, components)."""
     weights = data.weights[0]
     drawn = generator.multinomial(data.n_rows, weights / weights.sum(), size=n)
@@ -319,7 +271,7 @@ class _Family(Protocol):
 class _ByUses:
     """Components of a deterministic structure, on complete rows: which edges these use is fixed."""
 
-    def __init__(self, structure: Circuit, data: _Data, beta: float):
+    def __init__(self, structure: Circuit, data: Data, beta: float):
         self.layout, self.beta = Parameters(structure), beta
         self.uses = self.layout.uses(data.states)
         self.users = sparse.csr_array(self.uses.T)
@@ -341,7 +293,7 @@ class _ByUses:
 class _ByPasses:
     """Components of any structure, on rows with missing values: one pass up and down for each."""
 
-    def __init__(self, structure: Circuit, data: _Data, beta: float):
+    def __init__(self, structure: Circuit, data: Data, beta: float):
         self.structure, self.beta = normalized(structure), beta
         self.rows = as_evidence(_with_nan(data.states), structure.cardinalities)
         self.numbers = data.first
@@ -367,7 +319,7 @@ class _ByPasses:
 def _em(
     state: _State,
     family: _Family,
-    data: _Data,
+    data: Data,
     iterations: int,
     tolerance: float | None,
     progress: bool,
@@ -399,7 +351,7 @@ def _em(
     return best
 
 
-def _next(state: _State, family: _Family, data: _Data, joint: Any, total: Any) -> _State:
+def _next(state: _State, family: _Family, data: Data, joint: Any, total: Any) -> _State:
     """One iteration of EM, given the log-likelihoods of the components and of the mixture."""
     weights = data.weights[0]
     possible = total > -inf

@@ -7,24 +7,14 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-import numpy as np
-
 from expectedkernels.arrays import as_generator
 from expectedkernels.checks import check_callback, check_choice, check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.errors import DataError
 from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
 from expectedkernels.learning.complete import CompleteSearch
-from expectedkernels.learning.data import (
-    MISSING,
-    as_cardinalities,
-    as_states,
-    as_weights,
-    distinct_rows,
-)
+from expectedkernels.learning.data import MAX_STATES, Data, read_data
 from expectedkernels.learning.incomplete import IncompleteSearch
 from expectedkernels.learning.search import Chooser, Run, Search, StrudelStep, beam_search, greedy
-from expectedkernels.learning.tables import MAX_STATES, coded
 
 
 def learn_strudel(
@@ -137,6 +127,7 @@ def learn_strudel(
 
     Examples
     --------
+    >>> import numpy as np
     >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
     >>> p = learn_strudel(X, pseudocount=0.0)
     >>> np.exp(p.log_likelihood(X)).round(6).tolist()
@@ -159,8 +150,8 @@ def learn_strudel(
         check_callback(name, callback),
     )
     width = check_count(name, "beam", beam, 1)
-    data = coded(X, X_valid, cardinalities, max_states)
-    search = _start(data.X, data.X_valid, beta, alpha, sample_weight, data.cardinalities)
+    data = read_data(X, X_valid, cardinalities, sample_weight, max_states)
+    search = _start(data, beta, alpha)
     run.follow(search, progress)
     found = greedy(search, chooser, run) if width == 1 else beam_search(search, chooser, run, width)
     circuit = found.kept()
@@ -168,24 +159,12 @@ def learn_strudel(
     return data.named(circuit)
 
 
-def _start(
-    X: Any, X_valid: Any, beta: float, alpha: float, sample_weight: Any, cardinalities: Any
-) -> Search:
+def _start(data: Data, beta: float, alpha: float) -> Search:
     """The Chow-Liu circuit and what the data says of it."""
-    states = as_states(X)
-    valid = states[:0] if X_valid is None else as_states(X_valid, "X_valid")
-    if X_valid is not None and not len(valid):
-        raise DataError("X_valid must have at least one row, or be None. Got no rows.")
-    cards = as_cardinalities(cardinalities, states, valid)
-    weights = as_weights(sample_weight, len(states))
-    tree = chow_liu_tree(states, cards, weights, alpha)
-    together = np.concatenate([states, valid])
-    sets = np.zeros((1 if X_valid is None else 2, len(together)))
-    sets[0, : len(states)] = weights
-    sets[1:, len(states) :] = 1.0
-    rows, row_weights, _ = distinct_rows(together, sets, cards)
-    scaled = beta * float(weights.mean()) if len(weights) else beta
-    if not (together == MISSING).any():
-        return CompleteSearch(tree, rows, row_weights, scaled)
+    states, weights = data.train
+    tree = chow_liu_tree(states, data.cardinalities, weights, alpha)
+    rows, scaled = data.distinct(), beta * data.mean_weight
+    if data.is_complete:
+        return CompleteSearch(tree, rows.states, rows.weights, scaled)
     blocks = flow_blocks(tree, states, weights, beta, alpha)
-    return IncompleteSearch(tree, blocks, rows, row_weights, scaled)
+    return IncompleteSearch(tree, blocks, rows.states, rows.weights, scaled)
