@@ -1,5 +1,7 @@
 """Conditionals by levels, beside those made unit by unit."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -34,8 +36,9 @@ def test_conditionals_have_the_right_values_and_no_more_units(seed, drawn, form)
     x = p.sample(1, rng=seed)
     x[0, np.random.default_rng(seed).random(x.shape[1]) < 0.5] = np.nan
     evidence = as_evidence(x, p.schema)
-    possible, blocks = conditioned_blocks(p, evidence)
+    possible, cut = conditioned_blocks(p, evidence)
     assert possible
+    blocks = cut()
     found = Circuit(p.vtree, blocks)
     assert_close(joint(found), posterior(p, as_weights(x, p.cardinalities)))
     assert found.n_units == Circuit.from_blocks(p.vtree, blocks).n_units
@@ -57,3 +60,15 @@ def test_what_plain_numbers_cannot_tell():
     p = drawn_deterministic(0)
     weights = [np.zeros((1, card)) for card in p.cardinalities]
     assert conditioned_blocks(p, as_evidence(weights, p.schema)) == (False, None)
+
+
+def test_blocks_are_cut_once_when_they_are_asked_for():
+    p = drawn_deterministic(3)
+    found = p.condition({0: int(p.sample(1, rng=0)[0, 0])})
+    assert "blocks" not in vars(found)
+    copied = pickle.loads(pickle.dumps(found))
+    assert found.blocks is found.blocks
+    assert copied.vtree == found.vtree
+    assert_close(joint(copied), joint(found))
+    with pytest.raises(AttributeError, match="A Circuit has no attribute 'block'"):
+        _ = found.block

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -52,6 +52,24 @@ class BlockCircuit:
         """Check the blocks, minimise them (merge equal units, drop useless ones), and wrap them."""
         _check(vtree, blocks)
         return cls(vtree, tuple(minimize(vtree, blocks)))
+
+    def with_blocks_of(self, cut: Callable[[], tuple[Input | Inner, ...]]) -> Self:
+        """The circuit over the same variables whose blocks `cut` makes when they are asked for."""
+        circuit = object.__new__(type(self))
+        same = {name: getattr(self, name) for name in ("vtree", "names", "states", "cardinalities")}
+        vars(circuit).update(same, _cut=cut)
+        return circuit
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # only what was not set comes here; if another thread was faster, all take what it made
+            own = vars(self)
+            if name == "blocks" and "_cut" in own:
+                own.setdefault("blocks", own["_cut"]())
+                own["_cut"] = lambda: own["blocks"]  # what it held can go
+                return own["blocks"]
+            raise AttributeError(f"A {type(self).__name__} has no attribute {name!r}.")
 
     @property
     def n_variables(self) -> int:

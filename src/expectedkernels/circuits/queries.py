@@ -165,10 +165,10 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     """The circuit given evidence, with every unit scaled to sum to one."""
     circuit = circuit.to("numpy")
     if circuit.n_roots == 1:
-        possible, found = conditioned_blocks(circuit, evidence)
+        possible, cut = conditioned_blocks(circuit, evidence)
         _refuse_zero(possible, evidence)
-        if found is not None:
-            return type(circuit)(circuit.vtree, found, circuit.names, circuit.states)
+        if cut is not None:
+            return circuit.with_blocks_of(cut)
     parts = conditional_parts(circuit, evidence)
     what = "The normalised circuit" if evidence is None else "The conditional"
     blocks = plain_blocks(circuit.vtree, parts, what, "write it with numbers that differ less")
