@@ -59,10 +59,10 @@ def _pairs(circuit: ek.Circuit) -> int:
 
 def _one_by_one(q: ek.Circuit, p: ek.Circuit) -> tuple[float, int]:
     """The discrepancy as a sum over variables, and the pairs of units that this takes."""
-    rho, total, pairs = ek.quotient(q, p), 0.0, 0
+    rho, total, pairs = ek.algebra.quotient(q, p), 0.0, 0
     for i in range(p.n_variables):
-        change = ek.linear_combination([rho, ek.shift(rho, i)], [1.0, -1.0])
-        u = ek.multiply(ek.shift(p, i), change)
+        change = ek.algebra.linear_combination([rho, ek.algebra.shift(rho, i)], [1.0, -1.0])
+        u = ek.algebra.multiply(ek.algebra.shift(p, i), change)
         total += ek.expected_kernel(u, u, ek.ExpHamming())
         pairs += _pairs(u)
     return total, pairs
@@ -129,7 +129,7 @@ def _measures(model: Model, x: Any, i: int) -> list[tuple[float, ek.Circuit]]:
     up = x.copy()
     up[i] = (x[i] + 1) % model.graph.cardinalities[i]
     logs = model.circuit.log_likelihood(np.stack([up, x]))
-    conditionals = [ek.shift(model.circuit.condition(row), i) for row in (up, x)]
+    conditionals = [ek.algebra.shift(model.circuit.condition(row), i) for row in (up, x)]
     return [(float(np.exp(logs[0] - logs[1])), conditionals[0]), (-1.0, conditionals[1])]
 
 

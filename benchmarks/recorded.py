@@ -56,8 +56,11 @@ def questions_of_circuits():
         yield f"{name} sample given rows", lambda p=p, E=E: p.sample(4, rng=3, evidence=E)
         yield f"{name} condition", lambda p=p, E=E: p.condition(E[0]).log_likelihood(rows(p, 9, 5))
         yield f"{name} sites", lambda p=p: p.site_logs(rows(p, 6, 7), 3)
-        yield f"{name} shift", lambda p=p: ek.shift(p, 1).log_likelihood(rows(p, 9, 5))
-        yield f"{name} marginal", lambda p=p: np.concatenate(ek.marginalize(p, [0, 4]).marginals())
+        yield f"{name} shift", lambda p=p: ek.algebra.shift(p, 1).log_likelihood(rows(p, 9, 5))
+        yield (
+            f"{name} marginal",
+            lambda p=p: np.concatenate(ek.algebra.marginalize(p, [0, 4]).marginals()),
+        )
         yield (
             f"{name} em",
             lambda p=p: ek.em(p, rows(p, 30, 2, 0.2), 2, progress=False).log_likelihood(
@@ -86,7 +89,7 @@ def questions_of_pairs():
             )
             yield f"{a} {b} {name} mmd", lambda p=p, q=q, k=k: ek.mmd2(p, q, k)
         yield f"{a} {b} witness", lambda p=p, q=q: ek.witness(p, q, ek.ExpHamming(), rows(p, 5, 1))
-        yield f"{a} {b} product", lambda p=p, q=q: ek.multiply(p, q).log_partition()
+        yield f"{a} {b} product", lambda p=p, q=q: ek.algebra.multiply(p, q).log_partition()
 
 
 def questions_of_models():

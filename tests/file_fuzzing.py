@@ -29,13 +29,13 @@ READERS = {
     "vtree": ek.read_vtree,
     "psdd": ek.read_psdd,
     "jpc": ek.read_jpc,
-    "spn": ek.read_spn,
+    "spn": ek.io.read_spn,
     "uai": ek.read_uai,
     "evid": ek.read_uai_evidence,
     "bif": ek.read_bif,
-    "xmlbif": ek.read_xmlbif,
+    "xmlbif": ek.io.read_xmlbif,
     "npz": ek.load,
-    "csv": ek.read_table,
+    "csv": ek.io.read_table,
 }
 REFUSALS = {
     # a list of units may be a sound file and still no circuit with a vtree
@@ -68,7 +68,7 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
         for suffix, write in (
             ("psdd", ek.write_psdd),
             ("jpc", ek.write_jpc),
-            ("spn", ek.write_spn),
+            ("spn", ek.io.write_spn),
         ):
             keep(suffix, write, circuit.normalize())
         keep("npz", ek.save, circuit)
@@ -81,14 +81,14 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
         ["a", "b c", "d"],
         [["t", "f"], ["x", "y", "z"], ["0", "1"]],
     )
-    keep("bif", ek.write_bif, network)
+    keep("bif", ek.io.write_bif, network)
     found["bif"].append(
         b"variable a { type discrete [2] { t, f }; property x; } // note\n"
         b"variable b { type discrete [2] { t, f }; } /* note */\n"
         b"probability ( a ) { table 0.5 0.5; }\n"
         b"probability ( b | a ) { (t) 0.1, 0.9; default 1 0; }\n"
     )
-    keep("xmlbif", ek.write_xmlbif, network)
+    keep("xmlbif", ek.io.write_xmlbif, network)
     found["xmlbif"].append(
         found["xmlbif"][0].replace(
             b"<BIF", b"<!DOCTYPE BIF [ <!ELEMENT BIF (NETWORK)*> ]>\n<!-- note -->\n<BIF", 1
@@ -96,8 +96,8 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
     )
     keep("uai", ek.write_uai, network)
     keep("uai", ek.write_uai, ek.FactorGraph([2, 3], [ek.Factor([1, 0], rng.random((3, 2)))]))
-    keep("evid", ek.write_uai_evidence, {3: 0, 5: 1})
-    keep("evid", ek.write_uai_evidence, [{3: 0, 5: 1}, {}, {2: 1}])
+    keep("evid", ek.io.write_uai_evidence, {3: 0, 5: 1})
+    keep("evid", ek.io.write_uai_evidence, [{3: 0, 5: 1}, {}, {2: 1}])
     found["csv"] += [
         b"size,color\n1,0\n2,\n0,3\n",
         b'"a";"b c";c\n1;0;NA\n2;?;"4"\n',

@@ -195,7 +195,7 @@ class RandomKernelGraphs(RandomGraphs):
     def leaf(self, variable):
         card = self.cardinalities[variable]
         table = kernel_table(self.rng, card, self.definite, self.signed_tables)
-        return ek.kernel_input(variable, table)
+        return ek.kernels.kernel_input(variable, table)
 
 
 @st.composite

@@ -229,7 +229,7 @@ def test_info_of_every_format(tmp_path):
     deterministic = ek.factorized([[0.25, 0.75]] * 3)
     ek.save(p, tmp_path / "p.npz")
     ek.write_jpc(p, tmp_path / "p.jpc.gz")
-    ek.write_spn(p, tmp_path / "p.spn")
+    ek.io.write_spn(p, tmp_path / "p.spn")
     ek.write_psdd(deterministic, tmp_path / "q.psdd", tmp_path / "q.vtree")
     for name in ("p.npz", "p.jpc.gz", "p.spn", "q.psdd"):
         done = invoke("info", tmp_path / name)
@@ -249,7 +249,7 @@ def test_info_of_other_circuits(tmp_path, monkeypatch):
         "exp(2.07944), not": ek.factorized([[1.0, 3.0], [1.0, 1.0]], normalized=False),
         "negative": ek.factorized([[1.0, -3.0], [1.0, 1.0]], normalized=False),
         "1 real": ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]),
-        "roots": ek.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])]),
+        "roots": ek.algebra.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])]),
         "... up to 12 states": ek.factorized([[1.0] * n for n in range(2, 13)], normalized=False),
     }
     path = tmp_path / "p.npz"

@@ -41,7 +41,7 @@ class TestCompatibility:
             r"not compatible: over variables \{0, 1, 2\}, .* splits into \{0\} \| \{1, 2\}, "
             r".* into \{0, 1\} \| \{2\}.*#P-hard.*monte_carlo_expected_kernel"
         )
-        for left, right in ((P, q), (P, ek.stack([q, q]))):
+        for left, right in ((P, q), (P, ek.algebra.stack([q, q]))):
             with pytest.raises(ek.CompatibilityError, match=message):
                 ek.expected_kernel(left, right, K)
         with pytest.raises(ek.CompatibilityError, match="#P-hard"):
@@ -191,7 +191,7 @@ class TestKernels:
             ek.expected_kernel(REAL, [[0.0, 1.0]], k)
 
     def test_kernel_circuits(self):
-        units = [ek.kernel_input(v, np.eye(2)) for v in range(3)]
+        units = [ek.kernels.kernel_input(v, np.eye(2)) for v in range(3)]
         k = ek.KernelCircuit(ek.Product([ek.Product(units[:2]), units[2]]))
         with pytest.raises(ek.CompatibilityError, match="split their variables in different ways"):
             ek.expected_kernel(P, Q, k)
@@ -208,9 +208,9 @@ class TestKernels:
         with pytest.raises(
             ek.KernelError, match=r"square matrix of finite numbers. Got shape \(2,"
         ):
-            ek.kernel_input(0, np.ones((2, 3)))
+            ek.kernels.kernel_input(0, np.ones((2, 3)))
         with pytest.raises(ek.KernelError, match="variable 3 must be a square matrix of finite"):
-            ek.kernel_input(3, [[np.nan]])
+            ek.kernels.kernel_input(3, [[np.nan]])
         with pytest.raises(ek.KernelError, match="Got ndarray instead"):
             ek.KernelCircuit(np.eye(2))
         with pytest.raises(
@@ -220,7 +220,9 @@ class TestKernels:
         with pytest.raises(ek.KernelError, match="square tables"):
             ek.KernelCircuit(ek.Gaussian(0, 0.0, 1.0))
         a, b = (
-            ek.Product([ek.kernel_input(0, np.eye(2) + x), ek.kernel_input(1, np.eye(2))])
+            ek.Product(
+                [ek.kernels.kernel_input(0, np.eye(2) + x), ek.kernels.kernel_input(1, np.eye(2))]
+            )
             for x in (0, 1)
         )
         with pytest.raises(ek.KernelError, match=r"must not be negative.*Got -1.0 in a sum"):
@@ -349,7 +351,7 @@ class TestEvidence:
             ek.expected_kernel(REAL, REAL, K, evidence_p=[np.ones((1, 2)), None])
 
     def test_circuits_of_several_roots(self):
-        several = ek.stack([P, Q])
+        several = ek.algebra.stack([P, Q])
         message = r"Conditioning \(evidence_p\) needs a circuit with one root. Got 2 roots"
         with pytest.raises(ek.CircuitError, match=message):
             ek.expected_kernel(several, P, K, evidence_p=[[0, 0, 0]])

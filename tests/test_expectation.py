@@ -232,7 +232,7 @@ def test_several_roots(data, cards, rng):
     X = worlds(cards)
     K = twin.naive(X, X)
     P, Q = np.stack([distribution(p) for p in parts]), values_at(q, X).T
-    together = ek.stack(parts)
+    together = ek.algebra.stack(parts)
     assert_close(ek.expected_kernel(together, q, twin.kernel), P @ K @ Q.T)
     assert_close(ek.expected_kernel(together, parts[0], twin.kernel), P @ K @ P[0])
     assert_close(ek.expected_kernel(parts[0], q, twin.kernel), P[0] @ K @ Q.T)
@@ -350,7 +350,7 @@ def test_learned_circuits_agree_with_algorithm_1(data_dir, name):
 @pytest.mark.parametrize("log", [False, True])
 def test_no_rows_give_no_values(log):
     p, k, nothing = ek.random_circuit(5, 3, rng=0), ek.RBF(1.0), np.zeros((0, 5))
-    several = ek.stack([p, p])
+    several = ek.algebra.stack([p, p])
     assert ek.expected_kernel(p, nothing, k, log=log).shape == (0,)
     assert ek.expected_kernel(nothing, several, k, log=log).shape == (0, 2)
     assert ek.expected_kernel(nothing, np.zeros((3, 5)), k, log=log).shape == (0, 3)

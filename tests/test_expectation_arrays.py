@@ -25,7 +25,7 @@ def all_kernels(vtree):
     """A kernel of every kind."""
     rng = np.random.default_rng(5)
     inputs = [
-        [ek.kernel_input(v, rng.normal(size=(card, card))) for v, card in enumerate(CARDS)]
+        [ek.kernels.kernel_input(v, rng.normal(size=(card, card))) for v, card in enumerate(CARDS)]
         for _ in range(3)
     ]
     sums = ek.Sum([ek.Product(units) for units in inputs], [0.2, 0.5, 0.3])
@@ -107,7 +107,7 @@ def test_evidence(xp, rows, max_bytes):
 
 def test_several_roots_and_empirical(xp):
     p, q = two_circuits()
-    together = ek.stack([p, q, p])
+    together = ek.algebra.stack([p, q, p])
     share = ek.Empirical(points(np.random.default_rng(3), CARDS, 9))
     k = ek.Laplacian(0.4)
     assert_same(xp, lambda a: ek.expected_kernel(a, a, k), together)

@@ -100,7 +100,7 @@ def test_gram_matrices_of_conditionals_are_positive_definite(drawn, data):
 @given(settings_of(4))
 def test_gram_matrices_of_circuits_are_positive_definite(drawn):
     several, k = drawn
-    together = ek.stack(several)
+    together = ek.algebra.stack(several)
     gram = ek.expected_kernel(together, together, k)
     for i, p in enumerate(several):
         for j, q in enumerate(several):
@@ -115,7 +115,7 @@ def test_points_stand_for_circuits_of_points(drawn, rng):
     (p, _), k = drawn
     cards = p.cardinalities
     Y = points(rng, cards, 3)
-    as_circuits = ek.stack(
+    as_circuits = ek.algebra.stack(
         [
             ek.factorized([np.arange(c) == x for c, x in zip(cards, y, strict=True)], p.vtree)
             for y in Y

@@ -314,7 +314,7 @@ def test_laplacian_over_all_sizes(mean, variance):
 def test_gram_matrices_are_positive_definite(shape):
     k, _ = shape
     rng = np.random.default_rng(6)
-    together = ek.stack([Mixture(rng, 2, 2).circuit for _ in range(5)])
+    together = ek.algebra.stack([Mixture(rng, 2, 2).circuit for _ in range(5)])
     gram = ek.expected_kernel(together, together, k)
     assert_close(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()

@@ -259,7 +259,7 @@ def test_zeros_are_zeros():
     each = ek.expected_kernel(p, X, ek.RBF(0.3), log=True)
     assert_close(mean, special.logsumexp(each, b=share))
     # the same next to a root that is not small at all
-    together = ek.stack([none, ek.factorized(np.ones((n, 2)) / 2), none])
+    together = ek.algebra.stack([none, ek.factorized(np.ones((n, 2)) / 2), none])
     mean = ek.expected_kernel(together, ek.Empirical(X, share), ek.Delta(), log=True)
     assert_close(mean[0], special.logsumexp(logs[1:], b=0.25))
     assert_close(mean[1:], np.array([-n * log(2), mean[0]]))

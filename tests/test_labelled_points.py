@@ -109,11 +109,15 @@ def test_arguments_that_do_not_fit_each_other(learn, match):
 
 def test_networks_of_other_libraries_are_written(tmp_path):
     pytest.importorskip("pyagrum")
-    network = ek.to_pyagrum(ASIA)
-    ek.write_bif(network, tmp_path / "a.bif")
-    ek.write_xmlbif(network, tmp_path / "a.xml")
+    network = ek.models.to_pyagrum(ASIA)
+    ek.io.write_bif(network, tmp_path / "a.bif")
+    ek.io.write_xmlbif(network, tmp_path / "a.xml")
     ek.write_uai(network, tmp_path / "a.uai")
-    for read, name in ((ek.read_bif, "a.bif"), (ek.read_xmlbif, "a.xml"), (ek.read_uai, "a.uai")):
+    for read, name in (
+        (ek.read_bif, "a.bif"),
+        (ek.io.read_xmlbif, "a.xml"),
+        (ek.read_uai, "a.uai"),
+    ):
         assert_close(read(tmp_path / name).log_score(ROWS), ASIA.log_score(ROWS))
 
 

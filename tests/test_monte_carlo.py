@@ -79,7 +79,7 @@ def test_real_variables():
 
 def test_kernel_circuits():
     same, near = np.eye(2), np.full((2, 2), 0.5) + np.eye(2)
-    root = ek.Product([ek.kernel_input(0, same), ek.kernel_input(1, near)])
+    root = ek.Product([ek.kernels.kernel_input(0, same), ek.kernels.kernel_input(1, near)])
     k = ek.KernelCircuit(root)
     p = ek.random_circuit(2, 2, rng=0)
     assert_within(ek.monte_carlo_expected_kernel(p, p, k, N, rng=0), ek.expected_kernel(p, p, k))

@@ -102,8 +102,8 @@ def test_formats_without_names_are_given_some(tmp_path):
     names, states = ["rain", "wet"], [["no", "yes"], ["dry", "wet"]]
     ek.write_psdd(p, tmp_path / "a.psdd")
     ek.write_jpc(p, tmp_path / "a.jpc")
-    ek.write_spn(p, tmp_path / "a.spn")
-    for name, read in (("a.psdd", ek.read_psdd), ("a.jpc", ek.read_jpc), ("a.spn", ek.read_spn)):
+    ek.io.write_spn(p, tmp_path / "a.spn")
+    for name, read in (("a.psdd", ek.read_psdd), ("a.jpc", ek.read_jpc), ("a.spn", ek.io.read_spn)):
         found = read(tmp_path / name, names=names, states=states)
         assert (found.names, found.states) == (("rain", "wet"), (("no", "yes"), ("dry", "wet")))
         assert read(tmp_path / name).names is None
@@ -115,7 +115,7 @@ def test_formats_without_names_are_given_some(tmp_path):
 
 def test_targets_may_be_models_of_others(gum):
     asia = ek.asia()
-    theirs, pgmpy = ek.to_pyagrum(asia), ek.to_pgmpy(asia)
+    theirs, pgmpy = ek.models.to_pyagrum(asia), ek.models.to_pgmpy(asia)
     X = asia.sample(40, rng=0, as_frame=True)
     wanted = ek.bbis(asia, X).weights
     for model in (theirs, pgmpy):
@@ -128,7 +128,7 @@ def test_targets_may_be_models_of_others(gum):
         assert ek.cis(model, 5, 2, rng=0).marginals()["lung"].shape == (2,)
         assert ek.collapsed_bbis(model, X, ["either"]).n == 40
         smooth = ek.as_model(model).smoothed(0.01)
-        assert abs(ek.kdsd(ek.to_pyagrum(smooth), smooth)) < 1e-9
+        assert abs(ek.kdsd(ek.models.to_pyagrum(smooth), smooth)) < 1e-9
 
 
 def test_kernels_that_take_text_for_numbers_are_noticed():

@@ -29,7 +29,7 @@ def test_circuits(p, copied):
 
 @pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
 def test_kernels(copied):
-    graph = ek.Product([ek.kernel_input(0, NEAR), ek.kernel_input(1, NEAR)])
+    graph = ek.Product([ek.kernels.kernel_input(0, NEAR), ek.kernels.kernel_input(1, NEAR)])
     k = 2.0 * ek.RBF([0.1, 0.2]) + ek.KernelCircuit(graph) * ek.TableKernel([NEAR, NEAR])
     p = ek.factorized([[0.2, 0.8], [0.7, 0.3]])
     before = ek.expected_kernel(p, p, k)

@@ -26,13 +26,19 @@ def test_variables_of_a_vtree_are_ints(variables):
         (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.compile\(\)\[0\]"),
         (lambda: ek.mixture([ek.Categorical(0, [0.5, 0.5])]), "Circuit.from_units makes one"),
         (lambda: ek.mixture([PAIR, PAIR], ["a", "b"]), "must be arrays of numbers.* Got text, 'a'"),
-        (lambda: ek.align(PAIR, ASIA), "align works on Circuits. Got BayesianNetwork instead"),
+        (
+            lambda: ek.vtrees.align(PAIR, ASIA),
+            "align works on Circuits. Got BayesianNetwork instead",
+        ),
         (lambda: ek.factorized([["a", "b"]]), "Tables, .* must be arrays of numbers"),
         (lambda: ek.factorized(None), "Tables must be a list. Got NoneType"),
         (lambda: ek.random_circuit((0, 1), 2), "Vtree.from_nested makes one of nested pairs"),
         (lambda: ek.TableKernel([["a"]]), "tables of a TableKernel must be arrays of numbers"),
-        (lambda: ek.min_fill_order(ASIA), "the set of neighbours .* Give model.graph"),
-        (lambda: ek.elimination_vtree(3), "the set of neighbours of every variable. Got int"),
+        (lambda: ek.vtrees.min_fill_order(ASIA), "the set of neighbours .* Give model.graph"),
+        (
+            lambda: ek.vtrees.elimination_vtree(3),
+            "the set of neighbours of every variable. Got int",
+        ),
         (lambda: PAIR.with_names({0: "a", 1: "b"}), "Names are a sequence, .* Got dict"),
         (lambda: PAIR.with_names(3), "Names are a sequence, one per variable. Got int"),
         (lambda: PAIR.with_names(["a", None]), "Every variable needs a name"),
@@ -50,11 +56,15 @@ def test_builders_say_what_they_take(make, match):
     [
         (ek.write_psdd, FRAME, "A .psdd file holds a Circuit. Got DataFrame instead"),
         (ek.write_jpc, ASIA, r"Use write_uai, or the circuit model.compile\(\)\[0\]"),
-        (ek.write_spn, ek.Categorical(0, [0.5, 0.5]), "Circuit.from_units makes a circuit of it"),
+        (
+            ek.io.write_spn,
+            ek.Categorical(0, [0.5, 0.5]),
+            "Circuit.from_units makes a circuit of it",
+        ),
         (ek.write_uai, PAIR, r"A .uai file holds a FactorGraph. Got Circuit instead. Use save\(\)"),
         (ek.write_vtree, PAIR, "Its vtree is circuit.vtree"),
-        (ek.write_uai_evidence, FRAME, "holds a Mapping. Got DataFrame instead"),
-        (ek.write_uai_evidence, [[0, 1]], "holds a Mapping. Got list instead"),
+        (ek.io.write_uai_evidence, FRAME, "holds a Mapping. Got DataFrame instead"),
+        (ek.io.write_uai_evidence, [[0, 1]], "holds a Mapping. Got list instead"),
     ],
 )
 def test_files_say_what_they_hold(tmp_path, write, given, match):

@@ -8,29 +8,53 @@ from typing import Any as _Any
 __version__ = "0.1.0"
 
 
-def _homes() -> dict[str, str]:
-    """The module of every public name, as the stub beside this file lists them."""
+def _homes() -> tuple[dict[str, str], dict[str, str]]:
+    """The module of every public name and of every namespace, as the stub beside this lists them.
+
+    Namespaces are what the stub imports relatively.
+    """
     stub = _ast.parse(_Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = (node for node in stub.body if isinstance(node, _ast.ImportFrom))
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    names, namespaces = {}, {}
+    for node in stub.body:
+        if isinstance(node, _ast.ImportFrom):
+            for alias in node.names:
+                if node.level:
+                    inside = (__name__, node.module, alias.name)
+                    namespaces[alias.name] = ".".join(part for part in inside if part)
+                else:
+                    names[alias.name] = str(node.module)
+    return names, namespaces
 
 
 # Names are imported when they are first used, so that starting up is quick.
-_HOMES = _homes()
-_PACKAGES = sorted({home.split(".")[1] for home in _HOMES.values()})
-__all__ = sorted(_HOMES)
+_NAMES, _NAMESPACES = _homes()
+__all__ = sorted({*_NAMES, *_NAMESPACES})
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _HOMES:
-        value = getattr(_import_module(_HOMES[name]), name)
-    elif name in _PACKAGES:
-        value = _import_module(f"{__name__}.{name}")
+    if name in _NAMES:
+        value = getattr(_import_module(_NAMES[name]), name)
+    elif name in _NAMESPACES:
+        value = _import_module(_NAMESPACES[name])
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        message = f"module {__name__!r} has no attribute {name!r}"
+        places = [space for space in _NAMESPACES if name in _listed(_NAMESPACES[space])]
+        if places:
+            message += f": {name} is now ek.{places[0]}.{name}"
+        raise AttributeError(message)
     globals()[name] = value
     return value
 
 
+def _listed(module: str) -> list[str]:
+    """The names that a namespace lists, read from its text: asking for a name imports nothing."""
+    path = _Path(__file__).parent.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    for node in _ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, _ast.Assign) and _ast.unparse(node.targets[0]) == "__all__":
+            return list(_ast.literal_eval(node.value))
+    return []
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_PACKAGES})
+    return [*__all__, "__version__"]

@@ -1,29 +1,17 @@
-"""The public names, each with the module it lives in: the one list of them."""
+"""The public names, each with the module it lives in: the one list of them.
 
-from expectedkernels.circuits.algebra import (
-    linear_combination as linear_combination,
-    multiply as multiply,
-    power as power,
-    quotient as quotient,
-    reciprocal as reciprocal,
-    shift as shift,
-)
-from expectedkernels.circuits.alignment import (
-    align as align,
-)
+Relative imports are namespaces: modules that list more public names.
+"""
+
 from expectedkernels.circuits.build import (
     factorized as factorized,
     gaussian_mixture as gaussian_mixture,
     hmm as hmm,
     mixture as mixture,
     random_circuit as random_circuit,
-    stack as stack,
 )
 from expectedkernels.circuits.circuit import (
     Circuit as Circuit,
-)
-from expectedkernels.circuits.marginalization import (
-    marginalize as marginalize,
 )
 from expectedkernels.circuits.properties import (
     is_compatible as is_compatible,
@@ -39,27 +27,16 @@ from expectedkernels.circuits.units import (
 from expectedkernels.compilation.bayesian import (
     BayesianNetwork as BayesianNetwork,
 )
-from expectedkernels.compilation.conditionals import (
-    CollapsedModel as CollapsedModel,
+from expectedkernels.compilation.datasets import (
+    asia as asia,
+    ising_grid as ising_grid,
 )
 from expectedkernels.compilation.factors import (
     Factor as Factor,
     FactorGraph as FactorGraph,
 )
-from expectedkernels.compilation.models import (
-    asia as asia,
-    ising_grid as ising_grid,
-)
 from expectedkernels.compilation.others import (
     as_model as as_model,
-    to_pgmpy as to_pgmpy,
-    to_pyagrum as to_pyagrum,
-)
-from expectedkernels.compilation.vtrees import (
-    bisection_vtree as bisection_vtree,
-    conditioning_vtree as conditioning_vtree,
-    elimination_vtree as elimination_vtree,
-    min_fill_order as min_fill_order,
 )
 from expectedkernels.discrepancies.collapsed import (
     CollapsedSteinKernel as CollapsedSteinKernel,
@@ -87,14 +64,24 @@ from expectedkernels.errors import (
     SizeError as SizeError,
     VtreeError as VtreeError,
 )
-from expectedkernels.estimators import (
-    CircuitImputer as CircuitImputer,
-    ExpectedGaussianProcessRegressor as ExpectedGaussianProcessRegressor,
-    ExpectedKernelFeatures as ExpectedKernelFeatures,
-    ExpectedKernelRidge as ExpectedKernelRidge,
+from expectedkernels.estimators.classifiers import (
     ExpectedSVC as ExpectedSVC,
-    ExpectedSVR as ExpectedSVR,
+)
+from expectedkernels.estimators.features import (
+    ExpectedKernelFeatures as ExpectedKernelFeatures,
+)
+from expectedkernels.estimators.imputer import (
+    CircuitImputer as CircuitImputer,
+)
+from expectedkernels.estimators.prediction import (
     expected_prediction as expected_prediction,
+)
+from expectedkernels.estimators.processes import (
+    ExpectedGaussianProcessRegressor as ExpectedGaussianProcessRegressor,
+)
+from expectedkernels.estimators.regressors import (
+    ExpectedKernelRidge as ExpectedKernelRidge,
+    ExpectedSVR as ExpectedSVR,
 )
 from expectedkernels.expectation import (
     Empirical as Empirical,
@@ -105,32 +92,22 @@ from expectedkernels.explanation import (
     explain as explain,
 )
 from expectedkernels.io import (
-    compile_file as compile_file,
     load as load,
     read_bif as read_bif,
     read_jpc as read_jpc,
-    read_model as read_model,
     read_psdd as read_psdd,
-    read_spn as read_spn,
-    read_table as read_table,
     read_uai as read_uai,
     read_uai_evidence as read_uai_evidence,
     read_vtree as read_vtree,
-    read_xmlbif as read_xmlbif,
     save as save,
-    write_bif as write_bif,
     write_jpc as write_jpc,
     write_psdd as write_psdd,
-    write_spn as write_spn,
     write_uai as write_uai,
-    write_uai_evidence as write_uai_evidence,
     write_vtree as write_vtree,
-    write_xmlbif as write_xmlbif,
 )
 from expectedkernels.kernels.circuit import (
     KernelCircuit as KernelCircuit,
     is_kernel_compatible as is_kernel_compatible,
-    kernel_input as kernel_input,
 )
 from expectedkernels.kernels.defaults import (
     median_gamma as median_gamma,
@@ -147,7 +124,6 @@ from expectedkernels.kernels.library import (
 )
 from expectedkernels.kernels.stein import (
     SteinKernel as SteinKernel,
-    is_strictly_positive_definite as is_strictly_positive_definite,
 )
 from expectedkernels.kernels.target import (
     Target as Target,
@@ -174,10 +150,6 @@ from expectedkernels.sampling.cis import (
 from expectedkernels.sampling.gibbs import (
     collapsed_gibbs as collapsed_gibbs,
     gibbs as gibbs,
-    irreducible as irreducible,
-)
-from expectedkernels.sampling.partition import (
-    PartitionSteinKernel as PartitionSteinKernel,
 )
 from expectedkernels.sampling.reducible import (
     ReducibleWarning as ReducibleWarning,
@@ -185,25 +157,30 @@ from expectedkernels.sampling.reducible import (
 from expectedkernels.sampling.samples import (
     WeightedSamples as WeightedSamples,
 )
-from expectedkernels.sampling.shrinkage import (
-    default_weights as default_weights,
-)
-from expectedkernels.sampling.stein_samples import (
-    SteinSamples as SteinSamples,
-)
 from expectedkernels.sampling.weights import (
-    signed_weights as signed_weights,
     simplex_weights as simplex_weights,
-    smoothed_weights as smoothed_weights,
-)
-from expectedkernels.sampling.zeros import (
-    determined_variables as determined_variables,
 )
 from expectedkernels.verdict import (
     Verdict as Verdict,
 )
 from expectedkernels.vtree import (
     Vtree as Vtree,
+)
+
+from . import (
+    io as io,
+    kernels as kernels,
+)
+from .circuits import (
+    algebra as algebra,
+)
+from .compilation import (
+    datasets as datasets,
+    models as models,
+    vtrees as vtrees,
+)
+from .sampling import (
+    stein as stein,
 )
 
 __version__: str

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import DataError
 from expectedkernels.io.models import read_model
 from expectedkernels.sampling.gibbs import collapsed_gibbs

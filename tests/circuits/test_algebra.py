@@ -135,14 +135,14 @@ def test_several_roots_are_multiplied_one_by_one(cards, data):
 
 
 def test_roots_that_do_not_pair_are_refused():
-    f = ek.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])])
-    g = ek.stack([f, ek.factorized([[0.2, 0.8]])])
+    f = ek.algebra.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])])
+    g = ek.algebra.stack([f, ek.factorized([[0.2, 0.8]])])
     with pytest.raises(ek.CircuitError, match=r"root by root.* Got 2 and 3 roots"):
         multiply(f, g)
 
 
 def test_log_normalisers_of_several_roots():
-    f = ek.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])])
+    f = ek.algebra.stack([ek.factorized([[0.5, 0.5]]), ek.factorized([[0.1, 0.9]])])
     h, log_z = multiply(f, f, normalize=True)
     assert_close(np.exp(log_z), np.array([0.5, 0.82]))
     assert_close(h.input(0).table, np.array([[0.5, 0.5], [0.01 / 0.82, 0.81 / 0.82]]))
@@ -295,7 +295,9 @@ def test_circuit_times_its_reciprocal_is_the_indicator_of_its_support(f):
 
 
 def test_power_of_several_roots():
-    f = ek.stack([ek.factorized([[4.0, 9.0]], normalized=False), ek.factorized([[1.0, 0.0]])])
+    f = ek.algebra.stack(
+        [ek.factorized([[4.0, 9.0]], normalized=False), ek.factorized([[1.0, 0.0]])]
+    )
     np.testing.assert_array_equal(power(f, 0.5).input(0).table, [[2.0, 3.0], [1.0, 0.0]])
 
 
@@ -457,10 +459,10 @@ def test_difference_of_equal_circuits_is_zero():
 
 def test_linear_combination_of_several_roots():
     a, b = ek.factorized([[1.0, 0.0]]), ek.factorized([[0.0, 1.0]])
-    h = linear_combination([ek.stack([a, b]), a], [2.0, -1.0])
+    h = linear_combination([ek.algebra.stack([a, b]), a], [2.0, -1.0])
     np.testing.assert_array_equal(h.input(0).table, [[1.0, 0.0], [-1.0, 2.0]])
     with pytest.raises(ek.CircuitError, match=r"combined root by root.* Got \[2, 3\] roots"):
-        linear_combination([ek.stack([a, b]), ek.stack([a, b, a])], [1.0, 1.0])
+        linear_combination([ek.algebra.stack([a, b]), ek.algebra.stack([a, b, a])], [1.0, 1.0])
 
 
 def test_bad_linear_combinations():

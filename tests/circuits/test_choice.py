@@ -95,7 +95,7 @@ def test_signed_and_real_circuits_have_no_conditionals(monkeypatch):
     monkeypatch.setattr("expectedkernels.circuits.choice.SMALL", 0.0)
     monkeypatch.setattr("expectedkernels.circuits.choice.CONDITION", 0.0)
     parts = [ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.9, 0.1]] * 3)]
-    signed = ek.linear_combination(parts, [2.0, -1.0])
+    signed = ek.algebra.linear_combination(parts, [2.0, -1.0])
     choice = choose(((signed, as_evidence([[0, 1, np.nan]], signed.cardinalities)),
                      extent_of_operand(signed.operand)))  # fmt: skip
     assert choice.forms[0] in ("rows", "patterns")

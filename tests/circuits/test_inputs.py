@@ -209,7 +209,7 @@ def test_what_intervals_do_not_have(rng):
     with pytest.raises(ek.CircuitError, match="inputs on intervals has its arrays in NumPy"):
         p.to("torch")
     with pytest.raises(ek.PropertyError, match="product of densities on intervals"):
-        ek.multiply(p, p)
+        ek.algebra.multiply(p, p)
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
     with pytest.raises(ek.PropertyError, match="one of its inputs is an interval"):
-        ek.power(one, 2.0)
+        ek.algebra.power(one, 2.0)

@@ -258,8 +258,8 @@ def test_conditionals(seed, n, reach):
 
 def test_mixtures_of_mixtures():
     parts = [ek.factorized([table] * 3) for table in ([0.1, 0.9], [0.7, 0.3])]
-    p = ek.linear_combination(parts, [1.0, 1e-200])
-    q = ek.linear_combination([p, parts[0]], [1e-200, 1.0])
+    p = ek.algebra.linear_combination(parts, [1.0, 1e-200])
+    q = ek.algebra.linear_combination([p, parts[0]], [1e-200, 1.0])
     x, y = (circuit_values(part)[0] for part in parts)
     tiny = Fraction(1e-200)
     assert_values(q, tiny * (x + tiny * y) + x)
@@ -276,7 +276,7 @@ def far_mixture(n):
     """Two factorised circuits that are thousands of nats apart on rows of zeros."""
     tables = [[0.9, 0.1], [1e-7, 1.0]]
     parts = [ek.factorized([t] * n, normalized=False) for t in tables]
-    return ek.linear_combination(parts, [0.5, 0.5]), parts
+    return ek.algebra.linear_combination(parts, [0.5, 0.5]), parts
 
 
 def test_conditionals_keep_components_of_any_rarity():
@@ -290,8 +290,8 @@ def test_conditionals_keep_components_of_any_rarity():
     logs = [float(part.log_likelihood([x])[0]) for part in parts]
     assert logs[1] < logs[0] - 745
     # what only the rare component can do
-    only = ek.linear_combination([parts[1]], [0.5])
-    sharp = ek.linear_combination(
+    only = ek.algebra.linear_combination([parts[1]], [0.5])
+    sharp = ek.algebra.linear_combination(
         [ek.factorized([[0.9, 0.1]] * (n - 20) + [[1.0, 0.0]] * 20), only], [0.5, 1.0]
     )
     found = sharp.condition(row).log_likelihood([x])[0]

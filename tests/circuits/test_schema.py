@@ -81,7 +81,9 @@ def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
     both = ek.mixture([q, other], [0.3, 0.7])
     assert both.names == q.names
     np.testing.assert_allclose(both.log_likelihood(codes), wanted, rtol=1e-12)
-    np.testing.assert_allclose(ek.multiply(q, other).log_likelihood(codes), 2 * wanted, rtol=1e-12)
+    np.testing.assert_allclose(
+        ek.algebra.multiply(q, other).log_likelihood(codes), 2 * wanted, rtol=1e-12
+    )
 
 
 @settings(max_examples=30)
@@ -89,14 +91,26 @@ def test_answers_do_not_depend_on_the_order_of_variables_and_states(drawn):
 def test_operations_pass_names_and_states_on(drawn):
     p, rng = drawn
     first = p.names[0]
-    kept = [p.condition({first: p.states[0][0]}), p.normalize(), p.to("torch"), ek.shift(p, first)]
-    kept += [ek.mixture([p, p]), ek.stack([p, p]), ek.linear_combination([p, p], [1.0, -0.5])]
+    kept = [
+        p.condition({first: p.states[0][0]}),
+        p.normalize(),
+        p.to("torch"),
+        ek.algebra.shift(p, first),
+    ]
+    kept += [
+        ek.mixture([p, p]),
+        ek.algebra.stack([p, p]),
+        ek.algebra.linear_combination([p, p], [1.0, -0.5]),
+    ]
     kept += [pickle.loads(pickle.dumps(p)), ek.em(p, p.sample(4, rng=rng), 1, progress=False)]
-    kept += [ek.multiply(p, p), ek.power(ek.factorized([[0.5, 0.5]]).with_names(["a"]), 2.0)]
+    kept += [
+        ek.algebra.multiply(p, p),
+        ek.algebra.power(ek.factorized([[0.5, 0.5]]).with_names(["a"]), 2.0),
+    ]
     for circuit in kept[:-1]:
         assert (circuit.names, circuit.states) == (p.names, p.states)
     assert kept[-1].names == ("a",)
-    less = ek.marginalize(p, first)
+    less = ek.algebra.marginalize(p, first)
     assert (less.names, less.states) == (p.names[1:], p.states[1:])
 
 
@@ -243,13 +257,13 @@ def test_other_names_and_labels_never_give_a_number():
         ek.CompatibilityError, match=r"'no', 'yes' and 'no', 'heavy'.*states='union'"
     ):
         ek.mmd(p, r)
-    first, second = ek.align(p, r, states="union")
+    first, second = ek.vtrees.align(p, r, states="union")
     assert first.states == second.states == (("no", "yes", "heavy"),)
     assert_close(first.marginals()["rain"], [0.2, 0.8, 0.0])
     assert_close(second.marginals()["rain"], [0.2, 0.0, 0.8])
     assert_close(ek.mmd2(first, second, ek.Delta()), 2 * 0.8**2)
     with pytest.raises(ek.CircuitError, match=r"must be 'same' or 'union'"):
-        ek.align(p, r, states="join")
+        ek.vtrees.align(p, r, states="join")
 
 
 def test_labels_that_are_codes_match_any():

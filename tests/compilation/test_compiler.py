@@ -4,8 +4,8 @@ from hypothesis import given, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels.compilation.datasets import ising_grid
 from expectedkernels.compilation.factors import Factor, FactorGraph
-from expectedkernels.compilation.models import ising_grid
 from expectedkernels.compilation.vtrees import (
     bisection_vtree,
     conditioning_vtree,

@@ -4,8 +4,8 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from expectedkernels.compilation.conditionals import CollapsedModel
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import CircuitError, DataError, EvidenceError
 from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, scores
@@ -173,7 +173,7 @@ def test_impossible_values_of_the_sampled_part_are_refused_by_all_routes():
     fg = ek.FactorGraph([2, 2, 2], [([0], [0.0, 1.0]), ([1, 2], np.ones((2, 2)))])
     x = [0, np.nan, np.nan]
     with pytest.raises(ek.CircuitError, match="zero"):
-        ek.CollapsedModel(fg, [1, 2]).conditional(x)
+        ek.models.CollapsedModel(fg, [1, 2]).conditional(x)
     with pytest.raises(ek.CircuitError, match="zero"):
         fg.condition({0: 0}).compile()
     with pytest.raises(ek.CircuitError, match="zero"):

@@ -35,7 +35,7 @@ def random_network(seed, n=7):
 @pytest.mark.parametrize("seed", range(4))
 def test_pyagrum_networks_give_their_own_marginals(gum, seed):
     network = random_network(seed)
-    theirs = ek.to_pyagrum(network)
+    theirs = ek.models.to_pyagrum(network)
     engine = gum.LazyPropagation(theirs)
     name = network.names[-1]
     engine.setEvidence({name: "s1"})
@@ -51,7 +51,7 @@ def test_pyagrum_networks_give_their_own_marginals(gum, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
     network = random_network(seed)
-    theirs = ek.to_pgmpy(network)
+    theirs = ek.models.to_pgmpy(network)
     assert theirs.check_model()
     name = network.names[-1]
     found = ek.as_model(theirs).marginals({name: "s1"})
@@ -71,7 +71,7 @@ def test_fields_go_to_other_libraries_and_back():
         grid.cardinalities, grid.factors, ["a", "b", "c"], [["x", "y"], ["u", "v", "w"], ["k", "l"]]
     )
     for model in (grid, named):
-        for convert in (ek.to_pyagrum, ek.to_pgmpy):
+        for convert in (ek.models.to_pyagrum, ek.models.to_pgmpy):
             again = ek.as_model(convert(model))
             order = again.names or range(3)
             wanted = model.marginals()
@@ -124,7 +124,7 @@ def test_other_things_are_refused(pgmpy):
     lacking = pgmpy[0].DiscreteBayesianNetwork([("a", "b")])
     with pytest.raises(ek.CircuitError, match=r"'a' has none: fit the network"):
         ek.as_model(lacking)
-    for convert in (ek.to_pyagrum, ek.to_pgmpy):
+    for convert in (ek.models.to_pyagrum, ek.models.to_pgmpy):
         with pytest.raises(ek.CircuitError, match=r"works on BayesianNetworks and FactorGraphs"):
             convert(ek.factorized([[0.5, 0.5]]))
     p = ek.asia()

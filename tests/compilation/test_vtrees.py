@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.compilation.models import ising_grid
+from expectedkernels.compilation.datasets import ising_grid
 from expectedkernels.compilation.vtrees import (
     bisection_vtree,
     conditioning_vtree,

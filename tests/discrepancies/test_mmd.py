@@ -116,7 +116,7 @@ def test_circuits_of_several_roots_are_refused():
     p = ek.random_circuit(3, 2, rng=0)
     for distance in (ek.mmd, ek.mmd2):
         with pytest.raises(ek.CircuitError, match="A discrepancy needs a circuit with one root"):
-            distance(p, ek.stack([p, p]), ek.Delta())
+            distance(p, ek.algebra.stack([p, p]), ek.Delta())
 
 
 @settings(max_examples=5)

@@ -28,7 +28,7 @@ def kernel_circuit(vtree):
 
     def product(node, table):
         if vtree.is_leaf(node):
-            return ek.kernel_input(int(vtree.variable[node]), table)
+            return ek.kernels.kernel_input(int(vtree.variable[node]), table)
         return ek.Product([product(int(c[node]), table) for c in (vtree.left, vtree.right)])
 
     both = [product(vtree.root, table) for table in (near, same)]

@@ -86,7 +86,7 @@ def test_models_as_densities_are_compiled():
     expected = ek.ExpectedSVR(density=asia.compile()[0]).fit(table, target).predict(row)
     assert_close(ek.ExpectedSVR(density=asia).fit(table, target).predict(row), expected)
     pytest.importorskip("pgmpy")
-    network = ek.to_pgmpy(asia)
+    network = ek.models.to_pgmpy(asia)
     assert_close(ek.ExpectedSVR(density=network).fit(table, target).predict(row), expected)
 
 

@@ -13,11 +13,11 @@ READERS = {
     "vtree": ek.read_vtree,
     "psdd": ek.read_psdd,
     "jpc": ek.read_jpc,
-    "spn": ek.read_spn,
+    "spn": ek.io.read_spn,
     "uai": ek.read_uai,
     "evid": ek.read_uai_evidence,
     "bif": ek.read_bif,
-    "csv": ek.read_table,
+    "csv": ek.io.read_table,
     "npz": ek.load,
 }
 WHOLE = {

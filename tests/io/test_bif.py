@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.datasets import asia
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import asia
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.bif import read_bif, write_bif
 from networks import ALARM

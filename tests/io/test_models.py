@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.models import asia, ising_grid
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.errors import ParseError, PropertyError
 from expectedkernels.io.bif import write_bif
 from expectedkernels.io.models import compile_file, read_model

@@ -34,7 +34,7 @@ def _discrete(seed=0, vtree=None, units=3, **options):
 def _disjoint(n=4):
     """The product of two circuits without a common state: zero everywhere."""
     zeros, ones = (ek.factorized([row] * n) for row in ([1.0, 0.0], [0.0, 1.0]))
-    return ek.multiply(zeros, ones)
+    return ek.algebra.multiply(zeros, ones)
 
 
 def _sparse_block(index_dtype):
@@ -70,19 +70,19 @@ KINDS = {
     "sparse, stored zeros": _stored_zeros,
     "dense": lambda: _discrete(units=40),
     "hmm": lambda: ek.hmm([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.3, 0.7]], 6),
-    "several roots": lambda: ek.stack([_discrete(seed) for seed in range(3)]),
-    "several real roots": lambda: ek.stack([_mixture(seed) for seed in range(3)]),
+    "several roots": lambda: ek.algebra.stack([_discrete(seed) for seed in range(3)]),
+    "several real roots": lambda: ek.algebra.stack([_mixture(seed) for seed in range(3)]),
     "mixture": lambda: ek.mixture([_discrete(seed) for seed in range(3)], [0.5, 0.0, 0.5]),
-    "signed": lambda: ek.linear_combination([_discrete(0), _discrete(1)], [1.0, -1.0]),
-    "all zero": lambda: ek.linear_combination([_discrete(0), _discrete(1)], [0.0, 0.0]),
+    "signed": lambda: ek.algebra.linear_combination([_discrete(0), _discrete(1)], [1.0, -1.0]),
+    "all zero": lambda: ek.algebra.linear_combination([_discrete(0), _discrete(1)], [0.0, 0.0]),
     "no common support": _disjoint,
-    "no common support of reals": lambda: ek.linear_combination([_mixture()], [0.0]),
+    "no common support of reals": lambda: ek.algebra.linear_combination([_mixture()], [0.0]),
     "conditioned": lambda: _discrete(cardinalities=3).condition({0: 1, 3: 2}),
-    "multiplied": lambda: ek.multiply(_discrete(0), _discrete(1)),
-    "multiplied reals": lambda: ek.multiply(_mixture(0), _mixture(1)),
-    "quotient": lambda: ek.quotient(_discrete(0), ek.factorized([[0.4, 0.6]] * 5)),
-    "marginalized": lambda: ek.marginalize(_discrete(), [1, 2]),
-    "shifted": lambda: ek.shift(_discrete(cardinalities=3), 2),
+    "multiplied": lambda: ek.algebra.multiply(_discrete(0), _discrete(1)),
+    "multiplied reals": lambda: ek.algebra.multiply(_mixture(0), _mixture(1)),
+    "quotient": lambda: ek.algebra.quotient(_discrete(0), ek.factorized([[0.4, 0.6]] * 5)),
+    "marginalized": lambda: ek.algebra.marginalize(_discrete(), [1, 2]),
+    "shifted": lambda: ek.algebra.shift(_discrete(cardinalities=3), 2),
     "normalized": lambda: _discrete().normalize(),
     "single precision": lambda: ek.Circuit(
         ek.Vtree.balanced(1), (Table(np.array([[0.1, 0.9]], dtype=np.float32)),)

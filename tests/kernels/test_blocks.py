@@ -12,7 +12,7 @@ VTREE = Vtree.balanced(2)
 
 
 def product(*tables):
-    return ek.Product([ek.kernel_input(i, table) for i, table in enumerate(tables)])
+    return ek.Product([ek.kernels.kernel_input(i, table) for i, table in enumerate(tables)])
 
 
 PRODUCT = ek.KernelCircuit(product(NEAR, SAME), vtree=VTREE)

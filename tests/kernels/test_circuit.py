@@ -11,8 +11,8 @@ NEAR, SAME = np.array([[1.0, 0.5], [0.5, 1.0]]), np.eye(2)
 
 
 def two_terms(weights=(0.3, 0.7)):
-    a = ek.Product([ek.kernel_input(0, NEAR), ek.kernel_input(1, SAME)])
-    b = ek.Product([ek.kernel_input(0, SAME), ek.kernel_input(1, NEAR)])
+    a = ek.Product([ek.kernels.kernel_input(0, NEAR), ek.kernels.kernel_input(1, SAME)])
+    b = ek.Product([ek.kernels.kernel_input(0, SAME), ek.kernels.kernel_input(1, NEAR)])
     return ek.Sum([a, b], weights)
 
 
@@ -70,7 +70,7 @@ def test_sums_and_products_with_other_kernels(data, cards, rng):
 @given(rngs)
 def test_verdicts(rng):
     tables = [kernel_table(rng, 3, definite=True, signed=True) for _ in range(4)]
-    units = [ek.kernel_input(i % 2, table) for i, table in enumerate(tables)]
+    units = [ek.kernels.kernel_input(i % 2, table) for i, table in enumerate(tables)]
     root = ek.Sum([ek.Product(units[:2]), ek.Product(units[2:])], [0.5, 2.0])
     verdict = ek.KernelCircuit(root).is_positive_definite()
     assert verdict
@@ -78,24 +78,30 @@ def test_verdicts(rng):
 
 
 def test_verdicts_name_the_input():
-    crooked = ek.Product([ek.kernel_input(0, NEAR), ek.kernel_input(1, [[1.0, 0.5], [0.4, 1.0]])])
+    crooked = ek.Product(
+        [ek.kernels.kernel_input(0, NEAR), ek.kernels.kernel_input(1, [[1.0, 0.5], [0.4, 1.0]])]
+    )
     verdict = ek.KernelCircuit(crooked).is_positive_definite()
     assert not verdict
     assert "table of variable 1 is not symmetric" in verdict.reason
-    indefinite = ek.Product([ek.kernel_input(0, 2 * SAME[::-1]), ek.kernel_input(1, NEAR)])
+    indefinite = ek.Product(
+        [ek.kernels.kernel_input(0, 2 * SAME[::-1]), ek.kernels.kernel_input(1, NEAR)]
+    )
     verdict = ek.KernelCircuit(indefinite).is_positive_definite()
     assert not verdict
     assert verdict.reason == "the table of variable 0 has a negative eigenvalue, -2"
 
 
 def test_negative_weights_of_one_variable_are_refused_too():
-    root = ek.Sum([ek.kernel_input(0, SAME), ek.kernel_input(0, NEAR)], [1.0, -2.0])
+    root = ek.Sum([ek.kernels.kernel_input(0, SAME), ek.kernels.kernel_input(0, NEAR)], [1.0, -2.0])
     with pytest.raises(ek.KernelError, match=r"must not be negative.*Got -2.0.*variables \[0\]"):
         ek.KernelCircuit(root)
 
 
 def test_indefinite_inputs_are_told():
-    verdict = ek.KernelCircuit(ek.kernel_input(0, [[1.0, 2.0], [2.0, 1.0]])).is_positive_definite()
+    verdict = ek.KernelCircuit(
+        ek.kernels.kernel_input(0, [[1.0, 2.0], [2.0, 1.0]])
+    ).is_positive_definite()
     assert not verdict
     assert "negative eigenvalue" in verdict.reason
 

@@ -47,7 +47,7 @@ def test_pieces_make_the_whole(monkeypatch, chunk, log):
         lambda: ek.expected_kernel(p, ek.Empirical(X, w), K, evidence_p=E, log=log),
         lambda: ek.expected_kernel(ek.Empirical(X, w), q, K, evidence_q=F, log=log),
         lambda: ek.expected_kernel(ek.Empirical(X, w), q, K, log=log),
-        lambda: ek.expected_kernel(ek.stack([p, p]), X, K, log=log),
+        lambda: ek.expected_kernel(ek.algebra.stack([p, p]), X, K, log=log),
     ]
     whole = [case() for case in cases]
     monkeypatch.setattr(gram_module, "CHUNK_BYTES", chunk)

@@ -80,7 +80,7 @@ def test_projections_know_the_variables_of_their_kernel():
     tables = [np.eye(3) + 0.5, np.eye(2)]
     f = ek.TableKernel(tables).left_projection([2, 1])
     assert f.cardinalities == (3, 2)
-    units = [ek.kernel_input(v, np.eye(3) + v) for v in range(3)]
+    units = [ek.kernels.kernel_input(v, np.eye(3) + v) for v in range(3)]
     k = ek.KernelCircuit(ek.Product([ek.Product(units[:2]), units[2]]))
     f = k.right_projection([2, 1, 0])
     assert f.cardinalities == (3, 3, 3)

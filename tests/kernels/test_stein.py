@@ -158,11 +158,15 @@ def test_strictness_is_seen():
     assert not verdict
     assert "variable 1" in verdict.reason
     assert is_strictly_positive_definite(flat + ek.Delta(), cards)
-    a = ek.Product([ek.kernel_input(0, np.eye(2)), ek.kernel_input(1, np.ones((2, 2)))])
-    b = ek.Product([ek.kernel_input(0, np.ones((2, 2))), ek.kernel_input(1, np.eye(2))])
+    a = ek.Product(
+        [ek.kernels.kernel_input(0, np.eye(2)), ek.kernels.kernel_input(1, np.ones((2, 2)))]
+    )
+    b = ek.Product(
+        [ek.kernels.kernel_input(0, np.ones((2, 2))), ek.kernels.kernel_input(1, np.eye(2))]
+    )
     split = ek.KernelCircuit(ek.Sum([a, b], [1.0, 1.0]))
     assert "no term" in is_strictly_positive_definite(split, [2, 2]).reason
-    c = ek.Product([ek.kernel_input(0, np.eye(2)), ek.kernel_input(1, np.eye(2))])
+    c = ek.Product([ek.kernels.kernel_input(0, np.eye(2)), ek.kernels.kernel_input(1, np.eye(2))])
     assert is_strictly_positive_definite(ek.KernelCircuit(ek.Sum([a, c], [1.0, 1.0])), [2, 2])
     negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])])
     assert not is_strictly_positive_definite(negative, [2])
@@ -188,11 +192,11 @@ def test_mistakes():
 
 
 def test_kernel_circuits_over_other_variables():
-    same = ek.kernel_input(0, np.eye(2)), ek.kernel_input(1, np.eye(2))
+    same = ek.kernels.kernel_input(0, np.eye(2)), ek.kernels.kernel_input(1, np.eye(2))
     kernel = ek.KernelCircuit(ek.Product(list(same)))
-    assert ek.is_strictly_positive_definite(kernel, [2, 2])
+    assert ek.stein.is_strictly_positive_definite(kernel, [2, 2])
     with pytest.raises(ek.KernelError, match=r"over 2 variables\. It is used on 3"):
-        ek.is_strictly_positive_definite(kernel, [2, 2, 2])
+        ek.stein.is_strictly_positive_definite(kernel, [2, 2, 2])
     with pytest.raises(ek.KernelError, match="'operator' parameter of a Stein kernel must be"):
         SteinKernel(ek.factorized([[0.5, 0.5]]), ek.ExpHamming(), operator=["gibbs"])
 

@@ -452,4 +452,7 @@ def test_signed_circuits_and_several_roots_are_refused():
     with pytest.raises(ek.PropertyError, match="EM needs a circuit without negative weights"):
         fit(ek.factorized([[2.0, -1.0], [1.0, 1.0]], normalized=False), [[0, 0]])
     with pytest.raises(ek.CircuitError, match=r"EM needs a circuit with one root\. Got 2 roots"):
-        fit(ek.stack([ek.factorized([[1, 1]], normalized=False), ek.factorized([[0, 1]])]), [[0]])
+        fit(
+            ek.algebra.stack([ek.factorized([[1, 1]], normalized=False), ek.factorized([[0, 1]])]),
+            [[0]],
+        )

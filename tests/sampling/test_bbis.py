@@ -111,7 +111,7 @@ def test_rules_are_what_they_say():
             assert other @ gram @ other >= samples.weights @ gram @ samples.weights - 1e-9
     both = raw.reweighted("signed", operator="gibbs")
     assert both.signed
-    np.testing.assert_allclose(both.weights, ek.signed_weights(updates.updates_gram))
+    np.testing.assert_allclose(both.weights, ek.stein.signed_weights(updates.updates_gram))
     signed = ek.bbis(model, X, signed=True)
     assert signed.signed
     assert signed.discrepancy < raw.discrepancy
@@ -211,7 +211,7 @@ def test_partitions_of_models_that_are_not_compiled(model, rng):
     circuit, _ = model.compile()
     for operator in ("shift", "gibbs"):
         wanted = ek.CollapsedSteinKernel(circuit, ek.ExpHamming(), operator=operator)(rows)
-        parts = ek.CollapsedModel(model, collapsed.tolist(), shared=False)
+        parts = ek.models.CollapsedModel(model, collapsed.tolist(), shared=False)
         stein = PartitionSteinKernel(parts, ek.ExpHamming(), operator=operator)
         size = max(1e-12, np.abs(wanted).max())
         assert_close(stein(rows), wanted, 10 * size)
@@ -464,9 +464,9 @@ def test_updates_by_conditionals_are_those_of_the_whole_target(monkeypatch, oper
 
 def test_one_collapsed_set_of_many_samples_goes_by_conditionals(monkeypatch):
     called = []
-    original = ek.PartitionSteinKernel.__call__
+    original = ek.stein.PartitionSteinKernel.__call__
     monkeypatch.setattr(
-        ek.PartitionSteinKernel, "__call__", lambda *args: called.append(1) or original(*args)
+        ek.stein.PartitionSteinKernel, "__call__", lambda *args: called.append(1) or original(*args)
     )
     grid = ek.ising_grid(4, 4, rng=0)
     X = np.random.default_rng(0).integers(0, 2, (150, 16)).astype(float)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from expectedkernels.compilation.datasets import ising_grid
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import ising_grid
 from expectedkernels.sampling.cis_rules import RULES, Situation, breadth_first, by_vtree, choices
 from expectedkernels.sampling.cis_tables import (
     components,

@@ -9,8 +9,8 @@ from expectedkernels.circuits.build import factorized, gaussian_mixture, mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Categorical, Gaussian, Product
 from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
 from expectedkernels.sampling import sites, targets
 from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs

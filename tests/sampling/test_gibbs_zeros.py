@@ -6,8 +6,8 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from expectedkernels.circuits.build import factorized, mixture
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import CircuitError, DataError, PropertyError, SizeError
 from expectedkernels.sampling import reducible, targets
 from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 
 import expectedkernels as ek
 from expectedkernels.compilation.conditionals import CollapsedModel
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.models import asia, ising_grid
 from expectedkernels.errors import CircuitError, CompatibilityError, DataError, EvidenceError
 from expectedkernels.sampling import samples as module
 from expectedkernels.sampling.samples import WeightedSamples

@@ -1,4 +1,4 @@
-"""Algebra of circuits: products, powers, quotients, shifts, linear combinations.
+"""Algebra of circuits, `ek.algebra`: products, powers, quotients, shifts, linear combinations.
 
 Every function returns a new circuit on the vtree of its first argument. It says which properties
 it needs, checks them, and says which ones it keeps. Results are minimised and live on the host
@@ -21,12 +21,28 @@ from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.circuits.marginalization import marginalize
 from expectedkernels.circuits.products import product_parts
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import refuse_signed
 from expectedkernels.circuits.ranges import plain_blocks, scaled_blocks
 from expectedkernels.circuits.wide import LOG_2, Wide, numbers_of, wide, wide_exp
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
+
+__all__ = [
+    "linear_combination",
+    "marginalize",
+    "multiply",
+    "power",
+    "quotient",
+    "reciprocal",
+    "shift",
+    "stack",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 @overload

@@ -61,7 +61,7 @@ class CollapsedModel:
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> from expectedkernels.compilation.models import ising_grid
+    >>> from expectedkernels.compilation.datasets import ising_grid
     >>> grid = ising_grid(3, 3, rng=0)
     >>> model = CollapsedModel(grid, [1, 4, 7])
     >>> X = np.zeros((2, 9))
@@ -125,7 +125,7 @@ class CollapsedModel:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> model = CollapsedModel(asia(), ["either", "lung"])
         >>> weights, log_constants = model.evidence(np.ones((3, 8)))
         >>> [table.shape for table in weights] == [(3, 2)] * 8
@@ -165,7 +165,7 @@ class CollapsedModel:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> x = np.full((1, 8), np.nan)
         >>> x[0, 2] = 0  # a smoker
         >>> model = CollapsedModel(asia(), [0, 1, 3, 4, 5, 6, 7])
@@ -191,7 +191,7 @@ class CollapsedModel:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> model = CollapsedModel(asia(), ["lung", "either"])
         >>> model.marginals(np.ones((1, 8)))[3].shape
         (1, 2)
@@ -211,7 +211,7 @@ class CollapsedModel:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> model = CollapsedModel(asia(), ["lung", "either"])
         >>> model.conditional(np.ones(8)).marginals()[0].tolist()
         [0.0, 1.0]

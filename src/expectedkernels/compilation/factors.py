@@ -215,7 +215,7 @@ class FactorGraph:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import ising_grid
+        >>> from expectedkernels.compilation.datasets import ising_grid
         >>> from expectedkernels.vtree import Vtree
         >>> ising_grid(4, 4, rng=0).plan(Vtree.balanced(16))
         <CompilationPlan: boundary method, 129 sums, 864 products, width 7>
@@ -279,7 +279,7 @@ class FactorGraph:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> asia().marginals({"smoke": "yes"})["lung"].round(6).tolist()
         [0.1, 0.9]
         """
@@ -292,7 +292,7 @@ class FactorGraph:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> asia().map({"dysp": "yes"}, as_frame=True)["bronc"].tolist()
         ['yes']
         """
@@ -305,7 +305,7 @@ class FactorGraph:
 
         Examples
         --------
-        >>> from expectedkernels.compilation.models import asia
+        >>> from expectedkernels.compilation.datasets import asia
         >>> asia().sample(5, rng=0).shape
         (5, 8)
         """

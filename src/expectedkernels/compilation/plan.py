@@ -119,7 +119,7 @@ class CompilationPlan:
 
     Examples
     --------
-    >>> from expectedkernels.compilation.models import ising_grid
+    >>> from expectedkernels.compilation.datasets import ising_grid
     >>> ising_grid(4, 4, rng=0).plan()
     <CompilationPlan: context method, 179 sums, 290 products, width 4>
     """

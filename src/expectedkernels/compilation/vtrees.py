@@ -1,4 +1,4 @@
-"""Vtrees for graphical models: elimination orders and the trees they lead to."""
+"""Vtrees for graphical models, `ek.vtrees`: elimination orders and the trees they lead to."""
 
 from __future__ import annotations
 
@@ -7,11 +7,24 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from expectedkernels.checks import check_count
+from expectedkernels.circuits.alignment import align
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
+__all__ = [
+    "align",
+    "bisection_vtree",
+    "conditioning_vtree",
+    "elimination_vtree",
+    "min_fill_order",
+]
+
 Graph = Sequence[AbstractSet[int]]
 """The neighbours of every variable."""
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def interaction_graph(

@@ -61,8 +61,8 @@ class KernelCircuit(Kernel):
     --------
     >>> import expectedkernels as ek
     >>> near, same = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
-    >>> a = ek.Product([ek.kernel_input(0, near), ek.kernel_input(1, same)])
-    >>> b = ek.Product([ek.kernel_input(0, same), ek.kernel_input(1, near)])
+    >>> a = ek.Product([ek.kernels.kernel_input(0, near), ek.kernels.kernel_input(1, same)])
+    >>> b = ek.Product([ek.kernels.kernel_input(0, same), ek.kernels.kernel_input(1, near)])
     >>> k = ek.KernelCircuit(ek.Sum([a, b], [0.3, 0.7]))
     >>> k([[0, 0]], [[0, 0], [1, 0]]).round(12).tolist()
     [[1.0, 0.15]]

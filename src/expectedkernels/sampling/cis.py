@@ -124,7 +124,7 @@ def cis(
 
     Examples
     --------
-    >>> from expectedkernels.compilation.models import asia, ising_grid
+    >>> from expectedkernels.compilation.datasets import asia, ising_grid
     >>> grid = ising_grid(4, 4, rng=0)
     >>> samples = cis(grid, 100, collapse_budget=8, rng=0)
     >>> samples.collapsed.sum(axis=1).tolist() == [8] * 100

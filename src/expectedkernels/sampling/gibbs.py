@@ -113,7 +113,7 @@ def gibbs(
 
     Examples
     --------
-    >>> from expectedkernels.compilation.models import ising_grid
+    >>> from expectedkernels.compilation.datasets import ising_grid
     >>> grid = ising_grid(4, 4, rng=0)
     >>> samples = gibbs(grid, 500, burn_in=2000, thin=100, rng=0)
     >>> samples.shape
@@ -188,7 +188,7 @@ def collapsed_gibbs(
 
     Examples
     --------
-    >>> from expectedkernels.compilation.models import asia
+    >>> from expectedkernels.compilation.datasets import asia
     >>> network = asia()
     >>> rows = collapsed_gibbs(network, 1000, {"either"}, burn_in=2000, thin=20, rng=0)
     >>> rows[0].tolist()
@@ -225,7 +225,7 @@ def irreducible(target: Any, collapsed: Any = (), evidence: Any = None) -> Verdi
 
     Examples
     --------
-    >>> from expectedkernels.compilation.models import asia
+    >>> from expectedkernels.compilation.datasets import asia
     >>> irreducible(asia())
     no: zeros over the variables 'tub', 'lung', 'either' split the possible states into 2 classes,
     and single-site moves do not lead from one to another

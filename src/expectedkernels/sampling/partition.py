@@ -46,7 +46,7 @@ class PartitionSteinKernel(PairwiseKernel):
     --------
     >>> import expectedkernels as ek
     >>> grid = ek.ising_grid(3, 3, rng=0)
-    >>> model = ek.CollapsedModel(grid, [1, 3, 5, 7])
+    >>> model = ek.models.CollapsedModel(grid, [1, 3, 5, 7])
     >>> stein = PartitionSteinKernel(model, ek.ExpHamming())
     >>> rows = np.ones((2, 9))
     >>> rows[:, [1, 3, 5, 7]] = np.nan

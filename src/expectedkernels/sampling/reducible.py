@@ -38,7 +38,7 @@ class ReducibleWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-    >>> from expectedkernels.compilation.models import asia
+    >>> from expectedkernels.compilation.datasets import asia
     >>> from expectedkernels.sampling.gibbs import gibbs
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from expectedkernels.compilation.models import asia, ising_grid
+from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.errors import CircuitError
 from factor_graphs import grid_scopes
 
