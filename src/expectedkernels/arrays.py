@@ -125,6 +125,61 @@ def as_generator(rng: Any) -> np.random.Generator:
         ) from error
 
 
+def from_logs(logs: Any) -> Any:
+    """The exponentials of logs along the last axis over their largest; zeros if all are -inf.
+
+    Examples
+    --------
+    >>> from_logs(np.array([[-1000.0, -np.inf], [-np.inf, -np.inf]])).tolist()
+    [[1.0, 0.0], [0.0, 0.0]]
+    """
+    top = logs.max(axis=-1, keepdims=True)
+    return np.exp(logs - np.where(top > -np.inf, top, 0.0))
+
+
+def log_sum_exp(logs: Any) -> Any:
+    """The logs of the sums along the last axis; -inf where there is nothing.
+
+    Examples
+    --------
+    >>> float(log_sum_exp(np.array([-1000.0, -1000.0])).round(3))
+    -999.307
+    """
+    top = logs.max(axis=-1)
+    with np.errstate(divide="ignore"):
+        return np.log(from_logs(logs).sum(axis=-1)) + np.where(top > -np.inf, top, 0.0)
+
+
+def cumulative(weights: Any) -> Any:
+    """Cumulative probabilities of all states but the last, for rows of weights of states.
+
+    From the last possible state on entries are one: rounding leads to no state without
+    probability. Rows without a possible state have entries without a meaning.
+
+    Examples
+    --------
+    >>> cumulative(np.array([[1.0, 3.0, 0.0]])).tolist()
+    [[0.25, 1.0]]
+    """
+    edges = np.cumsum(weights, axis=1)
+    total = edges[:, -1:]
+    edges = edges[:, :-1] / np.where(total > 0, total, 1.0)
+    last = weights.shape[1] - 1 - np.argmax((weights > 0)[:, ::-1], axis=1)
+    edges[np.arange(edges.shape[1]) >= last[:, None]] = 1.0
+    return edges
+
+
+def drawn(edges: Any, u: Any) -> Any:
+    """The states at positions u in [0, 1) of rows of cumulative probabilities.
+
+    Examples
+    --------
+    >>> drawn(np.array([[0.25, 1.0], [0.25, 1.0]]), np.array([0.1, 0.9])).tolist()
+    [0, 1]
+    """
+    return (edges <= u[:, None]).sum(axis=1)
+
+
 def place_of(array: Array) -> Any:
     """What `Circuit.to` takes to move arrays to where this one is."""
     if isinstance(array, np.ndarray):

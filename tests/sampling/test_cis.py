@@ -383,7 +383,10 @@ GRID = ising_grid(2, 2, rng=0)
     [
         ({"n": 0}, r"'n' parameter of cis must be an int in the range \[1, inf\)\. Got 0"),
         ({"n": 2.5}, r"'n' parameter of cis must be an int"),
-        ({"collapse_budget": -1}, r"'collapse_budget' parameter .* range \[0, inf\)\. Got -1"),
+        (
+            {"collapse_budget": -1},
+            r"'collapse_budget' parameter .* range \[0, inf\) or None. Got -1",
+        ),
         ({"collapse_budget": True}, r"'collapse_budget' parameter .* Got True"),
         ({"max_size": 0}, r"'max_size' parameter of cis must be an int in the range \[1, inf\)"),
         ({"order": "dfs"}, r"'order' parameter of cis must be 'rbfs', .* Got 'dfs'"),

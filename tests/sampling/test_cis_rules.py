@@ -154,7 +154,7 @@ def test_the_size_rule_takes_what_connects_most():
 
 def test_components_and_elimination():
     tables = [(scope, None) for scope in SCOPES]
-    assert components(tables, range(8)) == [[0, 1, 2, 4, 3], [5, 6], [7]]
+    assert components([scope for scope, _ in tables], range(8)) == [[0, 1, 2, 4, 3], [5, 6], [7]]
     steps = elimination(SCOPES, range(7))
     assert [len(near) for _, near in steps].count(1) == 5
     assert elimination_cost(SCOPES, range(7), [2] * 7) == 5 * 4 + 2 * 2

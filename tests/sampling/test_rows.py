@@ -57,7 +57,7 @@ def test_values_outside_the_domain(value):
 
 
 def test_mistakes():
-    with pytest.raises(ek.DataError, match="iterable of numbers or names, or a boolean mask"):
+    with pytest.raises(ek.DataError, match="set of numbers or names, or a mask of booleans"):
         read(X, 1.5)
     with pytest.raises(ek.DataError, match="must have equal lengths, 3"):
         read(X, [[True, False], [True]])

@@ -253,7 +253,7 @@ def test_more_bad_arguments():
     samples = WeightedSamples(GRID, ROW)
     with pytest.raises(CircuitError, match=r"function of points, or of a Circuit\. Got int"):
         samples.expect(3)
-    with pytest.raises(DataError, match=r"for each of 1 points\. Got an array of shape \(3,\)"):
+    with pytest.raises(DataError, match=r"Got shape \(3,\) for 1 rows"):
         samples.expect(lambda X: np.zeros(3))
     with pytest.raises(EvidenceError, match=r"int in 0\.\.3.* Got 4"):
         samples.expect(lambda X: X, scope=[4])
@@ -266,7 +266,7 @@ def test_more_bad_arguments():
         of_circuit.expect(lambda X: X, scope=["x"])
     with pytest.raises(DataError, match=r"A scope is a list of variables\. Got float"):
         samples.expect(lambda X: X, scope=1.5)
-    with pytest.raises(DataError, match=r"must give numbers.* could not convert string"):
+    with pytest.raises(DataError, match=r"must give real numbers: could not convert string"):
         samples.expect(lambda X: ["high"] * len(X))
     with pytest.raises(DataError, match="as many entries in every row"):
         WeightedSamples(GRID, [[0, 0, 0, 0], [1, 1]])
@@ -288,7 +288,7 @@ def test_functions_of_one_point(n):
 
     wanted = samples.expect(lambda X: X[:, 0] * X[:, 1] + 2 * X[:, 2])
     assert samples.expect(one, vectorized=False) == pytest.approx(wanted)
-    hint = r"one point at a time.*vectorized=False"
+    hint = r"one row at a time.*vectorized=False"
     with pytest.raises(CircuitError, match=hint):
         samples.expect(one)
     with pytest.raises(CircuitError, match=f"failed with .*{hint}"):
@@ -297,5 +297,5 @@ def test_functions_of_one_point(n):
     np.testing.assert_allclose(both, [wanted, 1.0])
     with pytest.raises(ZeroDivisionError):
         samples.expect(lambda X: 1 / 0)
-    with pytest.raises(CircuitError, match="must give one value, or a row of values"):
+    with pytest.raises(CircuitError, match="must give one number, or a row of numbers"):
         samples.expect(lambda x: np.zeros((2, 2)), vectorized=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.circuits.frames import Label
@@ -15,6 +14,7 @@ from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.kernels.functions import values_of
 
 ASKED_BYTES = 2**26
 """How much memory the rows of one call of the function take at most."""
@@ -24,6 +24,8 @@ KEY_BYTES = 2**27
 
 WORD = 2**62
 """How many joint states of variables one number tells apart."""
+
+LOG_PROB = "The 'log_prob' of a Target"
 
 
 def as_target(given: Any) -> Any:
@@ -248,78 +250,19 @@ class Target:
 
     def _asked(self, rows: Any) -> Any:
         """What the function says of rows, checked."""
-        values = self._batch(rows) if self.vectorized else self._one_by_one(rows)
+        option = "Target(..., vectorized=False)"
+        values = values_of(self._function, rows, LOG_PROB, self.vectorized, option=option)
         bad = ~(values < np.inf)  # -inf is no mistake, NaN and inf are
         if bad.any():
             row = int(np.argmax(bad))
             raise DataError(
-                "The 'log_prob' of a Target must be a number, or -inf for what is impossible. Got "
+                f"{LOG_PROB} must be a number, or -inf for what is impossible. Got "
                 f"{values[row]} at the state {rows[row].tolist()}."
             )
         return values
 
-    def _batch(self, rows: Any) -> Any:
-        # a function of one row would give as many values as there are variables: let it be seen
-        asked = np.concatenate([rows, rows[-1:]]) if len(rows) == rows.shape[1] else rows.copy()
-        try:
-            values = _floats(self._function(asked))
-        except Exception as error:
-            if self._takes_one_row(rows[0]):
-                raise DataError(f"{_failed(error)} {ONE_ROW}") from error
-            raise
-        if values.shape != (len(asked),):
-            hint = f" {ONE_ROW}" if self._takes_one_row(rows[0]) else ""
-            raise DataError(
-                "The 'log_prob' of a Target must give one number for each row of an array of "
-                f"states. Got shape {values.shape} for {len(asked)} rows.{hint}"
-            )
-        return values[: len(rows)]
-
-    def _one_by_one(self, rows: Any) -> Any:
-        values = np.empty(len(rows))
-        for i, row in enumerate(rows):
-            value = _floats(self._function(row.copy()))
-            if value.size != 1:
-                raise DataError(
-                    "The 'log_prob' of a Target with vectorized=False must give one number for one "
-                    f"row. Got shape {value.shape}."
-                )
-            values[i] = value.reshape(())
-        return values
-
-    def _takes_one_row(self, row: Any) -> bool:
-        try:
-            return _floats(self._function(row.copy())).size == 1
-        except Exception:  # whatever it is, the function does not take a row
-            return False
-
     def __repr__(self) -> str:
         return f"<Target: a function of {self.n_variables} variables>"
-
-
-ONE_ROW = (
-    "It seems to take one row at a time: write it for the columns of an array (X[:, 0] in place of "
-    "x[0]), or give Target(..., vectorized=False), which calls it row by row."
-)
-
-
-def _failed(error: Exception) -> str:
-    return (
-        "The 'log_prob' of a Target gets an array of states, one per row, and this one failed with "
-        f"{type(error).__name__}: {error}."
-    )
-
-
-def _floats(values: Any) -> Any:
-    """What a function returned as an array of floats, moved to the host."""
-    try:
-        found = np.asarray(to_numpy(values))
-        if found.dtype.kind != "c":
-            return found.astype(np.float64)
-        problem = "they are complex"
-    except (TypeError, ValueError) as error:
-        problem = str(error)
-    raise DataError(f"The 'log_prob' of a Target must give real numbers: {problem}.")
 
 
 def _cardinalities(given: Any) -> tuple[int, ...]:

@@ -138,10 +138,8 @@ def cis(
     check_choice("cis", "order", order, ORDERS)
     check_choice("cis", "select", select, tuple(RULES))
     check_count("cis", "n", n, 1)
-    if collapse_budget is not None:
-        check_count("cis", "collapse_budget", collapse_budget, 0)
-    if max_size is not None:
-        check_count("cis", "max_size", max_size, 1)
+    check_count("cis", "collapse_budget", collapse_budget, 0, none=True)
+    check_count("cis", "max_size", max_size, 1, none=True)
     generator = as_generator(rng)
     target = as_target(target)
     if isinstance(target, Circuit):
@@ -189,18 +187,11 @@ def _draw(walk: Walk, rng: np.random.Generator, row: Any) -> float:
         share = walk.proposal(state, v)
         if share is None:
             return -np.inf
-        value = _drawn(share, rng)
+        value = walk.drawn(state, v, rng.random())
         log_q += float(np.log(share[value]))
         row[v] = value
         state = walk.after(state, v, value)
     return walk.log_mass(state) - log_q
-
-
-def _drawn(share: Any, rng: np.random.Generator) -> int:
-    """A state drawn from a distribution, never one of probability zero."""
-    below = np.cumsum(share)
-    found = int(np.searchsorted(below, rng.random() * below[-1], side="right"))
-    return min(found, int(np.flatnonzero(share)[-1]))  # the product may be rounded up
 
 
 def _weighed(walk: Walk, rows: Any, logs: Any) -> WeightedSamples:
@@ -270,12 +261,4 @@ def _protected(target: FactorGraph | Circuit, query: Any, protected: Any) -> fro
             f"The 'protected' parameter of cis must be a list of variables. Got {protected!r}."
         )
     keys = [*protected] if query is None else [*protected, query]
-    if isinstance(target, FactorGraph):
-        return frozenset(target.variable(key) for key in keys)
-    for key in keys:
-        if not isinstance(key, (int, np.integer)) or not 0 <= key < target.n_variables:
-            raise EvidenceError(
-                f"A variable of this circuit is an int in 0..{target.n_variables - 1}. "
-                f"Got {key!r} instead."
-            )
-    return frozenset(int(key) for key in keys)
+    return frozenset(target.schema.variables(keys))

@@ -147,7 +147,7 @@ def by_frontier(now: Situation) -> list[float]:
     Distances are counted in tables. What the frontier cannot reach any more comes first: it is
     sampled from its exact conditional.
     """
-    near = neighbours(now.tables, now.inside)
+    near = neighbours([scope for scope, _ in now.tables], now.inside)
     distance = dict.fromkeys(now.frontier, 0)
     queue = list(now.frontier)
     for v in queue:  # grows while it is read

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import from_logs, log_sum_exp
 from expectedkernels.compilation.vtrees import interaction_graph, min_fill_order
 
 SMALL = 2**12
@@ -40,17 +41,9 @@ def joint(tables: Iterable[LogTable], axes: Scope, cardinalities: Any) -> Any:
     return total
 
 
-def log_sum_exp(logs: Any) -> Any:
-    """The logs of the sums along the last axis; -inf where there is nothing."""
-    top = logs.max(axis=-1)
-    safe = np.where(top > -np.inf, top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(logs - safe[..., None]).sum(axis=-1)) + safe
-
-
-def components(tables: Iterable[LogTable], variables: Iterable[int]) -> list[list[int]]:
-    """The variables in groups that no table connects."""
-    near = neighbours(tables, variables)
+def components(scopes: Iterable[Sequence[int]], variables: Iterable[int]) -> list[list[int]]:
+    """The variables in groups that no scope connects."""
+    near = neighbours(scopes, variables)
     found: list[list[int]] = []
     seen: set[int] = set()
     for start in near:
@@ -66,10 +59,10 @@ def components(tables: Iterable[LogTable], variables: Iterable[int]) -> list[lis
     return found
 
 
-def neighbours(tables: Iterable[LogTable], variables: Iterable[int]) -> dict[int, set[int]]:
-    """For every variable those that it shares a table with, and itself."""
+def neighbours(scopes: Iterable[Sequence[int]], variables: Iterable[int]) -> dict[int, set[int]]:
+    """For every variable those that it shares a scope with, and itself."""
     near = {v: {v} for v in variables}
-    for scope, _ in tables:
+    for scope in scopes:
         for v in scope:
             near[v].update(scope)
     return near
@@ -166,9 +159,7 @@ def marginals(
         # given its surroundings, times how likely these are in the end
         outside = local[v][0] if above is None else _summed(beliefs[above], (-1, *near))
         beliefs[v] = scope, wholes[i] + outside[1][..., None]
-        logs = _summed(beliefs[v], (-1, v))[1]
-        top = logs.max(axis=1, keepdims=True)
-        share = np.exp(logs - np.where(top > -np.inf, top, 0.0))
+        share = from_logs(_summed(beliefs[v], (-1, v))[1])
         found[v] = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
     return found
 

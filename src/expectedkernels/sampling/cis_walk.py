@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import cumulative, from_logs
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.sampling.cis_rules import Order, Situation, breadth_first, by_vtree, choices
 from expectedkernels.sampling.cis_tables import (
@@ -115,6 +116,7 @@ class State:
     done: bool = False
     choice: tuple[int, ...] | None = None
     shares: dict[int, Any] = field(default_factory=dict)
+    edges: dict[int, Any] = field(default_factory=dict)
     log_mass: float | None = None
 
 
@@ -234,15 +236,16 @@ class Walk:
     def proposal(self, state: State, variable: int) -> Any:
         """The marginal distribution of a variable in the product, None if it is zero."""
         if variable not in state.shares:
-            cards = self.model.cardinalities
-            group = next(g for g in components(state.tables, state.inside) if variable in g)
-            inside = set(group)
-            tables = [table for table in state.tables if not inside.isdisjoint(table[0])]
-            logs = log_sum(tables, group, (variable,), cards)
-            top = logs.max()
-            share = None if top == -np.inf else np.exp(logs - top)
-            state.shares[variable] = None if share is None else share / share.sum()
+            group, tables = next(part for part in _parts(state) if variable in part[0])
+            share = from_logs(log_sum(tables, group, (variable,), self.model.cardinalities))
+            state.shares[variable] = share / share.sum() if share.any() else None
         return state.shares[variable]
+
+    def drawn(self, state: State, variable: int, u: float) -> int:
+        """The value of a variable at a position of its proposal."""
+        if variable not in state.edges:
+            state.edges[variable] = cumulative(self.proposal(state, variable)[None, :])[0]
+        return int(state.edges[variable].searchsorted(u, side="right"))
 
     def log_mass(self, state: State) -> float:
         """The log of the sum of a complete product over the variables that were not sampled."""
@@ -250,12 +253,17 @@ class Walk:
             cards = self.model.cardinalities
             total = state.constant
             if total > -np.inf:
-                for group in components(state.tables, state.inside):
-                    inside = set(group)
-                    tables = [table for table in state.tables if not inside.isdisjoint(table[0])]
+                for group, tables in _parts(state):
                     total += float(log_sum(tables, group, (), cards))
             state.log_mass = total
         return state.log_mass
+
+
+def _parts(state: State) -> Iterator[tuple[list[int], list[LogTable]]]:
+    """The variables of a product in groups that no table connects, and the tables of each."""
+    for group in components([scope for scope, _ in state.tables], state.inside):
+        inside = set(group)
+        yield group, [table for table in state.tables if not inside.isdisjoint(table[0])]
 
 
 def _split(tables: Sequence[LogTable]) -> tuple[tuple[LogTable, ...], float]:

@@ -17,6 +17,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.compilation.plan import LogFactor
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.sampling.cis_tables import components
 from expectedkernels.verdict import Verdict
 
 SUPPORT_STATES = 2**16
@@ -112,13 +113,9 @@ def moves_of_factors(factors: Sequence[LogFactor], collapsed: Collection[int] = 
 
 def _groups(factors: Sequence[LogFactor]) -> list[list[LogFactor]]:
     """The factors in groups that share no variable."""
-    group: dict[int, list[LogFactor]] = {}  # of every variable
-    for factor in factors:
-        met = {id(group[v]): group[v] for v in factor.scope if v in group}
-        merged = [factor, *(other for found in met.values() for other in found)]
-        for v in {v for other in merged for v in other.scope}:
-            group[v] = merged
-    return list({id(found): found for found in group.values()}.values())
+    scopes = [factor.scope for factor in factors]
+    groups = components(scopes, dict.fromkeys(v for scope in scopes for v in scope))
+    return [[f for f in factors if f.scope and f.scope[0] in group] for group in map(set, groups)]
 
 
 def _group_classes(factors: Sequence[LogFactor], collapsed: Collection[int]) -> int | None:

@@ -57,7 +57,7 @@ def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
     else:
         if not isinstance(collapsed, Iterable):
             raise DataError(
-                "Collapsed variables are an iterable of numbers or names, or a boolean mask. "
+                "Collapsed variables are a set of numbers or names, or a mask of booleans. "
                 f"Got {collapsed!r}."
             )
         collapsed = list(collapsed)
@@ -78,21 +78,22 @@ def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
             f"booleans. Got shape {given.shape} of {given.dtype}."
         )
     mask = np.zeros(shape, dtype=np.bool_)
-    for key in given.tolist() if isinstance(collapsed, np.ndarray) else collapsed:
-        mask[:, variable_of(target, key)] = True
+    keys = given.tolist() if isinstance(collapsed, np.ndarray) else collapsed
+    mask[:, schema_of(target).variables(keys)] = True
     return mask
 
 
-def variable_of(target: Any, key: Any) -> int:
-    """The number of a variable of a target, given by its number or its name.
+def variables_of(target: Any, collapsed: Any) -> frozenset[int]:
+    """The numbers of variables of a target, given as numbers, names, or a mask.
 
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> variable_of(ek.asia(), "either")
-    5
+    >>> variables_of(ek.asia(), {"either"})
+    frozenset({5})
     """
-    return schema_of(target).variable(key)
+    mask = _mask(target, collapsed, (1, len(target.cardinalities)))
+    return frozenset(np.flatnonzero(mask[0]).tolist())
 
 
 def distinct_rows(rows: Any) -> tuple[Any, Any]:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import to_numpy
+from expectedkernels.arrays import from_logs, to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.functions import values_of
 from expectedkernels.kernels.library import Delta
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import Target, as_target
-from expectedkernels.sampling.rows import distinct_rows, variable_of
+from expectedkernels.sampling.rows import distinct_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -276,8 +277,7 @@ class WeightedSamples:
         variables = self._scope(scope)
         total: Any = 0.0
         for points, shares in self._completions(variables):
-            values = _values(f, points) if vectorized else _one_by_one(f, points)
-            total = total + shares @ values
+            total = total + shares @ values_of(f, points, "The function", vectorized, several=True)
         return total if np.ndim(total) else float(total)
 
     def plot(self) -> list[Axes]:
@@ -293,7 +293,7 @@ class WeightedSamples:
         >>> left.get_ylabel(), right.get_ylabel()
         ('weight', 'weighted marginal')
         """
-        from expectedkernels.sampling.figures import plot_samples
+        from expectedkernels.plotting import plot_samples
 
         return plot_samples(self)
 
@@ -361,18 +361,14 @@ class WeightedSamples:
 
     def _scope(self, scope: Any) -> list[int]:
         """The variables that a function looks at, checked."""
-        n = len(self.cardinalities)
         if scope is None:
-            return list(range(n))
-        if isinstance(scope, (str, int, np.integer)):
-            scope = [scope]
-        if not isinstance(scope, Iterable):
+            return list(range(len(self.cardinalities)))
+        if not isinstance(scope, (Iterable, int, np.integer)):
             raise DataError(f"A scope is a list of variables. Got {type(scope).__name__} instead.")
-        scope = list(scope)
-        variables = [variable_of(self.target, key) for key in scope]
+        variables = self.target.schema.variables(scope)
         if len(set(variables)) != len(variables) or not variables:
             raise DataError(f"A scope names at least one variable, and none twice. Got {scope}.")
-        return [int(v) for v in variables]
+        return variables
 
     def _completions(self, variables: list[int]) -> Iterator[tuple[Any, Any]]:
         """Points over the variables, and the shares of q that they stand for, in chunks."""
@@ -414,13 +410,12 @@ class WeightedSamples:
         full = np.repeat(rows, len(states), axis=0)
         full[:, gone] = np.tile(states, (len(rows), 1))
         logs = to_numpy(self._compiled.log_likelihood(full)).reshape(len(rows), -1)
-        top = logs.max(axis=1, keepdims=True)
-        if (top == -np.inf).any():
+        chances = from_logs(logs)
+        if not chances.any(axis=1).all():
             raise DataError(
                 "A sample has probability zero under the target, so that there is no conditional "
                 "distribution of its collapsed variables. Give it the weight zero."
             )
-        chances = np.exp(logs - top)
         return chances / chances.sum(axis=1, keepdims=True)
 
     def _expect_circuit(self, f: Circuit, scope: Any) -> float:
@@ -430,12 +425,6 @@ class WeightedSamples:
         # the delta kernel puts both on the same point: sum over x of p(x | row) f(x)
         values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
         return float(weights @ np.asarray(values).reshape(len(rows)))
-
-
-ONE_POINT = (
-    "It seems to take one point at a time: write it for the columns of an array (X[:, 0] in place "
-    "of x[0]), or give vectorized=False, which calls it point by point."
-)
 
 
 def _check_target(target: Any) -> None:
@@ -450,56 +439,6 @@ def _check_target(target: Any) -> None:
             f"Weighted samples are over discrete variables. Variable {real[0]} of the target is "
             "real."
         )
-
-
-def _values(f: Any, points: Any) -> Any:
-    """A function of many points at these, one value or one row of values each."""
-    # a function of one point would give as many values as there are columns: let it be seen
-    n, d = points.shape
-    asked = np.concatenate([points, points[-1:]]) if n == d else points
-    try:
-        values = _numbers(f(asked))
-    except Exception as error:
-        if _takes_one_point(f, points[0]):
-            raise DataError(
-                "The function gets an array of points, one per row, and failed with "
-                f"{type(error).__name__}: {error}. {ONE_POINT}"
-            ) from error
-        raise
-    if values.ndim not in (1, 2) or len(values) != len(asked):
-        hint = f" {ONE_POINT}" if _takes_one_point(f, points[0]) else ""
-        raise DataError(
-            f"The function must give one value (or one row of values) for each of {len(asked)} "
-            f"points. Got an array of shape {values.shape}.{hint}"
-        )
-    return values[:n]
-
-
-def _one_by_one(f: Any, points: Any) -> Any:
-    found = [_numbers(f(point)) for point in points]
-    shapes = {values.shape for values in found}
-    if len(shapes) > 1 or found[0].ndim > 1:
-        raise DataError(
-            "A function of one point must give one value, or a row of values that has always the "
-            f"same length. Got the shapes {sorted(shapes)}."
-        )
-    return np.stack(found)
-
-
-def _takes_one_point(f: Any, point: Any) -> bool:
-    try:
-        return _numbers(f(point)).ndim < 2
-    except Exception:  # whatever it is, the function does not take a point
-        return False
-
-
-def _numbers(values: Any) -> Any:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"The function must give numbers, one (or one row) for each point. NumPy says: {error}"
-        ) from error
 
 
 def _as_weights(weights: Any, n: int) -> Any:

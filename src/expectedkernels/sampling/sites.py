@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import cumulative, drawn, from_logs
 from expectedkernels.compilation.plan import LogFactor
 from expectedkernels.errors import DataError
 
@@ -59,7 +60,7 @@ class TableSite:
             inside = [n if v in factor.scope else 1 for v, n in self._sizes]
             along = np.moveaxis(factor.logs, factor.scope.index(self.variable), -1)
             logs += along.reshape(*inside, self._width + 1)
-        return cumulative(logs.reshape(-1, self._width + 1))
+        return cumulative(from_logs(logs.reshape(-1, self._width + 1)))
 
     @property
     def _sizes(self) -> Any:
@@ -87,7 +88,7 @@ class TableSite:
     def draw(self, X: Any, u: Any) -> Any:
         """The state of the variable at positions u of its conditionals, for rows of chains."""
         at = X[:, self.blanket] @ self._strides
-        return (self.edges[at] <= u[:, None]).sum(axis=1)
+        return drawn(self.edges[at], u)
 
 
 class Memory:
@@ -127,7 +128,7 @@ class EvaluatedSite:
     def draw(self, X: Any, u: Any) -> Any:
         """The state of the variable at positions u of its conditionals, for rows of chains."""
         edges = self._recalled(X) if self._remember else self._evaluated(X)
-        return (edges <= u[:, None]).sum(axis=1)
+        return drawn(edges, u)
 
     def _evaluated(self, X: Any) -> Any:
         logs = np.asarray(self._logs(X), dtype=np.float64)
@@ -139,7 +140,7 @@ class EvaluatedSite:
                 f"{X[row].tolist()}, a state without probability. Give a 'start' that is possible."
             )
         self._memory.met_zero |= bool((logs == -np.inf).any())
-        return cumulative(logs)
+        return cumulative(from_logs(logs))
 
     def _recalled(self, X: Any) -> Any:
         known = self._memory.known
@@ -162,23 +163,6 @@ Site = TableSite | EvaluatedSite
 def blanket(variable: int, factors: Sequence[Any]) -> list[int]:
     """The variables that share one of the factors with the variable, in increasing order."""
     return sorted({v for factor in factors for v in factor.scope} - {variable})
-
-
-def cumulative(logs: Any) -> Any:
-    """Cumulative probabilities of all states but the last from logs of (n, states) weights.
-
-    A number u in [0, 1) belongs to the state whose number is the count of entries up to u. From
-    the last possible state on entries are one: rounding leads to no state without probability.
-    Rows without a possible state have entries without a meaning.
-    """
-    top = logs.max(axis=1, keepdims=True)
-    weights = np.exp(logs - np.where(top > -np.inf, top, 0.0))
-    edges = np.cumsum(weights, axis=1)
-    total = edges[:, -1:]
-    edges = edges[:, :-1] / np.where(total > 0, total, 1.0)
-    last = weights.shape[1] - 1 - np.argmax((weights > 0)[:, ::-1], axis=1)
-    edges[np.arange(edges.shape[1]) >= last[:, None]] = 1.0
-    return edges
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import cumulative, drawn
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.queries import refuse_signed
@@ -19,8 +20,9 @@ from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.plan import LogFactor
 from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
 from expectedkernels.kernels.target import Target, as_target
+from expectedkernels.sampling.cis_tables import components
 from expectedkernels.sampling.reducible import Moves, moves_of_circuit, moves_of_factors
-from expectedkernels.sampling.rows import variable_of
+from expectedkernels.sampling.rows import variables_of
 from expectedkernels.sampling.sites import (
     AnyFactor,
     EvaluatedSite,
@@ -81,49 +83,44 @@ def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> Sampl
     """The marginal of what is not collapsed, given evidence."""
     target = as_target(given)
     if isinstance(target, FactorGraph):
-        return _of_factor_graph(target, _chosen(target, collapsed), evidence)
+        return _of_factor_graph(target, variables_of(target, collapsed), evidence)
     if isinstance(target, Circuit):
-        return _of_circuit(target, _chosen(target, collapsed), evidence, what)
+        return _of_circuit(target, variables_of(target, collapsed), evidence, what)
     if not (hasattr(target, "site_logs") and hasattr(target, "cardinalities")):
         wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
         raise CircuitError(
             f"The target of {what} must be a FactorGraph, a BayesianNetwork, a Circuit, or a "
             f"Target made of a function. Got {type(target).__name__} instead.{wrap}"
         )
-    if evidence is not None or len(_chosen(target, collapsed)):
+    if evidence is not None or variables_of(target, collapsed):
         raise CircuitError(
             f"Evidence and collapsed variables need a FactorGraph, a BayesianNetwork or a Circuit "
             f"as the target of {what}: others cannot be summed over exactly. Got "
             f"{type(target).__name__}."
         )
-    return _of_function(target) if isinstance(target, Target) else _of_conditionals(target)
+    return _of_function(target)
 
 
-def _of_function(target: Target) -> SampledModel:
-    """A target that tells the log-probability of complete states."""
-    cards = target.cardinalities
+def _of_function(target: Any) -> SampledModel:
+    """A target that tells the log-probability of complete states, or only its conditionals."""
+    cards, memory = tuple(target.cardinalities), Memory()
+    everything = tuple(range(len(cards)))
     fixed = {v: 0 for v, card in enumerate(cards) if card == 1}
-    everything, memory = tuple(range(len(cards))), Memory()
+    known = isinstance(target, Target)
 
-    def along(v: int) -> Callable[[Any], Any]:
-        return lambda X: target.site_logs(X, v)
+    def site(v: int) -> Site:
+        others = [u for u in everything if u != v]
+        return EvaluatedSite(v, others, lambda X: target.site_logs(X, v), memory, remember=known)
 
-    sites: list[Site] = [
-        EvaluatedSite(v, [u for u in everything if u != v], along(v), memory)
-        for v in everything
-        if v not in fixed
-    ]
-    unknown = Moves(None, None)
-    names = None if target.names is None else list(target.names)
     return SampledModel(
         cards,
         everything,
         fixed,
-        sites,
-        target.log_prob,
-        _possible_states_of_function(target),
-        lambda: unknown,
-        names,
+        [site(v) for v in everything if v not in fixed],
+        target.log_prob if known else None,
+        _possible_states_of_function(target) if known else None,
+        lambda: Moves(None, None),
+        list(target.names) if known and target.names is not None else None,
         memory,
     )
 
@@ -149,24 +146,6 @@ def _possible_states_of_function(target: Target) -> Callable[[int, Any], Any]:
         return good[rng.integers(len(good), size=n)]
 
     return draw
-
-
-def _of_conditionals(target: Any) -> SampledModel:
-    """A target that only tells its conditionals."""
-    cards = tuple(target.cardinalities)
-    fixed = {v: 0 for v, card in enumerate(cards) if card == 1}
-    everything, memory = tuple(range(len(cards))), Memory()
-
-    def along(v: int) -> Callable[[Any], Any]:
-        return lambda X: target.site_logs(X, v)
-
-    sites: list[Site] = [
-        EvaluatedSite(v, everything, along(v), memory, remember=False)
-        for v in everything
-        if v not in fixed
-    ]
-    unknown = Moves(None, None)
-    return SampledModel(cards, everything, fixed, sites, None, None, lambda: unknown, memory=memory)
 
 
 def _of_factor_graph(
@@ -228,7 +207,8 @@ def _summed_out(model: FactorGraph, collapsed: Collection[int]) -> list[AnyFacto
     factors: list[AnyFactor] = [
         factor for factor in model.potential.factors if not set(factor.scope) & hidden
     ]
-    for part in _parts(model, hidden):
+    linked = [[v for v in factor.scope if v in hidden] for factor in model.factors]
+    for part in map(set, components(linked, sorted(hidden))):
         inside = [f for f in model.factors if set(f.scope) & part]
         scope = sorted({v for f in inside for v in f.scope})
         around = [v for v in scope if v not in part and model.cardinalities[v] > 1]
@@ -258,22 +238,6 @@ def _grid(n_variables: int, variables: Sequence[int], shape: Sequence[int]) -> A
     rows = np.zeros((prod(shape), n_variables), dtype=np.intp)
     rows[:, variables] = np.indices(shape).reshape(len(shape), prod(shape)).T
     return rows
-
-
-def _parts(model: FactorGraph, hidden: Collection[int]) -> list[set[int]]:
-    """Variables that have factors, in groups that are connected through one another."""
-    left = {v for factor in model.factors for v in factor.scope} & set(hidden)
-    parts = []
-    while left:
-        part, waiting = set(), [left.pop()]
-        while waiting:
-            v = waiting.pop()
-            part.add(v)
-            found = model.graph[v] & left
-            left -= found
-            waiting += found
-        parts.append(part)
-    return parts
 
 
 def _row_logs(model: FactorGraph, collapsed: Collection[int]) -> Callable[[Any], Any]:
@@ -335,27 +299,6 @@ def _of_circuit(
 
     sites = factor_sites(cards, [whole], free, memory)
     return SampledModel(cards, sampled, fixed, sites, logs, possible, moves, memory=memory)
-
-
-def _chosen(target: Any, collapsed: Any) -> frozenset[int]:
-    """The numbers of the collapsed variables, given as numbers, names, or a mask."""
-    n = len(target.cardinalities)
-    if isinstance(collapsed, (str, int, np.integer)):
-        collapsed = [collapsed]
-    if not isinstance(collapsed, Iterable):
-        raise CircuitError(
-            "The 'collapsed' variables must be a set of numbers or names, or a mask with one bool "
-            f"per variable. Got {collapsed!r} instead."
-        )
-    keys = list(collapsed)
-    if keys and all(isinstance(key, (bool, np.bool_)) for key in keys):
-        if len(keys) != n:
-            raise CircuitError(
-                f"A mask of collapsed variables needs one bool per variable, {n} in all. "
-                f"Got {len(keys)}."
-            )
-        return frozenset(np.flatnonzero(keys).tolist())
-    return frozenset(variable_of(target, key) for key in keys)
 
 
 def _observed(target: FactorGraph, evidence: Any) -> set[int]:
@@ -426,9 +369,8 @@ def _forward(network: BayesianNetwork, n: int, rng: Any, fixed: Mapping[int, int
                 rows[:, v] = fixed[v]
                 continue
             table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
-            edges = np.cumsum(np.broadcast_to(table, (n, network.cardinalities[v])), axis=1)
-            u = rng.random(n) * edges[:, -1]
-            rows[:, v] = (edges <= u[:, None]).sum(axis=1)
+            table = np.broadcast_to(table, (n, network.cardinalities[v]))
+            rows[:, v] = drawn(cumulative(table), rng.random(n))
         done.update(ready)
         waiting = [v for v in waiting if v not in done]
     return rows
