@@ -20,11 +20,14 @@ def points_of(circuit, n, seed, missing):
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 @pytest.mark.parametrize("n", [1, 6])
 @pytest.mark.parametrize("seed", range(12))
-def test_all_sites_are_the_sites_one_by_one(seed, n, missing):
+def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
     p = drawn_circuit(seed)
     X = points_of(p, n, seed, missing)
-    for v, logs in enumerate(p.all_site_logs(X)):
+    found = p.all_site_logs(X)
+    monkeypatch.setattr(sites, "has_levels", lambda p: False)
+    for v, (logs, wide) in enumerate(zip(found, p.all_site_logs(X), strict=True)):
         assert_logs_close(logs, p.site_logs(X, v))
+        assert_logs_close(wide, p.site_logs(X, v))
 
 
 def test_some_variables_and_no_rows():
@@ -34,17 +37,19 @@ def test_some_variables_and_no_rows():
 
 
 @pytest.mark.parametrize("step", [2.0, 20.0])
-def test_sites_out_of_range_are_done_by_likelihoods(step, monkeypatch):
+def test_sites_out_of_range_are_done_in_wide_numbers(step, monkeypatch):
     far = np.exp([0.0, -step]) / (1 + np.exp(-step))
     tables = [far] * 60 + [far[::-1]] * 60
     p = mixture([factorized(tables), factorized(tables[::-1])])
     X = np.zeros((2, 120))
     X[1, 60:] = 1
     asked = []
-    one_by_one = sites._one_by_one
-    monkeypatch.setattr(sites, "_one_by_one", lambda *args: asked.append(1) or one_by_one(*args))
+    again = sites._wide_atom_logs
+    monkeypatch.setattr(
+        sites, "_wide_atom_logs", lambda p, rows: asked.append(rows.n_rows) or again(p, rows)
+    )
     every = p.all_site_logs(X)
-    assert len(asked) == (2 if step == 20.0 else 0)
+    assert asked == ([2] if step == 20.0 else [])
     for v in (0, 59, 60, 119):
         assert_logs_close(every[v], p.site_logs(X, v))
 

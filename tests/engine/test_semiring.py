@@ -5,12 +5,16 @@ import pytest
 
 from assertions import assert_close
 from circuit_oracles import all_worlds, drawn_deterministic, drawn_distribution, joint, sparsified
+from expectedkernels.circuits import choices
 from expectedkernels.circuits.build import factorized, mixture
-from expectedkernels.circuits.choices import level_samples
 from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.observed import observed
-from expectedkernels.circuits.sampling import _draw
+from expectedkernels.circuits.likelihoods import certain
+from expectedkernels.circuits.observed import log_densities, observed
+from expectedkernels.circuits.wide import as_plain, wide, wide_exp
+from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine import descend
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.passes import up
 from expectedkernels.engine.semiring import COUNTS, LOGIC, MAX, lifted, up_over
 
 SEEDS = range(8)
@@ -48,6 +52,53 @@ def test_counts_have_any_size():
     assert root_over(COUNTS, p, everything) == 3**100
 
 
+def walked(p, read, n, generator):
+    """Samples node by node from the root down, as seeds promise them."""
+    n_rows = 1 if read is None else read.n_rows
+    row = np.repeat(np.arange(n_rows), n)
+    drawn = np.empty((len(row), p.n_variables))
+    given = [None if read is None else read.rows(np.array([i])) for i in range(n_rows)]
+    values = [node_values(p, wide_up(p, evidence)) for evidence in given]
+    unit = {p.vtree.root: np.zeros(len(row), dtype=int)}
+    for node in range(p.vtree.root, -1, -1):
+        at, block = unit.pop(node), p.blocks[node]
+        chosen = at
+        if not isinstance(block, Inner) or block.weights is not None:
+            uniform = generator.random(len(row))
+            chosen = np.empty_like(at)
+            for i, (r, u) in enumerate(zip(row, at, strict=True)):
+                scores = as_plain(terms_of(p, node, values[r], given[r], u))
+                edge = np.cumsum(scores) / scores.sum()
+                chosen[i] = min(np.searchsorted(edge, uniform[i], "right"), scores.nonzero()[0][-1])
+        if isinstance(block, Inner):
+            unit[int(p.vtree.left[node])] = block.index("left")[chosen]
+            unit[int(p.vtree.right[node])] = block.index("right")[chosen]
+            continue
+        variable = int(p.vtree.variable[node])
+        if block.cardinality is None:
+            chosen = generator.normal(block.mean[chosen], np.sqrt(block.variance[chosen]))
+            seen = [np.nan if e is None else e.values[0, variable] for e in given]
+            chosen = np.where(np.isnan(seen)[row], chosen, np.array(seen)[row])
+        drawn[:, variable] = chosen
+    return drawn
+
+
+def terms_of(p, node, values, evidence, unit):
+    """What the edges of a unit of one node add to it."""
+    block = p.blocks[node]
+    if isinstance(block, Inner):
+        left = values[p.vtree.left[node]][block.index("left")]
+        right = values[p.vtree.right[node]][block.index("right")]
+        return wide(block.csr.toarray()[unit]) * (left * right)
+    numbers = wide(block.numbers[unit])
+    if evidence is None:
+        return numbers
+    variable = int(p.vtree.variable[node])
+    if block.cardinality is not None:
+        return numbers * wide(evidence.column(variable).weights[0])
+    return numbers * wide_exp(log_densities(block, evidence, variable)[:, 0])
+
+
 @pytest.mark.parametrize("long", [0, 12])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_samples_are_those_of_the_walk_node_by_node(seed, long, monkeypatch):
@@ -55,13 +106,29 @@ def test_samples_are_those_of_the_walk_node_by_node(seed, long, monkeypatch):
     p = drawn_distribution(seed, share_real=0.3)
     X = p.sample(4, rng=0)
     X[np.random.default_rng(seed).random(X.shape) < 0.6] = np.nan
-    for rows, n in ((None, 50), (X[:1], 50), (X, 20)):
+    for rows, n in ((None, 30), (X[:1], 30), (X, 7)):
         read = None if rows is None else as_evidence(rows, p.schema)
-        shape = ((1 if rows is None else len(rows)) * n, p.n_variables)
-        found, expected = np.empty(shape), np.empty(shape)
-        assert level_samples(p, read, np.random.default_rng(7), n, found)
-        _draw(p, read, np.random.default_rng(7), np.repeat(np.arange(shape[0] // n), n), expected)
-        assert_close(found, expected, scale=np.maximum(np.abs(expected), 1.0))
+        expected = walked(p, read, n, np.random.default_rng(7))
+        scale = np.maximum(np.abs(expected), 1.0)
+
+        def sampled(rows=rows, n=n):
+            return p.sample(n, rng=7, evidence=rows).reshape(-1, p.n_variables)
+
+        assert_close(sampled(), expected, scale)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(choices, "has_levels", lambda p: False)
+            assert_close(sampled(), expected, scale)
+            patch.setattr(choices, "NOISE_BYTES", 8 * 10 * p.vtree.n_nodes)
+            assert_close(sampled(), expected, scale)  # ten samples at a time
+
+
+def test_generators_go_on_where_samples_in_parts_end(monkeypatch):
+    p = drawn_distribution(0)
+    one, other = np.random.default_rng(3), np.random.default_rng(3)
+    p.sample(50, rng=one)
+    monkeypatch.setattr(choices, "NOISE_BYTES", 1)
+    p.sample(50, rng=other)
+    assert one.random() == other.random()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -74,16 +141,14 @@ def test_most_probable_rows_with_long_units(seed, monkeypatch):
     np.testing.assert_array_equal(p.map(X[0]), before[0])
 
 
-def test_samples_out_of_range_are_drawn_in_logs():
+def test_samples_out_of_range_are_drawn_in_wide_numbers():
 
     far = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
     tables = [far] * 200 + [far[::-1]] * 200
     p = mixture([factorized(tables), factorized(tables[::-1])])
     x = np.zeros((1, 400))
     x[0, 0] = np.nan
-    generator = np.random.default_rng(3)
-    assert not level_samples(p, as_evidence(x, p.schema), generator, 5, np.empty((5, 400)))
-    assert generator.random() == np.random.default_rng(3).random()
+    assert not certain(up(p.levels, observed(p, as_evidence(x, p.schema)))).any()
     assert p.sample(2000, rng=0, evidence=x[0])[:, 0].mean() == pytest.approx(
         (far**2).sum(), abs=0.02
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ from expectedkernels.circuits.inputs import Normal
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, has_levels, log_modes, observed
 from expectedkernels.circuits.queries import refuse_impossible
+from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.descend import Choice, descend, drawn, searched, walked_to
+from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.passes import Up, Workspace, up
 from expectedkernels.engine.semiring import MAX, lifted, up_over
 
 NOISE_BYTES = 2**28
-"""How much memory random numbers may take, which are drawn before the samples are made."""
+"""How much memory random numbers, which are drawn before the samples are made, may take."""
 
 MANY = 16
 """With so many samples per row, fewer rows are worked on at once."""
@@ -76,84 +78,124 @@ def _at(array: Any, places: Any, rows: Any) -> Any:
 
 def level_samples(
     circuit: BlockCircuit, evidence: Evidence | None, generator: Any, n: int, out: Any
-) -> bool:
-    """Write n samples for every row of evidence, one row after the other.
+) -> None:
+    """Write n > 0 samples for every row of evidence, one row after the other.
 
-    False, and the generator as it was, if plain numbers cannot do it. Random numbers are drawn
-    node by node from the root down, for all samples at once.
+    Random numbers are drawn node by node from the root down, for all samples at once.
     """
     n_rows = 1 if evidence is None else evidence.n_rows
-    if not has_levels(circuit) or 8 * circuit.vtree.n_nodes * len(out) > NOISE_BYTES:
-        return False
-    if any(isinstance(block, Normal) and block.half is not None for block in circuit.blocks):
-        return False  # intervals want one more random number
-    before = generator.bit_generator.state
-    noise, normal = _noise(circuit, generator, len(out))
     possible = np.ones(n_rows, dtype=np.bool_)
     work = Workspace()
-    for rows in chunks(circuit, n_rows, per_row=1 + n // MANY):
-        some = (
-            evidence
-            if evidence is None or rows.stop - rows.start == n_rows
-            else evidence.rows(rows)
-        )
-        found = up(circuit.levels, observed(circuit, some), work)
-        possible[rows] = found.values[-1] > 0
-        refuse_impossible(possible, evidence is not None)
-        if found.has_raised and not certain(found).all():
-            generator.bit_generator.state = before
-            return False
-        samples = slice(rows.start * n, rows.stop * n)
-        if n:
-            _sample(circuit, some, found, n, noise[:, samples], normal[:, samples], out[samples])
-    return True
+    for part, noise in _noises(circuit, generator, len(out)):
+        first = part.start // n
+        for some in chunks(circuit, -(-part.stop // n) - first, per_row=1 + n // MANY):
+            rows = slice(first + some.start, first + some.stop)
+            whole = evidence is None or rows.stop - rows.start == n_rows
+            given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
+            found, possible[rows] = _values(circuit, given, work)
+            refuse_impossible(possible, evidence is not None)
+            start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
+            row_of = np.arange(start, stop) // n - rows.start
+            own = [x[:, start - part.start : stop - part.start] for x in noise]
+            _sample(circuit, given, found, row_of, own, out[start:stop])
 
 
-def _noise(circuit: BlockCircuit, generator: Any, n: int) -> tuple[Any, Any]:
-    """A uniform number for every choice, (nodes, n), and normal ones for real variables."""
-    nodes = circuit.vtree.n_nodes
-    real = [node for node, block in enumerate(circuit.blocks) if isinstance(block, Normal)]
-    uniform, normal = np.empty((nodes, n)), np.empty((len(real), n))
-    place = {node: i for i, node in enumerate(real)}
-    for node in range(nodes - 1, -1, -1):
+def _values(
+    circuit: BlockCircuit, evidence: Evidence | None, work: Workspace
+) -> tuple[Up | WideUp, Any]:
+    """All values, in plain numbers if these can tell, and which rows are possible."""
+    if has_levels(circuit):
+        found = up(circuit.levels, observed(circuit, evidence), work)
+        possible = found.values[-1] > 0
+        if not found.has_raised or certain(found).all():
+            return found, possible
+    wider = wide_up(circuit, evidence)
+    return wider, wider.possible
+
+
+def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
+    """Samples in parts (mostly one), with what is random in them.
+
+    That is a uniform number for every choice, (nodes, samples), and for real variables normal
+    ones and uniform ones, (variables, samples). What is drawn in one go for all samples is drawn
+    once more, part by part, if there are several parts.
+    """
+    most = max(1, NOISE_BYTES // (8 * circuit.vtree.n_nodes))
+    parts = [slice(start, min(start + most, n)) for start in range(0, n, most)]
+    n_real = sum(isinstance(block, Normal) for block in circuit.blocks)
+    noise = [np.empty((k, min(n, most))) for k in (circuit.vtree.n_nodes, n_real, n_real)]
+    draws = _draws(circuit, generator)
+    begins: list[list[Any]] = []
+    for draw, kind, i in draws:
+        begins.append([])
+        for part in parts:
+            if len(parts) > 1:
+                begins[-1].append(generator.bit_generator.state)
+            draw(out=noise[kind][i, : part.stop - part.start])
+    if len(parts) == 1:
+        yield parts[0], noise
+        return
+    end = generator.bit_generator.state
+    for number, part in enumerate(parts):
+        for (draw, kind, i), states in zip(draws, begins, strict=True):
+            generator.bit_generator.state = states[number]
+            draw(out=noise[kind][i, : part.stop - part.start])
+        generator.bit_generator.state = end
+        yield part, noise
+
+
+def _draws(circuit: BlockCircuit, generator: Any) -> list[tuple[Any, int, int]]:
+    """What is drawn, from the root down: how, which kind of noise it is, and its number there."""
+    draws = []
+    n_real = sum(isinstance(block, Normal) for block in circuit.blocks)
+    for node in range(circuit.vtree.n_nodes - 1, -1, -1):
         block = circuit.blocks[node]
         if isinstance(block, Inner) and block.weights is None:
             continue
-        generator.random(out=uniform[node])
-        if node in place:
-            generator.standard_normal(out=normal[place[node]])
-    return uniform, normal
+        draws.append((generator.random, 0, node))
+        if isinstance(block, Normal):
+            n_real -= 1
+            draws.append((generator.standard_normal, 1, n_real))
+            if block.half is not None:
+                draws.append((generator.random, 2, n_real))
+    return draws
 
 
 def _sample(
     circuit: BlockCircuit,
     evidence: Evidence | None,
-    found: Up,
-    n: int,
-    uniform: Any,
-    normal: Any,
+    found: Up | WideUp,
+    row_of: Any,
+    noise: list[Any],
     out: Any,
 ) -> None:
-    """Write the samples of some rows of evidence."""
-    row_of = np.repeat(np.arange(len(out) // n), n)
+    """Write samples of some rows of evidence."""
 
     def choose(choice: Choice) -> Any:
-        numbers = uniform[choice.nodes].reshape(-1)
-        inputs = found.products[choice.number]
+        numbers = noise[0][choice.nodes].reshape(-1)
         edges = choice.level.all_edges
-        if inputs.ndim == 1:
-            picked = searched(_level_shares(edges, inputs), edges, choice.flat, numbers)
-            return picked.reshape(choice.units.shape)
+        if isinstance(found, Up) and found.values.ndim == 1:
+            shares = _level_shares(edges, found.products[choice.number])
+            return searched(shares, edges, choice.flat, numbers).reshape(choice.units.shape)
         rows = np.tile(row_of, len(choice.nodes))
-
-        def scores(places: Any, at: Any) -> Any:
-            return edges.weights[at] * _at(inputs, edges.products[at], rows[places])
-
-        totals = _at(found.sums(choice.number), choice.flat, rows)
+        scores, totals = _scores(found, choice, rows)
         return drawn(edges, choice.flat, scores, totals, numbers).reshape(choice.units.shape)
 
     chosen = descend(circuit.levels, len(out), choose)
-    _write(circuit, evidence, chosen, normal, row_of, out)
+    _write(circuit, evidence, chosen, noise[1:], row_of, out)
+
+
+def _scores(found: Up | WideUp, choice: Choice, rows: Any) -> tuple[Scores, Any]:
+    """How scores of edges are made, and what those of every unit add up to."""
+    if isinstance(found, WideUp):
+        shares = found.shares(choice.number)
+        return lambda places, at: _at(shares, at, rows[places]), np.ones(len(rows))
+    edges, inputs = choice.level.all_edges, found.products[choice.number]
+
+    def scores(places: Any, at: Any) -> Any:
+        return edges.weights[at] * _at(inputs, edges.products[at], rows[places])
+
+    return scores, _at(found.sums(choice.number), choice.flat, rows)
 
 
 def _level_shares(edges: Any, inputs: Any) -> Any:
@@ -164,7 +206,7 @@ def _level_shares(edges: Any, inputs: Any) -> Any:
 
 
 def _write(
-    circuit: BlockCircuit, evidence: Evidence | None, chosen: Any, normal: Any, rows: Any, out: Any
+    circuit: BlockCircuit, evidence: Evidence | None, chosen: Any, noise: Any, rows: Any, out: Any
 ) -> None:
     """Write the values that chosen atoms stand for; observed values of real variables stay."""
     level = circuit.levels.levels[0]
@@ -175,8 +217,10 @@ def _write(
         block: Any = circuit.blocks[node]
         component = out[:, variable].astype(np.intp)
         values = block.mean[component]
-        if normal is not None:
-            values = values + np.sqrt(block.variance[component]) * normal[i]
+        if noise is not None:
+            values = values + np.sqrt(block.variance[component]) * noise[0][i]
+            if block.half is not None:
+                values = values + block.half[component] * (2.0 * noise[1][i] - 1.0)
         if evidence is not None:
             column = evidence.column(variable)
             seen = column.values[column.codes[rows]]

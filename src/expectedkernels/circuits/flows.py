@@ -1,4 +1,4 @@
-"""From the root down: how likely every unit is to take part, and marginals made of that."""
+"""From the root down: how likely every unit is to take part."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from scipy import sparse
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.queries import leaf_sums, possible_values
+from expectedkernels.circuits.queries import leaf_sums
 from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import products_at, upward
 from expectedkernels.engine.value import Value, Weights, to_log, weighted
 
 ALL = slice(None)
-SMALL = 1e-200
-"""Sums of states from here on are right to the last digits, also if some terms underflow."""
 CHUNK = 2**22
 """How many shares of flow along edges are computed at once."""
 GATHER_ABOVE = 64
@@ -147,17 +144,15 @@ class Flow:
         return np.concatenate(products), total
 
 
-def flows(
-    circuit: BlockCircuit, evidence: Evidence | None, weights: Any = None, check: bool = False
-) -> Iterator[Flow]:
+def flows(circuit: BlockCircuit, evidence: Evidence | None, weights: Any = None) -> Iterator[Flow]:
     """From the root down, how likely every unit is to take part, given each row of evidence.
 
     With weights of the rows, flows are not given row by row but as weighted sums over all rows
     that look alike at a node: its patterns. That is all that counts of edges need, and costs
-    as little as a likelihood. With `check`, rows of probability zero raise.
+    as little as a likelihood.
     """
     side = CircuitSide(circuit, evidence)
-    values = possible_values(side) if check else upward([side.operand], leaf_sums(side))
+    values = upward([side.operand], leaf_sums(side))
     vtree, found = circuit.vtree, side.operand.patterns
     n_rows = 1 if evidence is None else evidence.n_rows
     top = None if found is None else found.rows
@@ -193,64 +188,3 @@ def _incidence(index: Any, n: int) -> sparse.csr_array:
     return sparse.csr_array(
         (np.ones(len(index)), index, np.arange(len(index) + 1)), (len(index), n)
     )
-
-
-def flow_marginals(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
-    """The marginals of all variables by flows, which may leave the range of plain numbers."""
-    result: list[Any] = [None] * circuit.n_variables
-    for found in flows(circuit, evidence, check=True):
-        block = circuit.blocks[found.node]
-        if isinstance(block, Inner):
-            continue
-        variable = int(circuit.vtree.variable[found.node])
-        column = None if evidence is None else evidence.column(variable)
-        result[variable] = _leaf_posterior(block, column, found.flow, found.logs)
-    return result
-
-
-def _leaf_posterior(block: Input, column: Any, F: Any, logs: Any) -> Any:
-    """Probabilities of the states of a variable; mean and variance of a real one."""
-    if isinstance(block, Table):
-        states = _state_flow(block.table, column, F, logs)
-        return states / states.sum(axis=1, keepdims=True)
-    share = F / block.weights.sum(axis=1)
-    weights = share @ block.weights
-    weights = weights / np.where(weights.sum(axis=1) > 0, weights.sum(axis=1), 1.0)[:, None]
-    return moments(block, column, weights)
-
-
-def moments(block: Any, column: Any, weights: Any) -> Any:
-    """Mean and variance of a real variable, (rows, 2), given the shares of its components."""
-    mean = weights @ block.mean
-    away = (block.mean - mean[:, None]) ** 2  # no difference of large squares
-    variance = weights @ block.spread + (weights * away).sum(axis=1)
-    if column is not None:
-        seen = column.values[column.codes]
-        mean = np.where(np.isnan(seen), mean, seen)
-        variance = np.where(np.isnan(seen), variance, 0.0)
-    return np.stack([mean, variance], axis=1)
-
-
-def _state_flow(table: Any, column: Any, F: Any, logs: Any) -> Any:
-    """How much of the flow of input units goes to every state, shape (rows, cardinality)."""
-    if column is None:
-        terms = _in_middle(table)[None]
-    else:
-        weights = _in_middle(column.weights)[column.codes]
-        terms = _in_middle(table)[None] * weights[:, None, :]
-    totals = terms.sum(axis=2)
-    alive = (F > 0) & (logs > -inf)
-    if (totals[np.broadcast_to(alive, totals.shape)] >= SMALL).all():
-        share = np.divide(F, totals, out=np.zeros_like(F), where=alive)
-        return (share[:, :, None] * terms).sum(axis=1)
-    with np.errstate(divide="ignore"):
-        per_unit = np.log(table)[None] - np.where(logs > -inf, logs, 0.0)[:, :, None]
-        if column is not None:
-            per_unit = per_unit + np.log(column.weights[column.codes])[:, None, :]
-    return np.einsum("nu,nuc->nc", F, np.exp(per_unit))
-
-
-def _in_middle(rows: Any) -> Any:
-    """The rows scaled by powers of two so that their largest numbers are about one."""
-    _, exponent = np.frexp(rows.max(axis=1, keepdims=True))
-    return np.ldexp(rows, -exponent)

@@ -8,12 +8,10 @@ from typing import Any
 from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input
-from expectedkernels.circuits.queries import leaf_sums
 from expectedkernels.circuits.ranges import Part, plain_blocks
-from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.circuits.wide import Wide, mixed, numbers_of, wide, wide_value
+from expectedkernels.circuits.wide import Wide, mixed, numbers_of, wide
+from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.sweep import upward
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
@@ -59,8 +57,7 @@ def marginalize(f: Circuit, variables: Any) -> Circuit:
     if not gone:
         return f
     f = f.to("numpy")
-    side = CircuitSide(f)
-    totals = upward([side.operand], leaf_sums(side))
+    totals = node_values(f, wide_up(f, None))
     kept = sorted(set(range(f.n_variables)) - gone)
     work = _Projection({variable: number for number, variable in enumerate(kept)})
     for node, block in enumerate(f.blocks):
@@ -69,7 +66,7 @@ def marginalize(f: Circuit, variables: Any) -> Circuit:
             work.leaf(block, variable)
             continue
         a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
-        work.inner(block, a, b, lambda child: wide_value(totals[child]))
+        work.inner(block, a, b, totals)
     vtree = Vtree(*zip(*work.nodes, strict=True))
     blocks = plain_blocks(vtree, work.parts, "The marginal", "normalise the circuit first")
     return Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
@@ -116,15 +113,15 @@ class _Projection:
             return
         self._add((-1, -1, self.number[variable]), block)
 
-    def inner(self, block: Inner, left: int, right: int, total: Any) -> None:
-        """Take in an inner node; `total` tells what the units of a child sum to."""
+    def inner(self, block: Inner, left: int, right: int, totals: list[Wide]) -> None:
+        """Take in an inner node; `totals` are what the units of every node sum to."""
         a, b = self.image[left], self.image[right]
         if a >= 0 and b >= 0:
             self._add((a, b, -1), block)
         elif a >= 0:
-            self._contract(block, "left", a, total(right))
+            self._contract(block, "left", a, totals[right])
         elif b >= 0:
-            self._contract(block, "right", b, total(left))
+            self._contract(block, "right", b, totals[left])
         else:
             self.image.append(-1)
 

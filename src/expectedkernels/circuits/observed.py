@@ -110,6 +110,11 @@ def _logs(block: Any, evidence: Evidence, variable: int) -> Any:
         column = evidence.column(variable)
         with np.errstate(divide="ignore"):
             return np.log(column.weights).T[:, column.codes]
+    return log_densities(block, evidence, variable)
+
+
+def log_densities(block: Any, evidence: Evidence, variable: int) -> Any:
+    """The logs of the densities of components, (components, rows), 0 where values are missing."""
     if evidence.values is not None:
         return _densities(block, evidence.values[:, variable])
     column = evidence.column(variable)

@@ -8,11 +8,12 @@ import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
-from expectedkernels.circuits.flows import flow_marginals, moments
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.observed import chunks, has_levels, observed
 from expectedkernels.circuits.queries import refuse_impossible, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.circuits.wide import as_plain, sums
+from expectedkernels.circuits.wide_passes import wide_ups
 from expectedkernels.engine.passes import Workspace, down, up
 
 
@@ -24,36 +25,41 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
     if read is not None and read.n_rows == 0:
         empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
         return Marginals(empty, circuit.schema)
-    if has_levels(circuit):
-        result = _level_marginals(circuit, read)
-    else:
-        refuse_signed(circuit, "A list of marginals")
-        result = flow_marginals(circuit, read)
+    refuse_signed(circuit, "A list of marginals")
+    result = _by_variable(circuit, read, _atom_shares(circuit, read))
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
 
 
-def _level_marginals(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
-    """The marginals of all variables; rows out of the range of plain numbers are done in logs."""
-    shares, trusted = _atom_shares(circuit, evidence)
+def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) -> list[Any]:
+    """The marginals of all variables, given the posterior probabilities of atoms, (rows, atoms)."""
     result: list[Any] = [None] * circuit.n_variables
     for variable, first, stop in circuit.atom_slices:
         share = shares[:, first:stop]
         if circuit.cardinalities[variable] is None:
             column = None if evidence is None else evidence.column(variable)
-            share = moments(circuit.input(variable), column, share)
+            share = _moments(circuit.input(variable), column, share)
         result[variable] = share
-    if not trusted.all():
-        bad = np.flatnonzero(~trusted)
-        again = flow_marginals(circuit, None if evidence is None else evidence.rows(bad))
-        for array, right in zip(result, again, strict=True):
-            array[bad] = right
     return result
 
 
-def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> tuple[Any, Any]:
-    """The posterior probabilities of all atoms, (rows, atoms), and which rows are right."""
+def _moments(block: Any, column: Any, weights: Any) -> Any:
+    """Mean and variance of a real variable, (rows, 2), given the shares of its components."""
+    mean = weights @ block.mean
+    away = (block.mean - mean[:, None]) ** 2  # no difference of large squares
+    variance = weights @ block.spread + (weights * away).sum(axis=1)
+    if column is not None:
+        seen = column.values[column.codes]
+        mean = np.where(np.isnan(seen), mean, seen)
+        variance = np.where(np.isnan(seen), variance, 0.0)
+    return np.stack([mean, variance], axis=1)
+
+
+def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+    """The posterior probabilities of all atoms, (rows, atoms)."""
+    if not has_levels(circuit):
+        return _wide_shares(circuit, evidence)
     n = 1 if evidence is None else evidence.n_rows
     shares = np.zeros((n, circuit.levels.n_atoms))
     trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
@@ -73,4 +79,20 @@ def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> tuple[Any,
     with np.errstate(invalid="ignore", over="ignore"):
         totals = np.add.reduceat(shares, starts[:-1], axis=1)
         shares /= totals.take(circuit.leaf_of_atom, axis=1)
-    return shares, trusted
+    if not trusted.all():
+        lost = np.flatnonzero(~trusted)
+        shares[lost] = _wide_shares(circuit, None if evidence is None else evidence.rows(lost))
+    return shares
+
+
+def _wide_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+    """The same, for values of any range."""
+    shares = np.empty((1 if evidence is None else evidence.n_rows, circuit.levels.n_atoms))
+    possible = np.ones(len(shares), dtype=np.bool_)
+    for rows, found in wide_ups(circuit, evidence):
+        possible[rows] = found.possible
+        terms = found.atoms * found.derivatives()
+        totals = sums(terms, circuit.levels.levels[0].product_starts)
+        shares[rows] = as_plain(terms / totals[circuit.leaf_of_atom]).T
+    refuse_impossible(possible, evidence is not None)
+    return shares

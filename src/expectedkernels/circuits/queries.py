@@ -18,14 +18,13 @@ from expectedkernels.circuits.likelihoods import by_rows, level_logs
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
-from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide, wide_value
+from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide
+from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import (
     DEFAULT_MAX_BYTES,
     peak_bytes,
-    products_at,
     sweep,
-    upward,
 )
 from expectedkernels.engine.value import Value, plain, to_log
 from expectedkernels.errors import EvidenceError, PropertyError
@@ -181,31 +180,31 @@ def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[
     Every unit is scaled to sum to one: weights become conditional probabilities,
     w_si value_i / value_s.
     """
-    side = CircuitSide(circuit, evidence)
-    values = upward([side.operand], leaf_sums(side))
-    root = values[-1]
-    logs = to_log(root)
-    _refuse_negative(logs.sign)
-    _refuse_zero(bool((logs.data > -inf).all()), evidence)
-    signed = negative_node(circuit) is not None
+    found = wide_up(circuit, evidence)
+    root = found.values[found.levels.roots, 0]
+    _refuse_negative(root.mantissa)
+    _refuse_zero(bool((root.mantissa != 0).all()), evidence)
+    signed = found.levels.signed
     if signed:
         # units may sum to zero without being zero: they are scaled by what the circuit of
         # absolute values sums to, and the roots are corrected at the end
-        side = CircuitSide(_absolute(circuit), evidence)
-        values = upward([side.operand], leaf_sums(side))
+        found = wide_up(circuit, evidence, absolute=True)
+    values = node_values(circuit, found)
     parts: list[Part] = []
     for node, block in enumerate(circuit.blocks):
         if isinstance(block, Inner):
-            inputs = wide_value(products_at([side.operand], values, node))
-            terms = wide(block.csr.data) * inputs[block.csr.indices]
+            left, right = (
+                values[children[node]][block.index(side)]
+                for side, children in (("left", circuit.vtree.left), ("right", circuit.vtree.right))
+            )
+            terms = wide(block.csr.data) * (left * right)[block.csr.indices]
             parts.append((_sparse(block), _shares(terms, block.csr.indptr)))
             continue
         column = None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
         parts.append(_conditional_input(block, column, values[node]))
     if signed:
         block, numbers = parts[-1]
-        factor = wide_value(values[-1]) / wide_value(root)
-        parts[-1] = block, numbers * factor[_rows(numbers_of(block)[1])]
+        parts[-1] = block, numbers * (values[-1] / root)[_rows(numbers_of(block)[1])]
     return parts
 
 
@@ -238,27 +237,12 @@ def _sparse(block: Inner) -> Inner:
     return Inner(block.n_products, block.n_units, block.left, block.right, block.csr)
 
 
-def _absolute(circuit: BlockCircuit) -> BlockCircuit:
-    """The circuit with the absolute values of all weights and tables."""
-    return type(circuit)(circuit.vtree, tuple(_mapped(block, abs) for block in circuit.blocks))
-
-
-def _mapped(block: Input | Inner, change: Any) -> Input | Inner:
-    """The block with its table or weights changed."""
-    if isinstance(block, Table):
-        return Table(change(block.table))
-    if isinstance(block, Normal):
-        return block.with_numbers(change(block.weights))
-    weights = None if block.weights is None else change(block.weights)
-    return Inner(block.n_products, block.n_units, block.left, block.right, weights)
-
-
-def _conditional_input(block: Input, column: Any, value: Value) -> Part:
+def _conditional_input(block: Input, column: Any, value: Wide) -> Part:
     """Input units given one statement, scaled to sum to one; units that sum to zero become zero."""
     if isinstance(block, Normal) and column is not None:
         point = column.values[column.codes[:1]]
         if not np.isnan(point[0]):
-            alive = (to_log(value).data[0] > -inf).astype(np.float64)
+            alive = (value.mantissa != 0).astype(np.float64)
             return Normal(alive[:, None], point, np.zeros(1)), wide(alive)
     numbers, starts = numbers_of(block)
     terms = wide(numbers)
@@ -315,19 +299,6 @@ def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     _refuse_negative(sign)
     refuse_impossible(to_numpy(logs)[:, 0] > -inf, evidence is not None)
     return logs[:, 0]
-
-
-def possible_values(side: CircuitSide) -> list[Value]:
-    """The values at all nodes given the evidence of a side; raises if a row has probability zero.
-
-    The circuit has one root and no negative weights, and is on the host.
-    """
-    values = upward([side.operand], leaf_sums(side))
-    found = side.operand.patterns
-    possible = to_log(values[-1]).data.reshape(-1) > -inf
-    rows = None if found is None else found.rows
-    refuse_impossible(possible if rows is None else possible[rows], found is not None)
-    return values
 
 
 def refuse_impossible(possible: Any, given: bool) -> None:

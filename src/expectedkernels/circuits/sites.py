@@ -12,7 +12,9 @@ from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.observed import chunks, has_levels, observed
-from expectedkernels.circuits.queries import log_values, site_logs
+from expectedkernels.circuits.queries import site_logs
+from expectedkernels.circuits.wide import logs_of
+from expectedkernels.circuits.wide_passes import wide_ups
 from expectedkernels.engine.passes import Workspace, down, up
 from expectedkernels.errors import EvidenceError
 
@@ -27,7 +29,7 @@ def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None
                 "Only discrete variables are set to each of their states. "
                 f"Variable {variable} is real."
             )
-    if circuit.n_roots > 1 or not has_levels(circuit):
+    if circuit.n_roots > 1 or not circuit.is_on_host or circuit.levels.signed:
         return [site_logs(circuit, X, v) for v in chosen]
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     evidence = as_evidence(points, circuit.schema, single=False)
@@ -38,6 +40,8 @@ def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None
 
 def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The log of the circuit with every atom set in turn, (rows, atoms)."""
+    if not has_levels(circuit):
+        return _wide_atom_logs(circuit, evidence)
     logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
     trusted = np.empty(evidence.n_rows, dtype=np.bool_)
     work = Workspace()
@@ -49,14 +53,15 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             by_row = np.log(below.atoms) + np.where(roots > -np.inf, roots, scale)
         logs[rows], trusted[rows] = by_row.T, below.trusted
-    for row in np.flatnonzero(~trusted).tolist():
-        logs[row] = _one_by_one(circuit, evidence.rows(np.array([row])))
+    if not trusted.all():
+        lost = np.flatnonzero(~trusted)
+        logs[lost] = _wide_atom_logs(circuit, evidence.rows(lost))
     return logs
 
 
-def _one_by_one(circuit: BlockCircuit, row: Evidence) -> Any:
-    """The log of the circuit at one row with every atom set in turn, by likelihoods."""
-    variable, state = circuit.atom_names
-    rows = row.values.repeat(len(variable), axis=0)
-    rows[np.arange(len(variable)), variable] = state
-    return log_values(circuit, Evidence(circuit.cardinalities, rows))[0][:, 0]
+def _wide_atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
+    """The same, for values of any range."""
+    logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
+    for rows, found in wide_ups(circuit, evidence):
+        logs[rows] = logs_of(found.derivatives()).T
+    return logs

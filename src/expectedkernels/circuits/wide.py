@@ -16,7 +16,6 @@ from scipy import sparse
 
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.value import Value
 
 LOG_2 = log(2.0)
 MILD = 1000
@@ -45,8 +44,16 @@ class Wide:
     mantissa: Any
     exponent: Any
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return self.mantissa.shape
+
     def __getitem__(self, chosen: Any) -> Wide:
         return Wide(self.mantissa[chosen], self.exponent[chosen])
+
+    def __setitem__(self, chosen: Any, numbers: Wide) -> None:
+        self.mantissa[chosen], self.exponent[chosen] = numbers.mantissa, numbers.exponent
 
     def shifted(self, exponents: Any) -> Wide:
         """The numbers times powers of two."""
@@ -128,13 +135,10 @@ def wide_exp(logs: Any) -> Wide:
     return Wide(mantissa, whole.astype(np.int64) + shift)
 
 
-def wide_value(value: Value) -> Wide:
-    """The values of the units of one node in a sweep of one circuit without evidence."""
-    data = value.data[0]
-    if value.is_log:
-        size = wide_exp(data)
-        return size if value.sign is None else Wide(size.mantissa * value.sign[0], size.exponent)
-    return wide(data) if value.scale is None else wide(data) * wide_exp(value.scale[0])
+def logs_of(numbers: Wide) -> Any:
+    """The natural logarithms of numbers that are not negative."""
+    with np.errstate(divide="ignore"):
+        return np.log(numbers.mantissa) + numbers.exponent * LOG_2
 
 
 def numbers_of(block: Input | Inner) -> tuple[Any, Any]:
@@ -159,7 +163,7 @@ def tops(numbers: Wide, starts: Any) -> Any:
 
     The numbers of run i are those from `starts[i]` to `starts[i + 1]`.
     """
-    top = np.zeros(len(starts) - 1, dtype=np.int64)
+    top = np.zeros((len(starts) - 1, *numbers.shape[1:]), dtype=np.int64)
     filled = np.flatnonzero(np.diff(starts))
     if len(filled):
         exponent = np.where(numbers.mantissa != 0, numbers.exponent, LOWEST)
@@ -170,10 +174,10 @@ def tops(numbers: Wide, starts: Any) -> Any:
 def sums(numbers: Wide, starts: Any) -> Wide:
     """The sum of every run of numbers."""
     top = tops(numbers, starts)
-    total = np.zeros(len(top))
+    total = np.zeros(top.shape)
     filled = np.flatnonzero(np.diff(starts))
     if len(filled):
-        plain = as_plain(numbers.shifted(-np.repeat(top, np.diff(starts))))
+        plain = as_plain(numbers.shifted(-np.repeat(top, np.diff(starts), axis=0)))
         total[filled] = np.add.reduceat(plain, starts[filled])
     mantissa, shift = np.frexp(total)
     return Wide(mantissa, top + shift)

@@ -208,6 +208,23 @@ class Level:
         return joined(parts)
 
     @cached_property
+    def by_product(self) -> tuple[IntArray, Edges]:
+        """The order of all edges by their products, and edges from products to units."""
+        edges = self.all_edges
+        order, starts = _in_groups(edges.products, self.n_products)
+        return order, Edges(starts, edges.units[order], edges.weights[order])
+
+    @cached_property
+    def used_by(self) -> list[tuple[IntArray, Edges]]:
+        """For left and right inputs, the units they are, and edges from these to products."""
+        found = []
+        for side in () if self.inputs is None else self.inputs:
+            units, number = np.unique(side, return_inverse=True)
+            order, starts = _in_groups(number, len(units))
+            found.append((units, Edges(starts, order, None)))
+        return found
+
+    @cached_property
     def bounds(self) -> tuple[Any, Any]:
         """For every node the log of its smallest weight, and of the largest sum of a unit's."""
         smallest, largest = np.ones(self.n_units), np.ones(self.n_units)
@@ -356,6 +373,13 @@ class Levels:
             if not in_room(level, low, high, self.room):
                 return number, low, high
         return len(self.levels), low, high
+
+
+def _in_groups(number: Any, n_groups: int) -> tuple[IntArray, IntArray]:
+    """The order of things by the number of their group, and where each group starts then."""
+    counts = np.bincount(number, minlength=n_groups)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+    return np.argsort(number, kind="stable"), starts
 
 
 def _edge_bounds(edges: Edges, smallest: Any, largest: Any) -> None:

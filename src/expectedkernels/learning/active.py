@@ -7,22 +7,22 @@ over the rows that use a parameter: two products with one sparse matrix.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import Evidence, as_evidence
+from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.queries import leaf_sums
-from expectedkernels.circuits.sampling import descend
-from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.circuits.observed import chunks, observed
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, products_at, upward
+from expectedkernels.engine.descend import Choice, descend, walked_to
+from expectedkernels.engine.semiring import LOGIC, lifted, products_over, up_over
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.learning.data import FloatArray, IntArray
-from expectedkernels.learning.em import chunks_of
 from expectedkernels.learning.statistics import shares
 
 
@@ -107,38 +107,66 @@ class Parameters:
         >>> p.uses([[0, 1], [1, 1]]).toarray().astype(int).tolist()
         [[1, 0, 0, 1], [0, 1, 0, 1]]
         """
-        evidence = as_evidence(X, self.circuit.cardinalities)
-        chunks = chunks_of(self.circuit, evidence, max_bytes)
-        if not chunks:
+        circuit = self.circuit
+        evidence = as_evidence(X, circuit.cardinalities)
+        n = evidence.n_rows
+        possible = np.ones(n, dtype=np.bool_)
+        used: list[Any] = []
+        for rows in chunks(circuit, n, max_bytes):
+            atoms = observed(circuit, evidence.rows(rows)).values > 0
+            atoms = atoms.reshape(len(atoms), -1)
+            values = up_over(LOGIC, circuit.levels, self._logic, atoms)
+            possible[rows] = values[-1]
+            _refuse_impossible(possible)
+            used.append(self._walked(values, atoms))
+        if not used:
             return sparse.csr_array((0, len(self.group)))
-        parts = [self._uses(evidence.rows(rows), rows.start) for rows in chunks]
-        return sparse.csr_array(sparse.vstack(parts, format="csr"))
-
-    def _uses(self, evidence: Evidence, first: int) -> sparse.csr_array:
-        circuit, n = self.circuit, evidence.n_rows
-        side = CircuitSide(circuit, evidence)
-        values = upward([side.operand], leaf_sums(side))
-        _refuse_impossible(side, values[-1], first)
-        used: list[IntArray] = []
-
-        def choose(side: CircuitSide, node: int, block: Inner, units: Any, pattern: Any) -> Any:
-            inputs = products_at([side.operand], values, node)
-            data = inputs.data.reshape(side.operand.copies(node), -1)
-            positive = data > -np.inf if inputs.is_log else data > 0
-            entry = _only_entry(block.csr, positive, units, pattern)
-            used.append(self.start[node] + entry)
-            return block.csr.indices[entry]
-
-        for node, units, _ in descend(circuit, side, np.arange(n), choose):
-            block: Any = circuit.blocks[node]
-            column = evidence.column(int(circuit.vtree.variable[node]))
-            state = np.argmax(column.weights, axis=1)[column.codes]
-            used.append(self.start[node] + units * block.cardinality + state)
-        columns = np.stack(used, axis=1)
+        columns = np.concatenate(used)
         kept = self.fan_in[columns] > 1
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         shape = (n, len(self.group))
         return sparse.csr_array((np.ones(starts[-1]), columns[kept], starts), shape)
+
+    def _walked(self, values: Any, atoms: Any) -> IntArray:
+        """The parameters that rows use, (rows, nodes), given which units are not zero there."""
+        levels, n = self.circuit.levels, atoms.shape[1]
+        used: list[Any] = []
+
+        def choose(choice: Choice) -> Any:
+            edges = choice.level.all_edges
+            products = products_over(LOGIC, levels, choice.number, values, atoms)
+            row = np.tile(np.arange(n), len(choice.nodes))
+
+            def scores(places: Any, at: Any) -> Any:
+                return products[edges.products[at], row[places]]
+
+            goals = np.ones(len(row), dtype=np.bool_)
+            chosen = walked_to(edges, choice.flat, scores, goals).reshape(choice.units.shape)
+            used.append(self._places[choice.number][chosen])
+            return chosen
+
+        descend(levels, n, choose)
+        return np.concatenate(used).T
+
+    @cached_property
+    def _logic(self) -> list[Any]:
+        return lifted(LOGIC, self.circuit.levels)
+
+    @cached_property
+    def _places(self) -> list[IntArray]:
+        """The parameters that the edges of every level are."""
+        places = []
+        for level in self.circuit.levels.levels:
+            edges = level.all_edges
+            node = level.node_of_unit[edges.units]
+            if level.inputs is None:
+                width = np.diff(level.product_starts)[node]
+                place = (edges.units - level.unit_starts[node]) * width
+                place += edges.products - level.product_starts[node]
+            else:
+                place = np.arange(len(node)) - edges.starts[level.unit_starts[node]]
+            places.append(self.start[level.nodes[node]] + place)
+        return places
 
 
 def _numbers(block: Input | Inner) -> tuple[Any, Any]:
@@ -150,26 +178,11 @@ def _numbers(block: Input | Inner) -> tuple[Any, Any]:
     return np.empty(0, dtype=np.intp), np.empty(0)
 
 
-def _only_entry(csr: Any, positive: Any, units: Any, pattern: Any) -> Any:
-    """For every row the one entry of its unit's weights whose product is not zero."""
-    pairs, place = np.unique(pattern * csr.shape[0] + units, return_inverse=True)
-    at, unit = np.divmod(pairs, csr.shape[0])
-    fan_in = np.diff(csr.indptr)[unit]
-    stops = np.cumsum(fan_in)
-    offset = np.repeat(csr.indptr[unit] - (stops - fan_in), fan_in)
-    entry = np.arange(stops[-1]) + offset
-    return entry[positive[np.repeat(at, fan_in), csr.indices[entry]]][place]
-
-
-def _refuse_impossible(side: CircuitSide, root: Any, first: int) -> None:
+def _refuse_impossible(possible: Any) -> None:
     """Raise if a row has probability zero."""
-    data = root.data.reshape(-1)
-    possible = data > -np.inf if root.is_log else data > 0
     if not possible.all():
-        rows = side.operand.patterns.rows  # type: ignore[union-attr]
-        by_row = possible if rows is None else possible[rows]
         raise DataError(
-            f"Row {first + int(np.argmin(by_row))} of the data has probability zero under the "
+            f"Row {int(np.argmin(possible))} of the data has probability zero under the "
             "structure, whatever its weights. Use a structure with larger support, or drop the "
             "row."
         )
