@@ -209,8 +209,8 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
     X[rng.random(X.shape) < 0.3] = NAN
     plain = fit(p, X, 2)
     if always_gather:
-        monkeypatch.setattr("expectedkernels.circuits.flows.GATHER_ABOVE", 0)
-        monkeypatch.setattr("expectedkernels.circuits.flows.CHUNK", 100)
+        monkeypatch.setattr("expectedkernels.learning.flows.GATHER_ABOVE", 0)
+        monkeypatch.setattr("expectedkernels.learning.flows.CHUNK", 100)
     else:
         monkeypatch.setattr(value, "limit", lambda array: 0.5)
     same_parameters(fit(p, X, 2), plain)

@@ -7,18 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.determinism import deterministic
+from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.inputs import Normal
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, has_levels, log_modes, observed
-from expectedkernels.circuits.queries import refuse_impossible
+from expectedkernels.circuits.queries import refuse_impossible, refuse_signed, require_possible
+from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.passes import Up, Workspace, up
 from expectedkernels.engine.semiring import MAX, lifted, up_over
+from expectedkernels.errors import DataError, PropertyError
 
 NOISE_BYTES = 2**28
 """How much memory random numbers, which are drawn before the samples are made, may take."""
@@ -27,7 +31,43 @@ MANY = 16
 """With so many samples per row, fewer rows are worked on at once."""
 
 
-def level_map(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
+    """See `Circuit.sample`."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
+    check_single_root(circuit, "Sampling")
+    circuit = circuit.to("numpy")
+    refuse_signed(circuit, "Sampling")
+    generator = as_generator(rng)
+    read = None if evidence is None else as_evidence(evidence, circuit.schema)
+    n_rows = 1 if read is None else read.n_rows
+    out = np.empty((n_rows * n, circuit.n_variables))
+    if n == 0:
+        require_possible(circuit, read)
+    elif n_rows:
+        _write_samples(circuit, read, generator, n, out)
+    return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
+
+
+def most_probable(circuit: BlockCircuit, X: Any) -> Any:
+    """See `Circuit.map`."""
+    check_single_root(circuit, "MAP")
+    circuit = circuit.to("numpy")
+    refuse_signed(circuit, "MAP")
+    verdict = deterministic(circuit)
+    if not verdict:
+        raise PropertyError(
+            "Most probable completions need a deterministic circuit (for others the problem is "
+            f"NP-hard). This one is not: {verdict.reason}."
+        )
+    read = as_evidence(X, circuit.schema)
+    if read.n_rows == 0:
+        return np.empty((0, circuit.n_variables))
+    completed = _completed(circuit, read)
+    return completed if is_batch(X) else completed[0]
+
+
+def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The most probable completions of rows, in logs; the circuit is deterministic."""
     levels = circuit.levels
     weights = circuit.remembered("log weights", lambda: lifted(MAX, levels))
@@ -76,7 +116,7 @@ def _at(array: Any, places: Any, rows: Any) -> Any:
     return array.reshape(-1)[places * array.shape[1] + rows]
 
 
-def level_samples(
+def _write_samples(
     circuit: BlockCircuit, evidence: Evidence | None, generator: Any, n: int, out: Any
 ) -> None:
     """Write n > 0 samples for every row of evidence, one row after the other.

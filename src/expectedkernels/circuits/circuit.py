@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits import posteriors, queries, sampling, sites
+from expectedkernels.circuits import choices, posteriors, queries, sites
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.marginals import Marginals
@@ -244,7 +244,7 @@ class Circuit(BlockCircuit):
         >>> p.map([[np.nan, 0.0], [0.0, np.nan]]).tolist()
         [[1.0, 0.0], [0.0, 2.0]]
         """
-        completed = sampling.most_probable(self, X)
+        completed = choices.most_probable(self, X)
         if not (is_frame(X) if as_frame is None else as_frame):
             return completed
         return self.schema.frame(np.atleast_2d(completed), getattr(X, "index", None))
@@ -274,7 +274,7 @@ class Circuit(BlockCircuit):
         >>> rain.sample(1, as_frame=True).to_dict("records")
         [{'rain': 'yes'}]
         """
-        drawn = sampling.sample(self, n, rng, evidence)
+        drawn = choices.sample(self, n, rng, evidence)
         if not as_frame:
             return drawn
         index = None

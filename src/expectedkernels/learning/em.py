@@ -20,7 +20,6 @@ from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
-from expectedkernels.circuits.flows import Flow, flows
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
@@ -30,6 +29,7 @@ from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.data import as_weights
+from expectedkernels.learning.flows import Flow, flows
 from expectedkernels.learning.row_counts import row_counts
 from expectedkernels.learning.statistics import group_sums, shares
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.flows import flows
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
@@ -18,6 +17,7 @@ from expectedkernels.learning.candidates import Candidates
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowLiuTree
 from expectedkernels.learning.data import MISSING, FloatArray, IntArray
 from expectedkernels.learning.em import chunks_of, em, expected_counts
+from expectedkernels.learning.flows import flows
 from expectedkernels.learning.logical import NOTHING, Logical, Split, tree_circuit
 from expectedkernels.learning.statistics import group_sums, shares
 from expectedkernels.vtree import Vtree

@@ -19,7 +19,6 @@ from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import products_at, upward
 from expectedkernels.engine.value import Value, Weights, to_log, weighted
 
-ALL = slice(None)
 CHUNK = 2**22
 """How many shares of flow along edges are computed at once."""
 GATHER_ABOVE = 64
@@ -29,16 +28,14 @@ product is that much faster per entry."""
 
 @dataclass(eq=False)
 class Flow:
-    """How likely every unit of one vtree node is to take part, row by row or summed up.
+    """How often every unit of one vtree node is expected to take part.
 
     Attributes
     ----------
     node : int
-    flow : array of shape (rows, units), or (patterns, units) if rows are summed up
+    flow : array of shape (patterns, units)
         The posterior probability that a unit is used when the circuit is read as a generative
-        process; or its sum over the rows of each pattern.
-    rows : int array, or a slice of all
-        The pattern at the node of every row of `flow`.
+        process, summed over the weighted rows of each pattern.
     side : CircuitSide
     values : list of Value
         The values of all nodes.
@@ -46,7 +43,6 @@ class Flow:
 
     node: int
     flow: Any
-    rows: Any
     side: CircuitSide
     values: list[Value]
 
@@ -57,11 +53,11 @@ class Flow:
 
     @property
     def logs(self) -> Any:
-        """The logs of the values of the units, shape (rows, units)."""
-        return self._by_row(to_log(self.values[self.node]))
+        """The logs of the values of the units, shape (patterns, units)."""
+        return self._by_pattern(to_log(self.values[self.node]))
 
-    def _by_row(self, value: Value) -> Any:
-        return value.data.reshape(self.side.operand.copies(self.node), -1)[self.rows]
+    def _by_pattern(self, value: Value) -> Any:
+        return value.data.reshape(self.side.operand.copies(self.node), -1)
 
     @property
     def _weights(self) -> Weights:
@@ -82,17 +78,17 @@ class Flow:
         )
         if value.is_log or not same:
             value = weighted(inputs, self._weights, 1)
-        sums = self._by_row(value)
+        sums = self._by_pattern(value)
         return np.divide(self.flow, sums, out=np.zeros_like(self.flow), where=sums != 0)
 
     @property
     def products(self) -> Any:
-        """The flow of the product units, shape (rows, products)."""
+        """The flow of the product units, shape (patterns, products)."""
         if self.weights is None:
             return self.flow
         if self._inputs.is_log:
             return self._edge_by_edge[0]
-        H = self._by_row(self._inputs)
+        H = self._by_pattern(self._inputs)
         with np.errstate(over="ignore", invalid="ignore"):  # where the product is zero
             return np.where(H != 0, (self._share @ self.weights) * H, 0.0)
 
@@ -104,7 +100,7 @@ class Flow:
         """
         if self._inputs.is_log:
             return self._edge_by_edge[1]
-        weights, H = self.weights, self._by_row(self._inputs)
+        weights, H = self.weights, self._by_pattern(self._inputs)
         if not sparse.issparse(weights):
             with np.errstate(over="ignore", invalid="ignore"):  # where there is no edge
                 return np.where(weights != 0, weights * (self._share.T @ H), 0.0)
@@ -125,8 +121,8 @@ class Flow:
         """The flow of products and of weights where values are out of range for plain numbers."""
         csr = sparse.csr_array(self.weights)
         unit = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-        sums = self._by_row(to_log(weighted(self._inputs, self._weights, 1)))
-        H, to_products = self._by_row(self._inputs), _incidence(csr.indices, csr.shape[1])
+        sums = self._by_pattern(to_log(weighted(self._inputs, self._weights, 1)))
+        H, to_products = self._by_pattern(self._inputs), _incidence(csr.indices, csr.shape[1])
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(csr.data))
         total, products = np.zeros(csr.nnz), []
@@ -144,26 +140,21 @@ class Flow:
         return np.concatenate(products), total
 
 
-def flows(circuit: BlockCircuit, evidence: Evidence | None, weights: Any = None) -> Iterator[Flow]:
-    """From the root down, how likely every unit is to take part, given each row of evidence.
+def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
+    """From the root down, how often every unit is expected to take part in weighted rows.
 
-    With weights of the rows, flows are not given row by row but as weighted sums over all rows
-    that look alike at a node: its patterns. That is all that counts of edges need, and costs
-    as little as a likelihood.
+    Rows that look alike at a node, its patterns, are summed up. That is all that counts of edges
+    need, and costs as little as a likelihood.
     """
     side = CircuitSide(circuit, evidence)
     values = upward([side.operand], leaf_sums(side))
-    vtree, found = circuit.vtree, side.operand.patterns
-    n_rows = 1 if evidence is None else evidence.n_rows
-    top = None if found is None else found.rows
-    flow: dict[int, Any] = {vtree.root: np.ones((n_rows, 1))}
-    pattern: dict[int, Any] = {vtree.root: np.arange(n_rows) if top is None else top}
-    if weights is not None:
-        total: Any = np.asarray(weights, dtype=np.float64)
-        total = total if top is None else np.bincount(top, total)
-        flow[vtree.root], pattern[vtree.root] = total[:, None], ALL
+    vtree = circuit.vtree
+    found: Any = side.operand.patterns
+    total: Any = np.asarray(weights, dtype=np.float64)
+    total = total if found.rows is None else np.bincount(found.rows, total)
+    flow: dict[int, Any] = {vtree.root: total[:, None]}
     for node in range(vtree.root, -1, -1):
-        here = Flow(node, flow.pop(node), pattern.pop(node), side, values)
+        here = Flow(node, flow.pop(node), side, values)
         yield here
         block = circuit.blocks[node]
         if not isinstance(block, Inner):
@@ -171,13 +162,10 @@ def flows(circuit: BlockCircuit, evidence: Evidence | None, weights: Any = None)
         to_products = here.products
         for side_name in ("left", "right"):
             child = int(getattr(vtree, side_name)[node])
-            index = getattr(block, side_name)
-            step = None if found is None else getattr(found, side_name)[node]
-            sent, pattern[child] = to_products, here.rows
-            if step is not None and weights is None:
-                pattern[child] = step[here.rows]
-            elif step is not None:
-                sent = _incidence(step, found.count[child]).T @ sent  # type: ignore[union-attr]
+            index, step = getattr(block, side_name), getattr(found, side_name)[node]
+            sent = to_products
+            if step is not None:
+                sent = _incidence(step, found.count[child]).T @ sent
             if index is not None:
                 sent = sent @ _incidence(index, circuit.blocks[child].n_units)
             flow[child] = sent
