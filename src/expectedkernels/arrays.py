@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 import array_api_compat
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from expectedkernels.errors import CircuitError
 
 Array = Any
+"""An array of NumPy, torch or another library: which one depends on what a call is given."""
+
+RngLike = np.random.Generator | int | None
+"""A generator of random numbers, a seed for one, or None for a fresh one."""
+
+VariableLike = int | str
+"""The number or the name of a variable."""
+
+VariablesLike = VariableLike | Iterable[VariableLike] | ArrayLike
+"""One variable, several, or a mask with a bool per variable."""
+
+
+class Frame(Protocol):
+    """A data frame of any library."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of the columns."""
+
+
+RowsLike = ArrayLike | Frame | Sequence[Sequence[object]]
+"""Rows with one entry per variable: numbers, or labels of states."""
+
+Labels = Sequence[str | float] | None
+StatesLike = Sequence[Labels] | Mapping[int, Labels] | Mapping[str, Labels]
+"""The labels of the states of every variable."""
 
 
 def namespace(*arrays: Array) -> Any:

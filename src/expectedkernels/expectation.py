@@ -9,15 +9,25 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from expectedkernels.arrays import as_generator, is_numpy, namespace, place_of
+from expectedkernels.arrays import (
+    Array,
+    RngLike,
+    RowsLike,
+    as_generator,
+    is_numpy,
+    namespace,
+    place_of,
+)
 from expectedkernels.circuits.alignment import align, vtree_for
 from expectedkernels.circuits.choice import Choice, choose, side_in
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import (
     Evidence,
+    EvidenceLike,
     as_evidence,
     as_points,
     matched_evidence,
@@ -32,6 +42,7 @@ from expectedkernels.circuits.queries import TOLERANCE, require_normalized, requ
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError, PropertyError
@@ -69,7 +80,7 @@ class Empirical:
     0.625
     """
 
-    def __init__(self, X: Any, weights: Any = None):
+    def __init__(self, X: RowsLike, weights: ArrayLike | None = None):
         table = sample_table(X)
         self.frame = table if is_frame(table) and len(table) else None
         if self.frame is not None:
@@ -108,6 +119,10 @@ class Empirical:
         return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"
 
 
+DistributionLike = Circuit | FactorGraph | Unit | Empirical | RowsLike
+"""What kernels are averaged over; models of other libraries are converted to one of these."""
+
+
 def shared_schema(*frames: Any) -> Schema:
     """The names of the columns of data frames, and the states that they have together.
 
@@ -122,15 +137,15 @@ def shared_schema(*frames: Any) -> Schema:
 
 
 def expected_kernel(
-    p: Any,
-    q: Any,
+    p: DistributionLike,
+    q: DistributionLike,
     k: Kernel,
     *,
-    evidence_p: Any = None,
-    evidence_q: Any = None,
+    evidence_p: EvidenceLike | None = None,
+    evidence_q: EvidenceLike | None = None,
     log: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Any:
+) -> Array:
     r"""The expectation of a kernel, E[k(x, x')] for x ~ p and x' ~ q, exactly.
 
     .. math:: M_k(p, q) = \sum_{x, x'} p(x)\, q(x')\, k(x, x')
@@ -467,7 +482,12 @@ def require_distribution(x: Any, what: str) -> None:
 
 
 def monte_carlo_expected_kernel(
-    p: Any, q: Any, k: Kernel, n: int, rng: Any = None, chunk: int = 100_000
+    p: DistributionLike,
+    q: DistributionLike,
+    k: Kernel,
+    n: int,
+    rng: RngLike = None,
+    chunk: int = 100_000,
 ) -> tuple[float, float]:
     """A Monte Carlo estimate of E[k(x, x')] and its standard error, from n pairs of samples.
 

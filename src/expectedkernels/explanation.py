@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
 
 import numpy as np
 
 from expectedkernels.circuits.conditionals import ConditionalsSide
+from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.circuits.sides import CircuitSide, Side
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.plan import Plan
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, operations, peak_bytes, plan_of
-from expectedkernels.expectation import Empirical, PointPairs, Prepared, prepared
+from expectedkernels.expectation import DistributionLike, Empirical, PointPairs, Prepared, prepared
 from expectedkernels.kernels.gram import extent_of, parts
 from expectedkernels.kernels.kernel import BLOCK, Kernel
 
@@ -75,11 +75,11 @@ class Explanation:
 
 
 def explain(
-    p: Any,
-    q: Any,
+    p: DistributionLike,
+    q: DistributionLike,
     k: Kernel,
-    evidence_p: Any = None,
-    evidence_q: Any = None,
+    evidence_p: EvidenceLike | None = None,
+    evidence_q: EvidenceLike | None = None,
     *,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Explanation:

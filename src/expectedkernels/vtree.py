@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import RngLike, as_generator
 from expectedkernels.checks import is_int
 from expectedkernels.errors import VtreeError
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
+Nested = int | Sequence["Nested"]
+"""A variable, or a pair of nested vtrees."""
 
 
 class Alignment(NamedTuple):
@@ -109,7 +111,7 @@ class Vtree:
         return cls._by_splits(variables, lambda n: n - 1)
 
     @classmethod
-    def random(cls, variables: int | Iterable[int], rng: Any = None) -> Vtree:
+    def random(cls, variables: int | Iterable[int], rng: RngLike = None) -> Vtree:
         """A vtree over the variables in the given order, every split drawn uniformly.
 
         Examples
@@ -121,7 +123,7 @@ class Vtree:
         return cls._by_splits(variables, lambda n: int(generator.integers(1, n)))
 
     @classmethod
-    def from_nested(cls, nested: Any) -> Vtree:
+    def from_nested(cls, nested: Nested) -> Vtree:
         """The vtree written as nested pairs of variables.
 
         Examples
@@ -346,7 +348,7 @@ class Vtree:
         node[mine] = theirs
         return Alignment(node, my_swaps ^ their_swaps[node])
 
-    def to_nested(self) -> Any:
+    def to_nested(self) -> Nested:
         """The vtree as nested pairs of variables, the inverse of `from_nested`."""
         nested: list[Any] = []
         for variable in self.variable.tolist():

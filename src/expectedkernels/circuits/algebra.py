@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.alignment import align, require_circuits
@@ -48,8 +49,8 @@ def __dir__() -> list[str]:
 @overload
 def multiply(f: Circuit, g: Circuit, normalize: Literal[False] = False) -> Circuit: ...
 @overload
-def multiply(f: Circuit, g: Circuit, normalize: Literal[True]) -> tuple[Circuit, Any]: ...
-def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Any:
+def multiply(f: Circuit, g: Circuit, normalize: Literal[True]) -> tuple[Circuit, float]: ...
+def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple[Circuit, float]:
     r"""The pointwise product of two circuits, :math:`h(x) = f(x)\, g(x)`.
 
     Parameters
@@ -313,7 +314,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     return Circuit(f.vtree, tuple(blocks), f.names, f.states)
 
 
-def linear_combination(circuits: Sequence[Circuit], coefficients: Any) -> Circuit:
+def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> Circuit:
     r"""The weighted sum of circuits, :math:`\sum_j c_j f_j(x)`, with weights of any sign.
 
     Parameters

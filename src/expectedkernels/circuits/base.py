@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
+from expectedkernels.arrays import Array, Place, StatesLike, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.inputs import Input, Table
@@ -23,6 +24,8 @@ from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,9 @@ class BlockCircuit:
         """The cardinalities, names and states of the variables."""
         return Schema(self.cardinalities, self.names, self.states)
 
-    def with_names(self, names: Any = None, states: Any = None) -> Self:
+    def with_names(
+        self, names: Sequence[str] | None = None, states: StatesLike | None = None
+    ) -> Self:
         """The circuit with other names of its variables, and labels of their states.
 
         Parameters
@@ -109,15 +114,13 @@ class BlockCircuit:
         >>> p.names, p.states
         (('rain',), (('no', 'yes'),))
         """
-        names = self.names if names is None else names
+        named: Any = self.names if names is None else names
+        labels: Any = self.states if states is None else states
         if isinstance(states, Mapping):
-            named = Schema(self.cardinalities, names)
-            labels: list[Any] = list(self.states or [None] * self.n_variables)
+            labels = list(self.states or [None] * self.n_variables)
             for key, given in states.items():
-                labels[named.variable(key)] = given
-            states = labels
-        states = self.states if states is None else states
-        return self.with_schema(Schema(self.cardinalities, names, states))
+                labels[Schema(self.cardinalities, named).variable(key)] = given
+        return self.with_schema(Schema(self.cardinalities, named, labels))
 
     def with_schema(self, schema: Schema) -> Self:
         """The circuit with the names and states of a schema."""
@@ -188,7 +191,7 @@ class BlockCircuit:
         return self._counts[2]
 
     @property
-    def xp(self) -> Any:
+    def xp(self) -> Array:
         """The array-API namespace of the circuit's arrays."""
         block: Any = self.blocks[0]
         return namespace(block.numbers)
@@ -236,7 +239,7 @@ class BlockCircuit:
             vars(self)["levels"] = found
         return self
 
-    def remembered(self, key: str, make: Callable[[], Any]) -> Any:
+    def remembered(self, key: str, make: Callable[[], Made]) -> Made:
         """What `make` makes, kept for the next time."""
         if key not in self._memory:
             # if another thread was faster, all take what it made
@@ -287,7 +290,7 @@ class BlockCircuit:
         """Whether all arrays are NumPy's."""
         return self._is_at(Place("numpy"))
 
-    def to(self, where: Any) -> Self:
+    def to(self, where: str | ModuleType) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
 
         A circuit whose arrays are there already is returned itself, with all it has cached.

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import Array, RngLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.circuit import Circuit
@@ -28,7 +29,7 @@ ONE = Inner(1, 1, None, None, None)
 
 
 def factorized(
-    tables: Sequence[Any], vtree: Vtree | None = None, *, normalized: bool = True
+    tables: Sequence[ArrayLike], vtree: Vtree | None = None, *, normalized: bool = True
 ) -> Circuit:
     """The circuit of independent discrete variables, the product of one table per variable.
 
@@ -99,7 +100,7 @@ def _check_variables(vtree: Vtree, n: int, what: str) -> None:
 
 
 def mixture(
-    circuits: Sequence[Circuit], weights: Any = None, *, normalized: bool = True
+    circuits: Sequence[Circuit], weights: ArrayLike | None = None, *, normalized: bool = True
 ) -> Circuit:
     """The weighted sum of circuits that are compatible with each other.
 
@@ -189,9 +190,9 @@ def _side_by_side(parts: list[Inner], blocks: list[Any], vtree: Vtree, node: int
 
 
 def hmm(
-    initial: Any,
-    transition: Any,
-    emission: Any,
+    initial: ArrayLike,
+    transition: ArrayLike,
+    emission: Array | Sequence[ArrayLike],
     length: int | None = None,
     *,
     normalized: bool = True,
@@ -265,9 +266,9 @@ def hmm(
 
 
 def gaussian_mixture(
-    weights: Any,
-    means: Any,
-    variances: Any,
+    weights: ArrayLike,
+    means: ArrayLike,
+    variances: ArrayLike,
     vtree: Vtree | None = None,
     *,
     normalized: bool = True,
@@ -322,8 +323,8 @@ def gaussian_mixture(
 def random_circuit(
     vtree: Vtree | int,
     units: int,
-    rng: Any = None,
-    cardinalities: Any = 2,
+    rng: RngLike = None,
+    cardinalities: int | Sequence[int] = 2,
     density: float | None = None,
 ) -> Circuit:
     """A normalised circuit with random weights and `units` units per vtree node, one at the root.

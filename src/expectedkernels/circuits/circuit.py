@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
 from expectedkernels.circuits import choices, posteriors, queries, sites
 from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.vtree import Vtree
@@ -43,7 +46,7 @@ class Circuit(BlockCircuit):
     """
 
     @classmethod
-    def from_units(cls, root: Any, vtree: Vtree | None = None, smooth: bool = False) -> Circuit:
+    def from_units(cls, root: Unit, vtree: Vtree | None = None, smooth: bool = False) -> Circuit:
         """The block form of a circuit written by hand as a graph of units.
 
         Finds the vtree, binarises wide products, merges sums of sums, folds sums of one
@@ -73,7 +76,7 @@ class Circuit(BlockCircuit):
         """
         return cls.from_blocks(*circuit_blocks(root, vtree=vtree, smooth=smooth))
 
-    def log_likelihood(self, X: Any) -> Any:
+    def log_likelihood(self, X: EvidenceLike) -> Array:
         """The log of the circuit's value at every row of X, shape (n,).
 
         Parameters
@@ -97,7 +100,7 @@ class Circuit(BlockCircuit):
         """
         return queries.log_likelihood(self, X)
 
-    def site_logs(self, X: Any, variable: int | str) -> Any:
+    def site_logs(self, X: RowsLike, variable: int | str) -> Array:
         """The log of the circuit at points with one variable set to each of its states in turn.
 
         Parameters
@@ -122,7 +125,9 @@ class Circuit(BlockCircuit):
         """
         return queries.site_logs(self, X, variable)
 
-    def all_site_logs(self, X: Any, variables: Any = None) -> list[Any]:
+    def all_site_logs(
+        self, X: RowsLike, variables: Sequence[VariableLike] | None = None
+    ) -> list[Array]:
         """What `site_logs` gives for every variable (or some), by one pass up and one down.
 
         Parameters
@@ -146,7 +151,7 @@ class Circuit(BlockCircuit):
         """
         return sites.all_site_logs(self, X, variables)
 
-    def log_partition(self) -> Any:
+    def log_partition(self) -> Array:
         """The log of the sum (or integral) of the circuit over all states; 0 if normalised.
 
         Examples
@@ -172,7 +177,7 @@ class Circuit(BlockCircuit):
         """
         return queries.normalize(self)
 
-    def marginals(self, evidence: Any = None) -> Marginals:
+    def marginals(self, evidence: EvidenceLike | None = None) -> Marginals:
         """The probabilities of the states of every variable, given evidence.
 
         Parameters
@@ -200,7 +205,7 @@ class Circuit(BlockCircuit):
         """
         return posteriors.marginals(self, evidence)
 
-    def condition(self, evidence: Any) -> Circuit:
+    def condition(self, evidence: EvidenceLike) -> Circuit:
         """The circuit of the conditional distribution given one row of evidence, normalised.
 
         The arrays of the result are NumPy's, also if those of the circuit are not: move it with
@@ -223,7 +228,7 @@ class Circuit(BlockCircuit):
         """
         return queries.condition(self, evidence)
 
-    def map(self, X: Any, as_frame: bool | None = None) -> Any:
+    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
         """The rows of X with missing entries (NaN) set to their most probable joint values.
 
         Needs a deterministic circuit; for others the problem is NP-hard, and this raises. The
@@ -249,7 +254,13 @@ class Circuit(BlockCircuit):
             return completed
         return self.schema.frame(np.atleast_2d(completed), getattr(X, "index", None))
 
-    def sample(self, n: int, rng: Any = None, evidence: Any = None, as_frame: bool = False) -> Any:
+    def sample(
+        self,
+        n: int,
+        rng: RngLike = None,
+        evidence: EvidenceLike | None = None,
+        as_frame: bool = False,
+    ) -> Array:
         """Independent samples, shape (n, variables); (rows, n, variables) for rows of evidence.
 
         The array is NumPy's, also if those of the circuit are not.

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import on_host
+from expectedkernels.arrays import RowsLike, VariableLike, on_host
 from expectedkernels.circuits.frames import is_frame, is_missing
 from expectedkernels.circuits.labelled import as_table, is_labelled, named_row
 from expectedkernels.circuits.matching import match
@@ -123,6 +124,12 @@ class Evidence:
             codes, counts = [c.codes for c in columns], [c.n_statements for c in columns]
             self._found = vtree, patterns(vtree, codes, counts)
         return self._found[1]
+
+
+ByVariable = Mapping[int, object] | Mapping[str, object] | Mapping[VariableLike, object]
+
+EvidenceLike = RowsLike | ByVariable | Sequence[ArrayLike] | Evidence
+"""Rows with gaps, what is known by variable, or weights of all states of every variable."""
 
 
 def _column(x: Any, cardinality: int | None) -> Column:

@@ -12,7 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import RngLike, RowsLike
 from expectedkernels.circuits import graph_queries
 from expectedkernels.errors import CircuitError
 
@@ -73,7 +75,7 @@ class Unit:
         found = Graph(self).cardinalities
         return tuple(found.get(v) for v in range(self.n_variables))
 
-    def log_likelihood(self, X: Any) -> Array:
+    def log_likelihood(self, X: RowsLike) -> Array:
         """The log of the unit's value at every row; NaN entries are marginalised out.
 
         Nothing is normalised. Complete rows need no structural property; marginalising needs a
@@ -118,7 +120,7 @@ class Unit:
         """
         return graph_queries.log_partition(Graph(self))
 
-    def sample(self, n: int, rng: Any = None) -> Array:
+    def sample(self, n: int, rng: RngLike = None) -> Array:
         """Independent samples from the distribution proportional to the unit.
 
         Ancestral sampling from the root: a sum passes a sample on to one input, drawn with
@@ -171,7 +173,7 @@ class Sum(Unit):
     weights: Array
     mask: int
 
-    def __init__(self, inputs: Sequence[Unit], weights: Any):
+    def __init__(self, inputs: Sequence[Unit], weights: ArrayLike):
         units = _checked_inputs(inputs, "Sum")
         array = checked_vector(weights, "weights", "Sum")
         if len(array) != len(units):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from expectedkernels.arrays import VariablesLike
 from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input
@@ -16,7 +17,7 @@ from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
 
-def marginalize(f: Circuit, variables: Any) -> Circuit:
+def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     r"""The circuit of the other variables, summed (or integrated) over the given ones.
 
     Parameters

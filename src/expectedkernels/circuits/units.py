@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.graph import (
@@ -73,7 +74,7 @@ class Categorical(_Discrete):
     variable: int
     probs: Array
 
-    def __init__(self, variable: int, probs: Any):
+    def __init__(self, variable: int, probs: ArrayLike):
         array = checked_vector(probs, "probs", "Categorical")
         set_attributes(self, variable=_checked_variable(variable, "Categorical"), probs=array)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import Array, Labels
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.errors import CircuitError
 
@@ -48,9 +49,9 @@ class BayesianNetwork(FactorGraph):
     def __init__(
         self,
         parents: Sequence[Sequence[int]],
-        cpts: Sequence[Any],
+        cpts: Sequence[ArrayLike],
         names: Sequence[str] | None = None,
-        states: Sequence[Sequence[Any] | None] | None = None,
+        states: Sequence[Labels] | None = None,
     ):
         if len(parents) != len(cpts):
             raise CircuitError(
@@ -78,11 +79,13 @@ class BayesianNetwork(FactorGraph):
             )
 
     @property
-    def cpts(self) -> tuple[Any, ...]:
+    def cpts(self) -> tuple[Array, ...]:
         """The conditional probability tables: axes of the parents, then of the variable."""
         return tuple(factor.table for factor in self.factors)
 
-    def with_names(self, names: Any = None, states: Any = None) -> BayesianNetwork:
+    def with_names(
+        self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
+    ) -> BayesianNetwork:
         """The network with other names of its variables (see `FactorGraph.with_names`).
 
         Examples

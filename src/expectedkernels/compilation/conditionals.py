@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.compilation.factors import Factor, FactorGraph
@@ -106,7 +108,7 @@ class CollapsedModel:
             vtree = model.vtree
         self.circuit, self.log_z = core.compile(vtree, max_bytes=max_bytes)
 
-    def evidence(self, X: Any) -> tuple[list[Any], Any]:
+    def evidence(self, X: RowsLike) -> tuple[list[Array], Array]:
         """Rows of evidence on the circuit that make it the conditionals, and log-constants.
 
         Parameters
@@ -155,7 +157,7 @@ class CollapsedModel:
             table[constants == -np.inf] = 0.0
         return weights, constants
 
-    def log_marginal(self, X: Any) -> Any:
+    def log_marginal(self, X: RowsLike) -> Array:
         """The log of the model summed over its collapsed variables, shape (n,), unnormalised.
 
         Parameters
@@ -176,7 +178,7 @@ class CollapsedModel:
         with np.errstate(invalid="ignore"):
             return self.circuit.log_likelihood(weights) + self.log_z + constants
 
-    def marginals(self, X: Any) -> list[Any]:
+    def marginals(self, X: RowsLike) -> list[Array]:
         """The probabilities of the states of every variable given each row of sampled values.
 
         Parameters
@@ -199,7 +201,7 @@ class CollapsedModel:
         weights, _ = self.evidence(X)
         return self.circuit.marginals(weights)
 
-    def conditional(self, x: Any) -> Circuit:
+    def conditional(self, x: ArrayLike) -> Circuit:
         """The normalised circuit of the conditional given one row of sampled values.
 
         Sampled variables become point masses, so it is compatible with all other conditionals.

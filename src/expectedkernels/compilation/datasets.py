@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import RngLike, as_generator
 from expectedkernels.checks import check_count
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import Factor, FactorGraph
@@ -22,7 +22,7 @@ def __dir__() -> list[str]:
 def ising_grid(
     rows: int,
     cols: int,
-    rng: Any = None,
+    rng: RngLike = None,
     *,
     frustrated: bool = False,
     cardinality: int = 2,

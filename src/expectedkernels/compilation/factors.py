@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import Array, Labels, RngLike, RowsLike, VariableLike
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_evidence, as_points
+from expectedkernels.circuits.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.compilation.compiler import compiled, log_partition
@@ -39,9 +41,9 @@ class Factor:
     """
 
     scope: tuple[int, ...]
-    table: Any
+    table: Array
 
-    def __init__(self, scope: Sequence[int], table: Any):
+    def __init__(self, scope: Sequence[int], table: ArrayLike):
         self.scope = tuple(_integers(scope, "The scope of a factor"))
         shown = f"scope {self.scope}"
         if len(set(self.scope)) != len(self.scope):
@@ -110,9 +112,9 @@ class FactorGraph:
     def __init__(
         self,
         cardinalities: Sequence[int],
-        factors: Iterable[Any],
+        factors: Iterable[Factor | tuple[Sequence[int], ArrayLike]],
         names: Sequence[str] | None = None,
-        states: Sequence[Sequence[Any] | None] | None = None,
+        states: Sequence[Labels] | None = None,
     ):
         self.cardinalities = tuple(_integers(cardinalities, "The cardinalities"))
         if not self.cardinalities or min(self.cardinalities) < 1:
@@ -159,11 +161,13 @@ class FactorGraph:
         return None if self._names is None else list(self._names)
 
     @property
-    def states(self) -> list[list[Any]] | None:
+    def states(self) -> list[list[Array]] | None:
         """The labels of the states of every variable, None if they have none."""
         return None if self._states is None else [list(labels or ()) for labels in self._states]
 
-    def with_names(self, names: Any = None, states: Any = None) -> FactorGraph:
+    def with_names(
+        self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
+    ) -> FactorGraph:
         """The model with other names of its variables, and labels of their states.
 
         Parameters
@@ -272,7 +276,7 @@ class FactorGraph:
         """The circuit that questions are put to."""
         return self.compile()[0]
 
-    def marginals(self, evidence: Any = None) -> Marginals:
+    def marginals(self, evidence: EvidenceLike | None = None) -> Marginals:
         """The probabilities of the states of every variable, given evidence.
 
         The model is compiled when it is first asked; see `Circuit.marginals`.
@@ -285,7 +289,7 @@ class FactorGraph:
         """
         return self._circuit.marginals(evidence)
 
-    def map(self, X: Any, as_frame: bool | None = None) -> Any:
+    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
         """The rows of X with missing entries set to their most probable joint values.
 
         The model is compiled when it is first asked; see `Circuit.map`.
@@ -298,7 +302,13 @@ class FactorGraph:
         """
         return self._circuit.map(X, as_frame)
 
-    def sample(self, n: int, rng: Any = None, evidence: Any = None, as_frame: bool = False) -> Any:
+    def sample(
+        self,
+        n: int,
+        rng: RngLike = None,
+        evidence: EvidenceLike | None = None,
+        as_frame: bool = False,
+    ) -> Array:
         """Independent samples of the normalised model, given evidence.
 
         The model is compiled when it is first asked; see `Circuit.sample`.
@@ -311,7 +321,7 @@ class FactorGraph:
         """
         return self._circuit.sample(n, rng, evidence, as_frame)
 
-    def log_likelihood(self, X: Any) -> Any:
+    def log_likelihood(self, X: EvidenceLike) -> Array:
         """The log-probability of every row of X, NaN entries summed out, shape (n,).
 
         The model is compiled when it is first asked, and normalised; `log_score` is the sum of
@@ -341,7 +351,7 @@ class FactorGraph:
         """
         return log_partition(self.plan(vtree, method), max_bytes)
 
-    def log_score(self, X: Any) -> Any:
+    def log_score(self, X: RowsLike) -> Array:
         """The log of the product of all factors at complete points, shape (n,), unnormalised.
 
         Parameters
@@ -361,7 +371,7 @@ class FactorGraph:
                 total += np.log(factor.table[tuple(points[:, v] for v in factor.scope)])
         return total
 
-    def site_logs(self, X: Any, variable: int | str) -> Any:
+    def site_logs(self, X: RowsLike, variable: int | str) -> Array:
         """The log of the model at points with one variable set to each of its states in turn.
 
         Only the factors that touch the variable are looked at, so that every row is right up to
@@ -432,7 +442,7 @@ class FactorGraph:
         ]
         return FactorGraph(self.cardinalities, factors, self._names, self._states)
 
-    def condition(self, evidence: Any) -> FactorGraph:
+    def condition(self, evidence: EvidenceLike) -> FactorGraph:
         """The model given evidence, over the same variables: observed ones become point masses.
 
         Observed values are plugged into the factors, so that the rest falls apart where
@@ -472,7 +482,7 @@ class FactorGraph:
         factors = [_plugged(factor, values) for factor in self.factors] + factors
         return FactorGraph(self.cardinalities, factors, self._names, self._states)
 
-    def variable(self, key: Any) -> int:
+    def variable(self, key: VariableLike) -> int:
         """The number of a variable given by its number or its name.
 
         Examples
@@ -482,7 +492,7 @@ class FactorGraph:
         """
         return self.schema.variable(key)
 
-    def state(self, variable: int, key: Any) -> int:
+    def state(self, variable: int, key: object) -> int:
         """The number of a state of a variable, given by its number or its label.
 
         Examples

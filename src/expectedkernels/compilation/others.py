@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import Array
 from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Unit
@@ -17,7 +18,7 @@ from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.errors import CircuitError
 
 
-def as_model(obj: Any) -> Any:
+def as_model(obj: object) -> Circuit | FactorGraph | Unit:
     """A model of another library as one of ours.
 
     Parameters
@@ -179,7 +180,7 @@ READERS: dict[tuple[str, str], Callable[[Any], Any]] = {
 """Classes of other libraries, by package and name, and what reads them."""
 
 
-def to_pyagrum(model: Any) -> Any:
+def to_pyagrum(model: FactorGraph) -> Array:
     """A factor graph as a model of pyAgrum: a ``BayesNet``, or a ``MarkovRandomField``.
 
     Parameters
@@ -220,7 +221,7 @@ def _reversed(table: Any) -> Any:
     return np.transpose(table, [*range(table.ndim - 2, -1, -1), table.ndim - 1])
 
 
-def to_pgmpy(model: Any) -> Any:
+def to_pgmpy(model: FactorGraph) -> Array:
     """A factor graph as a ``DiscreteBayesianNetwork`` or ``DiscreteMarkovNetwork`` of pgmpy.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import RowsLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
@@ -143,7 +144,7 @@ class CollapsedSteinKernel(PairwiseKernel):
         blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
         return same_single_mark(blocks, self.cardinalities)
 
-    def cost(self, rows: Any) -> float:
+    def cost(self, rows: RowsLike) -> float:
         """What the Gram matrix of rows costs, in numbers computed, before it is.
 
         Examples

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
 from expectedkernels.kernels.stein import SteinKernel, discrete_cardinalities
-from expectedkernels.kernels.target import as_target
+from expectedkernels.kernels.target import TargetLike, as_target
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,19 @@ class GoodnessOfFit:
     statistic: float
     p_value: float
     n: int
-    bootstrap: Any = field(repr=False)
+    bootstrap: Array = field(repr=False)
 
 
 def kdsd_test(
-    samples: Any,
-    target: Any,
+    samples: RowsLike,
+    target: TargetLike,
     k: Kernel | None = None,
     operator: str = "gibbs",
     *,
     n_bootstrap: int = 1000,
     change: float = 0.5,
     zeros: str = "raise",
-    rng: Any = None,
+    rng: RngLike = None,
 ) -> GoodnessOfFit:
     r"""A test of the hypothesis that samples come from a target known up to a constant.
 

@@ -20,14 +20,19 @@ from expectedkernels.compilation.others import converted
 from expectedkernels.engine.semiring import COUNTS, lifted, up_over
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
-from expectedkernels.expectation import Empirical, require_distribution, two_distributions
+from expectedkernels.expectation import (
+    DistributionLike,
+    Empirical,
+    require_distribution,
+    two_distributions,
+)
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, one_marked, same_marks
 from expectedkernels.kernels.rows import check_roles, is_model, sample_rows, sample_weights
 from expectedkernels.kernels.stein import SteinKernel, check_choices, discrete_cardinalities
-from expectedkernels.kernels.target import Target, as_target
+from expectedkernels.kernels.target import Target, TargetLike, as_target
 
 KEPT_MEASURES, KEPT_BYTES = 2, 2**26
 """How many signed measures a circuit keeps for the next call, and how large each may be."""
@@ -39,8 +44,8 @@ TOO_RARE_BETWEEN = (
 
 
 def kdsd(
-    q: Any,
-    p: Any,
+    q: DistributionLike,
+    p: TargetLike,
     k: Kernel | None = None,
     *,
     unbiased: bool = False,

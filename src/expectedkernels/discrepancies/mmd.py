@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from expectedkernels.arrays import as_like
+from expectedkernels.arrays import Array, RowsLike, as_like
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
@@ -15,6 +15,7 @@ from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError, KernelError
 from expectedkernels.expectation import (
+    DistributionLike,
     Empirical,
     expected_kernel,
     refuse_functions,
@@ -27,7 +28,13 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import sample_weights
 
 
-def mmd2(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
+def mmd2(
+    p: DistributionLike,
+    q: DistributionLike,
+    k: Kernel | None = None,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
     """The squared maximum mean discrepancy, M(p, p) + M(q, q) - 2 M(p, q), exactly.
 
     Parameters
@@ -65,7 +72,13 @@ def _terms(p: Any, q: Any, k: Kernel, max_bytes: int) -> tuple[Any, Any]:
     return own - 2.0 * expected_kernel(p, q, k, max_bytes=max_bytes), own
 
 
-def mmd(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
+def mmd(
+    p: DistributionLike,
+    q: DistributionLike,
+    k: Kernel | None = None,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
     """The maximum mean discrepancy, the square root of `mmd2`.
 
     Rounding may leave a squared discrepancy of zero slightly negative; it counts as zero. A value
@@ -96,8 +109,13 @@ def mmd(p: Any, q: Any, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX
 
 
 def witness(
-    p: Any, q: Any, k: Kernel | None = None, X: Any = None, *, max_bytes: int = DEFAULT_MAX_BYTES
-) -> Any:
+    p: DistributionLike,
+    q: DistributionLike,
+    k: Kernel | None = None,
+    X: RowsLike | None = None,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
     """The witness function of the MMD at the rows of X: E_p[k(x, X_i)] - E_q[k(x', X_i)].
 
     Parameters

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from expectedkernels.arrays import Array, StatesLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Categorical, Indicator
 from expectedkernels.io.text import ROUNDING, PathLike, Source, logs, plain, shown, write_text
@@ -36,9 +38,9 @@ def read_jpc(
     *,
     smooth: bool = False,
     as_units: bool = False,
-    names: Any = None,
-    states: Any = None,
-) -> Any:
+    names: Sequence[str] | None = None,
+    states: StatesLike | None = None,
+) -> Array:
     """The circuit in a `.jpc` file, plain or compressed with gzip.
 
     The file lists literals (``L``), indicators (``I``), categorical (``C``) and binomial (``B``)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import StatesLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner
@@ -17,7 +19,11 @@ from expectedkernels.vtree import Vtree
 
 
 def read_psdd(
-    path: PathLike, vtree: Vtree | PathLike | None = None, *, names: Any = None, states: Any = None
+    path: PathLike,
+    vtree: Vtree | PathLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    states: StatesLike | None = None,
 ) -> Circuit:
     """The circuit in a `.psdd` file, plain or compressed with gzip.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from expectedkernels.arrays import Array, StatesLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Indicator
 from expectedkernels.io.text import PathLike, Source, logs, plain, shown, write_text
@@ -24,9 +26,9 @@ def read_spn(
     *,
     smooth: bool = False,
     as_units: bool = False,
-    names: Any = None,
-    states: Any = None,
-) -> Any:
+    names: Sequence[str] | None = None,
+    states: StatesLike | None = None,
+) -> Array:
     """The circuit in a `.spn` file, plain or compressed with gzip.
 
     The first line holds the numbers of states in parentheses, then comes one unit per line,

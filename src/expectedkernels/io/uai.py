@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import Labels
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import Factor, FactorGraph
 from expectedkernels.compilation.others import converted
@@ -26,7 +27,9 @@ from expectedkernels.io.text import (
 from expectedkernels.io.unit_lists import MOST_STATES
 
 
-def read_uai(path: PathLike, *, names: Any = None, states: Any = None) -> FactorGraph:
+def read_uai(
+    path: PathLike, *, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
+) -> FactorGraph:
     """The model in a `.uai` file, plain or compressed with gzip.
 
     The file holds, separated by any white space, ``MARKOV`` or ``BAYES``; the number of variables

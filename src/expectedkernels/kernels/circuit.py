@@ -6,7 +6,9 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import Array
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_evidence, as_points
 from expectedkernels.circuits.inputs import Table
@@ -26,7 +28,7 @@ KEPT_VTREES = 4
 """For how many vtrees, the last ones, a kernel circuit keeps what it is there."""
 
 
-def kernel_input(variable: int, table: Any) -> Unit:
+def kernel_input(variable: int, table: ArrayLike) -> Unit:
     """An input unit of a kernel circuit: the kernel of one variable, as a square table.
 
     Examples
@@ -145,18 +147,18 @@ class KernelCircuit(Kernel):
         operand = Operand(vtree, [b.n_units for b in circuit.blocks], inner, [None] * vtree.n_nodes)
         return KernelBlocks(operand, factors, np.ones(1))
 
-    def pairs(self, X: Any, Y: Any) -> Any:
+    def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
         logs, signs = self._log_values(X * np.asarray(self.cardinalities) + Y)
         return np.exp(logs) * signs
 
-    def gram(self, X: Any, Y: Any) -> Any:
+    def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j)."""
         logs, signs = self.log_gram(X, Y)
         return np.exp(logs) * signs
 
-    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """The logs and signs of the values k(x_i, y_j)."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
         codes = X[:, None, :] * np.asarray(self.cardinalities) + Y[None, :, :]
@@ -186,7 +188,7 @@ class KernelCircuit(Kernel):
         )
 
 
-def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:
+def is_kernel_compatible(k: Kernel, p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
     """Whether a kernel fits two circuits, so that its expectation is tractable, and why.
 
     Examples
@@ -201,8 +203,9 @@ def is_kernel_compatible(k: Kernel, p: Any, q: Any) -> Verdict:
     if not verdict:
         return verdict
     # a unit graph is written on the vtree of the circuit it is compared with
-    circuit = next((x for x in (p, q) if isinstance(x, Circuit)), None)
-    circuit = Circuit.from_units(p) if circuit is None else circuit
+    other = q if isinstance(q, Circuit) else p
+    circuit = p if isinstance(p, Circuit) else other
+    circuit = circuit if isinstance(circuit, Circuit) else Circuit.from_units(circuit)
     try:
         k.blocks(circuit.vtree, circuit.cardinalities)
     except (KernelError, CompatibilityError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import RowsLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import refuse_flat
 from expectedkernels.circuits.frames import frame_columns, is_frame
@@ -19,7 +20,7 @@ MOST_POINTS = 1000
 """More points than this are thinned evenly before distances are taken."""
 
 
-def median_gamma(X: Any) -> float:
+def median_gamma(X: RowsLike) -> float:
     r"""The rate of an `RBF` kernel by the median heuristic, :math:`\gamma = 1 / (2 m^2)`.
 
     Here m is the median of the (positive) Euclidean distances between rows. At the median distance

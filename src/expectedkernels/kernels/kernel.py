@@ -9,7 +9,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_points, refuse_flat
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
@@ -61,15 +63,15 @@ class Kernel:
         """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
         raise NotImplementedError
 
-    def pairs(self, X: Any, Y: Any) -> Any:
+    def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i) for the rows of two arrays of the same shape."""
         raise NotImplementedError
 
-    def gram(self, X: Any, Y: Any) -> Any:
+    def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j) for all rows of two arrays."""
         raise NotImplementedError
 
-    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
         raise NotImplementedError
 
@@ -77,7 +79,7 @@ class Kernel:
         """One factor per variable whose product is the kernel; None if it is not made like that."""
         return None
 
-    def point_methods(self, X: Any, Y: Any) -> list[str]:
+    def point_methods(self, X: Array, Y: Array) -> list[str]:
         """How the values k(x_i, y_j) are computed, in words."""
         return ["one likelihood for every pair of points"]
 
@@ -94,7 +96,7 @@ class Kernel:
         """
         raise NotImplementedError
 
-    def __call__(self, X: Any, Y: Any = None) -> Any:
+    def __call__(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
         """The Gram matrix of the rows of X and Y (default: X)."""
         first, second = _two_sets(X, Y)
         values = np.empty((len(first), len(second)))
@@ -110,7 +112,7 @@ class Kernel:
         refuse_infinite(values)
         return values
 
-    def logs(self, X: Any, Y: Any = None) -> tuple[Any, Any]:
+    def logs(self, X: RowsLike, Y: RowsLike | None = None) -> tuple[Array, Array]:
         """The logs of the absolute values of the Gram matrix, and its signs (-1, 0 or 1).
 
         Examples
@@ -144,7 +146,7 @@ class Kernel:
     __rmul__ = __mul__
 
     def left_projection(
-        self, x: Any, cardinalities: Domains | None = None, vtree: Vtree | None = None
+        self, x: ArrayLike, cardinalities: Domains | None = None, vtree: Vtree | None = None
     ) -> Circuit:
         """The function k(., x) as a circuit (discrete variables).
 
@@ -166,7 +168,7 @@ class Kernel:
         return self._projection(x, cardinalities, vtree, left=True)
 
     def right_projection(
-        self, x: Any, cardinalities: Domains | None = None, vtree: Vtree | None = None
+        self, x: ArrayLike, cardinalities: Domains | None = None, vtree: Vtree | None = None
     ) -> Circuit:
         """The function k(x, .) as a circuit (discrete variables)."""
         return self._projection(x, cardinalities, vtree, left=False)

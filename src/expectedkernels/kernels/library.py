@@ -8,8 +8,9 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import on_host
+from expectedkernels.arrays import Array, on_host
 from expectedkernels.circuits.evidence import Domains
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import KernelError
@@ -36,7 +37,7 @@ class FactorKernel(Kernel):
                 factor.check(cardinality, variable)
         return product_form(vtree, factors)
 
-    def pairs(self, X: Any, Y: Any) -> Any:
+    def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
         X, Y = (np.asarray(on_host(Z), dtype=np.float64) for Z in (X, Y))
         logs, values = np.zeros(len(X)), np.ones(len(X))
@@ -49,7 +50,7 @@ class FactorKernel(Kernel):
                 values *= factor.table[x.astype(np.intp), y.astype(np.intp)]
         return np.exp(logs, out=logs) * values
 
-    def gram(self, X: Any, Y: Any) -> Any:
+    def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j)."""
         return product_values(self.factors(X.shape[1]), X, Y)
 
@@ -57,7 +58,7 @@ class FactorKernel(Kernel):
         """One factor per variable."""
         return self.factors(n_variables)
 
-    def point_methods(self, X: Any, Y: Any) -> list[str]:
+    def point_methods(self, X: Array, Y: Array) -> list[str]:
         """How the values k(x_i, y_j) are computed, in words."""
         return methods(self.factors(X.shape[1]), X, Y)
 
@@ -68,7 +69,7 @@ class FactorKernel(Kernel):
             for factor in self.factors(n_variables)
         )
 
-    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
+    def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """The logs and signs of the values k(x_i, y_j)."""
         logs, signs = log_products(self.factors(X.shape[1]), X, Y, relative=True)
         return logs, np.where(logs > -inf, 1.0 if signs is None else signs, 0.0)
@@ -83,7 +84,7 @@ class RateKernel(FactorKernel):
 
     field = "square"
 
-    def __init__(self, gamma: Any = 1.0):
+    def __init__(self, gamma: ArrayLike = 1.0):
         self.gamma = _checked_rate(gamma, type(self).__name__)
 
     def factors(self, n_variables: int) -> list[Factor]:
@@ -170,7 +171,7 @@ class ExpHamming(RateKernel):
 
     field = "unequal"
 
-    def __init__(self, gamma: Any = None):
+    def __init__(self, gamma: ArrayLike | None = None):
         self.gamma = None if gamma is None else _checked_rate(gamma, "ExpHamming")
 
     def factors(self, n_variables: int) -> list[Factor]:
@@ -215,7 +216,7 @@ class TableKernel(FactorKernel):
     [[1.0]]
     """
 
-    def __init__(self, tables: Sequence[Any]):
+    def __init__(self, tables: Sequence[ArrayLike]):
         what = "The tables of a TableKernel must be arrays"
         self.tables = [np.array(as_floats(table, what)) for table in tables]
         for variable, table in enumerate(self.tables):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Any, Protocol
 
 import numpy as np
 
+from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
@@ -15,7 +17,7 @@ from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
 from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles, sample_rows
-from expectedkernels.kernels.target import Target, as_target
+from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -77,7 +79,7 @@ class PairwiseKernel:
     def _gram(self, first: Any, second: Any) -> Any:
         raise NotImplementedError
 
-    def __call__(self, rows: Any, others: Any = None) -> Any:
+    def __call__(self, rows: RowsLike, others: RowsLike | None = None) -> Array:
         """The Gram matrix of rows (with themselves, or with others).
 
         Parameters
@@ -87,7 +89,7 @@ class PairwiseKernel:
         first = self._read(rows)
         return self._between(first, first if others is None else self._read(others))
 
-    def extended(self, gram: Any, rows: Any, new: Any) -> Any:
+    def extended(self, gram: Array, rows: RowsLike, new: RowsLike) -> Array:
         """The Gram matrix of rows and of new ones, given that of the rows.
 
         Examples
@@ -159,7 +161,7 @@ class SteinKernel(PairwiseKernel):
 
     def __init__(
         self,
-        target: HasSiteLogs,
+        target: TargetLike | HasSiteLogs,
         kernel: Kernel | None = None,
         zeros: str = "raise",
         operator: str = "shift",
@@ -170,7 +172,8 @@ class SteinKernel(PairwiseKernel):
         kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
         # points are read on the host, so that is where a circuit is asked
-        self.target = target.to("numpy") if isinstance(target, Circuit) else target
+        found: Any = target.to("numpy") if isinstance(target, Circuit) else target
+        self.target: HasSiteLogs = found
         self.kernel, self.zeros, self.operator = kernel, zeros, operator
         self.cardinalities = discrete_cardinalities(target)
         self._terms = self._product_terms()
@@ -409,7 +412,7 @@ def _shifted_gram(kernel: Kernel, first: Any, second: Any) -> Any:
     return total
 
 
-def is_strictly_positive_definite(kernel: Kernel, cardinalities: Any) -> Verdict:
+def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) -> Verdict:
     """Whether a kernel on discrete variables tells all distributions apart, as far as one can see.
 
     It does if one of its terms is a product of strictly positive definite kernels of single

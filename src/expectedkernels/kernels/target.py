@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.kernels.functions import values_of
@@ -91,7 +94,7 @@ class Target:
 
     def __init__(
         self,
-        log_prob: Callable[[Any], Any],
+        log_prob: Callable[[Array], ArrayLike],
         cardinalities: Sequence[int],
         names: Sequence[str] | None = None,
         states: Sequence[Sequence[Label]] | None = None,
@@ -135,7 +138,7 @@ class Target:
         """The number of variables."""
         return len(self.cardinalities)
 
-    def variable(self, key: Any) -> int:
+    def variable(self, key: VariableLike) -> int:
         """The number of a variable given by its number or its name.
 
         Examples
@@ -145,7 +148,7 @@ class Target:
         """
         return self.schema.variable(key)
 
-    def log_prob(self, X: Any) -> Any:
+    def log_prob(self, X: RowsLike) -> Array:
         """The logs of probabilities at complete points, shape (n,), up to a constant.
 
         Parameters
@@ -159,7 +162,7 @@ class Target:
         """
         return self._values(self._keys(self._points(X)))
 
-    def log_score(self, X: Any) -> Any:
+    def log_score(self, X: RowsLike) -> Array:
         """The same as `log_prob`, under the name that it has for a `FactorGraph`.
 
         Examples
@@ -169,7 +172,7 @@ class Target:
         """
         return self.log_prob(X)
 
-    def site_logs(self, X: Any, variable: int | str) -> Any:
+    def site_logs(self, X: RowsLike, variable: int | str) -> Array:
         """The logs at points with one variable set to each of its states in turn.
 
         Parameters
@@ -189,7 +192,7 @@ class Target:
         """
         return self.all_site_logs(X, [self.variable(variable)])[0]
 
-    def all_site_logs(self, X: Any, variables: Sequence[int] | None = None) -> list[Any]:
+    def all_site_logs(self, X: RowsLike, variables: Sequence[int] | None = None) -> list[Array]:
         """What `site_logs` gives for every variable (or some), asked together, no state twice.
 
         Examples
@@ -263,6 +266,10 @@ class Target:
 
     def __repr__(self) -> str:
         return f"<Target: a function of {self.n_variables} variables>"
+
+
+TargetLike = Circuit | FactorGraph | Unit | Target
+"""What samples can stand for; models of other libraries are converted to one of these."""
 
 
 def _cardinalities(given: Any) -> tuple[int, ...]:

@@ -9,8 +9,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_choice, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
@@ -28,18 +29,18 @@ EM_TOLERANCE = 1e-6
 
 
 def learn_chow_liu(
-    X: Any,
+    X: RowsLike,
     pseudocount: float = 1.0,
     *,
     alpha: float = 1.0,
     cardinalities: int | Sequence[int] | None = None,
     max_states: int = MAX_STATES,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     parameters: str = "flows",
     root: str | int = "center",
     min_mi: float = 0.0,
     grouping: str = "balanced",
-    rng: Any = None,
+    rng: RngLike = None,
 ) -> Circuit:
     """The circuit of the tree of variables with the largest total mutual information.
 

@@ -13,13 +13,14 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
+from expectedkernels.circuits.evidence import Column, Evidence, EvidenceLike, as_evidence
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
@@ -42,11 +43,11 @@ SMALLEST_VARIANCE = 1e-6
 
 def em(
     circuit: Circuit,
-    X: Any,
+    X: EvidenceLike,
     iterations: int = 20,
     *,
     pseudocount: float = 0.0,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     tolerance: float | None = None,
     progress: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,

@@ -8,10 +8,11 @@ from math import inf
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_choice, check_count, check_real
 from expectedkernels.circuits.build import mixture
 from expectedkernels.circuits.circuit import Circuit
@@ -37,18 +38,18 @@ CERTAINTY = 0.9
 
 
 def learn_mixture(
-    X: Any,
+    X: RowsLike,
     n_components: int,
     *,
     method: str = "em",
     iterations: int | None = None,
     splits: int = 100,
     structure: Circuit | None = None,
-    X_valid: Any = None,
+    X_valid: RowsLike | None = None,
     pseudocount: float = 1.0,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     tolerance: float | None = None,
-    rng: Any = None,
+    rng: RngLike = None,
     progress: bool = True,
     **options: Any,
 ) -> Circuit:

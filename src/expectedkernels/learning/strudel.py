@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
-from typing import Any
 
-from expectedkernels.arrays import as_generator
+from numpy.typing import ArrayLike
+
+from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_callback, check_choice, check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
@@ -18,8 +19,8 @@ from expectedkernels.learning.search import Chooser, Run, Search, StrudelStep, b
 
 
 def learn_strudel(
-    X: Any,
-    X_valid: Any = None,
+    X: RowsLike,
+    X_valid: RowsLike | None = None,
     iterations: int = 100,
     *,
     pseudocount: float = 1.0,
@@ -31,11 +32,11 @@ def learn_strudel(
     patience: int | None = 100,
     max_units: int | None = None,
     time_limit: float | None = None,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     cardinalities: int | Sequence[int] | None = None,
     max_states: int = MAX_STATES,
     minimize: bool = True,
-    rng: Any = None,
+    rng: RngLike = None,
     callback: Callable[[StrudelStep], object] | None = None,
     progress: bool = True,
 ) -> Circuit:

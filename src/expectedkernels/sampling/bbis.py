@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import RowsLike, VariablesLike
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
@@ -25,7 +26,7 @@ from expectedkernels.kernels.stein import (
     discrete_cardinalities,
     is_strictly_positive_definite,
 )
-from expectedkernels.kernels.target import Target, as_target
+from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.sampling.partition import PartitionSteinKernel, partition_cost
 from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
 from expectedkernels.sampling.stein_samples import (
@@ -47,8 +48,8 @@ from expectedkernels.sampling.zeros import (
 
 
 def bbis(
-    target: Any,
-    samples: Any,
+    target: TargetLike,
+    samples: RowsLike,
     kernel: Kernel | None = None,
     *,
     weights: str = "default",
@@ -133,9 +134,9 @@ def bbis(
 
 
 def collapsed_bbis(
-    target: Any,
-    samples: Any,
-    collapsed: Any = None,
+    target: TargetLike,
+    samples: RowsLike,
+    collapsed: VariablesLike | None = None,
     kernel: Kernel | None = None,
     *,
     weights: str = "default",

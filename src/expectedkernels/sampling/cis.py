@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator, to_numpy
+from expectedkernels.arrays import RngLike, as_generator, to_numpy
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.evidence import EvidenceLike, as_evidence
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
@@ -28,13 +28,13 @@ def cis(
     target: FactorGraph | Circuit,
     n: int,
     collapse_budget: int | None = None,
-    rng: Any = None,
+    rng: RngLike = None,
     *,
     max_size: int | None = None,
     order: str = "rbfs",
     select: str = "frontier",
     query: int | str | None = None,
-    evidence: Any = None,
+    evidence: EvidenceLike | None = None,
     protected: Iterable[int | str] = (),
     progress: bool = True,
 ) -> WeightedSamples:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import Array, RngLike, RowsLike, VariablesLike, as_generator
 from expectedkernels.checks import check_choice, check_count
-from expectedkernels.circuits.evidence import as_points
+from expectedkernels.circuits.evidence import EvidenceLike, as_points
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.numbers import as_floats
@@ -18,6 +18,7 @@ from expectedkernels.compilation.others import converted
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.expectation import progress as progress_bar
 from expectedkernels.kernels.rows import schema_of
+from expectedkernels.kernels.target import TargetLike
 from expectedkernels.sampling.reducible import warn_reducible
 from expectedkernels.sampling.sites import Site, TableSite
 from expectedkernels.sampling.targets import SampledModel, sampled_model
@@ -37,18 +38,18 @@ UNIFORM_TRIES = 16
 
 
 def gibbs(
-    target: Any,
+    target: TargetLike,
     n: int,
     burn_in: int = 0,
     thin: int = 1,
-    rng: Any = None,
+    rng: RngLike = None,
     *,
     scan: str = "systematic",
     chains: int = 1,
-    start: Any = None,
-    evidence: Any = None,
+    start: RowsLike | None = None,
+    evidence: EvidenceLike | None = None,
     progress: bool = True,
-) -> Any:
+) -> Array:
     r"""States of a Gibbs sampler, shape (n, variables), or (chains, n, variables) for several.
 
     One step draws one variable from its conditional distribution given all others,
@@ -129,19 +130,19 @@ def gibbs(
 
 
 def collapsed_gibbs(
-    target: Any,
+    target: TargetLike,
     n: int,
-    collapsed: Any,
+    collapsed: VariablesLike,
     burn_in: int = 0,
     thin: int = 1,
-    rng: Any = None,
+    rng: RngLike = None,
     *,
     scan: str = "systematic",
     chains: int = 1,
-    start: Any = None,
-    evidence: Any = None,
+    start: RowsLike | None = None,
+    evidence: EvidenceLike | None = None,
     progress: bool = True,
-) -> Any:
+) -> Array:
     r"""States of a Gibbs sampler of the marginal of some variables, NaN at the collapsed ones.
 
     The collapsed variables c are summed out exactly. A step draws one of the others, s,
@@ -206,7 +207,9 @@ def collapsed_gibbs(
     return rows
 
 
-def irreducible(target: Any, collapsed: Any = (), evidence: Any = None) -> Verdict:
+def irreducible(
+    target: TargetLike, collapsed: VariablesLike = (), evidence: EvidenceLike | None = None
+) -> Verdict:
     """Whether single-site moves lead from every possible state to every other, with the reason.
 
     If they do, the frequencies of a Gibbs sampler approach the probabilities of the model.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import Array
 from expectedkernels.circuits.algebra import shift
 from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.compilation.conditionals import CollapsedModel
@@ -70,7 +71,7 @@ class PartitionSteinKernel(PairwiseKernel):
         self.model, self.kernel, self.zeros, self.max_bytes = model, kernel, zeros, max_bytes
         self.cardinalities = list(model.model.cardinalities)
 
-    def site_logs(self, X: Any, variable: int) -> Any:
+    def site_logs(self, X: Array, variable: int) -> Array:
         """The logs of the marginal of the sampled variables, one of them set to each state."""
         n, card = len(X), self.cardinalities[variable]
         rows = np.repeat(X, card, axis=0)

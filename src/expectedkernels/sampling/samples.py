@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import from_logs, to_numpy
+from expectedkernels.arrays import Array, VariablesLike, from_logs, to_numpy
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.numbers import as_floats
@@ -84,13 +84,13 @@ class WeightedSamples:
     """
 
     target: FactorGraph | Circuit | Target
-    rows: Any
-    weights: Any = None
+    rows: Array
+    weights: Array = None
     rule: str = ""
     discrepancy: float | None = None
     uniform_discrepancy: float | None = None
     certificate: float | None = None
-    log_weights: Any = None
+    log_weights: Array = None
     log_z: float | None = None
     conditionals: Conditionals | None = None
     circuit: Circuit | None = None
@@ -120,7 +120,7 @@ class WeightedSamples:
         return len(self.rows)
 
     @property
-    def cardinalities(self) -> tuple[Any, ...]:
+    def cardinalities(self) -> tuple[Array, ...]:
         """The number of states of every variable."""
         return tuple(self.target.cardinalities)
 
@@ -130,7 +130,7 @@ class WeightedSamples:
         return bool((self.weights < 0).any())
 
     @property
-    def collapsed(self) -> Any:
+    def collapsed(self) -> Array:
         """The boolean mask of the entries that are summed out, shape (n, variables).
 
         Examples
@@ -226,7 +226,13 @@ class WeightedSamples:
         # every table sums to one, so an entry above one comes with one below zero
         return self.signed and any(bool((mean < 0).any()) for mean in self._means)
 
-    def expect(self, f: Any, scope: Any = None, *, vectorized: bool = True) -> Any:
+    def expect(
+        self,
+        f: Callable[[Array], Array] | Circuit,
+        scope: VariablesLike | None = None,
+        *,
+        vectorized: bool = True,
+    ) -> Array:
         r"""The estimated expectation of a function of complete points, exact where collapsed.
 
         .. math:: \sum_n w_n \sum_{x_c} p(x_c | x^n_s) f(x_c, x^n_s)

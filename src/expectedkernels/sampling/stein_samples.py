@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import Array, RowsLike, VariablesLike
 from expectedkernels.checks import check_choice
 from expectedkernels.errors import DataError, SizeError
 from expectedkernels.kernels.stein import (
@@ -62,8 +63,8 @@ class SteinSamples(WeightedSamples):
     4
     """
 
-    gram: Any = None
-    updates_gram: Any = None
+    gram: Array = None
+    updates_gram: Array = None
     stein: Any = None
     updates: Any = None
     operator: str = "shift"
@@ -75,7 +76,7 @@ class SteinSamples(WeightedSamples):
         """The same samples with equal weights."""
         return self.reweighted("uniform")
 
-    def extended(self, new: Any, collapsed: Any = None) -> SteinSamples:
+    def extended(self, new: RowsLike, collapsed: VariablesLike | None = None) -> SteinSamples:
         """The samples with new ones, all weighted anew by the same rule.
 
         Only the rows of the Gram matrices that belong to new samples are computed.
