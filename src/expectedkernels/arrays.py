@@ -267,10 +267,14 @@ class Place:
         return array.device.type == self.device.type and index in (None, array.device.index)
 
     def move(self, array: Array | None) -> Array | None:
-        """The array at this place."""
+        """The array at this place; sparse ones are dense elsewhere."""
         if array is None:
             return None
         if array_api_compat.is_torch_array(array) and self.device is not None:
             return array.to(self.device)
+        if sparse.issparse(array):
+            if is_numpy(self.xp):
+                return array
+            array = array.toarray()
         array = to_numpy(array)
         return array if self.xp is np else _sent(array, self.xp, self.device)

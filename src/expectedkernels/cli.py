@@ -533,7 +533,8 @@ def _properties(circuit: Circuit) -> Any:
     from expectedkernels.circuits.properties import Properties, properties
     from expectedkernels.verdict import Verdict
 
-    most = max(getattr(block, "n_products", block.n_units) for block in circuit.blocks)
+    inner = [block for block in circuit.operand.inner if block is not None]
+    most = max((block.n_products for block in inner), default=1)
     if most <= LARGEST_CHECKED:
         return properties(circuit)
     holds = Verdict(True, "its units are those of a vtree's nodes")

@@ -10,7 +10,6 @@ import numpy as np
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.circuits.sides import CircuitSide, Side
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.plan import Plan
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, operations, peak_bytes, plan_of
 from expectedkernels.expectation import DistributionLike, Empirical, PointPairs, Prepared, prepared
@@ -163,10 +162,9 @@ def _described(side: Side, form: str | None) -> str:
         return _counted(side.n_rows, "point")
     circuit = side.model if isinstance(side, ConditionalsSide) else side.circuit
     text = f"a circuit of {_counted(circuit.n_variables, 'variable')}, {circuit.n_units} units"
-    kinds = {"dense": 0, "sparse": 0}
-    for block in circuit.blocks:
-        if isinstance(block, Inner) and block.weights is not None:
-            kinds["sparse" if block.is_sparse else "dense"] += 1
+    inner = [block for block in circuit.operand.inner if block is not None]
+    sparse = [block.is_sparse for block in inner if block.weights is not None]
+    kinds = {"dense": sparse.count(False), "sparse": sparse.count(True)}
     present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
     if present:
         text += f" ({present} matrices of weights)"

@@ -297,6 +297,17 @@ class Vtree:
             image[node] = len(nodes) - 1
         return Vtree(*zip(*nodes, strict=True))
 
+    def renumbered(self, number: Sequence[int]) -> Vtree:
+        """The vtree in which variable v is called number[v].
+
+        Examples
+        --------
+        >>> Vtree.from_nested((2, (0, 1))).renumbered([1, 2, 0])
+        Vtree((0, (1, 2)))
+        """
+        variable = np.where(self.variable >= 0, np.asarray(number)[self.variable], -1)
+        return Vtree(self.left.tolist(), self.right.tolist(), variable.tolist())
+
     @cached_property
     def _canonical(self) -> tuple[IntArray, IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         """Nodes in the post-order that visits the child with the smaller first variable first.

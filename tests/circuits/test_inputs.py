@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import expectedkernels as ek
 from expectedkernels.circuits.circuit import Circuit
@@ -213,3 +214,39 @@ def test_what_intervals_do_not_have(rng):
     one = Circuit(Vtree.balanced(1), (block().take([0]),))
     with pytest.raises(ek.PropertyError, match="one of its inputs is an interval"):
         ek.algebra.power(one, 2.0)
+
+
+BLOCKS = [
+    Table(np.array([[0.1, 0.0, 0.9], [0.5, 0.5, 0.0]])),
+    Real(np.array([[0.0, 1.0], [0.3, 0.7]]), np.zeros(2), np.ones(2)),
+    Inner(2, 2, None, None, np.array([[0.0, 1.0], [0.3, 0.7]])),
+    Inner(3, 2, None, None, sparse.csr_array(np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7]]))),
+    Inner(2, 2, None, None, None),
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
+def test_all_blocks_answer_the_questions_of_blocks(block):
+    numbers, starts = block.flat
+    rows = np.repeat(np.arange(block.n_units), np.diff(starts))
+    dense = np.zeros((block.n_units, block.width))
+    dense[rows, block.columns] = numbers
+    whole = block.numbers if block.numbers is not None else np.eye(block.n_units)
+    whole = whole.toarray() if sparse.issparse(whole) else whole
+    np.testing.assert_array_equal(dense, whole)
+    same = block.refilled(2.0 * numbers)
+    np.testing.assert_array_equal(same.flat[0], 2.0 * numbers)
+    np.testing.assert_array_equal(same.columns, block.columns)
+    doubled = block.mapped(lambda x: 2.0 * x)
+    if block.numbers is not None:
+        np.testing.assert_array_equal(doubled.flat[0], 2.0 * numbers)
+    at = np.array([1, 2 * block.width])
+    entered, places = block.entered(3, at)
+    filled = np.zeros(len(entered.flat[0]))
+    filled[places] = [5.0, 7.0]
+    expected = np.zeros((3, block.width))
+    expected.reshape(-1)[at] = [5.0, 7.0]
+    found = entered.refilled(filled).numbers
+    np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, expected)
+    assert block.moved(lambda array: array).n_units == block.n_units
+    assert block.matrix is None or block.matrix.shape == (block.n_units, block.width)

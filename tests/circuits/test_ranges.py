@@ -15,7 +15,6 @@ from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.marginalization import marginalize
 from expectedkernels.circuits.sides import PointSide
-from expectedkernels.circuits.wide import numbers_of
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.kernels.gram import gram
 
@@ -84,7 +83,7 @@ def assert_values(circuit, expected):
         scale = np.maximum(1.0, np.abs(logs[finite]))
         assert (np.abs(found[finite] - logs[finite]) <= 1e-9 * scale).all()
     for block in circuit.blocks:
-        numbers = np.abs(numbers_of(block)[0])
+        numbers = np.abs(block.flat[0])
         assert ((numbers == 0) | ((numbers >= TINY) & np.isfinite(numbers))).all()
 
 

@@ -21,13 +21,13 @@ from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.circuits.marginalization import marginalize
 from expectedkernels.circuits.products import product_parts
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import refuse_signed
-from expectedkernels.circuits.ranges import plain_blocks, scaled_blocks
-from expectedkernels.circuits.wide import LOG_2, Wide, numbers_of, wide, wide_exp
+from expectedkernels.circuits.ranges import Part, plain_blocks, scaled_blocks
+from expectedkernels.circuits.wide import LOG_2, wide
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 
 __all__ = [
@@ -114,7 +114,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
 
 
 def _refuse_zero_roots(product: Circuit) -> None:
-    numbers, starts = numbers_of(product.blocks[-1])
+    numbers, starts = product.blocks[-1].flat
     rows = np.repeat(np.arange(product.n_roots), np.diff(starts))
     if (np.bincount(rows[numbers != 0], minlength=product.n_roots) == 0).any():
         raise PropertyError(
@@ -205,33 +205,26 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
     f = f.to("numpy")
     refuse_signed(f, what)
     _require_deterministic(f, what)
-    parts = []
-    for node, block in enumerate(f.blocks):
-        numbers = wide(numbers_of(block)[0]) ** alpha
-        if isinstance(block, Normal):
-            block, factor = _normal_power(block, alpha, what, int(f.vtree.variable[node]))
-            numbers = numbers * factor
-        parts.append((block, numbers))
+
+    def leaf(node: int, variable: int) -> Part:
+        block = f.input(variable)
+        wrong = block.no_power(alpha)
+        if wrong is not None:
+            raise PropertyError(
+                f"{what} on a real variable needs a positive exponent and positive variances: only "
+                f"then is a power of a normal density one. Variable {variable} is real, and "
+                f"{wrong}."
+            )
+        new, factor = block.power(alpha)
+        return new, wide(block.flat[0]) ** alpha * factor
+
+    def inner(node: int) -> Part:
+        return f.blocks[node], wide(f.blocks[node].flat[0]) ** alpha
+
+    parts = at_nodes(f.vtree, leaf, inner)
     advice = "normalise the circuit, or lower the exponent"
     blocks = plain_blocks(f.vtree, parts, f"The power {alpha:g}", advice)
     return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
-
-
-def _normal_power(block: Normal, alpha: float, what: str, variable: int) -> tuple[Normal, Wide]:
-    """Normal densities with another variance, and the factors that make them powers.
-
-    N(x; m, v)^alpha = (2 pi v)^((1 - alpha) / 2) alpha^(-1/2) N(x; m, v / alpha)
-    """
-    if alpha <= 0 or block.half is not None or (block.variance == 0).any():
-        found = "variances is zero" if block.half is None else "inputs is an interval"
-        found = f"the exponent is {alpha:g}" if alpha <= 0 else f"one of its {found}"
-        raise PropertyError(
-            f"{what} on a real variable needs a positive exponent and positive variances: only "
-            f"then is a power of a normal density one. Variable {variable} is real, and {found}."
-        )
-    log_factor = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * block.variance) - np.log(alpha))
-    factor = wide_exp(np.tile(log_factor, block.n_units))
-    return Normal(block.weights, block.mean, block.variance / alpha), factor
 
 
 def quotient(f: Circuit, g: Circuit) -> Circuit:
@@ -303,14 +296,13 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
     if not is_int(by):
         raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
-    block = f.input(i)
-    if not isinstance(block, Table):
+    block: Any = f.input(i)
+    if block.cardinality is None:
         raise PropertyError(
             f"A cyclic shift needs a discrete variable. Variable {i} is real: it has normal inputs."
         )
     blocks = list(f.blocks)
-    steps = int(by) % block.cardinality
-    blocks[f.vtree.leaf(i)] = Table(f.xp.roll(block.table, -steps, axis=1))
+    blocks[f.vtree.leaf(i)] = block.rolled(int(by) % block.cardinality)
     return Circuit(f.vtree, tuple(blocks), f.names, f.states)
 
 

@@ -125,6 +125,4 @@ def vtree_for(model: Any, circuit: Circuit) -> Vtree:
     vtree = circuit.vtree
     if model.schema.names is None or circuit.names is None:
         return vtree
-    variables: Any = match(circuit.schema, model.schema).variables
-    numbers = [variables[v] if v >= 0 else -1 for v in vtree.variable.tolist()]
-    return Vtree(vtree.left.tolist(), vtree.right.tolist(), numbers)
+    return vtree.renumbered(match(circuit.schema, model.schema).variables)

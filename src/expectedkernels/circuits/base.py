@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter, methodcaller
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Array, Place, StatesLike, as_like, is_numpy, namespace, to_numpy
+from expectedkernels.arrays import Array, Place, StatesLike, is_numpy, namespace
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.frames import Label
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.matching import Matching
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.leveling import levels
 from expectedkernels.engine.levels import Levels
+from expectedkernels.engine.nodes import at_nodes, from_leaves
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
@@ -138,19 +141,14 @@ class BlockCircuit:
 
     def _recoded(self, number: Any, states: Sequence[tuple[int, ...]], schema: Schema) -> Self:
         """The circuit with variable v called number[v], and states taken from other codes."""
-        old = self.vtree.variable
-        leaf = old >= 0
-        variable: Any = np.where(leaf, number[old], -1)
-        blocks = list(self.blocks)
-        for node in np.flatnonzero(leaf).tolist():
-            codes = states[int(variable[node])]
-            if codes:
-                table = to_numpy(blocks[node].table)  # type: ignore[union-attr]
-                wider = np.hstack([table, np.zeros((len(table), 1))])[:, list(codes)]
-                blocks[node] = Table(as_like(wider, blocks[node].table))  # type: ignore[union-attr]
-        left, right = self.vtree.left.tolist(), self.vtree.right.tolist()
-        vtree = Vtree(left, right, variable)
-        return type(self)(vtree, tuple(blocks), schema.names, schema.states)
+        vtree = self.vtree.renumbered(number)
+
+        def leaf(node: int, variable: int) -> Any:
+            block: Any = self.blocks[node]
+            return block.recoded(states[variable]) if states[variable] else block
+
+        blocks = tuple(at_nodes(vtree, leaf, self.blocks.__getitem__))
+        return type(self)(vtree, blocks, schema.names, schema.states)
 
     def input(self, variable: int) -> Input:
         """The block of input units of a variable."""
@@ -159,20 +157,7 @@ class BlockCircuit:
 
     @cached_property
     def _counts(self) -> tuple[int, int, int]:
-        units = edges = parameters = 0
-        for block in self.blocks:
-            if isinstance(block, Inner):
-                units += block.n_products
-                edges += 2 * block.n_products
-                if block.weights is not None:
-                    fan_in = np.diff(block.csr.indptr)
-                    passes = (fan_in == 1) & _ones(block.csr)
-                    units += int((~passes).sum())
-                    edges += int(fan_in[~passes].sum())
-                    parameters += int(fan_in[~passes].sum())
-            else:
-                units += block.n_units
-                parameters += block.n_parameters
+        units, edges, parameters = map(sum, zip(*self._each("sizes"), strict=True))
         return units, edges, parameters
 
     @property
@@ -205,35 +190,27 @@ class BlockCircuit:
     def _operand(self) -> Operand:
         return Operand(
             self.vtree,
-            [block.n_units for block in self.blocks],
-            [block if isinstance(block, Inner) else None for block in self.blocks],
-            [None if isinstance(block, Inner) else block.cardinality for block in self.blocks],
+            self._each("n_units"),
+            at_nodes(self.vtree, None, self.blocks.__getitem__),
+            self._each("cardinality"),
             self.xp,
         )
 
     @cached_property
     def levels(self) -> Levels:
         """The units level by level, for passes up and down; only of circuits on the host."""
-        inputs = [
-            (block.index("left"), block.index("right")) if isinstance(block, Inner) else None
-            for block in self.blocks
-        ]
-        return levels(self.vtree, self._matrices(), inputs)
+        return levels(self.vtree, self._each("matrix"), self._each("inputs"))
 
-    def _matrices(self) -> list[Any]:
-        """The numbers of all blocks."""
-        matrices: list[Any] = []
-        for block in self.blocks:
-            if isinstance(block, Inner):
-                matrices.append(block.csr if block.is_sparse else block.weights)
-            else:
-                matrices.append(block.numbers)
-        return matrices
+    def _each(self, name: str) -> list[Any]:
+        """What all blocks say when they are asked for this."""
+        return list(map(attrgetter(name), self.blocks))
 
     def sharing(self, other: BlockCircuit) -> Self:
         """The circuit, with the levels of one that differs in numbers only, if that has any."""
         found = (
-            vars(other)["levels"].renumbered(self._matrices()) if "levels" in vars(other) else None
+            vars(other)["levels"].renumbered(self._each("matrix"))
+            if "levels" in vars(other)
+            else None
         )
         if found is not None:
             vars(self)["levels"] = found
@@ -277,13 +254,12 @@ class BlockCircuit:
     def _has_gradients(self) -> bool:
         if is_numpy(self.xp):
             return False
-        arrays = (array for block in self.blocks for array in block.arrays)
+        arrays = chain.from_iterable(self._each("arrays"))
         return any(getattr(array, "requires_grad", False) for array in arrays)
 
     def _is_at(self, place: Place) -> bool:
         """Whether all arrays are there."""
-        fields = (vars(block).values() for block in self.blocks)
-        return all(place.holds(value) for values in fields for value in values)
+        return all(place.holds(x) for fields in map(vars, self.blocks) for x in fields.values())
 
     @cached_property
     def is_on_host(self) -> bool:
@@ -298,29 +274,7 @@ class BlockCircuit:
         target = Place(where)
         if self.is_on_host if is_numpy(target.xp) else self._is_at(target):
             return self
-        move = target.move
-
-        def moved(block: Input | Inner) -> Input | Inner:
-            if not isinstance(block, Inner):
-                return block.moved(move)
-            weights = block.weights
-            if is_numpy(target.xp):
-                if weights is not None and not sparse.issparse(weights):
-                    weights = to_numpy(weights)
-                return Inner(
-                    block.n_products,
-                    block.n_units,
-                    None if block.left is None else block.index("left"),
-                    None if block.right is None else block.index("right"),
-                    weights,
-                )
-            if weights is not None and sparse.issparse(weights):
-                weights = weights.toarray()
-            return Inner(
-                block.n_products, block.n_units, move(block.left), move(block.right), move(weights)
-            )
-
-        blocks = tuple(moved(block) for block in self.blocks)
+        blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
         return type(self)(self.vtree, blocks, self.names, self.states)
 
     def aligned_to(self, vtree: Vtree) -> Self | None:
@@ -332,8 +286,7 @@ class BlockCircuit:
             return None
         blocks = [self.blocks[node] for node in alignment.node]
         for node in np.flatnonzero(alignment.swapped):
-            b = blocks[node]
-            blocks[node] = Inner(b.n_products, b.n_units, b.right, b.left, b.weights)
+            blocks[node] = blocks[node].swapped()
         return type(self)(vtree, tuple(blocks), self.names, self.states)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -357,14 +310,6 @@ def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:
     return int(variable)
 
 
-def _ones(csr: sparse.csr_array) -> Any:
-    """Which rows start with a weight of exactly one (rows of one entry are pass-throughs then)."""
-    ones = np.zeros(csr.shape[0], dtype=np.bool_)
-    filled = np.diff(csr.indptr) > 0
-    ones[filled] = csr.data[csr.indptr[:-1][filled]] == 1.0
-    return ones
-
-
 def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
     """Raise unless the blocks fit the vtree and hold finite numbers."""
     if sorted(vtree.scope().tolist()) != list(range(vtree.n_variables)):
@@ -376,25 +321,34 @@ def _check(vtree: Vtree, blocks: Sequence[Input | Inner]) -> None:
         raise CircuitError(
             f"A vtree of {vtree.n_nodes} nodes needs as many blocks. Got {len(blocks)}."
         )
-    values: Any
-    for node, block in enumerate(blocks):
-        if isinstance(block, Inner):
-            values = block.weights
-            values = values.data if sparse.issparse(values) else values
-            for side, child in (("left", vtree.left[node]), ("right", vtree.right[node])):
-                index, n = block.index(side), blocks[child].n_units
-                if len(index) and not (index.min() >= 0 and index.max() < n):
-                    raise CircuitError(
-                        f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
-                        f"Got {int(index.min())}..{int(index.max())}."
-                    )
-        else:
-            values, wrong = block.numbers, block.complaint()
-            if wrong is not None:
-                variable = int(vtree.variable[node])
-                raise CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
-        if values is not None and not np.isfinite(values).all():
-            raise CircuitError(
-                f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
-                "tables must be finite numbers. Got NaN or infinity."
-            )
+
+    def leaf(node: int, variable: int) -> int:
+        block: Any = blocks[node]
+        wrong = block.complaint()
+        if wrong is not None:
+            raise CircuitError(f"Normal inputs of variable {variable} need {wrong}.")
+        return _checked_numbers(vtree, node, block)
+
+    def inner(node: int, n_left: int, n_right: int) -> int:
+        block: Any = blocks[node]
+        for side, index, n in zip(("left", "right"), block.inputs, (n_left, n_right), strict=True):
+            if len(index) and not (index.min() >= 0 and index.max() < n):
+                raise CircuitError(
+                    f"At vtree node {node}, {side} inputs must be in 0..{n - 1}. "
+                    f"Got {int(index.min())}..{int(index.max())}."
+                )
+        return _checked_numbers(vtree, node, block)
+
+    from_leaves(vtree, leaf, inner)
+
+
+def _checked_numbers(vtree: Vtree, node: int, block: Input | Inner) -> int:
+    """The number of units, after checking that their numbers are finite."""
+    values: Any = block.numbers
+    values = values.data if sparse.issparse(values) else values
+    if values is not None and not np.isfinite(values).all():
+        raise CircuitError(
+            f"At vtree node {node} (variables {vtree.scope(node).tolist()[:8]}), weights and "
+            "tables must be finite numbers. Got NaN or infinity."
+        )
+    return block.n_units

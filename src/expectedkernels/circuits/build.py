@@ -18,8 +18,9 @@ from expectedkernels.circuits.minimize import minimize
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.queries import TOLERANCE
 from expectedkernels.circuits.ranges import replaced_blocks
-from expectedkernels.circuits.wide import mixed, numbers_of, wide
-from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.circuits.wide import mixed, wide
+from expectedkernels.engine.blocks import Inner, inner, side_by_side
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import CircuitError, CompatibilityError
 from expectedkernels.vtree import Vtree
 
@@ -61,9 +62,7 @@ def factorized(
             _check_distributions(row, f"The table of variable {variable}")
     vtree = Vtree.balanced(len(rows)) if vtree is None else vtree
     _check_variables(vtree, len(rows), "tables")
-    blocks: list[Input | Inner] = [
-        ONE if v < 0 else Table(rows[v][None, :]) for v in vtree.variable.tolist()
-    ]
+    blocks = at_nodes(vtree, lambda _, v: Table(rows[v][None, :]), lambda _: ONE)
     return Circuit.from_blocks(vtree, blocks)
 
 
@@ -129,7 +128,7 @@ def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
     """The circuit whose roots are weighted sums of the roots of another (a matrix of weights)."""
     matrix = sparse.csr_array(weights)
     root = circuit.blocks[-1]
-    part = mixed(root, wide(numbers_of(root)[0]), matrix.indices, wide(matrix.data), matrix.indptr)
+    part = mixed(root, wide(root.flat[0]), matrix.indices, wide(matrix.data), matrix.indptr)
     advice = "normalise the circuits first"
     blocks = replaced_blocks(circuit.vtree, circuit.blocks, -1, part, what, advice)
     return Circuit.from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
@@ -161,32 +160,21 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
                 f"Got {vtree} and {circuit.vtree}."
             )
         aligned.append(on_first)
-    blocks: list[Input | Inner] = []
-    for node in range(vtree.n_nodes):
-        parts: list[Any] = [circuit.blocks[node] for circuit in aligned]
-        if isinstance(parts[0], Inner):
-            blocks.append(_side_by_side(parts, [c.blocks for c in aligned], vtree, node))
-        else:
-            blocks.append(parts[0].beside(parts[1:]))
-    return Circuit(vtree, tuple(minimize(vtree, blocks))).with_schema(named.schema)
 
+    def leaf(node: int, variable: int) -> Input:
+        blocks: list[Any] = [circuit.blocks[node] for circuit in aligned]
+        return blocks[0].beside(blocks[1:])
 
-def _side_by_side(parts: list[Inner], blocks: list[Any], vtree: Vtree, node: int) -> Inner:
-    """The units of several blocks of one node, each seeing only its own circuit below."""
-    index = {}
-    total = {}
-    for side in ("left", "right"):
-        child = getattr(vtree, side)[node]
-        sizes = [b[child].n_units for b in blocks]
-        starts = np.cumsum([0, *sizes[:-1]])
-        index[side] = np.concatenate(
-            [part.index(side) + start for part, start in zip(parts, starts, strict=True)]
+    def inner_at(node: int) -> Inner:
+        blocks, lefts, rights = (
+            [circuit.blocks[at] for circuit in aligned]
+            for at in (node, vtree.left[node], vtree.right[node])
         )
-        total[side] = sum(sizes)
-    weights = None
-    if any(part.weights is not None for part in parts):
-        weights = sparse.csr_array(sparse.block_diag([part.csr for part in parts], format="csr"))
-    return inner(index["left"], index["right"], weights, total["left"], total["right"])
+        n_left, n_right = ([block.n_units for block in below] for below in (lefts, rights))
+        return side_by_side(blocks, n_left, n_right)  # type: ignore[arg-type]
+
+    blocks = at_nodes(vtree, leaf, inner_at)
+    return Circuit(vtree, tuple(minimize(vtree, blocks))).with_schema(named.schema)
 
 
 def hmm(
@@ -250,13 +238,15 @@ def hmm(
         for table in tables:
             _check_distributions(table, "The emissions of an HMM")
     vtree = Vtree.right_linear(length)
-    blocks: list[Input | Inner] = [Table(tables[v]) if v >= 0 else ONE for v in vtree.variable]
-    for node in np.flatnonzero(vtree.variable < 0).tolist():
+
+    def inner_at(node: int) -> Inner:
         # unit i of this node: the observations from here on, given that the hidden state
         # before them is i (at the root: the whole sequence)
         position = int(vtree.scope(node)[0])
         mix = start[None, :] if position == 0 else steps[position - 1]
-        blocks[node] = Inner(states, len(mix), None, None, mix)
+        return Inner(states, len(mix), None, None, mix)
+
+    blocks = at_nodes(vtree, lambda _, v: Table(tables[v]), inner_at)
     # below the product of the last two observations the last table is mixed in place
     rows = sparse.csr_array(start[None, :] if length == 1 else steps[-1])
     leaf, final = vtree.leaf(length - 1), Table(tables[-1])
@@ -306,17 +296,10 @@ def gaussian_mixture(
     n, d = mean.shape
     vtree = Vtree.balanced(d) if vtree is None else vtree
     _check_variables(vtree, d, "means and variances")
-    blocks: list[Input | Inner] = []
-    for v in vtree.variable.tolist():
-        if v < 0:
-            blocks.append(Inner(n, n, None, None, None))
-        else:
-            blocks.append(Normal(np.eye(n), mean[:, v], variance[:, v]))
-    root = blocks[-1]
-    if isinstance(root, Inner):
-        blocks[-1] = Inner(n, 1, None, None, share[None, :])
-    else:
-        blocks[-1] = root.with_numbers(share[None, :])
+    parts = Inner(n, n, None, None, None)
+    eye = np.eye(n)
+    blocks = at_nodes(vtree, lambda _, v: Normal(eye, mean[:, v], variance[:, v]), lambda _: parts)
+    blocks[-1] = blocks[-1].with_numbers(share[None, :])
     return Circuit.from_blocks(vtree, blocks)
 
 
@@ -365,21 +348,23 @@ def random_circuit(
             f"variable ({d} in all). Got {cardinalities!r}."
         )
     cards = np.broadcast_to(given, (d,)).tolist()
-    blocks: list[Input | Inner] = []
-    for node, v in enumerate(vtree.variable.tolist()):
+
+    def leaf(node: int, variable: int) -> Table:
         rows = 1 if node == vtree.root else units
-        if v >= 0:
-            blocks.append(Table(generator.dirichlet(np.ones(cards[v]), size=rows)))
-            continue
+        return Table(generator.dirichlet(np.ones(cards[variable]), size=rows))
+
+    def inner_at(node: int) -> Inner:
+        rows = 1 if node == vtree.root else units
         weights: Any = generator.random((rows, units)) + 1e-3
         if density is not None:
             keep = generator.random((rows, units)) < density
             keep[np.arange(rows), generator.integers(units, size=rows)] = True
             weights = weights * keep
         weights /= weights.sum(axis=1, keepdims=True)
-        if density is not None:
-            left, right = (generator.permutation(units) for _ in range(2))
-            blocks.append(inner(left, right, sparse.csr_array(weights), units, units))
-        else:
-            blocks.append(Inner(units, rows, None, None, weights))
+        if density is None:
+            return Inner(units, rows, None, None, weights)
+        left, right = (generator.permutation(units) for _ in range(2))
+        return inner(left, right, sparse.csr_array(weights), units, units)
+
+    blocks = at_nodes(vtree, leaf, inner_at)
     return Circuit(vtree, tuple(blocks) if density is None else tuple(minimize(vtree, blocks)))

@@ -24,7 +24,6 @@ from expectedkernels.circuits.wide import (
     Wide,
     as_plain,
     is_plain,
-    numbers_of,
     sums,
     wide,
     wide_exp,
@@ -158,7 +157,7 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
         place.append(where)
     blocks = [block for block, _ in parts]
     if any(numbers is not None for _, numbers in parts):
-        full = [(b, wide(numbers_of(b)[0]) if n is None else n) for b, n in parts]
+        full = [(b, wide(b.flat[0]) if n is None else n) for b, n in parts]
         advice = "ask for fewer rows at once, or write the circuit with numbers that differ less"
         blocks = plain_blocks(vtree, full, "A conditional", advice)
     rows = np.arange(evidence.n_rows) if found.rows is None else found.rows

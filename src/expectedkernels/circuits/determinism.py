@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import Operand, visit
 from expectedkernels.engine.value import Value, plain
 from expectedkernels.verdict import Verdict
@@ -26,27 +26,24 @@ def deterministic(circuit: BlockCircuit) -> Verdict:
 
 def _decided(circuit: BlockCircuit) -> Verdict:
     """See `deterministic`."""
-    for node, block in enumerate(circuit.blocks):
-        several = None if isinstance(block, Inner) else (block.numbers != 0).sum(axis=1) > 1
-        if several is not None and block.cardinality is None and several.any():  # type: ignore[union-attr]
-            unit = int(np.argmax(several))
-            kind = "normal densities, which" if block.half is None else "densities, which may"  # type: ignore[union-attr]
+    for variable in circuit.vtree.scope().tolist():
+        block: Any = circuit.input(variable)
+        several = (block.numbers != 0).sum(axis=1) > 1
+        if block.cardinality is None and several.any():
+            kind = "normal densities, which" if block.half is None else "densities, which may"
             return Verdict(
                 False,
-                f"input unit {unit} of the real variable {int(circuit.vtree.variable[node])} is a "
-                f"sum of several {kind} overlap",
+                f"input unit {int(np.argmax(several))} of the real variable {variable} is a sum of "
+                f"several {kind} overlap",
             )
     support = _support(circuit)
 
     def leaf(nodes: Any, parts: Any) -> Value:
         block: Any = circuit.blocks[int(nodes[0])]
-        seen = (block.numbers != 0).astype(np.float64)
-        overlap = seen @ block.meets(block).astype(np.float64) @ seen.T
-        return plain((overlap > 0).astype(np.float64)[None], (1, 1))
+        return plain(block.overlaps(block).astype(np.float64)[None], (1, 1))
 
     for node, products, _ in visit([support, support], leaf):
-        block = circuit.blocks[node]
-        if products is None or not isinstance(block, Inner) or block.weights is None:
+        if products is None or support.inner[node].weights is None:
             continue
         data = products.data[0]
         meets = data > -inf if products.is_log else data != 0
@@ -70,14 +67,10 @@ def _decided(circuit: BlockCircuit) -> Verdict:
 
 def _support(circuit: BlockCircuit) -> Operand:
     """The circuit's structure with all weights one."""
-    blocks: list[Inner | None] = []
-    for block in circuit.blocks:
-        if not isinstance(block, Inner) or block.weights is None:
-            blocks.append(block if isinstance(block, Inner) else None)
-            continue
-        csr = block.csr.copy()
-        csr.data = np.ones_like(csr.data)
-        weights = csr if block.is_sparse else csr.toarray()
-        blocks.append(Inner(block.n_products, block.n_units, block.left, block.right, weights))
-    n = circuit.vtree.n_nodes
-    return Operand(circuit.vtree, circuit.operand.units, blocks, [None] * n)
+    operand = circuit.operand
+
+    def ones(numbers: Any) -> Any:
+        return (numbers != 0).astype(np.float64)
+
+    blocks = at_nodes(circuit.vtree, None, lambda node: operand.inner[node].mapped(ones))
+    return Operand(circuit.vtree, operand.units, blocks, [None] * len(blocks))

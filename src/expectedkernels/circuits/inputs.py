@@ -1,14 +1,14 @@
 """Input blocks: the univariate units of one variable, one class per family.
 
 A family is a row of numbers per unit, and what the columns of these rows stand for: the states of
-a discrete variable, or distributions of a real one. All families answer the same questions, so
-that circuits need not ask which one they have got:
+a discrete variable, or distributions of a real one. All families answer the questions that all
+blocks do (see `engine/blocks`), and these:
 
-    numbers, with_numbers(rows)     the rows, and the block with others in their place
-    moved(move)                     the block with its arrays elsewhere
     zero()                          the block of one unit that is zero
     beside(others)                  the block of all units of several
-    meets(other)                    which columns of two blocks can stand for the same value
+    meets(other), overlaps(other)   which columns, and which units, can be not zero together
+    times(other, units, partners)   the products of pairs of units, and their wide numbers
+    power(alpha), no_power(alpha)   the powers of all components, and why there are none
     take(units), merged()           some units, and the distinct ones
     complaint()                     what is wrong with the parameters, None if nothing is
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, log, pi
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -26,15 +26,97 @@ from scipy import sparse
 from expectedkernels.arrays import Array, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.boxes import log_box
 from expectedkernels.circuits.equal_rows import distinct_dense_rows
+from expectedkernels.circuits.wide import Wide, wide, wide_exp
 from expectedkernels.engine.blocks import ReadOnly
-from expectedkernels.errors import CircuitError
+from expectedkernels.errors import CircuitError, PropertyError
 
 EDGE = 8.0 * float(np.finfo(np.float64).eps)
 """Ends of intervals are rounded: values this near (relatively) count as inside."""
 
 
 @dataclass(frozen=True, eq=False)
-class Table(ReadOnly):
+class Family(ReadOnly):
+    """What the families have in common: the words of blocks, of rows of numbers.
+
+    A family holds arrays and says `numbers` and `with_numbers`.
+    """
+
+    cardinality: ClassVar[Any] = None
+    inputs: ClassVar[None] = None
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays the block consists of."""
+        raise NotImplementedError
+
+    @property
+    def numbers(self) -> Array:
+        """The rows of numbers, one per unit."""
+        return self.arrays[0]
+
+    @property
+    def matrix(self) -> Array:
+        """The rows of numbers."""
+        return self.numbers
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return int(self.numbers.shape[0])
+
+    @property
+    def width(self) -> int:
+        """The number of states or components."""
+        return int(self.numbers.shape[1])
+
+    @property
+    def flat(self) -> tuple[Any, Any]:
+        """All numbers, and where those of every unit start."""
+        return self.numbers.reshape(-1), np.arange(self.n_units + 1) * self.width
+
+    @property
+    def columns(self) -> Any:
+        """The state or component of every number."""
+        return np.tile(np.arange(self.width), self.n_units)
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of parameters."""
+        return self.n_units * self.width
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The numbers of units, edges and parameters."""
+        return self.n_units, 0, self.n_parameters
+
+    def with_numbers(self, rows: Array) -> Any:
+        """The block with other rows of numbers."""
+        raise NotImplementedError
+
+    def mapped(self, change: Callable[[Any], Any]) -> Any:
+        """The block with all its numbers changed."""
+        return self.with_numbers(change(self.numbers))
+
+    def refilled(self, numbers: Any) -> Any:
+        """The block with other numbers, laid flat."""
+        return self.with_numbers(numbers.reshape(self.numbers.shape))
+
+    def entered(self, n: int, at: Any) -> tuple[Any, Any]:
+        """The block of n units that are zero, and where places of (n, width) are in `flat`."""
+        return self.with_numbers(np.zeros((n, self.width))), at
+
+    def meets(self, other: Any) -> Any:
+        """Which columns of this block and of another can stand for the same value."""
+        raise NotImplementedError
+
+    def overlaps(self, other: Family) -> Any:
+        """Which units of this block and of another can be not zero at the same value."""
+        seen, also_seen = ((block.numbers != 0).astype(np.float32) for block in (self, other))
+        return seen @ self.meets(other).astype(np.float32) @ also_seen.T > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Family):
     """Input units of a discrete variable: one row of values per unit.
 
     Attributes
@@ -50,24 +132,9 @@ class Table(ReadOnly):
         return (self.table,)
 
     @property
-    def n_units(self) -> int:
-        """The number of units."""
-        return int(self.table.shape[0])
-
-    @property
     def cardinality(self) -> int:
         """The number of states of the variable."""
         return int(self.table.shape[1])
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of table entries."""
-        return self.n_units * self.cardinality
-
-    @property
-    def numbers(self) -> Array:
-        """The rows of numbers, one per unit."""
-        return self.table
 
     def with_numbers(self, rows: Array) -> Table:
         """The block with other rows of numbers."""
@@ -93,6 +160,28 @@ class Table(ReadOnly):
         """What is wrong with the parameters: a table has none."""
         return None
 
+    def times(self, other: Table, units: Any, partners: Any) -> tuple[Table, Wide]:
+        """The products of units with those of another block, and their numbers."""
+        one, two = self.table[units], other.table[partners]
+        return Table(np.zeros(one.shape)), wide(one.reshape(-1)) * wide(two.reshape(-1))
+
+    def no_power(self, alpha: float) -> None:
+        """Why there is no such power: there are all."""
+
+    def power(self, alpha: float) -> tuple[Table, Wide]:
+        """The powers of the states' indicators, and the factors of their numbers."""
+        return self, wide(np.ones(self.table.size))
+
+    def rolled(self, steps: int) -> Table:
+        """The block with its states moved on, cyclically."""
+        return Table(namespace(self.table).roll(self.table, -steps, axis=1))
+
+    def recoded(self, codes: Sequence[int]) -> Table:
+        """The block with its states in another order; code -1 is a state that is impossible."""
+        table = to_numpy(self.table)
+        wider = np.hstack([table, np.zeros((len(table), 1))])[:, list(codes)]
+        return Table(as_like(wider, self.table))
+
     def take(self, units: Any) -> Table:
         """The block with some of the units, in the given order."""
         return Table(self.table[units])
@@ -103,7 +192,7 @@ class Table(ReadOnly):
 
 
 @dataclass(frozen=True, eq=False)
-class Real(ReadOnly):
+class Real(Family):
     """Input units of a real variable: weighted sums of normals, intervals and points.
 
     A component is the distribution of mean + sqrt(variance) N + half U, where N is standard
@@ -129,8 +218,6 @@ class Real(ReadOnly):
     variance: Array
     half: Array | None = None
 
-    cardinality = None
-
     def __post_init__(self) -> None:
         if self.half is not None and not (np.asarray(self.half) != 0).any():
             object.__setattr__(self, "half", None)
@@ -143,11 +230,6 @@ class Real(ReadOnly):
         return (self.weights, self.mean, self.variance, *widths)
 
     @property
-    def n_units(self) -> int:
-        """The number of units."""
-        return int(self.weights.shape[0])
-
-    @property
     def n_components(self) -> int:
         """The number of components."""
         return int(self.mean.shape[0])
@@ -157,11 +239,6 @@ class Real(ReadOnly):
         """The number of non-zero weights, means, variances and widths."""
         used = to_numpy(self.weights) != 0
         return int(used.sum()) + (len(self.arrays) - 1) * self.n_components
-
-    @property
-    def numbers(self) -> Array:
-        """The rows of numbers, one per unit."""
-        return self.weights
 
     @property
     def halves(self) -> Any:
@@ -246,9 +323,9 @@ class Real(ReadOnly):
         if self.half is None:
             return logs
         inside = np.abs(away) <= self.half + EDGE * (np.abs(self.mean) + self.half)
-        wide, smooth = self.half > 0, (self.half > 0) & (self.variance > 0)
-        width = 2.0 * np.where(wide, self.half, 1.0)
-        logs = np.where(wide, np.where(inside, -np.log(width), -inf), logs)
+        broad, smooth = self.half > 0, (self.half > 0) & (self.variance > 0)
+        width = 2.0 * np.where(broad, self.half, 1.0)
+        logs = np.where(broad, np.where(inside, -np.log(width), -inf), logs)
         if smooth.any():  # a normal, averaged over the interval
             root = np.sqrt(2.0 * self.variance[smooth])
             logs[:, smooth] = log_box(away[:, smooth] / root, self.half[smooth] / root)
@@ -261,6 +338,51 @@ class Real(ReadOnly):
         if self.half is not None:
             drawn = drawn + self.half[components] * generator.uniform(-1.0, 1.0, len(components))
         return drawn
+
+    def times(self, other: Real, units: Any, partners: Any) -> tuple[Real, Wide]:
+        """The products of units with those of another block, and their numbers.
+
+        N(x; a, s) N(x; b, t) = N(a - b; 0, s + t) N(x; (a t + b s) / (s + t), s t / (s + t))
+        """
+        weights, others = self.weights[units], other.weights[partners]
+        used = (weights != 0).T.astype(np.float32) @ (others != 0)
+        first, second = np.nonzero((used > 0) & self.meets(other))
+        if (self.halves[first] > 0).any() or (other.halves[second] > 0).any():
+            raise PropertyError(
+                "The product of densities on intervals is not computed: with a normal density it "
+                "is none of the input families. Use normal inputs, or cut the variable into states."
+            )
+        total = self.variance[first] + other.variance[second]
+        if (total == 0).any():
+            place = float(self.mean[first[np.argmin(total)]])
+            raise PropertyError(
+                "The product of two points of mass at the same place is not defined. Both circuits "
+                f"have normal inputs of variance zero with mean {place}; use positive variances."
+            )
+        a, b = self.mean[first], other.mean[second]
+        share = self.variance[first] / total
+        factor = wide_exp(-0.5 * ((a - b) ** 2 / total + np.log(2.0 * np.pi * total)))
+        numbers = wide(weights[:, first]) * wide(others[:, second]) * factor
+        zeros = np.zeros(numbers.mantissa.shape)
+        block = Real(zeros, a + (b - a) * share, share * other.variance[second])
+        return block, Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
+
+    def no_power(self, alpha: float) -> str | None:
+        """Why a power of these densities is none of the family, None if it is."""
+        if alpha <= 0:
+            return f"the exponent is {alpha:g}"
+        if self.half is not None:
+            return "one of its inputs is an interval"
+        return "one of its variances is zero" if (self.variance == 0).any() else None
+
+    def power(self, alpha: float) -> tuple[Real, Wide]:
+        """The powers of the densities, and the factors of their weights.
+
+        N(x; m, v)^alpha = (2 pi v)^((1 - alpha) / 2) alpha^(-1/2) N(x; m, v / alpha)
+        """
+        logs = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * self.variance) - np.log(alpha))
+        factor = wide_exp(np.tile(logs, self.n_units))
+        return Real(self.weights, self.mean, self.variance / alpha), factor
 
     def take(self, units: Any) -> Real:
         """The block with some of the units, in the given order, and the components they use."""

@@ -10,9 +10,10 @@ from expectedkernels.circuits.base import checked_variable
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.ranges import Part, plain_blocks
-from expectedkernels.circuits.wide import Wide, mixed, numbers_of, wide
+from expectedkernels.circuits.wide import mixed, wide
 from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
@@ -58,18 +59,9 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     if not gone:
         return f
     f = f.to("numpy")
-    totals = node_values(f, wide_up(f, None))
     kept = sorted(set(range(f.n_variables)) - gone)
-    work = _Projection({variable: number for number, variable in enumerate(kept)})
-    for node, block in enumerate(f.blocks):
-        variable = int(f.vtree.variable[node])
-        if not isinstance(block, Inner):
-            work.leaf(block, variable)
-            continue
-        a, b = int(f.vtree.left[node]), int(f.vtree.right[node])
-        work.inner(block, a, b, totals)
-    vtree = Vtree(*zip(*work.nodes, strict=True))
-    blocks = plain_blocks(vtree, work.parts, "The marginal", "normalise the circuit first")
+    vtree, parts = _projected(f, kept)
+    blocks = plain_blocks(vtree, parts, "The marginal", "normalise the circuit first")
     return Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
 
 
@@ -86,56 +78,34 @@ def _checked(f: Circuit, variables: Any) -> set[int]:
     return gone
 
 
-class _Projection:
-    """The blocks that remain, in the order of the nodes they come from.
+def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Part]]:
+    """The vtree of the variables that remain, and the blocks that do."""
+    totals = node_values(f, wide_up(f, None))
+    number = {variable: i for i, variable in enumerate(kept)}
+    nodes: list[tuple[int, int, int]] = []
+    parts: list[Part] = []
 
-    Attributes
-    ----------
-    number : dict
-        The new number of every variable that remains.
-    image : list of int
-        For every node seen so far the place of what remains of it, -1 if nothing does.
-    nodes : list of (left, right, variable)
-        The nodes of the new vtree.
-    parts : list
-        Their blocks, and the numbers of these.
-    """
+    def added(node: tuple[int, int, int], block: Input | Inner) -> int:
+        nodes.append(node)
+        parts.append((block, wide(block.flat[0])))
+        return len(nodes) - 1
 
-    def __init__(self, number: dict[int, int]):
-        self.number = number
-        self.image: list[int] = []
-        self.nodes: list[tuple[int, int, int]] = []
-        self.parts: list[Part] = []
+    def leaf(node: int, variable: int) -> int:
+        """The place of what remains of a node, -1 if nothing does."""
+        return added((-1, -1, number[variable]), f.blocks[node]) if variable in number else -1
 
-    def leaf(self, block: Input, variable: int) -> None:
-        """Take in a leaf."""
-        if variable not in self.number:
-            self.image.append(-1)
-            return
-        self._add((-1, -1, self.number[variable]), block)
-
-    def inner(self, block: Inner, left: int, right: int, totals: list[Wide]) -> None:
-        """Take in an inner node; `totals` are what the units of every node sum to."""
-        a, b = self.image[left], self.image[right]
+    def inner(node: int, a: int, b: int) -> int:
+        block: Any = f.blocks[node]
         if a >= 0 and b >= 0:
-            self._add((a, b, -1), block)
-        elif a >= 0:
-            self._contract(block, "left", a, totals[right])
-        elif b >= 0:
-            self._contract(block, "right", b, totals[left])
-        else:
-            self.image.append(-1)
+            return added((a, b, -1), block)
+        place = max(a, b)
+        if place >= 0:  # units of the child that remains are replaced by sums of them
+            own, other = block.inputs if a >= 0 else block.inputs[::-1]
+            below = totals[int((f.vtree.left if a < 0 else f.vtree.right)[node])]
+            (data, starts), products = block.flat, block.columns
+            weights = wide(data) * below[other[products]]
+            parts[place] = mixed(*parts[place], own[products], weights, starts)
+        return place
 
-    def _add(self, node: tuple[int, int, int], block: Input | Inner) -> None:
-        self.nodes.append(node)
-        self.parts.append((block, wide(numbers_of(block)[0])))
-        self.image.append(len(self.nodes) - 1)
-
-    def _contract(self, block: Inner, side: str, place: int, totals: Wide) -> None:
-        """Replace the units of the child that remains by sums of them, one per unit of the node."""
-        csr, other = block.csr, "right" if side == "left" else "left"
-        units = block.index(side)[csr.indices]
-        weights = wide(csr.data) * totals[block.index(other)[csr.indices]]
-        child, numbers = self.parts[place]
-        self.parts[place] = mixed(child, numbers, units, weights, csr.indptr)
-        self.image.append(place)
+    from_leaves(f.vtree, leaf, inner)
+    return Vtree(*zip(*nodes, strict=True)), parts

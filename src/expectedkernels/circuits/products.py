@@ -12,11 +12,10 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.circuits.ranges import Part
-from expectedkernels.circuits.wide import Wide, runs, wide, wide_exp
+from expectedkernels.circuits.wide import runs, wide
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import PropertyError
+from expectedkernels.engine.nodes import from_leaves, from_root
 
 CHUNK = 2**21
 """How many pairs are looked at in one go."""
@@ -32,59 +31,33 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     zero everywhere.
     """
     vtree = f.vtree
-    meets = _meetings(f, g)
-    pairs: list[Any] = [None] * vtree.n_nodes
-    pairs[vtree.root] = roots
-    parts: list[Any] = [None] * vtree.n_nodes
-    for node in range(vtree.root, -1, -1):
-        one, other = f.blocks[node], g.blocks[node]
-        if isinstance(one, Inner) and isinstance(other, Inner):
-            a, b = int(vtree.left[node]), int(vtree.right[node])
-            parts[node], pairs[a], pairs[b] = _inner_pairs(
-                one, other, meets[a], meets[b], pairs[node]
-            )
-            meets[a] = meets[b] = None
-        else:
-            parts[node] = _input_pairs(one, other, pairs[node])
-        pairs[node] = None
-    return parts
+    meets: list[Any] = from_leaves(
+        vtree,
+        lambda _, v: f.input(v).overlaps(g.input(v)),
+        lambda node, *below: _inner_meetings(f.blocks[node], g.blocks[node], *below),
+    )
 
+    def leaf(node: int, variable: int, pairs: Pairs) -> Part:
+        return f.input(variable).times(g.input(variable), *pairs)  # type: ignore[arg-type]
 
-def _meetings(f: Circuit, g: Circuit) -> list[Any]:
-    """For every node, which units of f and g (rows and columns) have overlapping supports."""
-    vtree = f.vtree
-    meets: list[Any] = []
-    for node, (one, other) in enumerate(zip(f.blocks, g.blocks, strict=True)):
-        if isinstance(one, Inner) and isinstance(other, Inner):
-            meets.append(
-                _inner_meetings(one, other, meets[vtree.left[node]], meets[vtree.right[node]])
-            )
-        else:
-            seen, also_seen = (_nonzero(block.numbers) for block in (one, other))  # type: ignore[union-attr]
-            overlap = one.meets(other).astype(np.float32)  # type: ignore[union-attr, arg-type]
-            meets.append(seen @ overlap @ also_seen.T > 0)
-    return meets
+    def inner(node: int, pairs: Pairs) -> tuple[Part, Pairs, Pairs]:
+        a, b = int(vtree.left[node]), int(vtree.right[node])
+        below, meets[a], meets[b] = (meets[a], meets[b]), None, None
+        return _inner_pairs(f.blocks[node], g.blocks[node], *below, pairs)
 
-
-def _nonzero(numbers: Any) -> Any:
-    """One where a number is not zero."""
-    return (numbers != 0).astype(np.float32)
+    return from_root(vtree, roots, leaf, inner)
 
 
 def _takes(block: Inner) -> Any:
     """One where a sum takes a product, dense or sparse as the weights are."""
-    if not block.is_sparse:
-        return _nonzero(block.weights)
-    csr = block.csr
-    ones = np.ones(len(csr.data), dtype=np.float32)
-    return sparse.csr_array((ones, csr.indices, csr.indptr), shape=csr.shape)
+    return block.mapped(lambda numbers: (numbers != 0).astype(np.float32)).weights
 
 
-def _inner_meetings(one: Inner, other: Inner, left: Any, right: Any) -> Any:
+def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:
     """Which units of two inner blocks meet, given which units of the children do."""
-    other_left, other_right = other.index("left"), other.index("right")
+    other_left, other_right = other.inputs
     takes = None if other.weights is None else _takes(other)
-    own_left, own_right = one.index("left"), one.index("right")
+    own_left, own_right = one.inputs
     met = np.zeros((one.n_products, other.n_units), dtype=np.bool_)
     rows = max(1, CHUNK // max(1, other.n_products))
     for start in range(0, one.n_products, rows):
@@ -95,11 +68,10 @@ def _inner_meetings(one: Inner, other: Inner, left: Any, right: Any) -> Any:
 
 
 def _inner_pairs(
-    one: Inner, other: Inner, left: Any, right: Any, pairs: Pairs
+    one: Any, other: Any, left: Any, right: Any, pairs: Pairs
 ) -> tuple[Part, Pairs, Pairs]:
     """The sums and products of wanted pairs, and the pairs of the children they need."""
-    own_left, own_right = one.index("left"), one.index("right")
-    other_left, other_right = other.index("left"), other.index("right")
+    (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs
 
     def alive(a: Any, b: Any) -> Any:
         return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
@@ -156,42 +128,3 @@ def _distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[Pa
         seen[keys] = True
         distinct, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
     return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
-
-
-def _input_pairs(one: Any, other: Any, pairs: Pairs) -> Part:
-    """The products of wanted pairs of input units."""
-    units, partners = pairs
-    if one.cardinality is None:
-        return _normal_pairs(one, other, pairs)
-    numbers = wide(one.table[units].reshape(-1)) * wide(other.table[partners].reshape(-1))
-    return Table(np.zeros((len(units), one.cardinality))), numbers
-
-
-def _normal_pairs(one: Normal, other: Normal, pairs: Pairs) -> Part:
-    """The products of pairs of mixtures of normals: normals between those of both, rescaled.
-
-    N(x; a, s) N(x; b, t) = N(a - b; 0, s + t) N(x; (a t + b s) / (s + t), s t / (s + t))
-    """
-    units, partners = pairs
-    used = (one.weights[units] != 0).T.astype(np.float32) @ (other.weights[partners] != 0)
-    first, second = np.nonzero((used > 0) & one.meets(other))
-    if (one.halves[first] > 0).any() or (other.halves[second] > 0).any():
-        raise PropertyError(
-            "The product of densities on intervals is not computed: with a normal density it is "
-            "none of the input families. Use normal inputs, or cut the variable into states."
-        )
-    total = one.variance[first] + other.variance[second]
-    if (total == 0).any():
-        place = float(one.mean[first[np.argmin(total)]])
-        raise PropertyError(
-            "The product of two points of mass at the same place is not defined. Both circuits "
-            f"have normal inputs of variance zero with mean {place}; use positive variances."
-        )
-    a, b = one.mean[first], other.mean[second]
-    share = one.variance[first] / total
-    factor = wide_exp(-0.5 * ((a - b) ** 2 / total + np.log(2.0 * np.pi * total)))
-    weights = wide(one.weights[units][:, first]) * wide(other.weights[partners][:, second])
-    numbers = weights * factor
-    places = np.zeros(numbers.mantissa.shape)
-    block = Normal(places, a + (b - a) * share, share * other.variance[second])
-    return block, Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))

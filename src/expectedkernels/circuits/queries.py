@@ -18,7 +18,7 @@ from expectedkernels.circuits.likelihoods import by_rows, level_logs
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
-from expectedkernels.circuits.wide import Wide, numbers_of, sums, wide
+from expectedkernels.circuits.wide import Wide, sums, wide
 from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import (
@@ -204,7 +204,7 @@ def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[
         parts.append(_conditional_input(block, column, values[node]))
     if signed:
         block, numbers = parts[-1]
-        parts[-1] = block, numbers * (values[-1] / root)[_rows(numbers_of(block)[1])]
+        parts[-1] = block, numbers * (values[-1] / root)[_rows(block.flat[1])]
     return parts
 
 
@@ -244,7 +244,7 @@ def _conditional_input(block: Input, column: Any, value: Wide) -> Part:
         if not np.isnan(point[0]):
             alive = (value.mantissa != 0).astype(np.float64)
             return Normal(alive[:, None], point, np.zeros(1)), wide(alive)
-    numbers, starts = numbers_of(block)
+    numbers, starts = block.flat
     terms = wide(numbers)
     if isinstance(block, Table) and column is not None:
         terms = terms * wide(np.tile(column.weights[column.codes[0]], block.n_units))

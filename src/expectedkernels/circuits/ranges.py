@@ -23,11 +23,9 @@ from expectedkernels.circuits.wide import (
     Wide,
     as_plain,
     is_plain,
-    numbers_of,
     runs,
     tops,
     wide,
-    with_numbers,
 )
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import CircuitError
@@ -63,9 +61,9 @@ def replaced_blocks(
     block, numbers = part
     if is_plain(numbers):
         found = list(blocks)
-        found[node] = with_numbers(block, as_plain(numbers))
+        found[node] = block.refilled(as_plain(numbers))
         return found
-    parts = [(other, wide(numbers_of(other)[0])) for other in blocks]
+    parts = [(other, wide(other.flat[0])) for other in blocks]
     parts[node] = part
     return plain_blocks(vtree, parts, what, advice)
 
@@ -85,7 +83,7 @@ def _fitted(
     vtree: Vtree, parts: list[Part], what: str, advice: str, free: bool
 ) -> tuple[list[Input | Inner], Scale]:
     if all(is_plain(numbers) for _, numbers in parts):
-        return [with_numbers(block, as_plain(numbers)) for block, numbers in parts], None
+        return [block.refilled(as_plain(numbers)) for block, numbers in parts], None
     parts, scales = _lifted(vtree, parts)
     limits, shift, far = _reach(vtree, parts, scales[-1], free)
     if far > 0 and any(_is_real(block) for block, _ in parts):
@@ -117,7 +115,7 @@ def _lifted(vtree: Vtree, parts: list[Part]) -> tuple[list[Part], list[Any]]:
     lifted: list[Part] = []
     scales: list[Any] = []
     for (block, numbers), a, b in zip(parts, vtree.left, vtree.right, strict=True):
-        starts = numbers_of(block)[1]
+        starts = block.flat[1]
         if isinstance(block, Inner):
             for side, child in (("left", a), ("right", b)):
                 numbers = numbers.shifted(scales[child][block.index(side)[block.csr.indices]])
@@ -153,7 +151,7 @@ def _limits(vtree: Vtree, parts: list[Part]) -> list[_Limits]:
                 zero = zero | (found[child].low[index] == -ENDLESS)
         low = np.where(zero, -ENDLESS, np.clip(low, 1 - ENDLESS, ENDLESS - 1))
         high = np.where(zero, ENDLESS, np.clip(high, 1 - ENDLESS, ENDLESS - 1))
-        starts = numbers_of(block)[1]
+        starts = block.flat[1]
         low = _over_runs(np.maximum, low, starts, -ENDLESS)
         high = _over_runs(np.minimum, high, starts, ENDLESS)
         none = low > high  # so far apart that no scale of a unit above can make up for it
@@ -185,7 +183,7 @@ def _lowered(
                 block, numbers, units, shifts, (limits[a], limits[b])
             )
             continue
-        starts = numbers_of(block)[1]
+        starts = block.flat[1]
         place, entry = runs(starts[units], np.diff(starts)[units])
         plain = as_plain(numbers[entry].shifted(shifts[place]))
         plain = plain.reshape(len(units), block.numbers.shape[1])

@@ -17,6 +17,7 @@ from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import FEW_ROWS, Evidence
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.patterns import patterns
 from expectedkernels.engine.plan import Part
 from expectedkernels.engine.sweep import Operand, pad
@@ -248,7 +249,7 @@ class PointSide:
 def point_operand(vtree: Vtree) -> Operand:
     """The operand of one unit per node."""
     one = Inner(1, 1, None, None, None)
-    inner = [None if v >= 0 else one for v in vtree.variable]
+    inner = at_nodes(vtree, None, lambda _: one)
     return Operand(vtree, [1] * vtree.n_nodes, inner, [None] * vtree.n_nodes)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from expectedkernels.circuits.graph import Graph, bits, show
+from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import CircuitError
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
@@ -66,12 +67,7 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
 
 def node_masks(vtree: Vtree) -> list[int]:
     """The variables below every vtree node, as bits."""
-    masks: list[int] = []
-    for v, a, b in zip(
-        vtree.variable.tolist(), vtree.left.tolist(), vtree.right.tolist(), strict=True
-    ):
-        masks.append(1 << v if v >= 0 else masks[a] | masks[b])
-    return masks
+    return from_leaves(vtree, lambda _, v: 1 << v, lambda _, left, right: left | right)
 
 
 def show_split(parts: Iterable[int], limit: int = 4) -> str:

@@ -15,8 +15,9 @@ from expectedkernels.circuits.graph import Graph, Unit, bits, show
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.splits import can_be_flattened, find_vtree, node_masks, show_split
-from expectedkernels.circuits.wide import Big, Wide, mixed, numbers_of, wide, wide_of
+from expectedkernels.circuits.wide import Big, Wide, mixed, wide, wide_of
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
+from expectedkernels.engine.nodes import from_root
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import IntArray, Vtree
@@ -152,29 +153,16 @@ class _Builder:
 
     def blocks(self) -> list[Any]:
         """The blocks, children first."""
-        vtree = self.vtree
-        wanted: list[dict[Key, int]] = [{} for _ in range(vtree.n_nodes)]
-        wanted[-1][len(self.graph.units) - 1] = 0
-        result: list[Any] = [None] * vtree.n_nodes
-        lefts, rights = vtree.left.tolist(), vtree.right.tolist()
-        for node in range(vtree.root, -1, -1):
-            keys, a, b = wanted[node], lefts[node], rights[node]
-            if a < 0:
-                result[node] = self._leaf_block(node, keys)
-            else:
-                result[node] = self._inner_block(node, keys, wanted[a], wanted[b], self.start[b])
-            wanted[node] = {}
-        return result
+        wanted: dict[Key, int] = {len(self.graph.units) - 1: 0}
+        return from_root(self.vtree, wanted, self._leaf_block, self._inner_block)
 
     def _inner_block(
-        self,
-        node: int,
-        keys: dict[Key, int],
-        left_keys: dict[Key, int],
-        right_keys: dict[Key, int],
-        boundary: int,
-    ) -> Any:
-        """The block of an inner node; notes what is wanted from the children."""
+        self, node: int, keys: dict[Key, int]
+    ) -> tuple[Any, dict[Key, int], dict[Key, int]]:
+        """The block of an inner node, and what is wanted from the children."""
+        boundary = self.start[int(self.vtree.right[node])]
+        left_keys: dict[Key, int] = {}
+        right_keys: dict[Key, int] = {}
         left: list[int] = []
         right: list[int] = []
         columns: dict[Key, int] = {}
@@ -189,8 +177,11 @@ class _Builder:
                     right.append(right_keys.setdefault(other, len(right_keys)))
                 entries.append((row, column, self.times(weight, self._scale(term, node))))
         if self.wide:
-            return _wide_inner(left, right, entries, len(keys))
-        return _inner(left, right, entries, len(keys), len(left_keys), len(right_keys))
+            block: Any = _wide_inner(left, right, entries, len(keys))
+        else:
+            sizes = (len(keys), len(left_keys), len(right_keys))
+            block = _inner(left, right, entries, *sizes)
+        return block, left_keys, right_keys
 
     def _terms(self, key: Key, node: int) -> dict[Key, Any]:
         """A wanted unit as a weighted sum of what a node can split (or of input units)."""
@@ -285,9 +276,8 @@ class _Builder:
             f"{graph.describe(factor)}."
         )
 
-    def _leaf_block(self, node: int, keys: dict[Key, int]) -> Any:
+    def _leaf_block(self, node: int, variable: int, keys: dict[Key, int]) -> Any:
         """The block of a leaf: every unit wanted there as a table or as a mixture of normals."""
-        variable = int(self.vtree.variable[node])
         card = self.graph.cardinalities[variable]
         if card is None and ONES in keys:
             raise PropertyError(
@@ -310,7 +300,7 @@ class _Builder:
             block = Normal(np.eye(len(first)), means, variances)
         if self.wide:
             columns, weights, starts = _wide_rows(entries, len(rows))
-            return mixed(block, wide(numbers_of(block)[0]), columns, weights, starts)
+            return mixed(block, wide(block.flat[0]), columns, weights, starts)
         return _weighted_inputs(block, entries, len(rows))
 
     def _lacking(self, variable: int) -> str:
@@ -397,12 +387,12 @@ def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_unit
         if not np.isfinite(weights).all():
             raise ArithmeticError
         return block.with_numbers(weights)
-    table = np.zeros((n_units, block.cardinality))
+    table, rows = np.zeros((n_units, block.cardinality)), block.numbers
     row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
     with np.errstate(over="ignore", under="ignore"):
-        terms = weight[:, None] * block.table[column]
+        terms = weight[:, None] * rows[column]
         np.add.at(table, row, terms)
-    lost = (np.abs(terms) < TINY) & (weight[:, None] != 0) & (block.table[column] != 0)
+    lost = (np.abs(terms) < TINY) & (weight[:, None] != 0) & (rows[column] != 0)
     # a subnormal number that is only passed on is not changed
     if not np.isfinite(table).all() or lost[weight != 1.0].any():
         raise ArithmeticError

@@ -12,10 +12,6 @@ from math import frexp, ldexp, log
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-
-from expectedkernels.circuits.inputs import Input
-from expectedkernels.engine.blocks import Inner
 
 LOG_2 = log(2.0)
 MILD = 1000
@@ -141,23 +137,6 @@ def logs_of(numbers: Wide) -> Any:
         return np.log(numbers.mantissa) + numbers.exponent * LOG_2
 
 
-def numbers_of(block: Input | Inner) -> tuple[Any, Any]:
-    """The table or weights of a block laid flat, and where the numbers of every unit start."""
-    if isinstance(block, Inner):
-        return block.csr.data, block.csr.indptr
-    rows = block.numbers
-    return rows.reshape(-1), np.arange(rows.shape[0] + 1) * rows.shape[1]
-
-
-def with_numbers(block: Input | Inner, numbers: Any) -> Input | Inner:
-    """The block with other numbers at the places of its own."""
-    if not isinstance(block, Inner):
-        return block.with_numbers(numbers.reshape(block.numbers.shape))
-    csr = block.csr
-    weights = sparse.csr_array((numbers, csr.indices, csr.indptr), shape=csr.shape)
-    return Inner(block.n_products, block.n_units, block.left, block.right, weights)
-
-
 def tops(numbers: Wide, starts: Any) -> Any:
     """The largest exponent of every run of numbers, zero for runs of zeros.
 
@@ -203,28 +182,20 @@ def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
     return run, np.arange(len(run)) + shift[run]
 
 
-def mixed(
-    block: Input | Inner, numbers: Wide, units: Any, weights: Wide, starts: Any
-) -> tuple[Any, Wide]:
+def mixed(block: Any, numbers: Wide, units: Any, weights: Wide, starts: Any) -> tuple[Any, Wide]:
     """The block of weighted sums of the units of another (with these numbers), and its numbers.
 
     Sum i takes the units and weights from `starts[i]` to `starts[i + 1]`.
     """
-    first = numbers_of(block)[1]
+    first = block.flat[1]
     place, entry = runs(first[units], np.diff(first)[units])
     terms = weights[place] * numbers[entry]
     n = len(starts) - 1
-    width = block.n_products if isinstance(block, Inner) else int(first[1])
-    column = block.csr.indices[entry] if isinstance(block, Inner) else entry % max(1, width)
-    key = np.repeat(np.arange(n), np.diff(starts))[place] * width + column
+    key = np.repeat(np.arange(n), np.diff(starts))[place] * block.width + block.columns[entry]
     order = np.argsort(key, kind="stable")
     distinct, begins = np.unique(key[order], return_index=True)
     found = sums(terms[order], np.append(begins, len(key)))
-    rows, columns = np.divmod(distinct, max(1, width))
-    if isinstance(block, Inner):
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-        matrix = sparse.csr_array((np.ones(len(columns)), columns, indptr), shape=(n, width))
-        return Inner(block.n_products, n, block.left, block.right, matrix), found
-    full = Wide(np.zeros(n * width), np.zeros(n * width, dtype=np.int64))
-    full.mantissa[distinct], full.exponent[distinct] = found.mantissa, found.exponent
-    return block.with_numbers(np.zeros((n, width))), full
+    new, at = block.entered(n, distinct)
+    full = wide(np.zeros(len(new.flat[0])))
+    full.mantissa[at], full.exponent[at] = found.mantissa, found.exponent
+    return new, full

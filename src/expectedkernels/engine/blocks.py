@@ -1,10 +1,27 @@
-"""Blocks: the product and sum units of one inner vtree node, as index arrays and weights."""
+"""Blocks: all units of one vtree node, and those of inner ones, as index arrays and weights.
+
+All blocks are rows of numbers, one per unit, and answer the same questions, so that nobody need ask
+which one they have got. The columns of an inner block are its products, those of an input block
+the states or components of its variable (see `circuits/inputs`).
+
+    n_units, width                  how many units and columns there are
+    numbers, with_numbers(rows)     the rows, and the block with others in their place
+    mapped(change)                  the block with all its numbers changed
+    matrix                          the rows as they are best worked with
+    inputs                          the left and right inputs of products; None of input blocks
+    flat, columns                   all numbers in a row, with their starts, and their columns
+    refilled(flat), entered(n, at)  the block with other numbers, or other places for them
+    cardinality                     how many states the variable has; None if there is none
+    sizes                           how many units, edges and parameters it counts for
+    moved(move)                     the block with its arrays elsewhere
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -55,10 +72,86 @@ class Inner(ReadOnly):
     right: Array | None
     weights: Array | None
 
+    cardinality: ClassVar[None] = None
+
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The arrays of numbers the block consists of."""
         return (self.weights,)
+
+    @property
+    def width(self) -> int:
+        """The number of products."""
+        return self.n_products
+
+    @property
+    def numbers(self) -> Array | None:
+        """The weights, one row per unit."""
+        return self.weights
+
+    @property
+    def matrix(self) -> Array | None:
+        """The weights, if they are sparse without stored zeros."""
+        return self.csr if self.is_sparse else self.weights
+
+    @property
+    def inputs(self) -> tuple[Any, Any]:
+        """The left and right input of every product, written out, on the host."""
+        return self.index("left"), self.index("right")
+
+    @property
+    def flat(self) -> tuple[Any, Any]:
+        """The weights that are not zero, on the host, and where those of every unit start."""
+        return self.csr.data, self.csr.indptr
+
+    @property
+    def columns(self) -> Any:
+        """The products of these weights."""
+        return self.csr.indices
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The numbers of units, edges and parameters; sums of one product do not count."""
+        if self.weights is None:
+            return self.n_products, 2 * self.n_products, 0
+        data, starts = self.flat
+        fan_in = np.diff(starts)
+        passes = fan_in == 1
+        passes[passes] = data[starts[:-1][passes]] == 1.0
+        n_sums, n_terms = int((~passes).sum()), int(fan_in[~passes].sum())
+        return self.n_products + n_sums, 2 * self.n_products + n_terms, n_terms
+
+    def with_numbers(self, rows: Array | None) -> Inner:
+        """The block with other weights of the same products."""
+        n_units = self.n_products if rows is None else rows.shape[0]
+        return Inner(self.n_products, n_units, self.left, self.right, rows)
+
+    def mapped(self, change: Callable[[Any], Any]) -> Inner:
+        """The block with all its weights changed; units that are products stay so."""
+        if not self.is_sparse:
+            return self if self.weights is None else self.with_numbers(change(self.weights))
+        return self.refilled(change(self.csr.data))
+
+    def refilled(self, numbers: Any) -> Inner:
+        """The block with other weights, laid flat, at the places of those that are not zero."""
+        parts = (numbers, self.csr.indices, self.csr.indptr)
+        return self.with_numbers(sparse.csr_array(parts, shape=self.csr.shape))
+
+    def entered(self, n: int, at: Any) -> tuple[Inner, Any]:
+        """The block of n units with ones at ascending places of (n, width), and these in `flat`."""
+        rows, columns = np.divmod(at, max(1, self.width))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+        ones = (np.ones(len(columns)), columns, starts)
+        return self.with_numbers(sparse.csr_array(ones, shape=(n, self.width))), slice(None)
+
+    def moved(self, move: Callable[[Any], Any]) -> Inner:
+        """The block with its arrays elsewhere."""
+        arrays = map(move, (self.left, self.right, self.weights))
+        return Inner(self.n_products, self.n_units, *arrays)
+
+    def swapped(self) -> Inner:
+        """The block with left and right exchanged."""
+        return Inner(self.n_products, self.n_units, self.right, self.left, self.weights)
 
     @cached_property
     def csr(self) -> sparse.csr_array:
@@ -173,6 +266,25 @@ def inner_of_edges(
         None if _is_identity(right, n_right) else right,
         matrix,
     )
+
+
+def side_by_side(blocks: Sequence[Inner], n_left: Sequence[int], n_right: Sequence[int]) -> Inner:
+    """The units of several blocks, each of which sees only its own units below.
+
+    `n_left` and `n_right` say how many units there are below every block.
+    """
+    left, right = (
+        np.concatenate([b.index(side) + n for b, n in zip(blocks, _starts(sizes), strict=True)])
+        for side, sizes in (("left", n_left), ("right", n_right))
+    )
+    weights = None
+    if any(block.weights is not None for block in blocks):
+        weights = sparse.block_diag([block.csr for block in blocks], format="csr")
+    return inner(left, right, weights, sum(n_left), sum(n_right))
+
+
+def _starts(sizes: Sequence[int]) -> Any:
+    return np.cumsum([0, *sizes[:-1]])
 
 
 def _is_identity(index: np.ndarray[Any, np.dtype[np.intp]], n: int) -> bool:

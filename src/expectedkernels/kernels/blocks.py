@@ -12,7 +12,8 @@ from scipy import sparse
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.sides import Atoms
-from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.engine.blocks import Inner, inner, side_by_side
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.engine.value import Value, Weights, from_log, joined, plain, spread, weights_of
 from expectedkernels.errors import KernelError
@@ -139,7 +140,7 @@ def _leaf_value(
 def parallel_operand(vtree: Vtree, terms: int) -> Operand:
     """The units of `terms` product kernels side by side."""
     block = Inner(terms, terms, None, None, None)
-    blocks = [None if v >= 0 else block for v in vtree.variable.tolist()]
+    blocks = at_nodes(vtree, None, lambda _: block)
     return Operand(vtree, [terms] * vtree.n_nodes, blocks, ["kernel"] * vtree.n_nodes)
 
 
@@ -174,23 +175,14 @@ def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> Kernel
     if all(is_parallel(part) for part in parts):
         return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
     operands = [part.operand for part in parts]
-    units = [sum(op.units[v] for op in operands) for v in range(vtree.n_nodes)]
-    blocks: list[Inner | None] = []
-    for node in range(vtree.n_nodes):
-        if vtree.is_leaf(node):
-            blocks.append(None)
-            continue
-        members: list[Any] = [op.inner[node] for op in operands]
-        index = {}
-        for side in ("left", "right"):
-            child = int(getattr(vtree, side)[node])
-            starts = np.cumsum([0, *[op.units[child] for op in operands[:-1]]])
-            index[side] = np.concatenate(
-                [m.index(side) + s for m, s in zip(members, starts, strict=True)]
-            )
-        matrix = sparse.csr_array(sparse.block_diag([m.csr for m in members], format="csr"))
-        blocks.append(_inner(vtree, units, node, index, matrix))
-    return KernelBlocks(_operand(vtree, units, blocks), factors, weights)
+    units = list(map(sum, zip(*(op.units for op in operands), strict=True)))
+
+    def inner_at(node: int) -> Inner:
+        children = vtree.left[node], vtree.right[node]
+        n_left, n_right = ([op.units[child] for op in operands] for child in children)
+        return side_by_side([op.inner[node] for op in operands], n_left, n_right)
+
+    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights)
 
 
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
@@ -203,21 +195,19 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     if is_parallel(a) and is_parallel(b):
         return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
     units = [m * n for m, n in zip(a.operand.units, b.operand.units, strict=True)]
-    blocks: list[Inner | None] = []
-    for node in range(vtree.n_nodes):
-        if vtree.is_leaf(node):
-            blocks.append(None)
-            continue
+
+    def inner_at(node: int) -> Inner:
         first: Any = a.operand.inner[node]
         second: Any = b.operand.inner[node]
-        index = {}
-        for side in ("left", "right"):
-            width = b.operand.units[int(getattr(vtree, side)[node])]
-            pairs = first.index(side)[:, None] * width + second.index(side)[None, :]
-            index[side] = pairs.ravel()
+        children = vtree.left[node], vtree.right[node]
+        left, right = (
+            (one[:, None] * b.operand.units[child] + other[None, :]).ravel()
+            for one, other, child in zip(first.inputs, second.inputs, children, strict=True)
+        )
         matrix = sparse.csr_array(sparse.kron(first.csr, second.csr, format="csr"))
-        blocks.append(_inner(vtree, units, node, index, matrix))
-    return KernelBlocks(_operand(vtree, units, blocks), factors, weights)
+        return inner(left, right, matrix, *(units[child] for child in children))
+
+    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights)
 
 
 def _multiplied(a: Any, b: Any) -> Any:
@@ -233,10 +223,5 @@ def _multiplied(a: Any, b: Any) -> Any:
     return products
 
 
-def _inner(vtree: Vtree, units: list[int], node: int, index: Any, matrix: Any) -> Inner:
-    n_left, n_right = units[int(vtree.left[node])], units[int(vtree.right[node])]
-    return inner(index["left"], index["right"], matrix, n_left, n_right)
-
-
-def _operand(vtree: Vtree, units: list[int], blocks: list[Inner | None]) -> Operand:
-    return Operand(vtree, units, blocks, [None] * vtree.n_nodes)
+def _operand(vtree: Vtree, units: list[int], inner_at: Callable[[int], Inner]) -> Operand:
+    return Operand(vtree, units, at_nodes(vtree, None, inner_at), [None] * vtree.n_nodes)

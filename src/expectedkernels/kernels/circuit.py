@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 from expectedkernels.arrays import Array
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_evidence, as_points
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.units import Categorical, Sum, Unit, topological
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.errors import CompatibilityError, KernelError
 from expectedkernels.kernels.blocks import KernelBlocks
@@ -143,8 +141,8 @@ class KernelCircuit(Kernel):
         for variable, n in enumerate(self.cardinalities):
             block: Any = circuit.input(variable)
             factors.append(tuple(Factor(table=row.reshape(n, n)) for row in block.table))
-        inner = [block if isinstance(block, Inner) else None for block in circuit.blocks]
-        operand = Operand(vtree, [b.n_units for b in circuit.blocks], inner, [None] * vtree.n_nodes)
+        found = circuit.operand
+        operand = Operand(vtree, found.units, found.inner, [None] * vtree.n_nodes)
         return KernelBlocks(operand, factors, np.ones(1))
 
     def pairs(self, X: Array, Y: Array) -> Array:
@@ -174,12 +172,10 @@ class KernelCircuit(Kernel):
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all inputs are symmetric without negative eigenvalues."""
         for variable, n in enumerate(self.cardinalities):
-            block = self.circuit.input(variable)
-            if isinstance(block, Table):
-                for row in block.table:
-                    verdict = Factor(table=row.reshape(n, n)).verdict(variable)
-                    if not verdict:
-                        return verdict
+            for row in self.circuit.input(variable).numbers:
+                verdict = Factor(table=row.reshape(n, n)).verdict(variable)
+                if not verdict:
+                    return verdict
         return Verdict(True, "all inputs are positive definite and no weight is negative")
 
     def __repr__(self) -> str:

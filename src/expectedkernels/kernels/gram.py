@@ -12,7 +12,6 @@ import numpy as np
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.sides import PointSide
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import Operand, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied
 from expectedkernels.kernels.blocks import KernelBlocks, Tables
@@ -159,8 +158,7 @@ def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) 
 
 def array_in(circuit: BlockCircuit) -> Any:
     """One of the circuit's arrays."""
-    block: Any = circuit.blocks[0]
-    return block.weights if isinstance(block, Inner) else block.numbers
+    return circuit.blocks[0].numbers
 
 
 def _array_of(axes: Axes) -> Any:

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_points, refuse_flat
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.sides import Atoms
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, direct_sum, kronecker
 from expectedkernels.kernels.factors import Factor
@@ -184,28 +185,14 @@ class Kernel:
             raise KernelError("Projections are circuits over discrete variables only.")
         point = as_points(np.reshape(x, (1, -1)), domains)[0].astype(np.intp)
         blocks = self.blocks(Vtree.balanced(d) if vtree is None else vtree, domains)
-        tables: list[Input | Inner] = []
-        for node, v in enumerate(blocks.vtree.variable.tolist()):
-            if v < 0:
-                tables.append(blocks.operand.inner[node])
-                continue
-            rows = []
-            for factor in blocks.factors[v]:
-                matrix = factor_matrix(factor, domains[v], v)
-                rows.append(matrix[:, point[v]] if left else matrix[point[v]])
-            tables.append(Table(np.stack(rows)))
-        return _summed_roots(blocks, tables)
 
+        def leaf(node: int, v: int) -> Table:
+            matrices = [factor_matrix(factor, domains[v], v) for factor in blocks.factors[v]]
+            return Table(np.stack([m[:, point[v]] if left else m[point[v]] for m in matrices]))
 
-def _summed_roots(blocks: KernelBlocks, tables: list[Any]) -> Circuit:
-    """The circuit whose root is the weighted sum of the kernel's roots."""
-    root = tables[-1]
-    weights = np.asarray(blocks.weights)[None, :]
-    if isinstance(root, Table):
-        tables[-1] = Table(weights @ root.table)
-    else:
-        tables[-1] = Inner(root.n_products, 1, root.left, root.right, weights @ root.csr.toarray())
-    return Circuit.from_blocks(blocks.vtree, tables)
+        found = at_nodes(blocks.vtree, leaf, blocks.operand.inner.__getitem__)
+        roots = Circuit(blocks.vtree, tuple(found))
+        return with_root_weights(roots, np.asarray(blocks.weights)[None, :], "The projection")
 
 
 def require_kernel(kernel: Any, such_as: str = "RBF(gamma=0.1)") -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.inputs import Table
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.kernels.blocks import KernelBlocks, kronecker
 from expectedkernels.kernels.factors import Factor
@@ -33,13 +34,12 @@ def marked(circuit: Circuit, change: Callable[[Any], Any]) -> Circuit:
     >>> p.input(0).table.tolist()
     [[0.1, 0.2, 0.7, 0.2, 0.7, 0.1]]
     """
-    blocks: list[Any] = [
-        Table(np.concatenate([block.table, change(block.table)], axis=1))
-        if isinstance(block, Table)
-        else block
-        for block in circuit.blocks
-    ]
-    return Circuit(circuit.vtree, tuple(blocks))
+
+    def leaf(node: int, variable: int) -> Table:
+        table = circuit.blocks[node].numbers
+        return Table(np.concatenate([table, change(table)], axis=1))
+
+    return Circuit(circuit.vtree, tuple(at_nodes(circuit.vtree, leaf, circuit.blocks.__getitem__)))
 
 
 def one_marked(vtree: Vtree, cardinalities: Sequence[int]) -> Circuit:
@@ -53,14 +53,12 @@ def one_marked(vtree: Vtree, cardinalities: Sequence[int]) -> Circuit:
     >>> one.log_likelihood([[0, 1], [0, 3], [2, 1], [2, 3]]).tolist()
     [-inf, 0.0, 0.0, -inf]
     """
-    blocks: list[Input | Inner] = []
-    for node, variable in enumerate(vtree.variable.tolist()):
-        if variable < 0:
-            blocks.append(_counter(node == vtree.root))
-            continue
+
+    def leaf(node: int, variable: int) -> Table:
         table = np.kron(np.eye(2), np.ones(cardinalities[variable]))
-        blocks.append(Table(table[1:] if node == vtree.root else table))
-    return Circuit(vtree, tuple(blocks))
+        return Table(table[1:] if node == vtree.root else table)
+
+    return Circuit(vtree, tuple(at_nodes(vtree, leaf, lambda node: _counter(node == vtree.root))))
 
 
 def _counter(is_root: bool) -> Inner:
@@ -79,7 +77,7 @@ def same_marks(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBloc
 def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
     """The kernel on marked states, zero unless one variable is marked, the same on both sides."""
     vtree = kernel.vtree
-    inner = [None if v >= 0 else _counter(node == vtree.root) for node, v in _nodes(vtree)]
+    inner = at_nodes(vtree, None, lambda node: _counter(node == vtree.root))
     units = [2] * vtree.n_nodes
     units[vtree.root] = 1
     factors = []
@@ -90,10 +88,6 @@ def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> Kern
         Operand(vtree, units, inner, [None] * vtree.n_nodes), factors, np.ones(1)
     )
     return kronecker(_on_marked(kernel, cardinalities, np.ones((2, 2))), counter)
-
-
-def _nodes(vtree: Vtree) -> Any:
-    return enumerate(vtree.variable.tolist())
 
 
 def _mark_factor(cardinality: int, mark: int) -> Factor:

@@ -12,6 +12,7 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
+from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
 from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
@@ -434,22 +435,23 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
     if vtree is None or vtree.n_variables != n_variables:  # the kernel says what is wrong
         vtree = Vtree.balanced(n_variables)
     blocks: KernelBlocks = kernel.blocks(vtree, cardinalities)
-    strict: list[Any] = []
-    for node, variable in enumerate(vtree.variable.tolist()):
-        if variable >= 0:
-            n = cardinalities[variable]
-            found = [_is_strict(factor_matrix(f, n, variable)) for f in blocks.factors[variable]]
-            if not any(found):
-                return Verdict(
-                    False, f"the kernels of variable {variable} are not strictly positive definite"
-                )
-            strict.append(np.asarray(found))
-            continue
+    strict = [
+        np.asarray([_is_strict(factor_matrix(f, n, v)) for f in blocks.factors[v]])
+        for v, n in enumerate(cardinalities)
+    ]
+    for variable in vtree.scope().tolist():
+        if not strict[variable].any():
+            return Verdict(
+                False, f"the kernels of variable {variable} are not strictly positive definite"
+            )
+
+    def inner(node: int, left: Any, right: Any) -> Any:
         block: Any = blocks.operand.inner[node]
-        left, right = strict[int(vtree.left[node])], strict[int(vtree.right[node])]
         products = left[block.index("left")] & right[block.index("right")]
-        strict.append((block.csr > 0).astype(np.float64) @ products > 0)
-    if (strict[-1] & (np.asarray(blocks.weights) > 0)).any():
+        return (block.csr > 0).astype(np.float64) @ products > 0
+
+    roots = from_leaves(vtree, lambda _, variable: strict[variable], inner)[-1]
+    if (roots & (np.asarray(blocks.weights) > 0)).any():
         return Verdict(True, "it has a term of strictly positive definite kernels")
     return Verdict(False, "no term of it is strictly positive definite in all variables")
 

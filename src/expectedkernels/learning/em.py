@@ -25,7 +25,7 @@ from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.circuits.wide import as_plain, is_plain, with_numbers
+from expectedkernels.circuits.wide import as_plain, is_plain
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
@@ -173,7 +173,7 @@ def normalized(circuit: Circuit) -> Circuit:
                 "Parameters are fitted from those of the circuit scaled to sum to one, some of "
                 "which are too small for a double. Start from weights that differ less."
             )
-        new = with_numbers(part, as_plain(numbers))
+        new = part.refilled(as_plain(numbers))
         if isinstance(old, Inner) and isinstance(new, Inner):
             weights = None if old.weights is None else new.weights
             if weights is not None and not old.is_sparse:

@@ -92,12 +92,11 @@ def breadth_first(scopes: Sequence[Scope], root: int, backwards: bool = False) -
 
 def by_vtree(scopes: Sequence[Scope], vtree: Vtree, root: int) -> Order:
     """The factors at the lowest vtree nodes that contain them, children before parents."""
-    leaf = {int(v): node for node, v in enumerate(vtree.variable) if v >= 0}
     at = []
     for scope in scopes:
-        node = leaf[scope[0]]
+        node = vtree.leaf(scope[0])
         for v in scope[1:]:
-            node = vtree.lca(node, leaf[v])
+            node = vtree.lca(node, vtree.leaf(v))
         at.append(node)
     factors = sorted(range(len(scopes)), key=lambda number: (at[number], number))
     reached = breadth_first(scopes, root).distance

@@ -16,7 +16,6 @@ from expectedkernels.circuits.algebra import power
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.compilation.plan import LogFactor
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.sampling.cis_tables import components
 from expectedkernels.verdict import Verdict
 
@@ -211,7 +210,7 @@ def moves_of_circuit(circuit: Circuit, free: Sequence[int]) -> Moves:
     inputs: list[Any] = [circuit.input(v) for v in free]
     if all((block.table > 0).all() for block in inputs):
         return Moves(1, False)
-    pairs = sum(block.n_products**2 for block in circuit.blocks if isinstance(block, Inner))
+    pairs = sum(block.n_products**2 for block in circuit.operand.inner if block is not None)
     discrete = None not in circuit.cardinalities
     if not (discrete and pairs <= PRODUCT_PAIRS and deterministic(circuit)):
         return Moves(None, None)
