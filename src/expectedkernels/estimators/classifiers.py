@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
+from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import GAMMA, KernelMachine
+from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import pairwise_coef
 from expectedkernels.estimators.tables import refuse_missing_targets
 
@@ -78,20 +82,20 @@ max_bytes, random_state
         self,
         *,
         C: float = 1.0,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         tol: float = 1e-3,
-        class_weight: Any = None,
+        class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None,
         decision_function_shape: str = "ovr",
-        density: Any = "chow_liu",
+        density: DensityLike = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
-        categorical_features: Any = "from_dtype",
-        groups: Any = None,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
         self.decision_function_shape = decision_function_shape
@@ -101,7 +105,7 @@ max_bytes, random_state
         self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the decision function.
 
         Parameters
@@ -116,7 +120,7 @@ max_bytes, random_state
         self.classes_ = self.model_.classes_
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: RowsLike) -> Array:
         """The classes by the expected decision function."""
         Z = self._read(X)
         complete = ~np.isnan(Z).any(axis=1)
@@ -135,7 +139,7 @@ max_bytes, random_state
         """What the model itself says of complete rows."""
         return self.model_.predict(Z if self._scaling is None else self._scaling.apply(Z))
 
-    def decision_function(self, X: Any, return_std: bool = False) -> Any:
+    def decision_function(self, X: RowsLike, return_std: bool = False) -> Array:
         """The expected decision function, and on request its standard deviation.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -12,6 +12,7 @@ from sklearn.base import clone
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
@@ -28,6 +29,18 @@ from expectedkernels.learning.mixtures import learn_mixture
 from expectedkernels.learning.strudel import learn_strudel
 
 NAMES = ("chow_liu", "strudel", "mixture")
+
+
+class Learner(Protocol):
+    """An object that learns a circuit, its `circuit_`."""
+
+    def fit(self, X: Any) -> Any:
+        """Learn the circuit of the rows of X."""
+
+
+DensityLike = str | Circuit | FactorGraph | Learner
+"""One of the names above, a density that is known, or something that learns one."""
+
 STRUDEL_SPLITS = 50
 MIXTURE_COMPONENTS = 8
 SMALLEST_VARIANCE = 1e-4

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
+from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.expansion import read_rows
 from expectedkernels.estimators.gram import expected_gram
 
@@ -63,17 +67,17 @@ random_state
         self,
         n_components: int = 100,
         *,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         normalize: bool = False,
-        density: Any = "chow_liu",
+        density: DensityLike = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
-        categorical_features: Any = "from_dtype",
-        groups: Any = None,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.n_components, self.gamma, self.normalize = n_components, gamma, normalize
         self.density, self.n_bins, self.binning = density, n_bins, binning
@@ -86,7 +90,7 @@ random_state
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and choose landmarks.
 
         Parameters
@@ -116,7 +120,7 @@ random_state
             self._root = (vectors / np.sqrt(values)) @ vectors.T
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: RowsLike) -> Array:
         """The expected kernel values between rows and landmarks."""
         Z = self._read(X)
         read_rows(self.density_, Z)  # raises if a row has probability zero

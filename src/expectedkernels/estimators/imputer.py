@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
 
+from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
+from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.expansion import read_rows
 from expectedkernels.estimators.rows import Rows
 
@@ -70,20 +74,20 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         self,
         strategy: str = "mean",
         *,
-        density: Any = "chow_liu",
+        density: DensityLike = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
-        categorical_features: Any = "from_dtype",
-        groups: Any = None,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.strategy = strategy
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
         self.max_bytes, self.random_state = max_bytes, random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Learn the density of the columns.
 
         Parameters
@@ -96,7 +100,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         self._learn_density(self._learn_columns(X))
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: RowsLike) -> Array:
         """The rows with missing values filled in."""
         Z = self._read(X)
         if self.strategy == "sample":
@@ -109,7 +113,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             Z[index[chunk]] = fill(rows, chunk)
         return self._typed(self._decoded(Z), X)
 
-    def sample(self, X: Any, n: int = 1, random_state: Any = None) -> list[Any]:
+    def sample(
+        self, X: RowsLike, n: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> list[Array]:
         """Several completions of the rows of X, drawn independently: multiple imputation.
 
         Parameters

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names
 
+from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
@@ -27,15 +28,15 @@ from expectedkernels.estimators.variables import (
 
 
 def expected_prediction(
-    fitted_model: Any,
+    fitted_model: object,
     circuit: Circuit,
-    X: Any,
+    X: RowsLike,
     return_std: bool = False,
     *,
-    groups: Sequence[Any] | None = None,
+    groups: Sequence[int | Sequence[int]] | None = None,
     n_jobs: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Any:
+) -> Array:
     r"""The expectation of a fitted model's prediction over the missing values, exactly.
 
     .. math:: E[f(x) \mid x_{obs}], \quad x \sim p, \quad f(x) = \sum_j a_j k(s_j, x) + b
@@ -96,20 +97,20 @@ def expected_prediction(
     if is_frame(X) and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
     names = getattr(fitted_model, "feature_names_in_", column_names(X))
-    X = checked(
+    rows = checked(
         X,
         lambda x: check_array(x, input_name="X", ensure_min_samples=0, **NUMBERS),
         "Encode it as for the model.",
     )
-    if X.shape[1] != n_columns:
+    if rows.shape[1] != n_columns:
         raise DataError(
-            f"X must have {n_columns} columns, as the model was fitted with. Got {X.shape[1]}."
+            f"X must have {n_columns} columns, as the model was fitted with. Got {rows.shape[1]}."
         )
     if groups is None and names is not None and isinstance(circuit, Circuit):
         circuit = in_order(circuit, list(names))
     density = coded_density(circuit, n_columns, groups)
-    _check_states(density, X)
-    return expect(machine, density, X, Resources(n_jobs, max_bytes), return_std)
+    _check_states(density, rows)
+    return expect(machine, density, rows, Resources(n_jobs, max_bytes), return_std)
 
 
 def coded_density(circuit: Any, n_columns: int, groups: Sequence[Any] | None = None) -> Density:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, cholesky
 from sklearn.base import RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -17,9 +18,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteK
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.base import KernelMachine
+from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.gram import EmbeddedExpansion
 from expectedkernels.estimators.machines import Prior, read_gp_kernel
 from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
@@ -94,22 +97,22 @@ random_state
 
     def __init__(
         self,
-        kernel: Any = None,
+        kernel: object = None,
         *,
         alpha: float = 1e-10,
         optimizer: str | None = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
         normalize_y: bool = True,
-        density: Any = "chow_liu",
+        density: DensityLike = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
-        categorical_features: Any = "from_dtype",
-        groups: Any = None,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
         self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
@@ -124,7 +127,7 @@ random_state
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike) -> Self:
         """Learn the density of the columns and the process.
 
         Parameters
@@ -135,7 +138,7 @@ random_state
         """
         return self._fit(X, y)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: RowsLike, return_std: bool = False) -> Array:
         """The expected posterior means, and on request the standard deviations.
 
         Parameters

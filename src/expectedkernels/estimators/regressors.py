@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR
 from sklearn.utils._param_validation import Interval
 
+from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA, KernelMachine
+from expectedkernels.estimators.densities import DensityLike
 
 
 class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
@@ -121,18 +125,18 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         *,
         C: float = 1.0,
         epsilon: float = 0.1,
-        gamma: Any = "scale",
+        gamma: str | float = "scale",
         tol: float = 1e-3,
-        density: Any = "chow_liu",
+        density: DensityLike = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
-        categorical_features: Any = "from_dtype",
-        groups: Any = None,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
         self.density, self.n_bins, self.binning = density, n_bins, binning
@@ -141,7 +145,7 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the regression function.
 
         Parameters
@@ -154,7 +158,7 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         """
         return self._fit(X, y, sample_weight)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: RowsLike, return_std: bool = False) -> Array:
         """The expected predictions, and on request their standard deviations.
 
         Parameters
@@ -222,17 +226,17 @@ max_bytes, random_state
         self,
         *,
         alpha: float = 1.0,
-        gamma: Any = None,
-        density: Any = "chow_liu",
+        gamma: str | float | None = None,
+        density: DensityLike = "chow_liu",
         n_bins: int = 10,
         binning: str = "quantile",
-        categorical_features: Any = "from_dtype",
-        groups: Any = None,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "expected",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.alpha, self.gamma = alpha, gamma
         self.density, self.n_bins, self.binning = density, n_bins, binning
@@ -246,7 +250,7 @@ max_bytes, random_state
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the regression function.
 
         Parameters
@@ -259,7 +263,7 @@ max_bytes, random_state
         """
         return self._fit(X, y, sample_weight)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: RowsLike, return_std: bool = False) -> Array:
         """The expected predictions, and on request their standard deviations.
 
         Parameters
