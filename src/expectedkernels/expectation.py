@@ -323,7 +323,8 @@ def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
     refuse_functions(p, q)
     p, q = as_table(converted(p)), as_table(converted(q))
     if hasattr(p, "compile"):
-        p = p.compile(vtree_for(p, q) if isinstance(q, Circuit) else None)[0]
+        vtree = vtree_for(p, q) if isinstance(q, Circuit) else None
+        p = p.compile(vtree, for_pairs=hasattr(q, "compile"))[0]
     if hasattr(q, "compile"):
         q = q.compile(vtree_for(q, p) if isinstance(p, Circuit) else None)[0]
     if isinstance(p, Unit):

@@ -1,14 +1,16 @@
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from expectedkernels.compilation import orders
 from expectedkernels.compilation.datasets import ising_grid
+from expectedkernels.compilation.orders import elimination, interaction_graph, min_fill_order
 from expectedkernels.compilation.vtrees import (
     bisection_vtree,
     conditioning_vtree,
     elimination_vtree,
-    interaction_graph,
-    min_fill_order,
 )
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
@@ -62,11 +64,25 @@ def naive_conditioning(graph, variables):
     """The recursive definition, as nested pairs."""
     if len(variables) == 1:
         return variables[0]
-    first, *others = components(graph, variables)
-    if others:
-        rest = [v for v in variables if v not in first]
-        return naive_conditioning(graph, first), naive_conditioning(graph, rest)
-    return variables[0], naive_conditioning(graph, variables[1:])
+    parts = components(graph, variables)
+    if len(parts) == 1:
+        return variables[0], naive_conditioning(graph, variables[1:])
+    around = [frozenset(u for v in part for u in graph[v] if u not in part) for part in parts]
+    trees = [
+        (naive_conditioning(graph, part), near) for part, near in zip(parts, around, strict=True)
+    ]
+    while len(trees) > 1:
+        # equal contexts first, those that come first of all; then the smallest common context
+        pairs = [(i, j) for i in range(len(trees)) for j in range(i + 1, len(trees))]
+        equal = [(i, j) for i, j in pairs if trees[i][1] == trees[j][1]]
+        if equal:
+            first = min(around.index(trees[i][1]) for i, _ in equal)
+            i, j = max(p for p in equal if around.index(trees[p[0]][1]) == first)
+        else:
+            i, j = max(pairs, key=lambda p: (-len(trees[p[0]][1] | trees[p[1]][1]), *p))
+        (a, one), (b, other) = trees[i], trees.pop(j)
+        trees[i] = ((a, b), one | other)
+    return trees[0][0]
 
 
 @given(graphs())
@@ -142,3 +158,76 @@ def test_errors():
         bisection_vtree(0, 2)
     with pytest.raises(CircuitError, match=r"'cols' parameter of bisection_vtree .* Got 1\.5"):
         bisection_vtree(1, 1.5)
+
+
+def test_the_best_order_depends_on_graph_and_cardinalities_alone():
+    a, b = (ising_grid(12, 12, rng=seed) for seed in (0, 1))
+    assert a.vtree == b.vtree
+    assert a.vtree_for_pairs == b.vtree_for_pairs
+
+
+def test_better_orders_than_min_fill_are_found_where_tables_are_large():
+    grid = ising_grid(12, 12, rng=0)
+    min_fill = grid.plan(conditioning_vtree(grid.graph, min_fill_order(grid.graph)))
+    assert grid.plan().n_products < 0.8 * min_fill.n_products
+    assert grid.plan(for_pairs=True).n_pairs < 0.2 * min_fill.n_pairs
+
+
+@given(graphs(), rngs)
+def test_eliminations(graph, rng):
+    order = rng.permutation(len(graph)).tolist()
+    around = {v: set(near) for v, near in enumerate(graph)}
+    contexts = [set()] * len(graph)
+    for v in order:
+        contexts[v] = around.pop(v)
+        for u in contexts[v]:
+            around[u] |= contexts[v]
+            around[u] -= {u, v}
+    assert elimination(graph, order).contexts == tuple(contexts)
+
+
+@given(graphs(), rngs)
+@pytest.mark.parametrize("for_pairs", [False, True])
+def test_every_search_ends_with_an_elimination(for_pairs, graph, rng):
+    cards = rng.integers(1, 5, len(graph)).tolist()
+    search = orders._Search(graph, cards, for_pairs)
+    for score in orders.SCORES:
+        found = search.run(score, rng.permutation(len(graph)).tolist())
+        expected = elimination(graph, found.order)
+        assert found.contexts == expected.contexts
+        assert orders.elimination_cost(found, cards) == sum(plan_sizes(graph, cards, found.order))
+
+
+def plan_sizes(graph, cards, order):
+    """The sizes of all tables and joins of a conditioning vtree, by the scopes of its nodes."""
+    vtree = conditioning_vtree(graph, order, cards)
+    for v in range(len(graph)):
+        later = order[order.index(v) :]
+        yield cards[v] * prod(cards[u] for u in elimination(graph, order).contexts[v] if u in later)
+    for node in np.flatnonzero(vtree.variable < 0):
+        left, right = (
+            set(vtree.scope(child).tolist()) for child in (vtree.left[node], vtree.right[node])
+        )
+        outside = {u for v in left | right for u in graph[v]} - left - right
+        if outside and not any(graph[v] & right for v in left):
+            yield prod(cards[u] for u in outside)
+
+
+@pytest.mark.parametrize("score", ["fill", "weighted fill"])
+def test_fills_are_kept_up_to_date(score):
+    rng = np.random.default_rng(0)
+    graph = interaction_graph(14, [rng.choice(14, 3, replace=False).tolist() for _ in range(12)])
+    weights = [1] * 14 if score == "fill" else rng.integers(1, 6, 14).tolist()
+    shrinking = orders._Shrinking(graph, weights)
+    left = list(range(14))
+    while left:
+        for v in left:
+            near = sorted(shrinking.around[v])
+            missing = [
+                weights[a] * weights[b]
+                for i, a in enumerate(near)
+                for b in near[i + 1 :]
+                if b not in shrinking.around[a]
+            ]
+            assert shrinking.fill[v] == sum(missing)
+        shrinking.eliminate(left.pop(int(rng.integers(len(left)))))

@@ -16,8 +16,9 @@ from expectedkernels.circuits.evidence import EvidenceLike, as_evidence, as_poin
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.compilation.compiler import compiled, log_partition
+from expectedkernels.compilation.orders import interaction_graph
 from expectedkernels.compilation.plan import CompilationPlan, Potential, make_plan
-from expectedkernels.compilation.vtrees import conditioning_vtree, interaction_graph
+from expectedkernels.compilation.vtrees import conditioning_vtree
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError
 from expectedkernels.vtree import Vtree
@@ -206,15 +207,22 @@ class FactorGraph:
 
     @cached_property
     def vtree(self) -> Vtree:
-        """The vtree that `compile` uses by default: conditioning, in reversed min-fill order."""
-        return conditioning_vtree(self.graph)
+        """The vtree that `compile` uses by default, in the reversed order of a good elimination."""
+        return conditioning_vtree(self.graph, cardinalities=self.cardinalities)
 
-    def plan(self, vtree: Vtree | None = None, method: str | None = None) -> CompilationPlan:
+    @cached_property
+    def vtree_for_pairs(self) -> Vtree:
+        """The vtree that makes expected kernels between two models of this graph cheap."""
+        return conditioning_vtree(self.graph, None, self.cardinalities, for_pairs=True)
+
+    def plan(
+        self, vtree: Vtree | None = None, method: str | None = None, for_pairs: bool = False
+    ) -> CompilationPlan:
         """What `compile` would do: sizes of circuits can be compared before one is made.
 
         Parameters
         ----------
-        vtree, method
+        vtree, method, for_pairs
             As for `compile`.
 
         Examples
@@ -224,13 +232,16 @@ class FactorGraph:
         >>> ising_grid(4, 4, rng=0).plan(Vtree.balanced(16))
         <CompilationPlan: boundary method, 129 sums, 864 products, width 7>
         """
-        return make_plan(self.potential, self.vtree if vtree is None else vtree, method)
+        if vtree is None:
+            vtree = self.vtree_for_pairs if for_pairs else self.vtree
+        return make_plan(self.potential, vtree, method)
 
     def compile(
         self,
         vtree: Vtree | None = None,
         method: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        for_pairs: bool = False,
     ) -> tuple[Circuit, float]:
         """The circuit of the model, normalised and deterministic, and its log partition function.
 
@@ -245,6 +256,9 @@ class FactorGraph:
             first if it is possible.
         max_bytes : int
             Models that need more memory than about this are refused.
+        for_pairs : bool
+            Without a vtree: whether it is `vtree_for_pairs`, for circuits that will meet others
+            in expected kernels. They may be larger, but less work in pairs.
 
         Returns
         -------
@@ -268,7 +282,7 @@ class FactorGraph:
         >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(12).tolist()
         (4.0, [0.25, 0.75, 0.0])
         """
-        circuit, log_z = compiled(self.plan(vtree, method), max_bytes)
+        circuit, log_z = compiled(self.plan(vtree, method, for_pairs), max_bytes)
         return circuit.with_schema(self.schema), log_z
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.compilation.vtrees import interaction_graph
+from expectedkernels.compilation.orders import interaction_graph
 from expectedkernels.errors import CircuitError, CompatibilityError, VtreeError
 from expectedkernels.vtree import Vtree
 

@@ -1,13 +1,20 @@
-"""Vtrees for graphical models, `ek.vtrees`: elimination orders and the trees they lead to."""
+"""Vtrees for graphical models, `ek.vtrees`: the trees that elimination orders lead to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set as AbstractSet
-from heapq import heapify, heappop, heappush
-from typing import Any
+from collections.abc import Sequence, Set as AbstractSet
 
 from expectedkernels.checks import check_count
 from expectedkernels.circuits.alignment import align
+from expectedkernels.compilation.orders import (
+    Elimination,
+    Graph,
+    best_elimination,
+    elimination,
+    joins,
+    min_fill_order,
+    require_graph,
+)
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
@@ -19,119 +26,16 @@ __all__ = [
     "min_fill_order",
 ]
 
-Graph = Sequence[AbstractSet[int]]
-"""The neighbours of every variable."""
-
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def interaction_graph(
-    n_variables: int, scopes: Iterable[Sequence[int]]
-) -> tuple[frozenset[int], ...]:
-    """The neighbours of every variable: those it shares a factor with.
-
-    Parameters
-    ----------
-    n_variables : int
-    scopes : iterable of sequences of int
-        The variables of every factor.
-
-    Examples
-    --------
-    >>> [sorted(found) for found in interaction_graph(4, [(0, 1), (1, 2)])]
-    [[1], [0, 2], [1], []]
-    """
-    neighbours: list[set[int]] = [set() for _ in range(n_variables)]
-    for scope in scopes:
-        for variable in scope:
-            neighbours[variable].update(scope)
-    return tuple(frozenset(found - {v}) for v, found in enumerate(neighbours))
-
-
-def require_graph(graph: Any) -> Graph:
-    """The graph, after checking that it is one: the neighbours of every variable, as sets."""
-    if hasattr(graph, "cardinalities") or not isinstance(graph, Sequence):
-        of_model = " Give model.graph." if hasattr(graph, "graph") else ""
-        raise CircuitError(
-            "A graph is a sequence with the set of neighbours of every variable. "
-            f"Got {type(graph).__name__} instead.{of_model}"
-        )
-    return graph
-
-
-def min_fill_order(graph: Graph) -> list[int]:
-    """The order in which greedy elimination adds the fewest edges, variable by variable.
-
-    Eliminating a variable connects its neighbours. The next one is the variable that adds the
-    fewest edges; of several, the one with the fewest neighbours; of these, the first.
-
-    Parameters
-    ----------
-    graph : sequence of sets
-        The neighbours of every variable.
-
-    Examples
-    --------
-    >>> min_fill_order([{1}, {0, 2}, {1, 3}, {2}])
-    [0, 1, 2, 3]
-    """
-    around = [set(found) for found in require_graph(graph)]
-    fill = [_missing_edges(around, v) for v in range(len(around))]
-    queue = [(fill[v], len(around[v]), v) for v in range(len(around))]
-    heapify(queue)
-    done = [False] * len(around)
-    order: list[int] = []
-    while queue:
-        added, degree, v = heappop(queue)
-        if done[v] or (added, degree) != (fill[v], len(around[v])):
-            continue  # an entry from before the graph changed around this variable
-        order.append(v)
-        done[v] = True
-        touched = _eliminate(around, fill, v)
-        for u in touched:
-            heappush(queue, (fill[u], len(around[u]), u))
-    return order
-
-
-def _missing_edges(around: list[set[int]], v: int) -> int:
-    """How many pairs of neighbours of a variable are not neighbours of each other."""
-    near = around[v]
-    return (len(near) * (len(near) - 1) - sum(len(around[u] & near) for u in near)) // 2
-
-
-def _eliminate(around: list[set[int]], fill: list[int], v: int) -> set[int]:
-    """Connect the neighbours of a variable and remove it; returns whose numbers changed."""
-    near = sorted(around[v])
-    touched = set(near)
-    for i, a in enumerate(near):
-        for b in near[i + 1 :]:
-            if b in around[a]:
-                continue
-            both = around[a] & around[b]
-            for u in both:
-                fill[u] -= 1
-            touched |= both
-            fill[a] += len(around[a]) - len(both)
-            fill[b] += len(around[b]) - len(both)
-            around[a].add(b)
-            around[b].add(a)
-    inside = around[v] | {v}
-    for u in near:
-        fill[u] -= len(around[u] - inside)
-        around[u].discard(v)
-    touched.discard(v)
-    return touched
-
-
 class _Forest:
-    """Vtree nodes made one after the other, and which tree every variable is in so far."""
+    """Vtree nodes made one after the other."""
 
-    def __init__(self, n_variables: int):
+    def __init__(self) -> None:
         self.nodes: list[tuple[int, int, int]] = []
-        self.above = list(range(n_variables))
-        self.tree = [-1] * n_variables
 
     def leaf(self, variable: int) -> int:
         self.nodes.append((-1, -1, variable))
@@ -141,68 +45,63 @@ class _Forest:
         self.nodes.append((left, right, -1))
         return len(self.nodes) - 1
 
-    def right_deep(self, trees: Sequence[int]) -> int:
-        """The trees in a row, the first one on top."""
-        joined = trees[-1]
-        for tree in reversed(trees[:-1]):
-            joined = self.join(tree, joined)
-        return joined
-
-    def find(self, variable: int) -> int:
-        """The last variable that was added to the tree of a variable."""
-        root = variable
-        while self.above[root] != root:
-            root = self.above[root]
-        while self.above[variable] != root:
-            self.above[variable], variable = root, self.above[variable]
-        return root
+    def joined(
+        self, trees: list[int], contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]
+    ) -> int:
+        """One tree of several, those with the smallest common context joined first."""
+        trees = list(trees)
+        for a, b, _ in joins(contexts, cardinalities):
+            trees[a] = self.join(trees[a], trees[b])
+        return trees[0]
 
     def vtree(self) -> Vtree:
         left, right, variable = zip(*self.nodes, strict=True)
         return Vtree(left, right, variable)
 
 
-def _elimination_forest(graph: Graph, order: Sequence[int] | None, grow: Any) -> Vtree:
-    """Trees that grow variable by variable along an elimination order.
-
-    ``grow(forest, variable, trees)`` makes one tree of a variable and of the trees around it (the
-    ones whose last variable came latest first).
-    """
-    graph = require_graph(graph)
-    order = min_fill_order(graph) if order is None else [int(v) for v in order]
-    if sorted(order) != list(range(len(graph))):
+def _elimination(
+    graph: Graph, order: Sequence[int] | None, cardinalities: Sequence[int], for_pairs: bool
+) -> Elimination:
+    """The elimination in a given order, after checking it, or else in the best one."""
+    n = len(require_graph(graph))
+    if n == 0:
+        raise CircuitError("A vtree needs at least one variable. Got a graph without any.")
+    if order is None:
+        return best_elimination(graph, cardinalities, for_pairs)
+    order = [int(v) for v in order]
+    if sorted(order) != list(range(n)):
         raise CircuitError(
-            f"An elimination order holds each of the variables 0..{len(graph) - 1} once. "
+            f"An elimination order holds each of the variables 0..{n - 1} once. "
             f"Got {order[:20]}{' ...' if len(order) > 20 else ''}."
         )
-    if not order:
-        raise CircuitError("A vtree needs at least one variable. Got a graph without any.")
-    forest = _Forest(len(graph))
-    position = {v: i for i, v in enumerate(order)}
-    for v in order:
-        near = {forest.find(u) for u in graph[v] if position[u] < position[v]}
-        roots = sorted(near, key=lambda u: -position[u])
-        forest.tree[v] = grow(forest, v, [forest.tree[u] for u in roots])
-        for u in roots:
-            forest.above[u] = v
-    last = [v for v in reversed(order) if forest.above[v] == v]
-    forest.right_deep([forest.tree[v] for v in last])
-    return forest.vtree()
+    return elimination(graph, order)
 
 
-def conditioning_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree:
+def conditioning_vtree(
+    graph: Graph,
+    order: Sequence[int] | None = None,
+    cardinalities: Sequence[int] | None = None,
+    for_pairs: bool = False,
+) -> Vtree:
     """The vtree that decides variables in reversed elimination order, component by component.
 
     The variable eliminated last comes first, as the left child of the root. Where the variables
-    that are left fall apart into components, these are split. So every node whose two sides
-    interact has a leaf as its left child.
+    that are left fall apart into components, these are split, so that those with the
+    smallest common context meet first. So every node whose two sides interact has a leaf as its
+    left child.
 
     Parameters
     ----------
     graph : sequence of sets
         The neighbours of every variable.
     order : sequence of int, optional
-        The elimination order. Default: `min_fill_order`.
+        The elimination order. Default: the best that is found; a function of the graph, the
+        cardinalities and `for_pairs` alone.
+    cardinalities : sequence of int, optional
+        The number of states of every variable. Default: two each.
+    for_pairs : bool
+        Whether the order makes expected kernels between two circuits cheap, rather than the
+        circuit itself.
 
     Examples
     --------
@@ -212,14 +111,21 @@ def conditioning_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtre
     >>> conditioning_vtree([{1}, {0}, {3}, {2}])
     Vtree(((3, 2), (1, 0)))
     """
+    cards = [2] * len(require_graph(graph)) if cardinalities is None else cardinalities
+    found = _elimination(graph, order, cards, for_pairs)
+    forest, children = _Forest(), found.children()
+    tree = [-1] * len(graph)
 
-    def grow(forest: _Forest, variable: int, trees: list[int]) -> int:
-        if not trees:
-            return forest.leaf(variable)
-        below = forest.right_deep(trees)
-        return forest.join(forest.leaf(variable), below)
+    def join(variables: list[int]) -> int:
+        contexts = [found.contexts[u] for u in variables]
+        return forest.joined([tree[u] for u in variables], contexts, cards)
 
-    return _elimination_forest(graph, order, grow)
+    for v in found.order:
+        below = children[v]
+        under = join(below) if below else -1
+        tree[v] = forest.join(forest.leaf(v), under) if below else forest.leaf(v)
+    join([v for v in reversed(found.order) if not found.contexts[v]])
+    return forest.vtree()
 
 
 def elimination_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree:
@@ -240,14 +146,18 @@ def elimination_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree
     >>> elimination_vtree([{1}, {0, 2}, {1, 3}, {2}])
     Vtree((3, (2, (1, 0))))
     """
-
-    def grow(forest: _Forest, variable: int, trees: list[int]) -> int:
-        joined = forest.leaf(variable)
-        for tree in reversed(trees):
-            joined = forest.join(joined, tree)
-        return joined
-
-    return _elimination_forest(graph, order, grow)
+    order = min_fill_order(graph) if order is None else order
+    found = _elimination(graph, order, [], False)
+    forest, children = _Forest(), found.children()
+    tree = [-1] * len(graph)
+    for v in found.order:
+        tree[v] = forest.leaf(v)
+        for u in reversed(children[v]):
+            tree[v] = forest.join(tree[v], tree[u])
+    last, *others = [tree[v] for v in found.order if not found.contexts[v]]
+    for other in others:
+        last = forest.join(other, last)
+    return forest.vtree()
 
 
 def bisection_vtree(rows: int, cols: int) -> Vtree:
@@ -264,7 +174,7 @@ def bisection_vtree(rows: int, cols: int) -> Vtree:
     Vtree(((0, 3), ((1, 2), (4, 5))))
     """
     check_grid(rows, cols, "bisection_vtree")
-    forest = _Forest(rows * cols)
+    forest = _Forest()
     stack = [(0, rows, 0, cols, False)]
     done: list[int] = []
     while stack:

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import from_logs, log_sum_exp
-from expectedkernels.compilation.vtrees import interaction_graph, min_fill_order
+from expectedkernels.compilation.orders import (
+    elimination as eliminated,
+    interaction_graph,
+    min_fill_order,
+)
 
 SMALL = 2**12
 """Joint tables up to this size are made at once: faster than to eliminate variable by variable."""
@@ -73,15 +77,8 @@ def elimination(scopes: Iterable[Scope], variables: Collection[int]) -> list[tup
     labels = sorted(variables)
     number = {v: i for i, v in enumerate(labels)}
     graph = interaction_graph(len(labels), [[number[v] for v in scope] for scope in scopes])
-    around = [set(found) for found in graph]
-    steps = []
-    for v in min_fill_order(graph):
-        near = around[v]
-        steps.append((labels[v], tuple(labels[u] for u in sorted(near))))
-        for u in near:
-            around[u] |= near
-            around[u] -= {u, v}
-    return steps
+    found = eliminated(graph, min_fill_order(graph))
+    return [(labels[v], tuple(labels[u] for u in sorted(found.contexts[v]))) for v in found.order]
 
 
 def elimination_cost(

@@ -1,0 +1,343 @@
+"""Elimination orders: which variable to sum out next, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import combinations, count
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.errors import CircuitError
+
+Graph = Sequence[AbstractSet[int]]
+"""The neighbours of every variable."""
+
+SCORES = ("front", "weighted fill", "size", "fill")
+"""What greedy searches go by, in the order in which they are tried: see `best_elimination`."""
+SMALL = 15_000
+"""For models that cost less than so many entries of tables, the first order is good enough."""
+STEP_ENTRIES = 500
+"""A step of a search takes about as long as so many entries of tables."""
+SHARE = 4
+"""A search may take so many times less than the tables that it makes smaller."""
+MOST_STEPS = 50_000
+"""However large the tables are, a search ends after about so many steps."""
+MOST_CONTEXTS = 32
+"""More contexts than this are joined in a row, without looking for the best pair."""
+
+
+def interaction_graph(
+    n_variables: int, scopes: Iterable[Sequence[int]]
+) -> tuple[frozenset[int], ...]:
+    """The neighbours of every variable: those it shares a factor with.
+
+    Parameters
+    ----------
+    n_variables : int
+    scopes : iterable of sequences of int
+        The variables of every factor.
+
+    Examples
+    --------
+    >>> [sorted(found) for found in interaction_graph(4, [(0, 1), (1, 2)])]
+    [[1], [0, 2], [1], []]
+    """
+    neighbours: list[set[int]] = [set() for _ in range(n_variables)]
+    for scope in scopes:
+        for variable in scope:
+            neighbours[variable].update(scope)
+    return tuple(frozenset(found - {v}) for v, found in enumerate(neighbours))
+
+
+def require_graph(graph: Any) -> Graph:
+    """The graph, after checking that it is one: the neighbours of every variable, as sets."""
+    if hasattr(graph, "cardinalities") or not isinstance(graph, Sequence):
+        of_model = " Give model.graph." if hasattr(graph, "graph") else ""
+        raise CircuitError(
+            "A graph is a sequence with the set of neighbours of every variable. "
+            f"Got {type(graph).__name__} instead.{of_model}"
+        )
+    return graph
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """An order of elimination, and what every variable is still connected to when its turn comes.
+
+    Attributes
+    ----------
+    order : tuple of int
+    contexts : tuple of sets
+        For every variable those of its neighbours, old and new, that are eliminated later.
+    """
+
+    order: tuple[int, ...]
+    contexts: tuple[AbstractSet[int], ...]
+
+    def children(self) -> list[list[int]]:
+        """For every variable those whose contexts it is the first of, the latest first."""
+        position = {v: i for i, v in enumerate(self.order)}
+        found: list[list[int]] = [[] for _ in self.order]
+        for v in reversed(self.order):
+            if self.contexts[v]:
+                found[min(self.contexts[v], key=position.__getitem__)].append(v)
+        return found
+
+
+def elimination(graph: Graph, order: Sequence[int]) -> Elimination:
+    """The elimination of the variables of a graph in a given order.
+
+    Examples
+    --------
+    >>> elimination([{1, 2}, {0}, {0}], [0, 1, 2]).contexts
+    ({1, 2}, {2}, set())
+    """
+    position = {v: i for i, v in enumerate(order)}
+    contexts: list[set[int]] = [set() for _ in order]
+    below: list[list[int]] = [[] for _ in order]
+    for v in order:
+        context = {u for u in graph[v] if position[u] > position[v]}
+        for u in below[v]:
+            context |= contexts[u]
+        context.discard(v)
+        contexts[v] = context
+        if context:
+            below[min(context, key=position.__getitem__)].append(v)
+    return Elimination(tuple(order), tuple(contexts))
+
+
+def min_fill_order(graph: Graph) -> list[int]:
+    """The order in which greedy elimination adds the fewest edges, variable by variable.
+
+    Eliminating a variable connects its neighbours. The next one is the variable that adds the
+    fewest edges; of several, the one with the fewest neighbours; of these, the first.
+
+    Parameters
+    ----------
+    graph : sequence of sets
+        The neighbours of every variable.
+
+    Examples
+    --------
+    >>> min_fill_order([{1}, {0, 2}, {1, 3}, {2}])
+    [0, 1, 2, 3]
+    """
+    n = len(require_graph(graph))
+    found: Any = _Search(graph, [2] * n).run("fill", range(n))
+    return list(found.order)
+
+
+def best_elimination(
+    graph: Graph, cardinalities: Sequence[int], for_pairs: bool = False
+) -> Elimination:
+    """The best of several greedy eliminations: the one whose tables cost least.
+
+    The first is in min-fill order. Where its tables are large, others follow, by four scores: edges
+    added (fill), these weighed by cardinalities (weighted fill), the size of the table, and the
+    size of the table again, but next to what has been eliminated as long as that is possible
+    (front), which suits grids. Ties are broken by numbers that are drawn with a fixed seed. How
+    many orders are tried depends on the sizes found and on nothing else, so that all models of one
+    graph get the same one.
+
+    Parameters
+    ----------
+    graph : sequence of sets
+        The neighbours of every variable.
+    cardinalities : sequence of int
+    for_pairs : bool
+        Whether the cost is that of an expected kernel between two circuits.
+
+    Examples
+    --------
+    >>> best_elimination([{1}, {0, 2}, {1}], [2, 2, 2]).order
+    (0, 1, 2)
+    """
+    n = len(graph)
+    search = _Search(graph, cardinalities, for_pairs)
+    best: Any = search.run("fill", range(n))
+    cost, score, search.n_steps = elimination_cost(best, cardinalities, for_pairs), SCORES[0], 0
+    rng = np.random.default_rng(0)
+    for number in count():
+        if cost < SMALL or search.n_steps >= min(MOST_STEPS, cost // (STEP_ENTRIES * SHARE)):
+            break
+        # once every score has had its turn, every second try goes by the one that did best
+        tried = SCORES[number % len(SCORES)] if number < len(SCORES) or number % 2 else score
+        found = search.run(tried, rng.permutation(n).tolist(), cost)
+        its_cost = cost if found is None else elimination_cost(found, cardinalities, for_pairs)
+        if its_cost < cost:
+            best, cost, score = found, its_cost, tried
+    return best
+
+
+def elimination_cost(
+    found: Elimination, cardinalities: Sequence[int], for_pairs: bool = False
+) -> int:
+    """About how many entries of tables an elimination, or an expected kernel, works on.
+
+    In an expected kernel a decision with U units and P products, W of whose weights are not zero,
+    takes P^2 values from below and sums them along both axes, W (P + U); taking values takes
+    longer than summing them, most of all at joins, where none lies beside another.
+    """
+    total = 0
+    for v, below in enumerate(found.children()):
+        units = prod(map(cardinalities.__getitem__, found.contexts[v]))
+        joined = joins([found.contexts[u] for u in below], cardinalities)
+        sizes = [prod(map(cardinalities.__getitem__, context)) for _, _, context in joined]
+        if not for_pairs:
+            total += cardinalities[v] * units + sum(sizes)
+        elif not below:
+            total += units**2
+        else:
+            top = joined[-1][2] if joined else found.contexts[below[0]]
+            products = prod(map(cardinalities.__getitem__, top))
+            total += 4 * products**2 + cardinalities[v] * units * (products + units)
+            total += 10 * sum(size**2 for size in sizes)
+    return total
+
+
+Join = tuple[int, int, AbstractSet[int]]
+
+
+def joins(contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]) -> list[Join]:
+    """How trees with these contexts become one: which two at a time, and their common context.
+
+    Trees with one context come first, in a row; then the two whose common context has the
+    fewest states. The result of a join takes the place of its first tree.
+
+    Examples
+    --------
+    >>> [(a, b) for a, b, _ in joins([{0, 1}, {0, 2}, {0, 1}], [2, 2, 2])]
+    [(0, 2), (0, 1)]
+    """
+    if len(contexts) < 2:
+        return []
+    groups: dict[frozenset[int], list[int]] = {}
+    for tree, context in enumerate(contexts):
+        groups.setdefault(frozenset(context), []).append(tree)
+    found: list[Join] = []
+    left: list[tuple[int, AbstractSet[int]]] = []
+    for context, trees in groups.items():
+        for a, b in zip(trees[-2::-1], trees[:0:-1], strict=True):
+            found.append((a, b, context))
+        left.append((trees[0], context))
+    while len(left) > 1:
+        last = len(left) - 1
+        pairs = [(last - 1, last)] if last >= MOST_CONTEXTS else combinations(range(last + 1), 2)
+        _, i, j = min(
+            (prod(cardinalities[u] for u in left[i][1] | left[j][1]), -i, -j) for i, j in pairs
+        )
+        (a, one), (b, other) = left[-i], left.pop(-j)
+        left[-i] = (a, one | other)
+        found.append((a, b, one | other))
+    return found
+
+
+@dataclass(eq=False)
+class _Search:
+    """Greedy eliminations, and how many steps they have taken so far."""
+
+    graph: Graph
+    cardinalities: Sequence[int]
+    for_pairs: bool = False
+    n_steps: int = 0
+
+    def run(
+        self, score: str, ranks: Sequence[int], limit: float = float("inf")
+    ) -> Elimination | None:
+        """The elimination by a score, ties broken by ranks; None if it costs more than a limit."""
+        cards, n = self.cardinalities, len(self.graph)
+        shrinking = _Shrinking(self.graph, cards if score == "weighted fill" else [1] * n)
+        contexts, fill = shrinking.around, shrinking.fill
+
+        def size(v: int) -> int:
+            return prod(map(cards.__getitem__, contexts[v]), start=cards[v])
+
+        front: AbstractSet[int] = set()
+
+        def key(v: int) -> tuple[bool, int, int, int, int]:
+            first = size(v) if score in ("size", "front") else fill[v]
+            behind = score == "front" and v not in front
+            return behind, first, len(contexts[v]), ranks[v], v
+
+        keys = [key(v) for v in range(n)]
+        queue = list(keys)
+        heapify(queue)
+        order: list[int] = []
+        cost, done = 0, [False] * n
+        while queue:
+            entry = heappop(queue)
+            v = entry[-1]
+            if done[v] or entry is not keys[v]:
+                continue  # an entry from before the graph changed around this variable
+            cost += (size(v) // cards[v]) ** 2 if self.for_pairs else size(v)
+            if cost > limit:
+                return None
+            order.append(v)
+            done[v] = True
+            changed = shrinking.eliminate(v)
+            front = contexts[v]
+            for u in changed:
+                keys[u] = key(u)
+                heappush(queue, keys[u])
+                self.n_steps += 1
+        return Elimination(tuple(order), tuple(contexts))
+
+
+class _Shrinking:
+    """A graph that loses one variable after the other, and what each would cost in new edges.
+
+    Attributes
+    ----------
+    around : list of sets
+        The neighbours of every variable; of those that are gone, the neighbours they had last.
+    fill : list of int
+        For every variable the sum over all pairs of neighbours that are not neighbours of each
+        other of the product of their weights.
+    """
+
+    def __init__(self, graph: Graph, weights: Sequence[int]):
+        self.around = [set(found) for found in graph]
+        self.weights = weights
+        self.total = [self._sum(near) for near in self.around]
+        self.fill = [self._missing(v) for v in range(len(self.around))]
+
+    def _sum(self, variables: AbstractSet[int]) -> int:
+        return sum(map(self.weights.__getitem__, variables))
+
+    def _missing(self, v: int) -> int:
+        """The weights of all pairs of neighbours, less those of the edges among them."""
+        near, w = self.around[v], self.weights
+        return (
+            sum(w[u] * (self.total[v] - w[u] - self._sum(self.around[u] & near)) for u in near) // 2
+        )
+
+    def eliminate(self, v: int) -> AbstractSet[int]:
+        """Connect the neighbours of a variable and remove it; returns whose numbers changed."""
+        around, fill, total, w = self.around, self.fill, self.total, self.weights
+        near = around[v]
+        touched = set(near)
+        left = set(near)
+        for a in sorted(near):
+            left.discard(a)
+            for b in sorted(left - around[a]):
+                both = around[a] & around[b]
+                shared, edge = self._sum(both), w[a] * w[b]
+                for u in both:
+                    fill[u] -= edge
+                touched |= both
+                fill[a] += w[b] * (total[a] - shared)
+                fill[b] += w[a] * (total[b] - shared)
+                around[a].add(b)
+                around[b].add(a)
+                total[a] += w[b]
+                total[b] += w[a]
+        for u in near:
+            total[u] -= w[v]
+            fill[u] -= w[v] * (total[u] - total[v] + w[u])
+            around[u].discard(v)
+        touched.discard(v)
+        return touched
