@@ -206,7 +206,7 @@ L1, L2 = "L 0 0 1", "L 1 2 2"
         (["psdd 1", L1, L2, "D 2 1 1 0 7 0.0"], "line 4: unit 7 has not appeared yet"),
         (["psdd 1", L1, "D 2 1 1 0 1 0.0", L2], "line 3: unit 1 has not appeared yet"),
         (["psdd 1", L1, L2, "D 2 1 1 2 1 0.0"], "line 4: unit 2 has not appeared yet"),
-        (["psdd 1", L1, L2, "D 2 1 1 0 x 0.0"], "line 4: the id of a prime or sub must be an int"),
+        (["psdd 1", L1, L2, "D 2 1 1 0 x 0.0"], "line 4: the id of an input must be an int"),
         (["psdd 1", L1, L2, "D 2 1 2 0 1 0.0"], "line 4: a decision of 2 elements .* 10 .* 7"),
         (["psdd 1", L1, L2, "D 2 1 1 0 1"], "line 4: a decision of 1 elements .* 7 .* found 6"),
         (["psdd 1", L1, L2, "D 2 1 0"], "line 4: a decision of 0 elements needs at least one"),

@@ -14,6 +14,7 @@ from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import ROUNDING, PathLike, Source, shown
+from expectedkernels.io.unit_lists import known
 from expectedkernels.io.vtree import check_ids, companion, resolve
 from expectedkernels.vtree import Vtree
 
@@ -157,27 +158,12 @@ class _Records:
                 f"entries in its line, found {len(tokens)}",
                 line,
             )
-        self._inputs(self.prime, tokens[4::3], line)
-        self._inputs(self.sub, tokens[5::3], line)
+        self.prime += known(self.source, self.number, tokens[4::3], line)
+        self.sub += known(self.source, self.number, tokens[5::3], line)
         self.log_weight += self.source.numbers(tokens[6::3], line)
         self.variable.append(-1)
         self.logs.append((-np.inf, -np.inf))
         self.n_elements.append(count)
-
-    def _inputs(self, into: list[int], tokens: list[str], line: int) -> None:
-        number = self.number
-        if self.source.odd:
-            tokens = [str(self.source.integer(t, "the id of a prime or sub", line)) for t in tokens]
-        try:
-            into += [number[int(token)] for token in tokens]
-        except KeyError as error:
-            raise self.source.error(
-                f"unit {error.args[0]} has not appeared yet; children come first", line
-            ) from None
-        except ValueError:
-            for token in tokens:
-                self.source.integer(token, "the id of a prime or sub", line)
-            raise
 
     def first_elements(self) -> list[int]:
         """The place of the first element of every decision in the list of all elements."""

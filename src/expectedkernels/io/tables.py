@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.io.text import PathLike, Source, shown
+from expectedkernels.io.text import PathLike, Source, as_number, shown
 
 MISSING_WORDS = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 """What a cell without a value may hold, in any case."""
@@ -102,12 +102,7 @@ def _value(cell: str) -> float | None:
     word = cell.strip()
     if word.lower() in MISSING_WORDS:
         return np.nan
-    if "_" in word or not word.isascii():  # which Python takes for numbers
-        return None
-    try:
-        return float(word)
-    except ValueError:
-        return None
+    return as_number(word)
 
 
 def _read_fast(text: str, delimiter: str | None, skip: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -126,19 +126,19 @@ class Source:
             )
         return number - 1
 
-    def numbers(self, tokens: Iterable[str], line: int) -> list[float]:
+    def numbers(self, tokens: Sequence[str], line: int) -> list[float]:
         """Tokens as floats."""
-        values = []
-        if self.odd:
-            tokens = list(tokens)
-            for token in tokens:
-                if "_" in token or not token.isascii():
-                    raise self.error(f"expected a number, found {shown(token)}", line)
-        for token in tokens:
+        if not self.odd:
             try:
-                values.append(float(token))
+                return [float(token) for token in tokens]
             except ValueError:
-                raise self.error(f"expected a number, found {shown(token)}", line) from None
+                pass
+        values = []
+        for token in tokens:
+            value = as_number(token)
+            if value is None:
+                raise self.error(f"expected a number, found {shown(token)}", line)
+            values.append(value)
         return values
 
     def weights(self, logs: Any, lines: Any) -> Any:
@@ -162,10 +162,15 @@ class Source:
 
 def whole(token: str) -> int | None:
     """The integer that a token of ASCII digits stands for, None if it is none or too long."""
-    if len(token) > LONGEST_INTEGER or "_" in token or not token.isascii():
+    return None if len(token) > LONGEST_INTEGER else as_number(token, int)
+
+
+def as_number(token: str, kind: Any = float) -> Any:
+    """The number that a token in ASCII stands for, None if it is none."""
+    if "_" in token or not token.isascii():  # which Python takes for numbers
         return None
     try:
-        return int(token)
+        return kind(token)
     except ValueError:
         return None
 

@@ -19,6 +19,7 @@ from expectedkernels.io.text import (
     MOST_AXES,
     PathLike,
     Source,
+    as_number,
     require_kind,
     shown,
     whole,
@@ -328,7 +329,7 @@ class _Tokens:
                 raise ValueError
             values = np.array(words, dtype=np.float64)
         except ValueError:
-            values = np.array([_number(word) for word in words])
+            values = np.array([as_number(word) for word in words], dtype=np.float64)
         bad = ~(np.isfinite(values) & (values >= 0))
         if bad.any():
             place = start + int(np.argmax(bad))
@@ -344,13 +345,3 @@ class _Tokens:
         if self.place < len(self.words):
             self.place += 1
             raise self.error(f"expected the end of the file, found {shown(self.last)}")
-
-
-def _number(word: str) -> float:
-    """A word as a float, NaN if it is none."""
-    if "_" in word or not word.isascii():
-        return float("nan")
-    try:
-        return float(word)
-    except ValueError:
-        return float("nan")

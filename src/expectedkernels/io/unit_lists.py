@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from expectedkernels.errors import CircuitError, CompatibilityError, PropertyErr
 from expectedkernels.io.text import Source, logs
 from expectedkernels.vtree import Vtree
 
+T = TypeVar("T")
 MOST_STATES = 2**20
 """Variables with more states than this are taken for errors, before memory is asked for."""
 TABLE_ENTRIES = 2**24
@@ -22,8 +24,13 @@ ENTRIES_PER_BYTE = 16
 STEPS_PER_BYTE = 1024
 
 
-def known(source: Source, units: Any, tokens: list[str], line: int) -> list[Any]:
+def known(source: Source, units: Mapping[int, T], tokens: list[str], line: int) -> list[T]:
     """The units that the ids in some tokens stand for: `units` maps ids to units."""
+    if not source.odd:
+        try:
+            return [units[int(token)] for token in tokens]
+        except (KeyError, ValueError):
+            pass
     found = []
     for token in tokens:
         name = source.integer(token, "the id of an input", line)
