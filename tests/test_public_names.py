@@ -108,6 +108,8 @@ def callables():
 
 
 SAYS_ANY = {
+    "models.to_pgmpy",  # networks of libraries that need not be installed
+    "models.to_pyagrum",
     "learn_mixture",  # options for the learner of the components
     "stein.SteinSamples",  # kernels of three kinds, which share no base with all that is used
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Array, Place, StatesLike, is_numpy, namespace
+from expectedkernels.arrays import Place, StatesLike, is_numpy, namespace
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.inputs import Input
@@ -176,7 +176,7 @@ class BlockCircuit:
         return self._counts[2]
 
     @property
-    def xp(self) -> Array:
+    def xp(self) -> ModuleType:
         """The array-API namespace of the circuit's arrays."""
         block: Any = self.blocks[0]
         return namespace(block.numbers)

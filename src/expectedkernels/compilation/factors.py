@@ -13,6 +13,7 @@ from expectedkernels.arrays import Array, Labels, RngLike, RowsLike, VariableLik
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import EvidenceLike, as_evidence, as_points
+from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.compilation.compiler import compiled, log_partition
@@ -162,7 +163,7 @@ class FactorGraph:
         return None if self._names is None else list(self._names)
 
     @property
-    def states(self) -> list[list[Array]] | None:
+    def states(self) -> list[list[Label]] | None:
         """The labels of the states of every variable, None if they have none."""
         return None if self._states is None else [list(labels or ()) for labels in self._states]
 

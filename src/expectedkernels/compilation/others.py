@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array
 from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Unit
@@ -180,7 +179,7 @@ READERS: dict[tuple[str, str], Callable[[Any], Any]] = {
 """Classes of other libraries, by package and name, and what reads them."""
 
 
-def to_pyagrum(model: FactorGraph) -> Array:
+def to_pyagrum(model: FactorGraph) -> Any:
     """A factor graph as a model of pyAgrum: a ``BayesNet``, or a ``MarkovRandomField``.
 
     Parameters
@@ -221,7 +220,7 @@ def _reversed(table: Any) -> Any:
     return np.transpose(table, [*range(table.ndim - 2, -1, -1), table.ndim - 1])
 
 
-def to_pgmpy(model: FactorGraph) -> Array:
+def to_pgmpy(model: FactorGraph) -> Any:
     """A factor graph as a ``DiscreteBayesianNetwork`` or ``DiscreteMarkovNetwork`` of pgmpy.
 
     Parameters

@@ -480,7 +480,7 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
     cards = network.cardinalities
     names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
     labels = network.states or [[f"s{state}" for state in range(card)] for card in cards]
-    states = [[_quoted(label) for label in given] for given in labels]
+    states = [[_quoted(str(label)) for label in given] for given in labels]
     lines = ["network unknown {", "}"]
     for v, name in enumerate(names):
         lines += [

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from expectedkernels.arrays import Array, StatesLike
+from expectedkernels.arrays import StatesLike
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.units import Categorical, Indicator
 from expectedkernels.io.text import ROUNDING, PathLike, Source, logs, plain, shown, write_text
 from expectedkernels.io.unit_lists import (
@@ -40,7 +41,7 @@ def read_jpc(
     as_units: bool = False,
     names: Sequence[str] | None = None,
     states: StatesLike | None = None,
-) -> Array:
+) -> Circuit | Unit:
     """The circuit in a `.jpc` file, plain or compressed with gzip.
 
     The file lists literals (``L``), indicators (``I``), categorical (``C``) and binomial (``B``)

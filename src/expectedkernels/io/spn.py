@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from expectedkernels.arrays import Array, StatesLike
+from expectedkernels.arrays import StatesLike
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.units import Indicator
 from expectedkernels.io.text import PathLike, Source, logs, plain, shown, write_text
 from expectedkernels.io.unit_lists import (
@@ -28,7 +29,7 @@ def read_spn(
     as_units: bool = False,
     names: Sequence[str] | None = None,
     states: StatesLike | None = None,
-) -> Array:
+) -> Circuit | Unit:
     """The circuit in a `.spn` file, plain or compressed with gzip.
 
     The first line holds the numbers of states in parentheses, then comes one unit per line,

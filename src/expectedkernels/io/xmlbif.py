@@ -278,7 +278,7 @@ def write_xmlbif(network: BayesianNetwork, path: PathLike) -> None:
     lines = ['<?xml version="1.0"?>', '<BIF VERSION="0.3">', "<NETWORK>", "<NAME>unknown</NAME>"]
     for name, states in zip(names, labels, strict=True):
         lines += ['<VARIABLE TYPE="nature">', f"  <NAME>{name}</NAME>"]
-        lines += [f"  <OUTCOME>{_escaped(label)}</OUTCOME>" for label in states]
+        lines += [f"  <OUTCOME>{_escaped(str(label))}</OUTCOME>" for label in states]
         lines.append("</VARIABLE>")
     for name, parents, table in zip(names, network.parents, network.cpts, strict=True):
         lines += ["<DEFINITION>", f"  <FOR>{name}</FOR>"]

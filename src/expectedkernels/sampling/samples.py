@@ -120,9 +120,10 @@ class WeightedSamples:
         return len(self.rows)
 
     @property
-    def cardinalities(self) -> tuple[Array, ...]:
+    def cardinalities(self) -> tuple[int, ...]:
         """The number of states of every variable."""
-        return tuple(self.target.cardinalities)
+        known: Any = self.target.cardinalities
+        return tuple(known)
 
     @property
     def signed(self) -> bool:
