@@ -55,12 +55,18 @@ def code_lines(text: str) -> int:
 
 
 def kind_tests(text: str) -> int:
-    """The calls isinstance(..., Table), or Normal, Inner, or several of these."""
+    """The calls isinstance(..., Table), or Normal, Inner, or several of these.
+
+    A `Real` that comes from Python's numbers is none of them.
+    """
+    nodes = list(ast.walk(ast.parse(text)))
+    from_numbers = (x for x in nodes if isinstance(x, ast.ImportFrom) and x.module == "numbers")
+    kinds = KINDS - {alias.name for node in from_numbers for alias in node.names}
     count = 0
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
             names = {getattr(x, "id", getattr(x, "attr", "")) for x in ast.walk(node.args[1])}
-            count += bool(names & KINDS)
+            count += bool(names & kinds)
     return count
 
 

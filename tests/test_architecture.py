@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import house
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "expectedkernels"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -59,3 +61,43 @@ def test_layers_are_those_of_the_contract_from_the_top_down():
         assert set(shown[: len(level)]) == level
         shown = shown[len(level) :]
     assert shown == []
+
+
+ASK_FOR_KINDS = {
+    "circuits/choices.py",
+    "circuits/conditionals.py",
+    "circuits/observed.py",
+    "circuits/queries.py",
+    "circuits/wide_passes.py",
+    "estimators/densities.py",
+    "estimators/rows.py",
+    "io/npz.py",
+    "io/psdd_writing.py",
+    "io/text.py",
+    "io/unit_lists.py",
+    "learning/active.py",
+    "learning/em.py",
+    "learning/flows.py",
+    "learning/incomplete.py",
+    "learning/row_counts.py",
+}
+"""Files that still ask what a block is, instead of asking the block."""
+GO_THROUGH_NODES = (ASK_FOR_KINDS - {"circuits/observed.py", "estimators/rows.py"}) | {
+    "io/psdd.py",
+    "learning/blocks.py",
+}
+"""Files that still have loops of their own over the nodes of a vtree."""
+
+
+def places(home, count):
+    """The files outside of their home in which something is counted."""
+    texts = house.sources(SOURCE).items()
+    return {path for path, text in texts if not path.startswith(home) and count(text)}
+
+
+def test_blocks_are_not_asked_for_their_kind():
+    assert places(house.AT_HOME, house.kind_tests) <= ASK_FOR_KINDS
+
+
+def test_nodes_of_vtrees_are_gone_through_by_the_engine():
+    assert places(house.OF_NODES, lambda text: sum(house.node_loops(text))) <= GO_THROUGH_NODES

@@ -70,6 +70,8 @@ def test_lines_of_code_are_neither_empty_nor_comments_nor_docstrings():
         ("isinstance(block, Table)", 1),
         ("isinstance(block, (Table, inputs.Normal)) or isinstance(other, Inner)", 2),
         ("isinstance(block, Normals) or Table(Inner)", 0),
+        ("from numbers import Real\nisinstance(x, Real)", 0),
+        ("from expectedkernels.circuits.inputs import Real\nisinstance(x, Real)", 1),
     ],
 )
 def test_kinds_of_blocks_are_found(line, count):

@@ -52,7 +52,7 @@ class Family(ReadOnly):
     @property
     def numbers(self) -> Array:
         """The rows of numbers, one per unit."""
-        return self.arrays[0]
+        raise NotImplementedError
 
     @property
     def matrix(self) -> Array:
@@ -62,7 +62,7 @@ class Family(ReadOnly):
     @property
     def n_units(self) -> int:
         """The number of units."""
-        return int(self.numbers.shape[0])
+        return self.numbers.shape[0]
 
     @property
     def width(self) -> int:
@@ -130,6 +130,11 @@ class Table(Family):
     def arrays(self) -> tuple[Array, ...]:
         """The arrays the block consists of."""
         return (self.table,)
+
+    @property
+    def numbers(self) -> Array:
+        """The table."""
+        return self.table
 
     @property
     def cardinality(self) -> int:
@@ -228,6 +233,11 @@ class Real(Family):
         """The arrays the block consists of."""
         widths = () if self.half is None else (self.half,)
         return (self.weights, self.mean, self.variance, *widths)
+
+    @property
+    def numbers(self) -> Array:
+        """The weights."""
+        return self.weights
 
     @property
     def n_components(self) -> int:

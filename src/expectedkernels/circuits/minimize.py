@@ -11,6 +11,7 @@ from scipy import sparse
 from expectedkernels.circuits.equal_rows import distinct_dense_rows, distinct_rows
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner, inner, tidy
+from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
@@ -27,38 +28,27 @@ def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     identically zero, and units no root depends on, go. The roots keep their number and order.
     Cost: linear in the size of the circuit.
     """
-    small = _drop_unreachable(vtree, _merge_equal(vtree, _drop_unreachable(vtree, list(blocks))))
+    small = _drop_unreachable(vtree, _merge_equal(vtree, _drop_unreachable(vtree, blocks)))
     return small if all(block.n_units for block in small) else _zero(vtree, blocks)
 
 
 def _zero(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
     """The circuit that is zero everywhere, with one unit per node but for the roots."""
-    zeros: Blocks = []
-    for block in blocks:
-        unit = Inner(1, 1, None, None, None) if isinstance(block, Inner) else block.zero()
-        zeros.append(unit)
-    roots = blocks[-1].n_units
-    if vtree.n_nodes > 1:
-        zeros[-1] = Inner(1, roots, None, None, np.zeros((roots, 1)))
-    else:
-        zeros[-1] = blocks[-1].take([0] * roots)  # type: ignore[union-attr]
+    one = Inner(1, 1, None, None, None)
+    zeros = at_nodes(vtree, lambda node, _: blocks[node].zero(), lambda _: one)  # type: ignore[union-attr]
+    zeros[-1] = zeros[-1].with_numbers(np.zeros((blocks[-1].n_units, zeros[-1].width)))
     return zeros
 
 
-def _drop_unreachable(vtree: Vtree, blocks: Blocks) -> Blocks:
+def _drop_unreachable(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
     """Keep the units that some root depends on."""
-    blocks = list(blocks)
-    wanted: list[Any] = [None] * vtree.n_nodes  # None: all of them
-    for node in range(vtree.root, -1, -1):
+
+    def leaf(node: int, _: int, units: Any) -> Input:
+        return blocks[node] if units is None else blocks[node].take(units)
+
+    def inner_at(node: int, units: Any) -> tuple[Inner, Any, Any]:
         block = blocks[node]
-        units = wanted[node]
-        if not isinstance(block, Inner):
-            if units is not None:
-                blocks[node] = block.take(units)
-            continue
-        n_left = blocks[vtree.left[node]].n_units
-        n_right = blocks[vtree.right[node]].n_units
-        left, right = block.index("left"), block.index("right")
+        left, right = block.inputs
         weights = block.csr if (block.weights is None and units is not None) else block.weights
         if weights is not None:
             if units is not None:
@@ -66,12 +56,11 @@ def _drop_unreachable(vtree: Vtree, blocks: Blocks) -> Blocks:
             used = _used_columns(weights)
             if not used.all():
                 left, right, weights = left[used], right[used], weights[:, np.flatnonzero(used)]
-        left, wanted[vtree.left[node]] = _renumber(left, n_left)
-        right, wanted[vtree.right[node]] = _renumber(right, n_right)
-        new_left = n_left if wanted[vtree.left[node]] is None else len(wanted[vtree.left[node]])
-        new_right = n_right if wanted[vtree.right[node]] is None else len(wanted[vtree.right[node]])
-        blocks[node] = inner(left, right, weights, new_left, new_right)
-    return blocks
+        left, n_left, from_left = _renumber(left, blocks[vtree.left[node]].n_units)
+        right, n_right, from_right = _renumber(right, blocks[vtree.right[node]].n_units)
+        return inner(left, right, weights, n_left, n_right), from_left, from_right
+
+    return from_root(vtree, None, leaf, inner_at)
 
 
 def _used_columns(weights: Any) -> Any:
@@ -83,48 +72,53 @@ def _used_columns(weights: Any) -> Any:
     return used
 
 
-def _renumber(index: Any, n: int) -> tuple[Any, Any]:
-    """The index into the used units only, and which these are (None: all)."""
+def _renumber(index: Any, n: int) -> tuple[Any, int, Any]:
+    """The index into the used units only, how many there are, and which (None: all)."""
     used = np.zeros(n, dtype=np.bool_)
     used[index] = True
     if used.all():
-        return index, None
-    number = np.cumsum(used) - 1
-    return number[index], np.flatnonzero(used)
+        return index, n, None
+    number = np.cumsum(used)
+    return number[index] - 1, int(number[-1]), np.flatnonzero(used)
 
 
-def _merge_equal(vtree: Vtree, blocks: Blocks) -> Blocks:
+def _merge_equal(vtree: Vtree, blocks: Sequence[Any]) -> Blocks:
     """Merge equal units and drop zero ones, bottom-up."""
-    blocks = list(blocks)
-    place: list[Any] = [None] * vtree.n_nodes
-    for node, block in enumerate(blocks):
-        if not isinstance(block, Inner):
-            if node != vtree.root:
-                blocks[node], place[node] = block.merged()
-            continue
-        a, b = vtree.left[node], vtree.right[node]
-        left, right = place[a][block.index("left")], place[b][block.index("right")]
-        n_left, n_right = blocks[a].n_units, blocks[b].n_units
-        alive = (left >= 0) & (right >= 0)
-        distinct, column = _distinct_products(left[alive], right[alive], n_left, n_right)
-        place[a] = place[b] = None
-        untouched = alive.all() and len(distinct) == block.n_products
-        if node == vtree.root or block.weights is not None:
-            weights = block.weights if block.weights is not None else block.csr
-            if untouched:
-                new_left, new_right = left, right
-            else:
-                new_left, new_right = np.divmod(distinct, max(n_right, 1))
-                weights = _merge_columns(sparse.csr_array(weights), alive, column, len(distinct))
-            if node != vtree.root:
-                weights, place[node] = _merge_rows(weights)
-            blocks[node] = inner(new_left, new_right, weights, n_left, n_right)
-        else:  # every unit is one product
-            new_left, new_right = np.divmod(distinct, max(n_right, 1))
-            place[node] = np.full(block.n_products, -1, dtype=np.intp)
-            place[node][alive] = column
-            blocks[node] = inner(new_left, new_right, None, n_left, n_right)
-    return blocks
+    root = vtree.root
+
+    def leaf(node: int, _: int) -> tuple[Any, Any]:
+        return blocks[node].merged() if node != root else (blocks[node], None)
+
+    def inner_at(node: int, left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
+        return _merged_inner(blocks[node], left, right, node == root)
+
+    return [block for block, _ in from_leaves(vtree, leaf, inner_at)]
+
+
+def _merged_inner(
+    block: Inner, below_left: tuple[Any, Any], below_right: tuple[Any, Any], is_root: bool
+) -> tuple[Inner, Any]:
+    """The block of distinct units, and for every unit its place there (-1: zero); roots all stay.
+
+    Children come as they are now, with the places of their former units.
+    """
+    left, right = below_left[1][block.index("left")], below_right[1][block.index("right")]
+    n_left, n_right = below_left[0].n_units, below_right[0].n_units
+    alive = (left >= 0) & (right >= 0)
+    distinct, column = _distinct_products(left[alive], right[alive], n_left, n_right)
+    if block.weights is None and not is_root:  # every unit is one product
+        place: Any = np.full(block.n_products, -1, dtype=np.intp)
+        place[alive] = column
+        left, right = np.divmod(distinct, max(n_right, 1))
+        return inner(left, right, None, n_left, n_right), place
+    weights = block.csr if block.weights is None else block.weights
+    if not alive.all() or len(distinct) < block.n_products:
+        left, right = np.divmod(distinct, max(n_right, 1))
+        weights = _merge_columns(sparse.csr_array(weights), alive, column, len(distinct))
+    place = None
+    if not is_root:
+        weights, place = _merge_rows(weights)
+    return inner(left, right, weights, n_left, n_right), place
 
 
 def _distinct_products(left: Any, right: Any, n_left: int, n_right: int) -> tuple[Any, Any]:

@@ -48,9 +48,11 @@ def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
     return from_root(vtree, roots, leaf, inner)
 
 
-def _takes(block: Inner) -> Any:
+def _takes(block: Any) -> Any:
     """One where a sum takes a product, dense or sparse as the weights are."""
-    return block.mapped(lambda numbers: (numbers != 0).astype(np.float32)).weights
+    if block.is_sparse:
+        return block.csr.astype(np.bool_).astype(np.float32)
+    return (block.weights != 0).astype(np.float32)
 
 
 def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:

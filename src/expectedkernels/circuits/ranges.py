@@ -28,6 +28,7 @@ from expectedkernels.circuits.wide import (
     wide,
 )
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
@@ -75,10 +76,6 @@ def scaled_blocks(
     return _fitted(vtree, list(parts), what, advice, free=True)
 
 
-def _is_real(block: Input | Inner) -> bool:
-    return not isinstance(block, Inner) and block.cardinality is None
-
-
 def _fitted(
     vtree: Vtree, parts: list[Part], what: str, advice: str, free: bool
 ) -> tuple[list[Input | Inner], Scale]:
@@ -86,7 +83,8 @@ def _fitted(
         return [block.refilled(as_plain(numbers)) for block, numbers in parts], None
     parts, scales = _lifted(vtree, parts)
     limits, shift, far = _reach(vtree, parts, scales[-1], free)
-    if far > 0 and any(_is_real(block) for block, _ in parts):
+    reals = at_nodes(vtree, lambda node, _: parts[node][0].cardinality is None, lambda _: False)
+    if far > 0 and any(reals):
         parts = [(block, _without_tiny(numbers)) for block, numbers in parts]
         limits, shift, far = _reach(vtree, parts, scales[-1], free)
     if far > 0:
@@ -112,18 +110,28 @@ def _without_tiny(numbers: Wide) -> Wide:
 
 def _lifted(vtree: Vtree, parts: list[Part]) -> tuple[list[Part], list[Any]]:
     """The parts with common factors moved up, and what every unit is short of then."""
-    lifted: list[Part] = []
-    scales: list[Any] = []
-    for (block, numbers), a, b in zip(parts, vtree.left, vtree.right, strict=True):
+
+    def lifted(node: int, numbers: Wide) -> tuple[Part, Any]:
+        block = parts[node][0]
         starts = block.flat[1]
-        if isinstance(block, Inner):
-            for side, child in (("left", a), ("right", b)):
-                numbers = numbers.shifted(scales[child][block.index(side)[block.csr.indices]])
         top = tops(numbers, starts)
         scale = top - np.clip(top, -ROOM, ROOM)
-        scales.append(scale)
-        lifted.append((block, numbers.shifted(-np.repeat(scale, np.diff(starts)))))
-    return lifted, scales
+        return (block, numbers.shifted(-np.repeat(scale, np.diff(starts)))), scale
+
+    def inner(node: int, *below: tuple[Part, Any]) -> tuple[Part, Any]:
+        block, numbers = parts[node]
+        for index, (_, scale) in zip(_edge_inputs(block), below, strict=True):
+            numbers = numbers.shifted(scale[index])
+        return lifted(node, numbers)
+
+    found = from_leaves(vtree, lambda node, _: lifted(node, parts[node][1]), inner)
+    return [part for part, _ in found], [scale for _, scale in found]
+
+
+def _edge_inputs(block: Any) -> tuple[Any, Any]:
+    """The left and right inputs of the products of all edges."""
+    left, right = block.inputs
+    return left[block.columns], right[block.columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,23 +148,26 @@ class _Limits:
 
 def _limits(vtree: Vtree, parts: list[Part]) -> list[_Limits]:
     """The limits of all units: every number, and every unit below, takes what it can."""
-    found: list[_Limits] = []
-    for (block, numbers), a, b in zip(parts, vtree.left, vtree.right, strict=True):
+
+    def limits(node: int, below: Sequence[tuple[Any, _Limits]]) -> _Limits:
+        block, numbers = parts[node]
         low, high = LEAST - numbers.exponent, MOST - numbers.exponent
         zero = numbers.mantissa == 0
-        if isinstance(block, Inner):
-            for side, child in (("left", a), ("right", b)):
-                index = block.index(side)[block.csr.indices]
-                low, high = low + found[child].low[index], high + found[child].high[index]
-                zero = zero | (found[child].low[index] == -ENDLESS)
+        for index, child in below:
+            low, high = low + child.low[index], high + child.high[index]
+            zero = zero | (child.low[index] == -ENDLESS)
         low = np.where(zero, -ENDLESS, np.clip(low, 1 - ENDLESS, ENDLESS - 1))
         high = np.where(zero, ENDLESS, np.clip(high, 1 - ENDLESS, ENDLESS - 1))
         starts = block.flat[1]
         low = _over_runs(np.maximum, low, starts, -ENDLESS)
         high = _over_runs(np.minimum, high, starts, ENDLESS)
         none = low > high  # so far apart that no scale of a unit above can make up for it
-        found.append(_Limits(np.where(none, FAR_OFF, low), np.where(none, -FAR_OFF, high)))
-    return found
+        return _Limits(np.where(none, FAR_OFF, low), np.where(none, -FAR_OFF, high))
+
+    def inner(node: int, *below: _Limits) -> _Limits:
+        return limits(node, tuple(zip(_edge_inputs(parts[node][0]), below, strict=True)))
+
+    return from_leaves(vtree, lambda node, _: limits(node, ()), inner)
 
 
 def _over_runs(reduce: Any, numbers: Any, starts: Any, nothing: int) -> Any:
@@ -172,23 +183,20 @@ def _lowered(
     vtree: Vtree, parts: list[Part], limits: list[_Limits], shift: Any
 ) -> list[Input | Inner]:
     """The blocks with the roots scaled by powers of two, and units copied where that helps."""
-    wanted: list[Any] = [None] * vtree.n_nodes
-    wanted[vtree.root] = np.arange(len(shift)), shift
-    blocks: list[Any] = [None] * vtree.n_nodes
-    for node in range(vtree.root, -1, -1):
-        (block, numbers), (units, shifts) = parts[node], wanted[node]
-        if isinstance(block, Inner):
-            a, b = int(vtree.left[node]), int(vtree.right[node])
-            blocks[node], wanted[a], wanted[b] = _lowered_inner(
-                block, numbers, units, shifts, (limits[a], limits[b])
-            )
-            continue
+
+    def leaf(node: int, _: int, wanted: tuple[Any, Any]) -> Input:
+        block, numbers = parts[node]
+        units, shifts = wanted
         starts = block.flat[1]
         place, entry = runs(starts[units], np.diff(starts)[units])
         plain = as_plain(numbers[entry].shifted(shifts[place]))
-        plain = plain.reshape(len(units), block.numbers.shape[1])
-        blocks[node] = block.with_numbers(plain)
-    return blocks
+        return block.with_numbers(plain.reshape(len(units), block.width))  # type: ignore[return-value]
+
+    def inner(node: int, wanted: tuple[Any, Any]) -> tuple[Inner, Any, Any]:
+        below = limits[vtree.left[node]], limits[vtree.right[node]]
+        return _lowered_inner(*parts[node], *wanted, below)  # type: ignore[arg-type]
+
+    return from_root(vtree, (np.arange(len(shift)), shift), leaf, inner)
 
 
 def _lowered_inner(
@@ -197,7 +205,7 @@ def _lowered_inner(
     """Scaled copies of the units of an inner block, and those they need of the children."""
     csr = block.csr
     place, edge = runs(csr.indptr[units], np.diff(csr.indptr)[units])
-    left, right = (block.index(side)[csr.indices] for side in ("left", "right"))
+    left, right = _edge_inputs(block)
     alive = (limits[0].low[left] > -ENDLESS) & (limits[1].low[right] > -ENDLESS)
     kept = (alive & (numbers.mantissa != 0))[edge]
     place, edge = place[kept], edge[kept]
