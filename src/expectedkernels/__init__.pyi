@@ -41,8 +41,14 @@ from expectedkernels.compilation.others import (
 from expectedkernels.discrepancies.collapsed import (
     CollapsedSteinKernel as CollapsedSteinKernel,
 )
+from expectedkernels.discrepancies.comparison import (
+    mmd_compare as mmd_compare,
+    mmd_compare_all as mmd_compare_all,
+)
+from expectedkernels.discrepancies.fit import (
+    mmd_test as mmd_test,
+)
 from expectedkernels.discrepancies.goodness import (
-    GoodnessOfFit as GoodnessOfFit,
     kdsd_test as kdsd_test,
 )
 from expectedkernels.discrepancies.kdsd import (
@@ -52,6 +58,12 @@ from expectedkernels.discrepancies.mmd import (
     mmd as mmd,
     mmd2 as mmd2,
     witness as witness,
+)
+from expectedkernels.discrepancies.outcomes import (
+    GoodnessOfFit as GoodnessOfFit,
+)
+from expectedkernels.discrepancies.two_samples import (
+    mmd_two_sample_test as mmd_two_sample_test,
 )
 from expectedkernels.errors import (
     CircuitError as CircuitError,

@@ -2,6 +2,14 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.discrepancies.nulls import ENUMERATED, null_drawer
+from expectedkernels.discrepancies.pairs import pair_means
+
+RARE = ek.factorized([[0.999, 0.001]] * 5)
+REPEATS = 150
+ABOVE = 0.05 + 3 * np.sqrt(0.05 * 0.95 / REPEATS)
+"""A level of 5 % is exceeded by so much in one of a thousand sets of repetitions."""
 
 
 def model(seed=0):
@@ -10,63 +18,207 @@ def model(seed=0):
     return ek.FactorGraph(grid.cardinalities, [(f.scope, f.table + 0.3) for f in grid.factors])
 
 
-def test_it_keeps_its_level_and_has_power():
+def large_function(fg):
+    """A factor graph and fair bits as a function of too many states to ask them all."""
+    d = len(fg.cardinalities)
+    extra = int(np.log2(ENUMERATED)) + 1 - d
+    return ek.Target(lambda X: fg.log_score(X[:, :d]), [2] * (d + extra)), extra
+
+
+def rejected(source, target, n, rng, repeats=REPEATS, **options):
+    tests = [
+        ek.kdsd_test(source(n, rng), target, n_null=19, rng=rng, **options) for _ in range(repeats)
+    ]
+    return np.mean([test.p_value <= 0.05 for test in tests])
+
+
+@pytest.mark.parametrize("operator", ["gibbs", "shift"])
+def test_draws_of_the_model_keep_the_level_and_have_power(operator):
     p, _ = model().compile()
     q, _ = model(1).compile(p.vtree)
     rng = np.random.default_rng(0)
+    assert rejected(p.sample, p, 40, rng, operator=operator) <= ABOVE
+    assert rejected(q.sample, p, 40, rng, repeats=30, operator=operator) > 0.5
 
-    def share(source, n):
-        tests = [
-            ek.kdsd_test(source.sample(n, rng), p, ek.ExpHamming(), n_bootstrap=200, rng=rng)
-            for _ in range(100)
-        ]
-        return np.mean([test.p_value <= 0.1 for test in tests])
 
-    # a level of 0.1 over 100 tests has a standard error of 0.03
-    assert share(p, 50) < 0.1 + 4 * 0.03
-    assert share(q, 50) > 0.5
+@pytest.mark.parametrize("operator", ["gibbs", "shift"])
+@pytest.mark.parametrize("null", ["model", "gibbs"])
+def test_rare_states_keep_the_level(operator, null):
+    target = ek.Target(RARE.log_likelihood, [2] * 5)
+    rng = np.random.default_rng(1)
+    share = rejected(RARE.sample, target, 40, rng, repeats=40, operator=operator, null=null)
+    assert share <= 0.05
+
+
+def chain(strength):
+    table = [[strength, 1.0], [1.0, strength]]
+    return ek.FactorGraph([2] * 6, [([v, v + 1], table) for v in range(5)])
+
+
+def test_chains_keep_the_level_where_they_hardly_move_and_have_power():
+    rng = np.random.default_rng(2)
+    assert rejected(chain(30.0).sample, chain(30.0), 40, rng, null="gibbs") <= ABOVE
+    assert rejected(chain(2.0).sample, chain(30.0), 40, rng, repeats=20, null="gibbs") > 0.5
+
+
+def test_chains_have_the_distribution_of_the_samples():
+    """Whatever the hub is: the samples and the ends of chains are exchangeable."""
+    p = ek.FactorGraph([2, 3], [([0, 1], [[5.0, 1.0, 0.0], [1.0, 1.0, 8.0]])])
+    rng = np.random.default_rng(3)
+    X = p.sample(20000, rng)
+    kind, draw = null_drawer(p, X, "gibbs", rng)
+    [Y] = draw(1)
+    assert kind == "gibbs"
+    table = np.zeros((6, 6))
+    np.add.at(table, tuple((Z @ [3, 1]).astype(int) for Z in (X, Y)), 1.0 / len(X))
+    np.testing.assert_allclose(table, table.T, atol=0.012)
+    np.testing.assert_allclose(table.sum(axis=0), table.sum(axis=1), atol=0.012)
+
+
+def test_how_samples_are_simulated_follows_from_the_target():
+    p, _ = model().compile()
+    X = p.sample(10, rng=0)
+    rows = X.astype(int)
+    for target, drawn in [
+        (p, "model"),
+        (model(), "model"),
+        (ek.Target(model().log_score, [2] * 6), "model"),
+    ]:
+        assert ek.kdsd_test(X, target, n_null=3, rng=0).drawn == drawn
+    target, extra = large_function(model())
+    wide = np.hstack([rows, np.zeros((10, extra), dtype=int)])
+    assert ek.kdsd_test(wide, target, n_null=3, rng=0).drawn == "gibbs"
+    assert ek.kdsd_test(X, p, n_null=3, rng=0, change=0.3).drawn == "signs"
+    with pytest.raises(ek.PropertyError, match="a function of more than 262144 states"):
+        ek.kdsd_test(wide, target, null="model")
+
+
+def test_models_too_large_to_compile_are_tested_by_chains():
+    rng = np.random.default_rng(0)
+    pairs = [(i, j) for i in range(48) for j in range(i)]
+    fg = ek.FactorGraph(
+        [2] * 48, [(pair, np.exp(0.05 * rng.normal(size=(2, 2)))) for pair in pairs]
+    )
+    test = ek.kdsd_test(rng.integers(2, size=(20, 48)), fg, n_null=9, rng=0)
+    assert test.drawn == "gibbs"
+    with pytest.raises(ek.PropertyError, match="too large to compile"):
+        ek.kdsd_test(rng.integers(2, size=(20, 48)), fg, null="model")
 
 
 def test_its_parts():
     p, _ = model().compile()
     X = p.sample(30, rng=0)
-    test = ek.kdsd_test(X, model(), ek.ExpHamming(), n_bootstrap=99, rng=0)
+    test = ek.kdsd_test(X, model(), ek.ExpHamming(), n_null=99, rng=0)
     assert test.n == 30
-    assert len(test.bootstrap) == 99
+    assert len(test.null) == 99
     for operator in ("gibbs", "shift"):
-        found = ek.kdsd_test(X, model(), operator=operator, n_bootstrap=99, rng=0)
+        found = ek.kdsd_test(X, model(), operator=operator, n_null=99, rng=0)
         value = ek.kdsd(X, p, unbiased=True, operator=operator)
         assert found.statistic == pytest.approx(value, rel=1e-10)
         assert (found.statistic == test.statistic) == (operator == "gibbs")
-    assert test.p_value == (1 + (test.bootstrap >= test.statistic).sum()) / 100
-    again = ek.kdsd_test(X, model(), ek.ExpHamming(), n_bootstrap=99, rng=0)
+    assert test.p_value == (1 + (test.null >= test.statistic).sum()) / 100
+    again = ek.kdsd_test(X, model(), ek.ExpHamming(), n_null=99, rng=0)
     assert again.p_value == test.p_value
+    assert "not rejected at 5 %" in str(test)
+    with pytest.raises(ValueError, match="read-only"):
+        test.null[0] = 1.0
+
+
+def test_a_seed_that_drew_the_samples_does_not_draw_them_again():
+    p, _ = model().compile()
+    test = ek.kdsd_test(p.sample(30, rng=0), p, rng=0)
+    assert not np.isclose(test.null, test.statistic, rtol=1e-9, atol=0).any()
+
+
+@pytest.mark.parametrize("distinct", [3, 200])
+def test_means_over_pairs_are_those_of_the_definition(distinct):
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(distinct, distinct))
+    matrix += matrix.T
+    place = rng.integers(distinct, size=(5, 7))
+    wanted = [
+        np.mean([matrix[a, b] for i, a in enumerate(row) for j, b in enumerate(row) if i != j])
+        for row in place
+    ]
+    found = pair_means(lambda a, b: matrix[np.ix_(a, b)], place, distinct)
+    assert_close(found, np.array(wanted), scale=10.0)
+
+
+def test_several_kernels_are_one_test():
+    p, _ = model().compile()
+    q, _ = model(1).compile(p.vtree)
+    rng = np.random.default_rng(4)
+    assert rejected(p.sample, p, 40, rng, k="aggregate", repeats=100) <= 0.05 + 3 * 0.022
+    X, kernels = q.sample(40, rng=0), [ek.ExpHamming(0.1), ek.ExpHamming(1.0)]
+    test = ek.kdsd_test(X, p, kernels, n_null=19, rng=0)
+    assert test.kernel in kernels
+    singles = [ek.kdsd_test(X, p, kernel, n_null=19, rng=0) for kernel in kernels]
+    values = np.array([[one.statistic, *one.null] for one in singles])
+    scores = (values - values.mean(axis=1)[:, None]) / values.std(axis=1)[:, None]
+    assert_close(np.array([test.statistic, *test.null]), scores.max(axis=0), scale=1.0)
+    with pytest.raises(ek.DataError, match="at least one kernel"):
+        ek.kdsd_test(X, p, [])
+
+
+def test_fitted_targets_are_fitted_again():
+    p = ek.factorized([[0.3, 0.7]] * 3)
+
+    def fit(X):
+        return ek.factorized([[1 - m, m] for m in np.clip(X.mean(axis=0), 0.01, 0.99)])
+
+    rng = np.random.default_rng(5)
+    values = []
+    for _ in range(30):
+        X = p.sample(40, rng)
+        tests = [ek.kdsd_test(X, fit(X), refit=f, n_null=9, rng=rng) for f in (fit, None)]
+        values.append([test.p_value for test in tests])
+    again, once = np.mean(values, axis=0)
+    assert 0.4 < again < 0.7  # of ranks among ten, whose mean is 0.55
+    assert once > again + 0.2  # fitted models are closer to their samples than the truth is
 
 
 def test_dependent_samples_need_signs_that_seldom_change():
     p, _ = model().compile()
     rng = np.random.default_rng(1)
-    rejected = {0.5: 0, 0.02: 0}
+    count = {0.5: 0, 0.02: 0}
     for _ in range(60):
         X = np.repeat(p.sample(20, rng), 10, axis=0)  # a chain that moves every tenth step
-        for change in rejected:
-            test = ek.kdsd_test(X, p, ek.ExpHamming(), n_bootstrap=200, change=change, rng=rng)
-            rejected[change] += test.p_value <= 0.1
-    assert rejected[0.5] > 50
-    assert rejected[0.02] < 20
+        for change in count:
+            test = ek.kdsd_test(X, p, ek.ExpHamming(), n_null=200, change=change, rng=rng)
+            count[change] += test.p_value <= 0.1
+    assert count[0.5] > 50
+    assert count[0.02] < 20
+
+
+def test_signs_that_cannot_tell_say_so():
+    X = np.zeros((40, 5))
+    with pytest.raises(ek.DataError, match="Random signs cannot judge these 40 samples"):
+        ek.kdsd_test(X, RARE, change=0.1)
+    assert ek.kdsd_test(X, RARE, rng=0).p_value > 0.5
 
 
 def test_mistakes():
     p, _ = model().compile()
+    X = p.sample(5, rng=0)
     with pytest.raises(ek.DataError, match="at least two samples"):
         ek.kdsd_test([[0] * 6], p, ek.ExpHamming())
-    with pytest.raises(ek.DataError, match="'n_bootstrap' parameter"):
-        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), n_bootstrap=0)
+    with pytest.raises(ek.DataError, match="'n_null' parameter"):
+        ek.kdsd_test(X, p, ek.ExpHamming(), n_null=0)
+    with pytest.raises(ek.DataError, match="'n_null' parameter"):
+        ek.kdsd_test(X, p, ek.ExpHamming(), n_null=True)
     with pytest.raises(ek.DataError, match="'change' parameter"):
-        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), change=0.7)
+        ek.kdsd_test(X, p, ek.ExpHamming(), change=0.7)
     with pytest.raises(ek.DataError, match="'change' parameter"):
-        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), change="seldom")
-    with pytest.raises(ek.DataError, match="'n_bootstrap' parameter"):
-        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), n_bootstrap=True)
+        ek.kdsd_test(X, p, ek.ExpHamming(), change="seldom")
     with pytest.raises(ek.CircuitError, match="'rng' parameter must be a non-negative int"):
-        ek.kdsd_test(p.sample(5, rng=0), p, ek.ExpHamming(), rng=-1)
+        ek.kdsd_test(X, p, ek.ExpHamming(), rng=-1)
+    with pytest.raises(ek.DataError, match="'null' parameter of kdsd_test must be 'auto'"):
+        ek.kdsd_test(X, p, null="normal")
+    with pytest.raises(ek.DataError, match="'change' is for the random signs of dependent"):
+        ek.kdsd_test(X, p, null="model", change=0.1)
+    with pytest.raises(ek.DataError, match="'refit' parameter of a test must be a function"):
+        ek.kdsd_test(X, p, refit=p)
+    with pytest.raises(ek.DataError, match="fitted anew to draws of the model"):
+        ek.kdsd_test(X, p, refit=ek.learn_chow_liu, null="signs")
+    with pytest.raises(ek.DataError, match=r"NaN in row 0, column 2 \(in 1 of 5 rows\)"):
+        ek.kdsd_test(np.where(np.arange(30).reshape(5, 6) == 2, np.nan, X), p)

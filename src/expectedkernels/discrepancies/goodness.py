@@ -2,65 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
-from expectedkernels.checks import check_count, check_real
+from expectedkernels.arrays import Array, RngLike, RowsLike
+from expectedkernels.checks import check_choice, check_count, check_real
+from expectedkernels.discrepancies.nulls import (
+    KernelsLike,
+    Statistic,
+    check_refit,
+    kernels_of,
+    null_drawer,
+    null_generator,
+    outcome,
+    refitted,
+    simulated,
+    tested_rows,
+)
+from expectedkernels.discrepancies.outcomes import GoodnessOfFit
+from expectedkernels.discrepancies.pairs import distinct_places, pair_means
 from expectedkernels.errors import DataError
-from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
-from expectedkernels.kernels.stein import SteinKernel, discrete_cardinalities
+from expectedkernels.kernels.library import ExpHamming
+from expectedkernels.kernels.rows import check_roles
+from expectedkernels.kernels.stein import SteinKernel, discrete_cardinalities, selected_grams
 from expectedkernels.kernels.target import TargetLike, as_target
 
-
-@dataclass(frozen=True)
-class GoodnessOfFit:
-    """The result of `kdsd_test`.
-
-    Attributes
-    ----------
-    statistic : float
-        The discrepancy of the samples from the target (U-statistic).
-    p_value : float
-        How often a statistic at least as large is expected if the samples come from the target.
-    n : int
-        The number of samples.
-    bootstrap : array
-        The statistics drawn under the hypothesis that they do.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
-    >>> ek.kdsd_test(p.sample(100, rng=0), p, rng=0).p_value > 0.05
-    True
-    """
-
-    statistic: float
-    p_value: float
-    n: int
-    bootstrap: Array = field(repr=False)
+NULLS = ("auto", "model", "gibbs", "signs")
 
 
 def kdsd_test(
     samples: RowsLike,
     target: TargetLike,
-    k: Kernel | None = None,
+    k: KernelsLike = None,
     operator: str = "gibbs",
     *,
-    n_bootstrap: int = 1000,
-    change: float = 0.5,
+    null: str = "auto",
+    n_null: int = 199,
+    change: float | None = None,
     zeros: str = "raise",
+    refit: Callable[[Array], TargetLike] | None = None,
     rng: RngLike = None,
 ) -> GoodnessOfFit:
     r"""A test of the hypothesis that samples come from a target known up to a constant.
 
     The statistic is the unbiased discrepancy of the samples,
-    :math:`\frac{1}{n (n - 1)} \sum_{i \ne j} k_p(x_i, x_j)`. Its distribution under the hypothesis
-    is imitated by random signs (wild bootstrap): :math:`\sum_{i \ne j} s_i s_j k_p(x_i, x_j)`.
+    :math:`\frac{1}{n (n - 1)} \sum_{i \ne j} k_p(x_i, x_j)`. It is ranked among the statistics of
+    samples that are simulated under the hypothesis.
 
     Parameters
     ----------
@@ -70,29 +59,42 @@ def kdsd_test(
         has names.
     target : FactorGraph, BayesianNetwork, Circuit or Target
         Known up to a constant; a circuit need not be deterministic.
-    k : Kernel, optional
-        Default: ``ExpHamming()``.
+    k : Kernel, list of kernels, or "aggregate"; optional
+        Default: ``ExpHamming()``. Several kernels, or "aggregate" for rates from 0.5 / D to 8 / D,
+        are one test: the largest standardised statistic is ranked.
     operator : "gibbs" or "shift"
         As in `SteinKernel`. Gibbs updates are bounded and need no positive target.
-    n_bootstrap : int
-        How many random signs are drawn; the p-value is a multiple of 1 / (n_bootstrap + 1).
-    change : float
-        The probability that the sign changes from one sample to the next. One half makes
-        independent signs, right for independent samples. Samples of a Markov chain that depend on
-        their predecessors need a smaller one, about one over the number of steps after which they
-        do not, or the test rejects too often.
+    null : "auto", "model", "gibbs" or "signs"
+        How samples under the hypothesis come about. "model": independent draws of the target, if it
+        is a circuit, compiles to one, or is a function of at most 2^18 states. "gibbs": Gibbs
+        chains that lead from the samples to a hub and back, for all other targets. Both keep
+        the level exactly for independent samples of any size. "signs": random signs (wild
+        bootstrap), for the samples of a Markov chain; the level holds for many samples. "auto":
+        the first of these that is possible; signs if `change` is given.
+    n_null : int
+        How many samples are simulated; the p-value is a multiple of 1 / (n_null + 1).
+    change : float, optional
+        For samples of a Markov chain that depend on their predecessors: the probability that the
+        sign changes from one sample to the next, about one over the number of steps after which
+        they do not. Default: one half, for independent samples.
     zeros : "raise" or "restrict"
         What shifts do if the target has zeros, as in `SteinKernel`.
+    refit : function, optional
+        For a target that was fitted to these samples: how. The function takes an array of samples
+        and returns a target. The statistic is then that of ``refit(samples)``, and simulated
+        samples are drawn from it and get targets of their own (parametric bootstrap).
     rng : int, Generator or None
 
     Notes
     -----
-    The level holds for many samples. With shifts, how many depends on the target: if it has states
-    that are thousands of times less likely than their neighbours, and that samples of this size
-    hardly ever see, the test rejects too often.
+    Draws of the target and the samples are exchangeable under the hypothesis, so the probability of
+    a p-value of at most a is at most a, for every kernel and operator. The same holds for Gibbs
+    chains, however slowly they mix: see J. Besag and P. Clifford, "Generalized Monte Carlo
+    significance tests", Biometrika 1989. If samples have ties, as those of rare states do, the
+    probability is smaller.
 
     The masses of parts of the support that no change of a single variable connects are not
-    compared (see `irreducible`).
+    compared (see `irreducible`); `mmd_test` does.
 
     J. Yang, Q. Liu, V. Rao and J. Neville, "Goodness-of-fit testing for discrete distributions via
     Stein discrepancy", ICML 2018; K. Chwialkowski, H. Strathmann and A. Gretton, "A kernel test
@@ -103,36 +105,92 @@ def kdsd_test(
     >>> import expectedkernels as ek
     >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
     >>> q = ek.factorized([[0.6, 0.4], [0.5, 0.5]])
-    >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value < 0.01
-    True
+    >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value
+    0.005
     """
     target = as_target(target)
     check_roles("kdsd_test(samples, target, k)", target, samples)
-    discrete_cardinalities(target)
-    points = sample_rows(target, samples)
-    if len(points) < 2:
-        raise DataError(f"A test needs at least two samples. Got {len(points)}.")
-    weights = sample_weights(samples)
-    if weights is not None and not np.allclose(weights, weights[0], rtol=1e-9, atol=0.0):
+    cardinalities = discrete_cardinalities(target)
+    points = tested_rows(target, samples)
+    check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
+    null = _checked_null(null, change, refit)
+    kernels = kernels_of(k, lambda c: ExpHamming(None if c == 1.0 else c / len(cardinalities)))
+    generator = null_generator(rng)
+
+    def statistic_of(model: Any) -> Statistic:
+        return _statistic([SteinKernel(model, kernel, zeros, operator) for kernel in kernels])
+
+    if refit is not None:
+        target = as_target(refit(points))
+    if null == "signs":
+        change = 0.5 if change is None else change
+        steins = [SteinKernel(target, kernel, zeros, operator) for kernel in kernels]
+        found, drawn = _signed_statistics(steins, points, n_null, change, generator), "signs"
+    else:
+        statistic = statistic_of(target)
+        observed = statistic(points[None])  # names impossible samples before others are drawn
+        drawn, draw = null_drawer(target, points, null, generator)
+        if refit is not None:
+            statistic = refitted(lambda X: statistic_of(as_target(refit(X))))
+        found = simulated(observed, statistic, draw, points.size, n_null)
+    return GoodnessOfFit(**outcome(found, drawn, kernels), n=len(points))
+
+
+def _checked_null(null: Any, change: Any, refit: Any) -> str:
+    check_choice("kdsd_test", "null", null, NULLS, DataError)
+    if change is None and refit is None:
+        return str(null)
+    if change is not None:
+        check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
+    check_refit(refit)
+    if change is not None and (refit is not None or null in ("model", "gibbs")):
+        other = "refit" if refit is not None else f"null={null!r}"
         raise DataError(
-            "A test is of samples that count alike, and these have different weights. Give their "
-            "rows alone to test where they come from, or ask kdsd for their weighted discrepancy."
+            f"'change' is for the random signs of dependent samples. Got {other} as well, which "
+            "is for independent ones."
         )
-    check_count("kdsd_test", "n_bootstrap", n_bootstrap, 1, error=DataError)
-    check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
-    distinct, place = np.unique(points, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    matrix = SteinKernel(target, k, zeros, operator)(distinct)
-    n, counts = len(points), np.bincount(place)
-    diagonal = float(counts @ np.diag(matrix))
-    statistic = (counts @ matrix @ counts - diagonal) / (n * (n - 1))
-    signs = _signs(as_generator(rng), int(n_bootstrap), n, float(change))
-    sums = np.zeros((len(signs), len(distinct)))
-    for row, drawn in zip(sums, signs, strict=True):
-        row[:] = np.bincount(place, drawn, minlength=len(distinct))
-    drawn = (((sums @ matrix) * sums).sum(axis=1) - diagonal) / (n * (n - 1))
-    p_value = (1 + int((drawn >= statistic).sum())) / (len(drawn) + 1)
-    return GoodnessOfFit(float(statistic), p_value, n, drawn)
+    if refit is not None and null in ("gibbs", "signs"):
+        raise DataError(
+            f"Models are fitted anew to draws of the model. Got null={null!r} beside 'refit'; "
+            "use null='model'."
+        )
+    return "signs" if change is not None else "model"
+
+
+def _statistic(kernels: list[SteinKernel]) -> Statistic:
+    """The unbiased discrepancies of samples, one row per kernel."""
+
+    def statistic(samples: Any) -> Any:
+        rows, place = distinct_places(samples)
+        found = [pair_means(f, place, len(rows)) for f in selected_grams(kernels, rows)]
+        return np.stack(found)
+
+    return statistic
+
+
+def _signed_statistics(
+    kernels: list[SteinKernel], points: Any, m: int, change: float, generator: Any
+) -> Any:
+    """The discrepancies of samples, and those with random signs, (kernels, 1 + m)."""
+    rows, place = distinct_places(points[None])
+    place, every, n = place[0], np.arange(len(rows)), len(points)
+    sums = np.zeros((1 + m, len(rows)))
+    signs = _signs(generator, m, n, change)
+    for row, drawn in zip(sums, [np.ones(n), *signs], strict=True):
+        row[:] = np.bincount(place, drawn, minlength=len(rows))
+    found = []
+    for between in selected_grams(kernels, rows):
+        matrix = between(every, every)
+        if matrix.min() >= 0:
+            raise DataError(
+                f"Random signs cannot judge these {n} samples: no two of them disagree (no entry "
+                "of their Stein kernel is negative), so the statistic is the largest one that "
+                "signs can give, whatever the samples come from. Thin a chain until its samples "
+                "are independent, and use null='auto'."
+            )
+        own = float(sums[0] @ np.diag(matrix))
+        found.append((((sums @ matrix) * sums).sum(axis=1) - own) / (n * (n - 1)))
+    return np.stack(found)
 
 
 def _signs(generator: Any, m: int, n: int, change: float) -> Any:

@@ -66,7 +66,7 @@ def _numbers(X: Any) -> Any:
     return points
 
 
-def default_kernel(*distributions: Any) -> Kernel:
+def default_kernel(*distributions: Any, scale: float = 1.0) -> Kernel:
     """The kernel for variables of these circuits or points, if no other is given.
 
     Discrete variables: ``ExpHamming()``. Real ones: ``RBF`` with the rate of the median heuristic
@@ -77,6 +77,8 @@ def default_kernel(*distributions: Any) -> Kernel:
     Parameters
     ----------
     *distributions : Circuit or array of shape (points, variables)
+    scale : float
+        What the default rates are multiplied by.
 
     Examples
     --------
@@ -93,11 +95,11 @@ def default_kernel(*distributions: Any) -> Kernel:
     else:
         real = ~np.all([_holds_codes(x) for x in points], axis=0)
     if not real.any():
-        return ExpHamming()
-    rate = _real_rate(circuits, points, np.flatnonzero(real))
+        return ExpHamming() if scale == 1.0 else ExpHamming(scale / len(real))
+    rate = scale * _real_rate(circuits, points, np.flatnonzero(real))
     if real.all():
         return RBF(rate)
-    share = 1.0 / max(1, int((~real).sum()))
+    share = scale / max(1, int((~real).sum()))
     return RBF(np.where(real, rate, 0.0)) * ExpHamming(np.where(real, 0.0, share))
 
 

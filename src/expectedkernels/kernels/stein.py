@@ -237,6 +237,32 @@ class SteinKernel(PairwiseKernel):
         return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
 
 
+def selected_grams(kernels: list[SteinKernel], rows: Any) -> list[Any]:
+    """For each of some Stein kernels of one target a function that gives kernels of some rows.
+
+    It takes the numbers of rows on either side. The kernels have the same operators; rows are read,
+    and the target is asked, once for all of them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> stein, X = SteinKernel(p), np.array([[0, 0], [0, 1], [1, 1]])
+    >>> [between] = selected_grams([stein], X)
+    >>> bool(abs(between([2, 0], [1]) - stein(X)[[2, 0]][:, [1]]).max() < 1e-15)
+    True
+    """
+    points, moves = kernels[0]._read(rows)
+
+    def chosen(numbers: Any) -> tuple[Any, list[Any]]:
+        return points[numbers], [table[numbers] for table in moves]
+
+    def of(kernel: SteinKernel) -> Any:
+        return lambda a, b: kernel._gram(chosen(a), chosen(b))
+
+    return [of(kernel) for kernel in kernels]
+
+
 def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[Any, Any]:
     """The Gram matrices of two Stein kernels of one target, which is asked once for both."""
     points = first._points(rows)

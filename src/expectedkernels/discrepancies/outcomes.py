@@ -1,0 +1,281 @@
+"""What tests find: a statistic, what it would be under the hypothesis, and a p-value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import erfc, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.arrays import Array
+from expectedkernels.checks import check_real
+from expectedkernels.errors import DataError
+from expectedkernels.kernels.kernel import Kernel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TIES = 1e-9
+"""Statistics whose relative difference is smaller than this are equal up to rounding."""
+
+DRAWN = {
+    "model": "draws of the model",
+    "gibbs": "exchangeable Gibbs chains",
+    "signs": "rows of random signs",
+    "permutations": "permutations",
+}
+
+
+def rank_p_value(statistic: float, null: Any) -> float:
+    """The share of statistics that are at least as large, the observed one among them.
+
+    If all of them are exchangeable under the hypothesis, the probability that this is at most a is
+    at most a, whatever the statistic is. Ties count against the hypothesis being rejected.
+
+    Examples
+    --------
+    >>> rank_p_value(2.0, np.array([1.0, 2.0, 3.0]))
+    0.75
+    """
+    size = max(abs(statistic), float(np.abs(null).max(initial=0.0)))
+    return (1 + int((null >= statistic - TIES * size).sum())) / (len(null) + 1)
+
+
+def largest(statistics: Any) -> tuple[Any, int]:
+    """The largest standardised statistic of every column, and which row has that of the first.
+
+    Rows belong to kernels, columns to samples. Every row is standardised by the mean and the
+    standard deviation over all samples, so that columns that are exchangeable remain so.
+
+    Examples
+    --------
+    >>> top, kernel = largest(np.array([[1.0, 0.0, -1.0], [0.0, 5.0, 5.0]]))
+    >>> top.round(3).tolist(), kernel
+    ([1.225, 0.707, 0.707], 0)
+    """
+    centred = statistics - statistics.mean(axis=1, keepdims=True)
+    spread = centred.std(axis=1, keepdims=True)
+    rounding = TIES * np.abs(statistics).max(axis=1, keepdims=True)
+    scores = np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
+    return scores.max(axis=0), int(np.argmax(scores[:, 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class SignificanceTest:
+    """What all tests with a simulated null distribution find.
+
+    Attributes
+    ----------
+    statistic : float
+        An unbiased estimate of a squared discrepancy; for several kernels the largest of these,
+        each standardised over the observed and the simulated samples.
+    p_value : float
+        How often a statistic at least as large is expected under the hypothesis.
+    null : array
+        The statistics simulated under the hypothesis.
+    drawn : str
+        How they were: "model", "gibbs", "signs" or "permutations".
+    kernel : Kernel
+        Of several kernels that for which the statistic is the largest.
+    """
+
+    statistic: float
+    p_value: float
+    null: Array = field(repr=False)
+    drawn: str
+    kernel: Kernel
+
+    def _sizes(self) -> str:
+        raise NotImplementedError
+
+    def _claim(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        verdict = "rejected" if self.p_value <= 0.05 else "not rejected"
+        return (
+            f"The hypothesis that {self._claim()} is {verdict} at 5 %: p = {self.p_value:.3g}, "
+            f"statistic {self.statistic:.4g} ({self._sizes()}, {len(self.null)} "
+            f"{DRAWN[self.drawn]}, {self.kernel!r})."
+        )
+
+    def plot(self) -> Axes:
+        """Axes with the statistic among those simulated under the hypothesis. Needs matplotlib.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+        >>> ek.mmd_test(p.sample(50, rng=0), p, rng=0).plot().get_xlabel()
+        'statistic'
+        """
+        from expectedkernels.discrepancies.figures import plot_null
+
+        return plot_null(self)
+
+
+@dataclass(frozen=True, eq=False)
+class GoodnessOfFit(SignificanceTest):
+    """The result of `kdsd_test`, and what that of `mmd_test` shares with it.
+
+    Attributes
+    ----------
+    statistic, p_value, null, drawn, kernel
+        As for all tests.
+    n : int
+        The number of samples.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+    >>> test = ek.kdsd_test(p.sample(100, rng=0), p, rng=0)
+    >>> print(test)
+    The hypothesis that the samples come from the model is not rejected at 5 %: p = 0.245,
+    statistic 0.001495 (100 samples, 199 draws of the model, ExpHamming(gamma=None)).
+    """
+
+    n: int
+
+    def _sizes(self) -> str:
+        return f"{self.n} samples"
+
+    def _claim(self) -> str:
+        return "the samples come from the model"
+
+
+@dataclass(frozen=True, eq=False)
+class MMDFit(GoodnessOfFit):
+    """The result of `mmd_test`: that of a test, and how far the model is from the data.
+
+    Attributes
+    ----------
+    statistic, p_value, null, drawn, kernel, n
+        As for `kdsd_test`.
+    standard_error : float or None
+        Of the statistic as an estimate of the squared discrepancy; None if there are several
+        kernels.
+    """
+
+    standard_error: float | None
+
+    def interval(self, coverage: float = 0.95) -> tuple[float, float]:
+        """A confidence interval of the squared discrepancy between the model and the population.
+
+        To *accept* a model, decide which discrepancy delta is too small to matter; if the upper end
+        of the interval with coverage 0.9 is below delta^2, the discrepancy is smaller than
+        delta at a level of 5 %. A large p-value does not say that: it may come from few samples.
+
+        The interval is normal, with the standard error of a U-statistic: it is for many samples,
+        that do not come from the model exactly, and wide if they do.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+        >>> q = ek.factorized([[0.6, 0.4], [0.5, 0.5]])
+        >>> low, high = ek.mmd_test(q.sample(500, rng=1), p, rng=0).interval()
+        >>> low < ek.mmd2(p, q) < high
+        True
+        """
+        check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
+        if self.standard_error is None:
+            raise DataError(
+                "The discrepancy of an interval is that of one kernel, and this test has several. "
+                "Call mmd_test with one kernel."
+            )
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * coverage) * self.standard_error
+        return max(0.0, self.statistic - reach), max(0.0, self.statistic + reach)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoSamples(SignificanceTest):
+    """The result of `mmd_two_sample_test`.
+
+    Attributes
+    ----------
+    statistic, p_value, null, drawn, kernel
+        As for all tests.
+    n, m : int
+        The numbers of samples.
+    """
+
+    n: int
+    m: int
+
+    def _sizes(self) -> str:
+        return f"{self.n} and {self.m} samples"
+
+    def _claim(self) -> str:
+        return "both sets of samples have one source"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `mmd_compare`: which of two models is closer to the data.
+
+    Attributes
+    ----------
+    difference : float
+        The squared discrepancy of the first model from the data less that of the second:
+        negative if the first is closer.
+    standard_error : float
+    z : float
+        Their ratio.
+    p_value : float
+        How often a ratio of this size, with either sign, is expected of models that are equally
+        far from the data. Corrected by Holm's rule where several pairs are compared.
+    n : int
+        The number of samples.
+    names : pair of str
+        What the models are called.
+
+    Examples
+    --------
+    >>> Comparison(-0.004, 0.001, -4.0, 6.3e-5, 300, ("circuit", "tree")).closer
+    'circuit'
+    """
+
+    difference: float
+    standard_error: float
+    z: float
+    p_value: float
+    n: int
+    names: tuple[str, str] = ("the first model", "the second model")
+
+    @property
+    def closer(self) -> str:
+        """The name of the model with the smaller discrepancy, whatever the p-value."""
+        return self.names[int(self.difference > 0)]
+
+    def __str__(self) -> str:
+        other = self.names[int(self.difference <= 0)]
+        sure = "" if self.p_value <= 0.05 else ", which may be chance"
+        return (
+            f"MMD^2 of {self.closer} is smaller than that of {other} by "
+            f"{abs(self.difference):.3g} ± {self.standard_error:.2g}{sure} "
+            f"(p = {self.p_value:.3g}, {self.n} samples)."
+        )
+
+
+def compared(values: Any, names: tuple[str, str]) -> Comparison:
+    """The comparison by one difference per sample, whose mean is the difference.
+
+    Examples
+    --------
+    >>> compared(np.array([1.0, 2.0, 3.0]), ("a", "b")).standard_error.__round__(6)
+    0.57735
+    """
+    n, mean = len(values), float(values.mean())
+    error = float(values.std(ddof=1)) / sqrt(n)
+    if error <= 1e-14 * float(np.abs(values).max()):
+        if mean == 0.0:
+            return Comparison(0.0, 0.0, 0.0, 1.0, n, names)
+        raise DataError(
+            f"All {n} samples see the same difference between the models, {mean:.3g}, so that its "
+            "error cannot be estimated. More samples, that are not all equal, are needed."
+        )
+    z = mean / error
+    return Comparison(mean, error, z, erfc(abs(z) / sqrt(2.0)), n, names)

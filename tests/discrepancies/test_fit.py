@@ -1,0 +1,157 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.discrepancies.embeddings import mmd_statistics, summable
+from oracles import distribution, worlds
+
+K = ek.ExpHamming(0.7)
+REPEATS = 80
+ABOVE = 0.05 + 3 * np.sqrt(0.05 * 0.95 / REPEATS)
+
+
+def pair():
+    vtree = ek.Vtree.balanced(4)
+    return [ek.random_circuit(vtree, 3, rng, cardinalities=[2, 3, 2, 2]) for rng in (0, 1)]
+
+
+def test_the_statistic_is_unbiased():
+    """The mean over all pairs of states is the squared discrepancy, by enumeration."""
+    p, q = pair()
+    X, chances = worlds(q.cardinalities), distribution(q)
+    pairs = np.stack([np.repeat(X, len(X), axis=0), np.tile(X, (len(X), 1))], axis=1)
+    weights = np.outer(chances, chances).reshape(-1)
+    [values] = mmd_statistics(summable(p), [K])(pairs)
+    assert_close(weights @ values, ek.mmd2(p, q, K))
+    # h has mean zero under p in each argument
+    h = values.reshape(len(X), len(X))
+    np.testing.assert_allclose(h @ distribution(p), 0.0, atol=1e-14)
+
+
+def test_the_statistic_and_its_error_are_those_of_the_definition():
+    p, q = pair()
+    X = q.sample(12, rng=0)
+    mu, mean = ek.expected_kernel(p, X, K), ek.expected_kernel(p, p, K)
+    h = K(X) - mu[:, None] - mu[None, :] + mean
+    off = h - np.diag(np.diag(h))
+    test = ek.mmd_test(X, p, K, n_null=5, rng=0)
+    assert_close(test.statistic, off.sum() / (12 * 11), scale=1.0)
+    assert_close(test.standard_error, 2 * (off.sum(axis=1) / 11).std(ddof=1) / np.sqrt(12))
+    low, high = test.interval(0.9)
+    assert 0 <= low <= test.statistic <= high
+
+
+def test_intervals_cover():
+    p, q = pair()
+    wanted, rng, count = ek.mmd2(p, q, K), np.random.default_rng(0), 0
+    for _ in range(100):
+        low, high = ek.mmd_test(q.sample(200, rng), p, K, n_null=1, rng=rng).interval(0.9)
+        count += low <= wanted <= high
+    assert 80 <= count <= 98
+
+
+@pytest.mark.parametrize("form", ["circuit", "graph", "function"])
+def test_rare_states_keep_the_level(form):
+    graph = ek.FactorGraph([2] * 5, [([v], [0.99, 0.01]) for v in range(5)])
+    models = {
+        "circuit": graph.compile()[0],
+        "graph": graph,
+        "function": ek.Target(graph.log_score, [2] * 5),
+    }
+    rng = np.random.default_rng(0)
+    values = [
+        ek.mmd_test(graph.sample(40, rng), models[form], n_null=19, rng=rng).p_value
+        for _ in range(REPEATS)
+    ]
+    assert np.mean(np.array(values) <= 0.05) <= ABOVE
+
+
+def test_several_kernels_keep_the_level_and_have_power():
+    p, q = pair()
+    rng = np.random.default_rng(1)
+    for source, repeats, low, high in ((p, 50, 0.0, 0.05 + 3 * 0.031), (q, 10, 0.8, 1.0)):
+        values = [
+            ek.mmd_test(source.sample(60, rng), p, "aggregate", n_null=19, rng=rng).p_value
+            for _ in range(repeats)
+        ]
+        assert low <= np.mean(np.array(values) <= 0.05) <= high
+    test = ek.mmd_test(p.sample(60, rng), p, [K, ek.Delta()], rng=0)
+    with pytest.raises(ek.DataError, match="that of one kernel, and this test has several"):
+        test.interval()
+
+
+def test_real_variables():
+    p = ek.gaussian_mixture([0.4, 0.6], [[0.0, 0.0], [3.0, 1.0]], [[1.0, 1.0], [0.5, 2.0]])
+    rng = np.random.default_rng(2)
+    values = [ek.mmd_test(p.sample(30, rng), p, n_null=9, rng=rng).p_value for _ in range(60)]
+    assert np.mean(np.array(values) <= 0.1) <= 0.1 + 3 * 0.04
+    assert ek.mmd_test(p.sample(60, rng) + np.array([0.0, 2.0]), p, rng=0).p_value == 0.005
+
+
+def test_zeros_and_parts_of_the_support_are_seen():
+    p = ek.FactorGraph([2, 2], [([0, 1], [[1.0, 0.0], [0.0, 1.0]])])
+    X = np.zeros((40, 2))
+    assert ek.kdsd_test(X, p, rng=0).p_value == 1.0  # no single change connects both parts
+    assert ek.mmd_test(X, p, rng=0).p_value == 0.005
+    assert ek.mmd_test([[0, 1]] * 20, p, rng=0).p_value == 0.005
+
+
+def test_frames_and_models_of_others_are_read_by_name():
+    asia = ek.asia()
+    frame = asia.sample(50, rng=0, as_frame=True)
+    ours = ek.mmd_test(frame, asia, n_null=19, rng=0)
+    mixed = ek.mmd_test(frame[frame.columns[::-1]], asia, n_null=19, rng=0)
+    assert ours.statistic == mixed.statistic
+    theirs = ek.mmd_test(frame, ek.models.to_pgmpy(asia), n_null=19, rng=0)
+    assert_close(ours.statistic, theirs.statistic, scale=1.0)
+
+
+def test_fitted_models_are_fitted_again():
+    p, _ = pair()
+
+    def fit(X):
+        return ek.factorized([np.bincount(X[:, v].astype(int), minlength=c) / len(X)
+                              for v, c in enumerate(p.cardinalities)])  # fmt: skip
+
+    truth = ek.factorized([np.full(c, 1 / c) for c in p.cardinalities])
+    rng, values = np.random.default_rng(3), []
+    for _ in range(30):
+        X = truth.sample(40, rng)
+        tests = [ek.mmd_test(X, fit(X), K, refit=f, n_null=9, rng=rng) for f in (fit, None)]
+        values.append([test.p_value for test in tests])
+    again, once = np.mean(values, axis=0)
+    assert 0.4 < again < 0.7  # of ranks among ten, whose mean is 0.55
+    assert once > again + 0.2
+
+
+def test_mistakes():
+    p, _ = pair()
+    X = p.sample(10, rng=0)
+    with pytest.raises(ek.DataError, match=r"swapped. The call is mmd_test\(samples, model, k\)"):
+        ek.mmd_test(p, X)
+    with pytest.raises(ek.DataError, match="function of more than 262144 states"):
+        ek.mmd_test(np.zeros((5, 20)), ek.Target(lambda X: 0.0 * X[:, 0], [2] * 20))
+    with pytest.raises(
+        ek.DataError, match="'null' parameter of mmd_test must be 'auto' or 'model'"
+    ):
+        ek.mmd_test(X, p, null="signs")
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        ek.mmd_test(X, p, "rbf")
+    with pytest.raises(ek.DataError, match="different weights"):
+        ek.mmd_test(ek.Empirical(X, np.arange(10) / 45), p)
+    with pytest.raises(ek.DataError, match="NaN in row 0, column 0"):
+        ek.mmd_test(np.full((10, 4), np.nan), p)
+    with pytest.raises(ek.DataError, match="must be a Circuit, a FactorGraph"):
+        ek.mmd_test(X, "asia")
+    with pytest.raises(ek.DataError, match="'coverage' parameter"):
+        ek.mmd_test(X, p, n_null=1).interval(95)
+
+
+def test_pictures():
+    p, _ = pair()
+    ax = ek.mmd_test(p.sample(10, rng=0), p, rng=0).plot()
+    shown = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert sorted(shown) == ["observed", "under the hypothesis"]
+    plt.close(ax.figure)
