@@ -15,14 +15,13 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.observed import chunks, observed
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.descend import Choice, descend, walked_to
 from expectedkernels.engine.semiring import LOGIC, lifted, products_over, up_over
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.learning.data import FloatArray, IntArray
+from expectedkernels.learning.em import stored_alike
 from expectedkernels.learning.statistics import shares
 
 
@@ -53,19 +52,14 @@ class Parameters:
 
     def __init__(self, circuit: Circuit):
         self.circuit = circuit.to("numpy")
-        sizes, groups, alive, n_groups = [], [], [], 0
-        for block in self.circuit.blocks:
-            unit, numbers = _numbers(block)
-            sizes.append(len(numbers))
-            groups.append(n_groups + unit)
-            alive.append(numbers != 0)
-            n_groups += block.n_units
-        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        self.group = np.concatenate(groups).astype(np.intp)
-        self.alive = np.concatenate(alive)
-        self.fan_in = np.bincount(self.group, self.alive, n_groups).astype(np.intp)[self.group]
+        numbers, fan_in = zip(*map(_numbers, self.circuit.blocks), strict=True)
+        self.start = np.cumsum([0, *map(len, numbers)])
+        counts = np.concatenate(fan_in)
+        self.group = np.repeat(np.arange(len(counts)), counts)
+        self.alive = np.concatenate(numbers) != 0
+        self.fan_in = np.bincount(self.group, self.alive).astype(np.intp)[self.group]
         n = len(self.group)
-        self._sums = sparse.csr_array((np.ones(n), (self.group, np.arange(n))), (n_groups, n))
+        self._sums = sparse.csr_array((np.ones(n), (self.group, np.arange(n))), (len(counts), n))
 
     def shares(self, counts: FloatArray, beta: float) -> FloatArray:
         """Counts of the uses of every parameter, (parameters, components), as shares.
@@ -78,21 +72,8 @@ class Parameters:
 
     def with_shares(self, weights: FloatArray) -> Circuit:
         """The circuit with other parameters."""
-        blocks: list[Input | Inner] = []
-        for node, block in enumerate(self.circuit.blocks):
-            numbers = weights[self.start[node] : self.start[node + 1]]
-            if isinstance(block, Table):
-                blocks.append(Table(numbers.reshape(block.table.shape)))
-            elif isinstance(block, Inner) and block.weights is not None:
-                csr = block.csr
-                matrix: Any = sparse.csr_array((numbers, csr.indices, csr.indptr), csr.shape)
-                matrix = matrix if block.is_sparse else matrix.toarray()
-                blocks.append(
-                    Inner(block.n_products, block.n_units, block.left, block.right, matrix)
-                )
-            else:
-                blocks.append(block)
-        return Circuit(self.circuit.vtree, tuple(blocks))
+        parts = np.split(weights, self.start[1:-1])
+        return Circuit(self.circuit.vtree, tuple(map(_refilled, self.circuit.blocks, parts)))
 
     def uses(self, X: Any, max_bytes: int = DEFAULT_MAX_BYTES) -> sparse.csr_array:
         """Which parameters complete rows use, a 0-1 matrix of shape (rows, parameters).
@@ -169,13 +150,17 @@ class Parameters:
         return places
 
 
-def _numbers(block: Input | Inner) -> tuple[Any, Any]:
-    """The parameters of a block, unit by unit, and the unit of each."""
-    if isinstance(block, Table):
-        return np.repeat(np.arange(block.n_units), block.cardinality), block.table.ravel()
-    if isinstance(block, Inner) and block.weights is not None:
-        return np.repeat(np.arange(block.n_units), np.diff(block.csr.indptr)), block.csr.data
-    return np.empty(0, dtype=np.intp), np.empty(0)
+def _numbers(block: Any) -> tuple[Any, Any]:
+    """The parameters of a block, unit by unit, and how many each unit has."""
+    if block.numbers is None:
+        return np.empty(0), np.zeros(block.n_units, dtype=np.intp)
+    numbers, starts = block.flat
+    return numbers, np.diff(starts)
+
+
+def _refilled(block: Any, numbers: Any) -> Any:
+    """A block with other parameters."""
+    return block if block.numbers is None else stored_alike(block, block.refilled(numbers))
 
 
 def _refuse_impossible(possible: Any) -> None:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.learning.data import FloatArray, IntArray
 from expectedkernels.learning.logical import Logical
 
@@ -60,31 +61,35 @@ Plan = list[LeafPlan | InnerPlan]
 
 def plan(circuit: Logical) -> Plan:
     """How a logical circuit becomes blocks. Cost: linear in its size."""
-    vtree = circuit.vtree
-    at_node: list[list[int]] = [[] for _ in range(vtree.n_nodes)]
-    for unit in circuit.sums():
-        at_node[circuit.node[unit]].append(unit)
     inputs, left, right = (np.asarray(x) for x in (circuit.input_of, circuit.left, circuit.right))
     number = np.full(len(circuit.node), -1)
-    plans: Plan = []
-    for node, variable in enumerate(vtree.variable.tolist()):
-        sums = at_node[node]
+    sums_at: dict[int, list[int]] = {}
+    for unit in circuit.sums():
+        sums_at.setdefault(circuit.node[unit], []).append(unit)
+
+    def edges_at(node: int) -> tuple[list[int], IntArray, list[int]]:
+        sums = sums_at.get(node, [])
         edges = np.asarray([e for unit in sums for e in circuit.edges[unit]], dtype=np.intp)
-        fan_in = [len(circuit.edges[unit]) for unit in sums]
-        if variable < 0:
-            number[sums] = np.arange(len(sums))
-            starts = np.concatenate([[0], np.cumsum(fan_in)])
-            products = inputs[edges]
-            plans.append(InnerPlan(edges, starts, number[left[products]], number[right[products]]))
-            continue
+        return sums, edges, [len(circuit.edges[unit]) for unit in sums]
+
+    def inner(node: int) -> InnerPlan:
+        sums, edges, fan_in = edges_at(node)
+        number[sums] = np.arange(len(sums))
+        starts = np.concatenate([[0], np.cumsum(fan_in)])
+        products = inputs[edges]
+        return InnerPlan(edges, starts, number[left[products]], number[right[products]])
+
+    def leaf(node: int, variable: int) -> LeafPlan:
+        sums, edges, fan_in = edges_at(node)
         first = circuit.first[variable]
         # a leaf that is the root has no units but the circuit's own
-        before = 0 if node == vtree.root else circuit.cardinalities[variable]
+        before = 0 if node == circuit.vtree.root else circuit.cardinalities[variable]
         number[first : first + before] = np.arange(before)
         number[sums] = np.arange(before, before + len(sums))
         row = before + np.repeat(np.arange(len(sums)), fan_in)
-        plans.append(LeafPlan(edges, before + len(sums), before, (row, inputs[edges] - first)))
-    return plans
+        return LeafPlan(edges, before + len(sums), before, (row, inputs[edges] - first))
+
+    return at_nodes(circuit.vtree, leaf, inner)
 
 
 def blocks_of(circuit: Logical, plans: Plan, weights: FloatArray) -> list[Input | Inner]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import frexp, inf, isfinite
-from numbers import Integral, Real
+from numbers import Integral, Real as RealNumber
 from typing import Any
 
 import numpy as np
@@ -226,7 +226,7 @@ def _from_objects(rows: Any, what: str, names: Any) -> Any:
         (row, column, entry)
         for row, entries in enumerate(rows.tolist())
         for column, entry in enumerate(entries)
-        if not (is_missing(entry) or isinstance(entry, (Real, np.bool_)))
+        if not (is_missing(entry) or isinstance(entry, (RealNumber, np.bool_)))
     ]
     if text:
         # text beside numbers turns a whole array into text: point at an entry that is no number
@@ -249,7 +249,7 @@ def refuse_entry(entry: Any, row: int, column: int, what: str, names: Any) -> No
     place = f"row {row}, column {column}"
     if names is not None:
         place += f" ({names[column]!r})"
-    if not isinstance(entry, (Real, np.bool_)):
+    if not isinstance(entry, (RealNumber, np.bool_)):
         found = f"{entry!r}"
         advice = (
             "Encode categories as integers first, for instance with scikit-learn's OrdinalEncoder."

@@ -8,7 +8,8 @@ turns these counts into shares.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from math import inf
 from typing import Any
 
@@ -21,12 +22,13 @@ from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence, EvidenceLike, as_evidence
+from expectedkernels.circuits.extents import extent_of_operand, with_patterns
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide import as_plain, is_plain
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.data import as_weights
@@ -153,7 +155,7 @@ def normalized(circuit: Circuit) -> Circuit:
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> p = ek.Circuit.from_blocks(ek.Vtree.balanced(1), [Table(np.array([[1.0, 3.0]]))])
+    >>> p = ek.factorized([[1.0, 3.0]], normalized=False)
     >>> normalized(p).input(0).table.round(12).tolist()
     [[0.25, 0.75]]
     """
@@ -166,25 +168,23 @@ def normalized(circuit: Circuit) -> Circuit:
     check_single_root(circuit, "EM")
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "EM")
-    blocks: list[Input | Inner] = []
-    for old, (part, numbers) in zip(circuit.blocks, conditional_parts(circuit, None), strict=True):
-        if not is_plain(numbers):
-            raise CircuitError(
-                "Parameters are fitted from those of the circuit scaled to sum to one, some of "
-                "which are too small for a double. Start from weights that differ less."
-            )
-        new = part.refilled(as_plain(numbers))
-        if isinstance(old, Inner) and isinstance(new, Inner):
-            weights = None if old.weights is None else new.weights
-            if weights is not None and not old.is_sparse:
-                weights = weights.toarray()
-            new = _with_weights(old, weights)
-        blocks.append(new)
-    return Circuit(circuit.vtree, tuple(blocks), circuit.names, circuit.states)
+    parts = conditional_parts(circuit, None)
+    if not all(is_plain(numbers) for _, numbers in parts):
+        raise CircuitError(
+            "Parameters are fitted from those of the circuit scaled to sum to one, some of "
+            "which are too small for a double. Start from weights that differ less."
+        )
+    new = (part.refilled(as_plain(numbers)) for part, numbers in parts)
+    blocks = tuple(map(stored_alike, circuit.blocks, new))
+    return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
 
 
-def _with_weights(block: Inner, weights: Any) -> Inner:
-    return Inner(block.n_products, block.n_units, block.left, block.right, weights)
+def stored_alike(old: Any, new: Any) -> Any:
+    """The new block, its numbers stored as those of the old one are: densely, or not at all."""
+    if old.numbers is None:
+        return old
+    spread = sparse.issparse(new.numbers) and not sparse.issparse(old.numbers)
+    return new.with_numbers(new.numbers.toarray()) if spread else new
 
 
 def _read_data(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Evidence, Any, float, Any]:
@@ -224,13 +224,8 @@ def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list
 
 def _pass_bytes(circuit: BlockCircuit, evidence: Evidence) -> int:
     """How much memory a pass up and down takes: all values, and flows at one node."""
-    count = evidence.patterns(circuit.vtree).count
-    kept = largest = 0
-    for n, block in zip(count, circuit.blocks, strict=True):
-        products = block.n_products if isinstance(block, Inner) else 0
-        kept += n * block.n_units
-        largest = max(largest, n * (3 * block.n_units + 4 * products))
-    return 8 * (kept + largest)
+    size = with_patterns(extent_of_operand(circuit.operand), evidence.patterns(circuit.vtree))
+    return 8 * int(size.units.sum() + (3 * size.units + 4 * size.products).max())
 
 
 def expected_counts(
@@ -260,16 +255,15 @@ def expected_counts(
             block = circuit.blocks[node]
             if node == circuit.vtree.root:
                 total += _log_likelihood(found, rows.start, numbers)
-            if isinstance(block, Inner):
-                if block.weights is not None:
-                    _add(counts, node, (found.edges,))
+            if block.numbers is None:
                 continue
-            column = chunk.column(int(circuit.vtree.variable[node]))
-            statement = column.codes if by_row else np.arange(column.n_statements)
-            if isinstance(block, Table):
-                _add(counts, node, (_table_counts(block, column, statement, found.flow),))
+            if circuit.vtree.is_leaf(node):
+                column = chunk.column(int(circuit.vtree.variable[node]))
+                statement = column.codes if by_row else np.arange(column.n_statements)
+                count = _normal_counts if column.weights is None else _table_counts
+                _add(counts, node, count(block, column, statement, found))
             else:
-                _add(counts, node, _normal_counts(block, column, statement, found))
+                _add(counts, node, (found.edges,))
     return total, counts
 
 
@@ -297,16 +291,16 @@ def _log_likelihood(root: Flow, start: int, numbers: Any) -> float:
     return float(weights[used] @ logs[used])
 
 
-def _table_counts(block: Table, column: Column, statement: Any, flow: Any) -> Any:
+def _table_counts(block: Any, column: Column, statement: Any, found: Flow) -> tuple[Any]:
     """The expected counts of the states in every unit."""
     allowed = column.weights[statement]
     allowed = allowed / np.maximum(allowed.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     sums = allowed @ block.table.T
-    share = np.divide(flow, sums, out=np.zeros_like(flow), where=sums > 0)
-    return block.table * (share.T @ allowed)
+    share = np.divide(found.flow, sums, out=np.zeros_like(found.flow), where=sums > 0)
+    return (block.table * (share.T @ allowed),)
 
 
-def _normal_counts(block: Normal, column: Column, statement: Any, found: Flow) -> tuple[Any, Any]:
+def _normal_counts(block: Any, column: Column, statement: Any, found: Flow) -> tuple[Any, Any]:
     """The expected counts of the components in every unit, and the moments of the components."""
     x = column.values[statement]
     missing = np.isnan(x)
@@ -329,23 +323,22 @@ def _normal_counts(block: Normal, column: Column, statement: Any, found: Flow) -
     return counts, moments
 
 
-def maximized(circuit: Circuit, counts: Counts, beta: float, floors: Any = None) -> Circuit:
+def maximized(
+    circuit: Circuit, counts: Counts, beta: float, floors: Iterable[float] = repeat(0.0)
+) -> Circuit:
     """The circuit with the parameters that make expected counts most likely.
 
-    `floors` maps real variables to the smallest variance their components may get.
+    `floors` are the smallest variances that components may get, for every vtree node.
     """
-    blocks: list[Input | Inner] = []
-    for node, (block, found) in enumerate(zip(circuit.blocks, counts, strict=True)):
+
+    def fitted(block: Any, found: Any, floor: float) -> Any:
         if found is None:
-            blocks.append(block)
-        elif isinstance(block, Inner):
-            blocks.append(_with_weights(block, _shares(block.weights, found[0], beta)))
-        elif isinstance(block, Table):
-            blocks.append(Table(_shares(block.table, found[0], beta)))
-        else:
-            floor = (floors or {}).get(int(circuit.vtree.variable[node]), 0.0)
-            blocks.append(_fitted_normal(block, found[0], found[1], beta, floor))
-    new = Circuit(circuit.vtree, tuple(blocks), circuit.names, circuit.states)
+            return block
+        new = block.with_numbers(_shares(block.numbers, found[0], beta))
+        return new if len(found) == 1 else _moved(new, found[1], floor)
+
+    blocks = tuple(map(fitted, circuit.blocks, counts, floors))
+    new = Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
     return new.sharing(circuit)
 
 
@@ -358,30 +351,28 @@ def _shares(old: Any, counts: Any, beta: float) -> Any:
     return sparse.csr_array((data, old.indices, old.indptr), old.shape)
 
 
-def _fitted_normal(block: Normal, counts: Any, moments: Any, beta: float, floor: float) -> Normal:
-    """Real inputs with new weights; normal ones get new means and variances, others stay."""
+def _moved(block: Real, moments: Any, floor: float) -> Real:
+    """Real inputs whose normal components have new means and variances; others stay."""
     n, first, second = moments
     free = (n > 0) & (block.variance > 0) & (block.halves == 0)
     n = np.where(free, n, 1.0)
     shift = np.where(free, first / n, 0.0)
     # a floor below the old variance: the likelihood cannot decrease by being held there
     spread = np.maximum(second / n - shift**2, np.minimum(floor, block.variance))
-    return Normal(
-        _shares(block.weights, counts, beta),
-        block.mean + shift,
-        np.where(free, spread, block.variance),
-        block.half,
-    )
+    variance = np.where(free, spread, block.variance)
+    return Real(block.weights, block.mean + shift, variance, block.half)
 
 
-def _variance_floors(circuit: Circuit, evidence: Evidence) -> dict[int, float]:
-    """The smallest variance of every real variable's components, None of them points."""
-    floors = {}
-    for variable, cardinality in enumerate(circuit.cardinalities):
-        if cardinality is None:
-            column = evidence.column(variable)
-            x = column.values[column.codes]
-            x = x[~np.isnan(x)]
-            spread = float(x.var()) if len(x) else 0.0
-            floors[variable] = SMALLEST_VARIANCE * (spread if spread > 0 else 1.0)
-    return floors
+def _variance_floors(circuit: Circuit, evidence: Evidence) -> list[float]:
+    """For every vtree node the smallest variance of components there, above that of points."""
+
+    def floor(node: int, variable: int) -> float:
+        column = evidence.column(variable)
+        if column.weights is not None:
+            return 0.0
+        x = column.values[column.codes]
+        x = x[~np.isnan(x)]
+        spread = float(x.var()) if len(x) else 0.0
+        return SMALLEST_VARIANCE * (spread if spread > 0 else 1.0)
+
+    return at_nodes(circuit.vtree, floor, lambda node: 0.0)

@@ -6,10 +6,11 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.learning.blocks import Plan, blocks_of, plan
@@ -58,11 +59,9 @@ class IncompleteSearch:
         self.beta = beta
         self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
         self._theta = np.ones(len(self.circuit.sum_of))
-        for edges, block in zip(start.edges, blocks, strict=True):
-            if edges is not None and isinstance(block, Table):
-                self._theta[edges] = block.table
-            elif isinstance(block, Inner) and block.weights is not None:
-                self._theta[edges] = block.csr.toarray()
+        for edges, weights_at in zip(start.edges, map(_dense, blocks), strict=True):
+            if edges is not None and weights_at is not None:
+                self._theta[edges] = weights_at
         train = weights[0] > 0
         self.states, self.weights = states[train], weights[0, train]
         self._rows = np.where(self.states == MISSING, np.nan, self.states)
@@ -151,6 +150,11 @@ class IncompleteSearch:
             tolerance=EM_TOLERANCE,
             progress=False,
         )
+
+
+def _dense(block: Any) -> Any:
+    """The numbers of a block as a matrix, None if it has none."""
+    return block.numbers.toarray() if sparse.issparse(block.numbers) else block.numbers
 
 
 def _model(circuit: Logical, plans: Plan, theta: FloatArray) -> Circuit:

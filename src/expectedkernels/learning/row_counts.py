@@ -10,7 +10,6 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.likelihoods import ENTRY
 from expectedkernels.circuits.observed import chunks, has_levels, observed
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.counts import EdgeCounts, counted
 from expectedkernels.engine.levels import weight_cost
 from expectedkernels.engine.passes import Workspace, up
@@ -28,7 +27,7 @@ def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[floa
     or if a row has probability zero.
     """
     n = evidence.n_rows
-    if PASSES * ENTRY * n * _entries(circuit) > NODE * circuit.vtree.n_nodes:
+    if PASSES * ENTRY * n * sum(map(_entries, circuit.blocks)) > NODE * circuit.vtree.n_nodes:
         return None
     if None in circuit.cardinalities or not has_levels(circuit):
         return None
@@ -48,13 +47,6 @@ def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[floa
     return total, counts.by_node()
 
 
-def _entries(circuit: Circuit) -> float:
-    """What `Levels.entries` adds up to, without levels."""
-    total = 0.0
-    for block in circuit.blocks:
-        if isinstance(block, Inner):
-            width, weights = block.n_products, block.weights
-        else:
-            width, weights = block.numbers.shape[1], block.numbers
-        total += block.n_units + 2 * width + weight_cost(weights)
-    return total
+def _entries(block: Any) -> float:
+    """What a block adds to `Levels.entries`, without levels."""
+    return block.n_units + 2 * block.width + weight_cost(block.numbers)
