@@ -7,6 +7,7 @@ blocks do (see `engine/blocks`), and these:
     zero()                          the block of one unit that is zero
     beside(others)                  the block of all units of several
     meets(other), overlaps(other)   which columns, and which units, can be not zero together
+    given(column, numbers, alive)   the block given what one row says, and its wide numbers
     times(other, units, partners)   the products of pairs of units, and their wide numbers
     power(alpha), no_power(alpha)   the powers of all components, and why there are none
     take(units), merged()           some units, and the distinct ones
@@ -169,6 +170,10 @@ class Table(Family):
         """The products of units with those of another block, and their numbers."""
         one, two = self.table[units], other.table[partners]
         return Table(np.zeros(one.shape)), wide(one.reshape(-1)) * wide(two.reshape(-1))
+
+    def given(self, column: Any, numbers: Wide, alive: Any) -> tuple[Table, Wide]:
+        """The block with these numbers given what one row says, and its numbers."""
+        return self, numbers * wide(np.tile(column.weights[column.codes[0]], self.n_units))
 
     def no_power(self, alpha: float) -> None:
         """Why there is no such power: there are all."""
@@ -376,6 +381,17 @@ class Real(Family):
         zeros = np.zeros(numbers.mantissa.shape)
         block = Real(zeros, a + (b - a) * share, share * other.variance[second])
         return block, Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
+
+    def given(self, column: Any, numbers: Wide, alive: Any) -> tuple[Real, Wide]:
+        """The block with these numbers given what one row says, and its numbers.
+
+        An observed value leaves a point of all units that are `alive`.
+        """
+        point = column.values[column.codes[:1]]
+        if np.isnan(point[0]):
+            return self, numbers
+        ones = alive.astype(np.float64)
+        return Real(ones[:, None], point, np.zeros(1)), wide(ones)
 
     def no_power(self, alpha: float) -> str | None:
         """Why a power of these densities is none of the family, None if it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,6 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.conditioned import conditioned_blocks
 from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
-from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.likelihoods import by_rows, level_logs
 from expectedkernels.circuits.numbers import as_floats
@@ -20,7 +20,7 @@ from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.circuits.wide import Wide, sums, wide
 from expectedkernels.circuits.wide_passes import node_values, wide_up
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import (
     DEFAULT_MAX_BYTES,
     peak_bytes,
@@ -38,9 +38,7 @@ AnyCircuit = TypeVar("AnyCircuit", bound=BlockCircuit)
 
 def leaf_sums(side: CircuitSide) -> Any:
     """What the leaves of a likelihood sweep are: every unit summed over what evidence allows."""
-    blocks: Any = side.circuit.blocks
-    first = blocks[0]
-    like = first.table if isinstance(first, Table) else first.weights
+    like: Any = side.circuit.blocks[0].numbers
 
     def leaf(nodes: Any, parts: Any) -> Value:
         n = side.atoms(int(side.circuit.vtree.variable[nodes[0]])).n
@@ -190,18 +188,23 @@ def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[
         # absolute values sums to, and the roots are corrected at the end
         found = wide_up(circuit, evidence, absolute=True)
     values = node_values(circuit, found)
-    parts: list[Part] = []
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Inner):
-            left, right = (
-                values[children[node]][block.index(side)]
-                for side, children in (("left", circuit.vtree.left), ("right", circuit.vtree.right))
-            )
-            terms = wide(block.csr.data) * (left * right)[block.csr.indices]
-            parts.append((_sparse(block), _shares(terms, block.csr.indptr)))
-            continue
-        column = None if evidence is None else evidence.column(int(circuit.vtree.variable[node]))
-        parts.append(_conditional_input(block, column, values[node]))
+
+    def leaf(node: int, variable: int) -> Part:
+        block: Any = circuit.blocks[node]
+        numbers = wide(block.flat[0])
+        if evidence is not None:
+            alive = values[node].mantissa != 0
+            block, numbers = block.given(evidence.column(variable), numbers, alive)
+        return block, _shares(numbers, block.flat[1])
+
+    def inner(node: int) -> Part:
+        block: Any = circuit.blocks[node]
+        left, right = block.inputs
+        below = values[circuit.vtree.left[node]][left] * values[circuit.vtree.right[node]][right]
+        data, starts = block.flat
+        return block, _shares(wide(data) * below[block.columns], starts)
+
+    parts = at_nodes(circuit.vtree, leaf, inner)
     if signed:
         block, numbers = parts[-1]
         parts[-1] = block, numbers * (values[-1] / root)[_rows(block.flat[1])]
@@ -232,35 +235,10 @@ def _shares(terms: Wide, starts: Any) -> Wide:
     return terms / totals[_rows(starts)]
 
 
-def _sparse(block: Inner) -> Inner:
-    """The block with its weights in sparse form."""
-    return Inner(block.n_products, block.n_units, block.left, block.right, block.csr)
-
-
-def _conditional_input(block: Input, column: Any, value: Wide) -> Part:
-    """Input units given one statement, scaled to sum to one; units that sum to zero become zero."""
-    if isinstance(block, Normal) and column is not None:
-        point = column.values[column.codes[:1]]
-        if not np.isnan(point[0]):
-            alive = (value.mantissa != 0).astype(np.float64)
-            return Normal(alive[:, None], point, np.zeros(1)), wide(alive)
-    numbers, starts = block.flat
-    terms = wide(numbers)
-    if isinstance(block, Table) and column is not None:
-        terms = terms * wide(np.tile(column.weights[column.codes[0]], block.n_units))
-    return block, _shares(terms, starts)
-
-
 def negative_node(circuit: BlockCircuit) -> int | None:
     """The first vtree node with a negative weight or entry of a table, None if there is none."""
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Inner):
-            numbers = None if block.weights is None else block.csr.data
-        else:
-            numbers = block.table if isinstance(block, Table) else block.weights
-        if numbers is not None and (numbers < 0).any():
-            return node
-    return None
+    signed = ((numbers < 0).any() for numbers, _ in map(attrgetter("flat"), circuit.blocks))
+    return next((node for node, found in enumerate(signed) if found), None)
 
 
 def refuse_signed(circuit: BlockCircuit, what: str) -> None:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input, Normal
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.blocks import Inner
@@ -159,7 +159,7 @@ def _with_normals(
     changed = list(variables)
     for i, variable in enumerate(variables):
         block = circuit.input(i)
-        if variable.n_intervals == 0 or not isinstance(block, Table):
+        if variable.n_intervals == 0 or block.cardinality is None:
             continue
         pieces: Any = variable.pieces
         x, state = Z[:, variable.columns[0]], states[:, i]
@@ -170,6 +170,6 @@ def _with_normals(
             if len(members):
                 mean[s], variance[s] = members.mean(), members.var()
         variance = np.maximum(variance, SMALLEST_VARIANCE * np.nanvar(x))
-        blocks[circuit.vtree.leaf(i)] = Normal(block.table, mean, variance)
+        blocks[circuit.vtree.leaf(i)] = Normal(block.numbers, mean, variance)
         changed[i] = replace(variable, pieces=None)
     return Circuit(circuit.vtree, tuple(blocks)), changed
