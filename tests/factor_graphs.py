@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from oracles import worlds
 from strategies import rngs
 

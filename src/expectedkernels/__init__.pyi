@@ -31,8 +31,10 @@ from expectedkernels.compilation.datasets import (
     asia as asia,
     ising_grid as ising_grid,
 )
-from expectedkernels.compilation.factors import (
+from expectedkernels.compilation.factor import (
     Factor as Factor,
+)
+from expectedkernels.compilation.factors import (
     FactorGraph as FactorGraph,
 )
 from expectedkernels.compilation.others import (

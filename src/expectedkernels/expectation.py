@@ -72,6 +72,11 @@ class Empirical:
     weights : array of shape (points,), optional
         Used as they are. Default: equal and summing to one.
 
+    Raises
+    ------
+    DataError
+        If there are no points, or not as many finite weights as points.
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -109,7 +114,17 @@ class Empirical:
         )
 
     def merged(self) -> Empirical:
-        """The same distribution with equal points put together."""
+        """The same distribution with equal points put together.
+
+        Returns
+        -------
+        Empirical
+
+        Examples
+        --------
+        >>> Empirical([[0], [0], [1]]).merged().weights.round(3).tolist()
+        [0.667, 0.333]
+        """
         points, place = np.unique(self.X, axis=0, return_inverse=True)
         weights = np.zeros(len(points))
         np.add.at(weights, place.reshape(-1), self.weights)
@@ -495,6 +510,26 @@ def monte_carlo_expected_kernel(
     It needs no compatibility: p and q may be any circuits that can be sampled, also unit graphs
     that are not structured, or `Empirical` distributions. Unnormalised circuits are
     accounted for.
+
+    Parameters
+    ----------
+    p, q : see `expected_kernel`
+        They need not be compatible.
+    k : Kernel
+    n : int
+        At least 2.
+    rng : int, Generator or None
+    chunk : int
+        How many pairs are drawn at once.
+
+    Returns
+    -------
+    tuple of two floats
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two pairs, or the variables differ.
 
     Examples
     --------

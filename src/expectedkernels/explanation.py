@@ -93,6 +93,11 @@ def explain(
     p, q, k, evidence_p, evidence_q, max_bytes
         As for `expected_kernel`.
 
+    Returns
+    -------
+    Explanation
+        It prints as text.
+
     Examples
     --------
     >>> import expectedkernels as ek

@@ -81,6 +81,15 @@ class Vtree:
     def balanced(cls, variables: int | Iterable[int]) -> Vtree:
         """The vtree that halves its list of variables at every node.
 
+        Parameters
+        ----------
+        variables : int or iterable of int
+            Their number, or what they are, from left to right.
+
+        Returns
+        -------
+        Vtree
+
         Examples
         --------
         >>> Vtree.balanced(5)
@@ -91,6 +100,14 @@ class Vtree:
     @classmethod
     def right_linear(cls, variables: int | Iterable[int]) -> Vtree:
         """The vtree whose left children are all leaves.
+
+        Parameters
+        ----------
+        variables : int or iterable of int
+
+        Returns
+        -------
+        Vtree
 
         Examples
         --------
@@ -103,6 +120,14 @@ class Vtree:
     def left_linear(cls, variables: int | Iterable[int]) -> Vtree:
         """The vtree whose right children are all leaves.
 
+        Parameters
+        ----------
+        variables : int or iterable of int
+
+        Returns
+        -------
+        Vtree
+
         Examples
         --------
         >>> Vtree.left_linear(4)
@@ -113,6 +138,15 @@ class Vtree:
     @classmethod
     def random(cls, variables: int | Iterable[int], rng: RngLike = None) -> Vtree:
         """A vtree over the variables in the given order, every split drawn uniformly.
+
+        Parameters
+        ----------
+        variables : int or iterable of int
+        rng : int, Generator or None
+
+        Returns
+        -------
+        Vtree
 
         Examples
         --------
@@ -125,6 +159,20 @@ class Vtree:
     @classmethod
     def from_nested(cls, nested: Nested) -> Vtree:
         """The vtree written as nested pairs of variables.
+
+        Parameters
+        ----------
+        nested : int or pair
+            A variable, or a pair of nested vtrees.
+
+        Returns
+        -------
+        Vtree
+
+        Raises
+        ------
+        VtreeError
+            If something is neither a variable nor a pair, or a variable comes twice.
 
         Examples
         --------
@@ -242,34 +290,123 @@ class Vtree:
         return dict(zip(self.variable[leaves].tolist(), leaves.tolist(), strict=True))
 
     def leaf(self, variable: int) -> int:
-        """The leaf node of a variable."""
+        """The leaf node of a variable.
+
+        Parameters
+        ----------
+        variable : int
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        VtreeError
+            If the variable is not in the vtree.
+
+        Examples
+        --------
+        >>> Vtree.right_linear(3).leaf(2)
+        2
+        """
         try:
             return self._leaf_of[int(variable)]
         except KeyError:
             raise VtreeError(f"Variable {variable} is not in this vtree.") from None
 
     def scope(self, node: int | None = None) -> IntArray:
-        """The variables below a node (default: the root), from left to right."""
+        """The variables below a node (default: the root), from left to right.
+
+        Parameters
+        ----------
+        node : int, optional
+
+        Returns
+        -------
+        int array
+
+        Examples
+        --------
+        >>> Vtree.from_nested((2, (0, 1))).scope().tolist()
+        [2, 0, 1]
+        """
         node = self.root if node is None else node
         below = self.variable[node - self.n_below[node] + 1 : node + 1]
         return below[below >= 0]
 
     def is_descendant(self, a: int, b: int) -> bool:
-        """Whether node a is b or lies below b."""
+        """Whether node a is b or lies below b.
+
+        Parameters
+        ----------
+        a, b : int
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> Vtree.balanced(2).is_descendant(0, 2)
+        True
+        """
         return bool(b - self.n_below[b] < a <= b)
 
     def contains(self, node: int, variable: int) -> bool:
-        """Whether a variable lies below a node."""
+        """Whether a variable lies below a node.
+
+        Parameters
+        ----------
+        node, variable : int
+
+        Returns
+        -------
+        bool
+
+        Examples
+        --------
+        >>> Vtree.balanced(2).contains(0, 1)
+        False
+        """
         return int(variable) in self._leaf_of and self.is_descendant(self.leaf(variable), node)
 
     def lca(self, a: int, b: int) -> int:
-        """The lowest node above both a and b."""
+        """The lowest node above both a and b.
+
+        Parameters
+        ----------
+        a, b : int
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> Vtree.balanced(2).lca(0, 1)
+        2
+        """
         while not self.is_descendant(a, b):
             b = int(self.parent[b])
         return b
 
     def project(self, keep: Iterable[int]) -> Vtree:
         """The vtree over some of the variables: other leaves go, nodes with one child contract.
+
+        Parameters
+        ----------
+        keep : iterable of int
+            At least one variable.
+
+        Returns
+        -------
+        Vtree
+
+        Raises
+        ------
+        VtreeError
+            If nothing is kept, or what is not there.
 
         Examples
         --------
@@ -360,7 +497,17 @@ class Vtree:
         return Alignment(node, my_swaps ^ their_swaps[node])
 
     def to_nested(self) -> Nested:
-        """The vtree as nested pairs of variables, the inverse of `from_nested`."""
+        """The vtree as nested pairs of variables, the inverse of `from_nested`.
+
+        Returns
+        -------
+        int, or pair of nested vtrees
+
+        Examples
+        --------
+        >>> Vtree.balanced(3).to_nested()
+        (0, (1, 2))
+        """
         nested: list[Any] = []
         for variable in self.variable.tolist():
             if variable >= 0:

@@ -5,7 +5,8 @@ from hypothesis import given, strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels.compilation.datasets import ising_grid
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.orders import min_fill_order
 from expectedkernels.compilation.vtrees import (
     bisection_vtree,

@@ -4,7 +4,8 @@ from hypothesis import given, strategies as st
 
 from assertions import assert_logs_close
 from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, EvidenceError
 from factor_graphs import factor_graphs, scores
 from oracles import distribution, worlds

@@ -8,7 +8,8 @@ from scipy.special import logsumexp
 import expectedkernels as ek
 from expectedkernels.circuits.algebra import multiply
 from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
 from expectedkernels.sampling.cis import cis
 from expectedkernels.sampling.cis_rules import ORDERS, RULES

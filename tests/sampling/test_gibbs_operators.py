@@ -7,7 +7,8 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.kernels.stein import SteinKernel

@@ -145,6 +145,10 @@ def power(f: Circuit, alpha: float) -> Circuit:
     alpha : float
         Any finite number. Zero gives the indicator of the support.
 
+    Returns
+    -------
+    Circuit
+
     Raises
     ------
     PropertyError
@@ -181,6 +185,10 @@ def reciprocal(f: Circuit) -> Circuit:
     ----------
     f : Circuit
         Deterministic and not negative, over discrete variables.
+
+    Returns
+    -------
+    Circuit
 
     Raises
     ------
@@ -237,6 +245,10 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     g : Circuit
         Deterministic and not negative, over discrete variables.
 
+    Returns
+    -------
+    Circuit
+
     Raises
     ------
     CompatibilityError
@@ -275,6 +287,10 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
         The variable i, a discrete one.
     by : int
         By how many states. The default 1 is the shift of discrete Stein operators, -1 its inverse.
+
+    Returns
+    -------
+    Circuit
 
     Raises
     ------
@@ -315,6 +331,10 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
         All with as many roots (which are combined one by one), or with a single root.
     coefficients : sequence of float
         One per circuit; they need not sum to anything.
+
+    Returns
+    -------
+    Circuit
 
     Raises
     ------

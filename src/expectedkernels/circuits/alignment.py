@@ -26,6 +26,10 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
         What to do if a variable has labels that only one of the circuits knows: refuse, or join
         them (with probability zero in the other circuit).
 
+    Returns
+    -------
+    tuple of two Circuits
+
     Raises
     ------
     CompatibilityError

@@ -110,6 +110,10 @@ class BlockCircuit:
             The labels of the states of every variable, in the order of their codes; None for
             variables without. Default: as they are.
 
+        Returns
+        -------
+        Circuit
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -270,6 +274,21 @@ class BlockCircuit:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
 
         A circuit whose arrays are there already is returned itself, with all it has cached.
+
+        Parameters
+        ----------
+        where : str or module
+            "numpy", "torch", a device of torch, or a namespace of the array-API standard.
+
+        Returns
+        -------
+        Circuit
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.factorized([[0.2, 0.8]]).to("numpy").n_units
+        1
         """
         target = Place(where)
         if self.is_on_host if is_numpy(target.xp) else self._is_at(target):

@@ -43,6 +43,15 @@ def factorized(
     normalized : bool
         Whether to refuse tables that are not probabilities. With False they may hold any numbers.
 
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CircuitError
+        If a table is empty or has more than one axis.
+
     Examples
     --------
     >>> p = factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
@@ -106,6 +115,23 @@ def mixture(
     The default weights are equal and sum to one. Others must sum to one, too, and not be negative,
     unless `normalized` is False. The circuits share equal units; the result is minimised.
 
+    Parameters
+    ----------
+    circuits : sequence of Circuit
+    weights : array of shape (circuits,), optional
+        Default: equal ones.
+    normalized : bool
+        Whether to refuse weights that are not probabilities.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CircuitError
+        If there are not as many finite weights as circuits.
+
     Examples
     --------
     >>> p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])], [0.3, 0.7])
@@ -136,6 +162,22 @@ def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
 
 def stack(circuits: Sequence[Circuit]) -> Circuit:
     """One circuit with the roots of all the given ones, in order.
+
+    Parameters
+    ----------
+    circuits : sequence of Circuit
+        Compatible with each other.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CircuitError
+        If there are none.
+    CompatibilityError
+        If they do not split the same variables in the same way.
 
     Examples
     --------
@@ -199,6 +241,15 @@ def hmm(
         The number of observations; may be left out if `transition` or `emission` tells.
     normalized : bool
         Whether to refuse rows that are not probabilities. With False they may hold any numbers.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CircuitError
+        If the shapes do not belong together, or the length is not told.
 
     Examples
     --------
@@ -275,6 +326,15 @@ def gaussian_mixture(
     normalized : bool
         Whether to refuse weights that are not probabilities. With False they may be any numbers.
 
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CircuitError
+        If the shapes do not belong together.
+
     Examples
     --------
     >>> p = gaussian_mixture([0.4, 0.6], [[0, 0], [3, 1]], [[1, 1], [1, 2]])
@@ -322,6 +382,15 @@ def random_circuit(
     cardinalities : int, or one int per variable
     density : float in (0, 1], optional
         The share of products that each sum takes. The default takes them all (a dense circuit).
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CircuitError
+        If the vtree or the cardinalities are not what they should be.
 
     Examples
     --------

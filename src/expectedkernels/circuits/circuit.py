@@ -60,6 +60,10 @@ class Circuit(BlockCircuit):
         smooth : bool
             Multiply inputs of sums that miss variables with the constant one over these.
 
+        Returns
+        -------
+        Circuit
+
         Raises
         ------
         PropertyError
@@ -154,6 +158,10 @@ class Circuit(BlockCircuit):
     def log_partition(self) -> Array:
         """The log of the sum (or integral) of the circuit over all states; 0 if normalised.
 
+        Returns
+        -------
+        float, or array of shape (roots,) if there are several
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -167,6 +175,10 @@ class Circuit(BlockCircuit):
 
         The arrays of the result are NumPy's, also if those of the circuit are not. Where weights
         would be too small for a double, units below them sum to powers of two instead.
+
+        Returns
+        -------
+        Circuit
 
         Examples
         --------
@@ -219,6 +231,10 @@ class Circuit(BlockCircuit):
             set of allowed values, or to an array of weights of the states (soft evidence):
             ``{3: 1, "rain": {"light", "heavy"}, 5: [0.1, 0.9]}``.
 
+        Returns
+        -------
+        Circuit
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -240,6 +256,11 @@ class Circuit(BlockCircuit):
             What is known, as for `condition`.
         as_frame : bool, optional
             Whether to return a data frame with names and labels. Default: if X is one.
+
+        Returns
+        -------
+        array or data frame
+            Of the shape of X.
 
         Examples
         --------
@@ -274,6 +295,10 @@ class Circuit(BlockCircuit):
         as_frame : bool
             Return a data frame of pandas with names and labels; rows of evidence become the
             first level of its index.
+
+        Returns
+        -------
+        array or data frame
 
         Examples
         --------

@@ -111,6 +111,10 @@ class Unit:
 
         Needs a smooth and decomposable circuit. Cost: linear in the number of edges.
 
+        Returns
+        -------
+        float
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -160,6 +164,11 @@ class Sum(Unit):
         At least one.
     weights : sequence of float
         As many, finite; they need not be normalised or positive.
+
+    Raises
+    ------
+    CircuitError
+        If the weights are not as many as the inputs.
 
     Examples
     --------

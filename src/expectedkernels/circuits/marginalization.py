@@ -36,6 +36,11 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
         of the result is variable ``kept[i]`` of f. Its vtree is that of f projected onto
         them.
 
+    Raises
+    ------
+    CircuitError
+        If it is given something else than a circuit, or no variable remains.
+
     Notes
     -----
     Needs no further property. Keeps structure: marginals of compatible circuits over the same

@@ -70,6 +70,10 @@ def properties(p: Circuit | Unit) -> Properties:
     p : Circuit or Unit
         A circuit, or the root of a graph of units.
 
+    Returns
+    -------
+    Properties
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -102,6 +106,10 @@ def is_compatible(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
     p, q : Circuit or Unit
         Circuits, or roots of graphs of units, in any mix. A graph is compatible with a
         `Circuit` when it can be written on its vtree.
+
+    Returns
+    -------
+    Verdict
 
     Examples
     --------

@@ -92,6 +92,11 @@ class Indicator(_Discrete):
     card : int
         The number of states of the variable.
 
+    Raises
+    ------
+    CircuitError
+        If there is no such state.
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -138,6 +143,11 @@ class Gaussian(Leaf):
         The mean.
     variance : float
         The variance, positive.
+
+    Raises
+    ------
+    CircuitError
+        If a parameter is not finite, or the variance is not positive.
 
     Examples
     --------

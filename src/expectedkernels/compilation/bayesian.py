@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, Labels
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError
 
 ROUNDING = 0.01
@@ -33,6 +34,11 @@ class BayesianNetwork(FactorGraph):
     ----------
     parents : tuple of tuples of int
     cpts : tuple of arrays
+
+    Raises
+    ------
+    CircuitError
+        If arcs form a cycle, or tables do not hold one distribution for every state of the parents.
 
     Examples
     --------

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.vtree import Vtree
@@ -53,6 +54,11 @@ class CollapsedModel:
         The circuit of G over all variables, normalised.
     log_z : float
         The log of its partition function.
+
+    Raises
+    ------
+    CircuitError
+        If the model is not a FactorGraph.
 
     Notes
     -----
@@ -165,6 +171,10 @@ class CollapsedModel:
         X : array of shape (n, variables)
             As for `evidence`.
 
+        Returns
+        -------
+        array of shape (n,)
+
         Examples
         --------
         >>> from expectedkernels.compilation.datasets import asia
@@ -210,6 +220,15 @@ class CollapsedModel:
         ----------
         x : array of shape (variables,)
             As a row of X in `evidence`.
+
+        Returns
+        -------
+        Circuit
+
+        Raises
+        ------
+        DataError
+            If there are several rows.
 
         Examples
         --------

@@ -9,7 +9,8 @@ import numpy as np
 from expectedkernels.arrays import RngLike, as_generator
 from expectedkernels.checks import check_count
 from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.vtrees import check_grid
 
 __all__ = ["asia", "ising_grid"]
@@ -44,6 +45,10 @@ def ising_grid(
     cardinality : int
         The number of states of every variable.
 
+    Returns
+    -------
+    FactorGraph
+
     Examples
     --------
     >>> grid = ising_grid(2, 3, rng=0)
@@ -73,6 +78,10 @@ def asia() -> BayesianNetwork:
 
     Every variable has the states "yes" (0) and "no" (1). Whether a patient has either tuberculosis
     or lung cancer is a deterministic function of the two.
+
+    Returns
+    -------
+    BayesianNetwork
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,66 +17,13 @@ from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.compilation.compiler import compiled, log_partition
+from expectedkernels.compilation.factor import Factor, as_factor, integers, plugged
 from expectedkernels.compilation.orders import interaction_graph
 from expectedkernels.compilation.plan import CompilationPlan, Potential, make_plan
 from expectedkernels.compilation.vtrees import conditioning_vtree
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError
 from expectedkernels.vtree import Vtree
-
-
-class Factor:
-    """A table of non-negative numbers over some variables.
-
-    Parameters
-    ----------
-    scope : sequence of int
-        The variables, each at most once, in the order of the axes of the table. An empty scope
-        makes a constant.
-    table : array
-        One axis per variable.
-
-    Examples
-    --------
-    >>> Factor([0, 2], [[1.0, 2.0], [3.0, 4.0]])
-    <Factor of variables (0, 2), shape (2, 2)>
-    """
-
-    scope: tuple[int, ...]
-    table: Array
-
-    def __init__(self, scope: Sequence[int], table: ArrayLike):
-        self.scope = tuple(_integers(scope, "The scope of a factor"))
-        shown = f"scope {self.scope}"
-        if len(set(self.scope)) != len(self.scope):
-            repeated = next(v for v in self.scope if self.scope.count(v) > 1)
-            raise CircuitError(
-                f"A factor names each of its variables once. Variable {repeated} is repeated in "
-                f"{shown}; take the diagonal of the table instead."
-            )
-        try:
-            values = np.array(table, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise CircuitError(
-                f"The table of a factor must be an array of numbers. NumPy says for {shown}: "
-                f"{error}"
-            ) from error
-        if values.ndim != len(self.scope):
-            raise CircuitError(
-                f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
-                f"{shown}."
-            )
-        if not (np.isfinite(values).all() and (values >= 0).all()):
-            bad = values[~(np.isfinite(values) & (values >= 0))].flat[0]
-            raise CircuitError(
-                f"The entries of a factor must be finite and not negative. Got {bad} in the table "
-                f"with {shown}."
-            )
-        values.flags.writeable = False
-        self.table = values
-
-    def __repr__(self) -> str:
-        return f"<Factor of variables {self.scope}, shape {self.table.shape}>"
 
 
 class FactorGraph:
@@ -98,6 +45,11 @@ class FactorGraph:
     cardinalities : tuple of int
     factors : tuple of Factor
 
+    Raises
+    ------
+    CircuitError
+        If there are no variables or states, or a factor does not fit them.
+
     Examples
     --------
     >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
@@ -118,7 +70,7 @@ class FactorGraph:
         names: Sequence[str] | None = None,
         states: Sequence[Labels] | None = None,
     ):
-        self.cardinalities = tuple(_integers(cardinalities, "The cardinalities"))
+        self.cardinalities = tuple(integers(cardinalities, "The cardinalities"))
         if not self.cardinalities or min(self.cardinalities) < 1:
             raise CircuitError(
                 "A factor graph needs at least one variable, and every variable at least one "
@@ -128,7 +80,7 @@ class FactorGraph:
             raise CircuitError(
                 f"The factors of a factor graph are a list. Got {type(factors).__name__} instead."
             )
-        self.factors = tuple(map(_as_factor, factors))
+        self.factors = tuple(map(as_factor, factors))
         for number, factor in enumerate(self.factors):
             self._check_factor(number, factor)
         self.schema = Schema(
@@ -179,6 +131,10 @@ class FactorGraph:
         states : sequence of sequences of labels, optional
             The labels of the states of every variable. Default: as they are.
 
+        Returns
+        -------
+        FactorGraph
+
         Examples
         --------
         >>> FactorGraph([2], []).with_names(["rain"], [["no", "yes"]]).states
@@ -225,6 +181,10 @@ class FactorGraph:
         ----------
         vtree, method, for_pairs
             As for `compile`.
+
+        Returns
+        -------
+        CompilationPlan
 
         Examples
         --------
@@ -296,6 +256,15 @@ class FactorGraph:
 
         The model is compiled when it is first asked; see `Circuit.marginals`.
 
+        Parameters
+        ----------
+        evidence : mapping, array of one or more rows with NaN, or data frame, optional
+
+        Returns
+        -------
+        list of arrays
+            Indexed by number or name of the variables, as that of `Circuit.marginals`.
+
         Examples
         --------
         >>> from expectedkernels.compilation.datasets import asia
@@ -308,6 +277,16 @@ class FactorGraph:
         """The rows of X with missing entries set to their most probable joint values.
 
         The model is compiled when it is first asked; see `Circuit.map`.
+
+        Parameters
+        ----------
+        X : array of one or more rows with NaN, data frame, or mapping
+        as_frame : bool, optional
+            Whether to answer with a data frame. Default: if one is given.
+
+        Returns
+        -------
+        array or data frame
 
         Examples
         --------
@@ -328,6 +307,17 @@ class FactorGraph:
 
         The model is compiled when it is first asked; see `Circuit.sample`.
 
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+        evidence : mapping, array of one or more rows with NaN, or data frame, optional
+        as_frame : bool
+
+        Returns
+        -------
+        array or data frame
+
         Examples
         --------
         >>> from expectedkernels.compilation.datasets import asia
@@ -341,6 +331,14 @@ class FactorGraph:
 
         The model is compiled when it is first asked, and normalised; `log_score` is the sum of
         logs of factors as they are.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables), data frame, or list of arrays
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -358,6 +356,14 @@ class FactorGraph:
     ) -> float:
         """The log of the partition function, without making a circuit.
 
+        Parameters
+        ----------
+        vtree, method, max_bytes : see `compile`
+
+        Returns
+        -------
+        float
+
         Examples
         --------
         >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
@@ -372,6 +378,10 @@ class FactorGraph:
         Parameters
         ----------
         X : array of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -444,6 +454,10 @@ class FactorGraph:
         epsilon : float
             Above zero, and below one.
 
+        Returns
+        -------
+        FactorGraph
+
         Examples
         --------
         >>> fg = FactorGraph([2], [Factor([0], [0.0, 4.0])])
@@ -471,6 +485,15 @@ class FactorGraph:
             A mapping goes from variables (numbers or names) to a state (a number or a label), to a
             set of allowed states, or to an array of weights of the states.
 
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        EvidenceError
+            If there are several rows.
+
         Examples
         --------
         >>> fg = FactorGraph(
@@ -494,11 +517,19 @@ class FactorGraph:
                 values[v] = int(possible[0])
             if (weights != 1.0).any():
                 factors.append(Factor((v,), weights))
-        factors = [_plugged(factor, values) for factor in self.factors] + factors
+        factors = [plugged(factor, values) for factor in self.factors] + factors
         return FactorGraph(self.cardinalities, factors, self._names, self._states)
 
     def variable(self, key: VariableLike) -> int:
         """The number of a variable given by its number or its name.
+
+        Parameters
+        ----------
+        key : int or str
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -509,6 +540,15 @@ class FactorGraph:
 
     def state(self, variable: int, key: object) -> int:
         """The number of a state of a variable, given by its number or its label.
+
+        Parameters
+        ----------
+        variable : int
+        key : int or label
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -521,34 +561,3 @@ class FactorGraph:
         return (
             f"<{type(self).__name__} of {self.n_variables} variables: {len(self.factors)} factors>"
         )
-
-
-def _as_factor(given: Any) -> Factor:
-    """A factor, or a pair of a scope and a table as one."""
-    if isinstance(given, Factor):
-        return given
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise CircuitError(
-            "The factors of a factor graph are Factors, or pairs of a scope and a table. "
-            f"Got {type(given).__name__} instead."
-        )
-    return Factor(*given)
-
-
-def _plugged(factor: Factor, values: Mapping[int, int]) -> Factor:
-    """The factor with some of its variables observed."""
-    if not any(v in values for v in factor.scope):
-        return factor
-    index = tuple(values.get(v, slice(None)) for v in factor.scope)
-    return Factor([v for v in factor.scope if v not in values], factor.table[index])
-
-
-def _integers(numbers: Any, what: str) -> list[int]:
-    """A sequence of ints, checked."""
-    if not np.iterable(numbers):
-        raise CircuitError(f"{what} must be a sequence of ints. Got {numbers!r} instead.")
-    found = list(numbers)
-    for number in found:
-        if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
-            raise CircuitError(f"{what} must consist of ints. Got {number!r}.")
-    return [int(number) for number in found]

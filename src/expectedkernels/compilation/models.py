@@ -2,7 +2,8 @@
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import as_model, to_pgmpy, to_pyagrum
 
 __all__ = [

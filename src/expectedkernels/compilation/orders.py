@@ -121,6 +121,10 @@ def min_fill_order(graph: Graph) -> list[int]:
     graph : sequence of sets
         The neighbours of every variable.
 
+    Returns
+    -------
+    list of int
+
     Examples
     --------
     >>> min_fill_order([{1}, {0, 2}, {1, 3}, {2}])

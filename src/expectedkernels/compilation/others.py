@@ -13,7 +13,8 @@ from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError
 
 
@@ -187,6 +188,10 @@ def to_pyagrum(model: FactorGraph) -> Any:
     model : BayesianNetwork or FactorGraph
         Variables without names are called x0, x1, ..., states without labels 0, 1, ...
 
+    Returns
+    -------
+    pyAgrum's BayesNet or MarkovRandomField
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -227,6 +232,10 @@ def to_pgmpy(model: FactorGraph) -> Any:
     ----------
     model : BayesianNetwork or FactorGraph
         Variables without names are called x0, x1, ..., states without labels 0, 1, ...
+
+    Returns
+    -------
+    pgmpy's DiscreteBayesianNetwork or DiscreteMarkovNetwork
 
     Examples
     --------

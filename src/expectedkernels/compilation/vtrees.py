@@ -103,6 +103,10 @@ def conditioning_vtree(
         Whether the order makes expected kernels between two circuits cheap, rather than the
         circuit itself.
 
+    Returns
+    -------
+    Vtree
+
     Examples
     --------
     >>> star = [{1, 2, 3}, {0}, {0}, {0}]
@@ -141,6 +145,10 @@ def elimination_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree
     order : sequence of int, optional
         The elimination order. Default: `min_fill_order`.
 
+    Returns
+    -------
+    Vtree
+
     Examples
     --------
     >>> elimination_vtree([{1}, {0, 2}, {1, 3}, {2}])
@@ -167,6 +175,10 @@ def bisection_vtree(rows: int, cols: int) -> Vtree:
     ----------
     rows, cols : int
         The size of the grid; variable ``i * cols + j`` is in row i and column j.
+
+    Returns
+    -------
+    Vtree
 
     Examples
     --------

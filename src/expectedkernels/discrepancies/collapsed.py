@@ -64,6 +64,11 @@ class CollapsedSteinKernel(PairwiseKernel):
         Whether the target is known to be positive everywhere. Default: found out, which takes a
         check of determinism; what then is not known is looked up next to the samples.
 
+    Raises
+    ------
+    DataError
+        If it is not given a circuit.
+
     Notes
     -----
     A variable contributes to the kernel of two samples only if both have values for it. With
@@ -119,6 +124,14 @@ class CollapsedSteinKernel(PairwiseKernel):
     def with_operator(self, operator: str) -> CollapsedSteinKernel:
         """The same with another operator; what does not depend on it is shared.
 
+        Parameters
+        ----------
+        operator : "shift" or "gibbs"
+
+        Returns
+        -------
+        CollapsedSteinKernel
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -146,6 +159,15 @@ class CollapsedSteinKernel(PairwiseKernel):
 
     def cost(self, rows: RowsLike) -> float:
         """What the Gram matrix of rows costs, in numbers computed, before it is.
+
+        Parameters
+        ----------
+        rows : array of shape (n, variables)
+            NaN is collapsed.
+
+        Returns
+        -------
+        float
 
         Examples
         --------

@@ -110,6 +110,15 @@ def mmd_compare_all(
     samples, k
         As for `mmd_compare`.
 
+    Returns
+    -------
+    Comparisons
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two models.
+
     Examples
     --------
     >>> import expectedkernels as ek

@@ -11,7 +11,8 @@ import numpy as np
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.nulls import (
     ENUMERATED,
     Statistic,

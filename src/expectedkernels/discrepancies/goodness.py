@@ -85,6 +85,15 @@ def kdsd_test(
         samples are drawn from it and get targets of their own (parametric bootstrap).
     rng : int, Generator or None
 
+    Returns
+    -------
+    GoodnessOfFit
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two samples, or they have different weights.
+
     Notes
     -----
     Draws of the target and the samples are exchangeable under the hypothesis, so the probability of

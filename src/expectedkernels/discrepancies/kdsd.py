@@ -83,6 +83,10 @@ def kdsd(
     max_bytes : int
         How much memory intermediate values may take, as for `expected_kernel`.
 
+    Returns
+    -------
+    float
+
     Raises
     ------
     PropertyError

@@ -49,6 +49,10 @@ def mmd2(
     max_bytes : int
         How much memory intermediate values may take, as for `expected_kernel`.
 
+    Returns
+    -------
+    float, or array
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -89,6 +93,15 @@ def mmd(
     p, q, k, max_bytes
         As for `mmd2`.
 
+    Returns
+    -------
+    float, or array
+
+    Raises
+    ------
+    KernelError
+        If the squared discrepancy is negative beyond rounding: the kernel is not positive definite.
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -123,6 +136,15 @@ def witness(
     p, q, k, max_bytes
         As for `mmd2`.
     X : array of shape (points, variables), or data frame
+
+    Returns
+    -------
+    array of shape (points,)
+
+    Raises
+    ------
+    DataError
+        If there are no points.
 
     Examples
     --------

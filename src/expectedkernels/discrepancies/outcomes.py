@@ -104,6 +104,10 @@ class SignificanceTest:
     def plot(self) -> Axes:
         """Axes with the statistic among those simulated under the hypothesis. Needs matplotlib.
 
+        Returns
+        -------
+        matplotlib axes
+
         Examples
         --------
         >>> import expectedkernels as ek

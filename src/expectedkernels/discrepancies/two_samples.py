@@ -53,6 +53,10 @@ def mmd_two_sample_test(
         How many divisions are drawn; the p-value is a multiple of 1 / (n_null + 1).
     rng : int, Generator or None
 
+    Returns
+    -------
+    TwoSamples
+
     Notes
     -----
     Under the hypothesis all divisions are equally likely, so the level is exact. The default

@@ -115,13 +115,41 @@ max_bytes, random_state
         y : array of shape (rows,)
         sample_weight : array of shape (rows,), optional
             How much errors count in each row. The density does not use it.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedSVC().fit(X, y).n_features_in_
+        2
         """
         self._fit(X, y, sample_weight)
         self.classes_ = self.model_.classes_
         return self
 
     def predict(self, X: RowsLike) -> Array:
-        """The classes by the expected decision function."""
+        """The classes by the expected decision function.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array of shape (rows,)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedSVC().fit(X, y).predict([[0.0, np.nan]]).shape
+        (1,)
+        """
         Z = self._read(X)
         complete = ~np.isnan(Z).any(axis=1)
         own = self._machine.predict is not None  # the model itself answers complete rows
@@ -151,6 +179,18 @@ max_bytes, random_state
         Returns
         -------
         array of shape (rows,) for two classes, (rows, classes) or (rows, pairs of classes)
+
+        Raises
+        ------
+        DataError
+            If standard deviations are asked for, of more than two classes and not of pairs of them.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedSVC().fit(X, y).decision_function([[0.0, np.nan]]).shape
+        (1,)
         """
         Z = self._read(X)
         by_class = self.decision_function_shape == "ovr" and not self._machine.flat

@@ -98,6 +98,16 @@ random_state
         X : array or data frame of shape (rows, columns)
             NaN, None and pandas' NA are missing.
         y : ignored
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.ExpectedKernelFeatures(2).fit([[0.0, 1.0], [1.0, 0.0]]).n_features_in_
+        2
         """
         self._validate_params()
         Z = self._learn_density(self._learn_columns(X))
@@ -121,7 +131,24 @@ random_state
         return self
 
     def transform(self, X: RowsLike) -> Array:
-        """The expected kernel values between rows and landmarks."""
+        """The expected kernel values between rows and landmarks.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array of shape (rows, landmarks)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> features = ek.ExpectedKernelFeatures(2).fit([[0.0, 1.0], [1.0, 0.0]])
+        >>> features.transform([[0.0, np.nan]]).shape
+        (1, 2)
+        """
         Z = self._read(X)
         read_rows(self.density_, Z)  # raises if a row has probability zero
         gram = expected_gram(self.density_, self._rates, Z, self.landmarks_, self._resources)

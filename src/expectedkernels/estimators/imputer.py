@@ -95,13 +95,41 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         X : array or data frame of shape (rows, columns)
             NaN, None and pandas' NA are missing.
         y : ignored
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]]).n_features_in_
+        2
         """
         self._validate_params()
         self._learn_density(self._learn_columns(X))
         return self
 
     def transform(self, X: RowsLike) -> Array:
-        """The rows with missing values filled in."""
+        """The rows with missing values filled in.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array or data frame
+            Of the shape of X.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> imputer = ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]])
+        >>> imputer.transform([[0.0, np.nan]]).shape
+        (1, 2)
+        """
         Z = self._read(X)
         if self.strategy == "sample":
             return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0]), X)
@@ -129,6 +157,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Returns
         -------
         list of n arrays of the shape of X
+
+        Raises
+        ------
+        DataError
+            If `n` is not a positive int.
 
         Examples
         --------

@@ -71,6 +71,11 @@ def expected_prediction(
         For classifiers the expected decision function: one value for two classes, one for every
         pair of classes otherwise.
 
+    Raises
+    ------
+    DataError
+        If X does not have the columns of the model, or a model or circuit does not fit.
+
     Notes
     -----
     The answer is consistent when values are missing (completely) at random, f is the best

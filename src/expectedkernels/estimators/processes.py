@@ -135,6 +135,17 @@ random_state
         X : array or data frame of shape (rows, columns)
             NaN, None and pandas' NA are missing.
         y : array of shape (rows,) or (rows, targets)
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedGaussianProcessRegressor().fit(X, y).n_features_in_
+        2
         """
         return self._fit(X, y)
 
@@ -147,6 +158,17 @@ random_state
         return_std : bool
             Also return the standard deviation, of the process (with the noise of its kernel) and of
             missing values together.
+
+        Returns
+        -------
+        array of shape (rows,), or two of them
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedGaussianProcessRegressor().fit(X, y).predict([[0.0, np.nan]]).shape
+        (1,)
         """
         return self._expect(X, return_std)
 

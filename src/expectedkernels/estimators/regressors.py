@@ -155,6 +155,17 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         y : array of shape (rows,)
         sample_weight : array of shape (rows,), optional
             How much errors count in each row. The density does not use it.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedSVR().fit(X, y).n_features_in_
+        2
         """
         return self._fit(X, y, sample_weight)
 
@@ -167,6 +178,17 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         return_std : bool
             Also return the standard deviation of f(x) due to missing values; zero for complete
             rows.
+
+        Returns
+        -------
+        array of shape (rows,), or two of them
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedSVR().fit(X, y).predict([[0.0, np.nan]]).shape
+        (1,)
         """
         return self._expect(X, return_std)
 
@@ -260,6 +282,17 @@ max_bytes, random_state
         y : array of shape (rows,) or (rows, targets)
         sample_weight : array of shape (rows,), optional
             How much errors count in each row. The density does not use it.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedKernelRidge().fit(X, y).n_features_in_
+        2
         """
         return self._fit(X, y, sample_weight)
 
@@ -272,6 +305,17 @@ max_bytes, random_state
         return_std : bool
             Also return the standard deviation of f(x) due to missing values; zero for complete
             rows.
+
+        Returns
+        -------
+        array of shape (rows,), or two of them
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedKernelRidge().fit(X, y).predict([[0.0, np.nan]]).shape
+        (1,)
         """
         return self._expect(X, return_std)
 

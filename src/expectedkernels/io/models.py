@@ -19,6 +19,10 @@ def read_model(path: PathLike) -> FactorGraph:
     path : path
         The file, plain or compressed with gzip.
 
+    Returns
+    -------
+    FactorGraph or BayesianNetwork
+
     Raises
     ------
     ParseError

@@ -179,6 +179,10 @@ def load(path: PathLike) -> Circuit:
     path : path
         The file.
 
+    Returns
+    -------
+    Circuit
+
     Raises
     ------
     ParseError

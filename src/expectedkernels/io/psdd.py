@@ -44,6 +44,10 @@ def read_psdd(
     names, states : sequences, optional
         The names of the variables and the labels of their states, which the format does not hold.
 
+    Returns
+    -------
+    Circuit
+
     Raises
     ------
     ParseError

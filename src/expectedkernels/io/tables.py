@@ -47,6 +47,10 @@ def read_table(path: PathLike) -> DataTable:
     path : path
         The file.
 
+    Returns
+    -------
+    DataTable
+
     Raises
     ------
     ParseError

@@ -11,7 +11,8 @@ import numpy as np
 
 from expectedkernels.arrays import Labels
 from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import (

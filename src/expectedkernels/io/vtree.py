@@ -20,6 +20,10 @@ def read_vtree(path: PathLike) -> Vtree:
     path : path
         The file.
 
+    Returns
+    -------
+    Vtree
+
     Raises
     ------
     ParseError
@@ -41,6 +45,11 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
     """Write a vtree to a `.vtree` file (compressed if the name ends in .gz).
 
     Nodes carry their in-order positions as ids, which is what most other programs expect.
+
+    Parameters
+    ----------
+    vtree : Vtree
+    path : str or path
 
     Examples
     --------

@@ -29,6 +29,20 @@ KEPT_VTREES = 4
 def kernel_input(variable: int, table: ArrayLike) -> Unit:
     """An input unit of a kernel circuit: the kernel of one variable, as a square table.
 
+    Parameters
+    ----------
+    variable : int
+    table : array of shape (cardinality, cardinality)
+
+    Returns
+    -------
+    Unit
+
+    Raises
+    ------
+    KernelError
+        If the table is not a square matrix of finite numbers.
+
     Examples
     --------
     >>> kernel_input(0, [[1.0, 0.5], [0.5, 1.0]]).scope
@@ -56,6 +70,11 @@ class KernelCircuit(Kernel):
         Built of `Sum` (with non-negative weights), `Product`, and `kernel_input`.
     vtree : Vtree, optional
         Default: the one the products imply.
+
+    Raises
+    ------
+    KernelError
+        If it is built of other units, weights are negative, or inputs are not square tables.
 
     Examples
     --------
@@ -186,6 +205,15 @@ class KernelCircuit(Kernel):
 
 def is_kernel_compatible(k: Kernel, p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
     """Whether a kernel fits two circuits, so that its expectation is tractable, and why.
+
+    Parameters
+    ----------
+    k : Kernel
+    p, q : Circuit or graph of units
+
+    Returns
+    -------
+    Verdict
 
     Examples
     --------

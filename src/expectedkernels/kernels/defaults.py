@@ -31,6 +31,15 @@ def median_gamma(X: RowsLike) -> float:
     X : array of shape (points, variables), or data frame of numbers
         Rows with missing values are left out. Of many rows, about 1000 are looked at.
 
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    DataError
+        If there are no two different rows.
+
     Examples
     --------
     >>> median_gamma([[0.0], [1.0], [3.0]])

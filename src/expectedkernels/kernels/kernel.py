@@ -94,11 +94,41 @@ class Kernel:
         It is if all inputs are and no weight is negative, since such kernels are closed
         under sums and products. The check is linear in the number of inputs; it is
         sufficient, not necessary.
+
+        Parameters
+        ----------
+        cardinalities : sequence of int or None, optional
+            The states of every variable, for kernels that depend on them.
+
+        Returns
+        -------
+        Verdict
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> bool(ek.RBF(gamma=0.5).is_positive_definite())
+        True
         """
         raise NotImplementedError
 
     def __call__(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
-        """The Gram matrix of the rows of X and Y (default: X)."""
+        """The Gram matrix of the rows of X and Y (default: X).
+
+        Parameters
+        ----------
+        X, Y : arrays of shape (points, variables), or data frames
+
+        Returns
+        -------
+        array of shape (points of X, points of Y)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.Delta()([[0, 1], [1, 1]]).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         first, second = _two_sets(X, Y)
         values = np.empty((len(first), len(second)))
         mirrored = second is first and self.is_symmetric(first.shape[1])
@@ -115,6 +145,14 @@ class Kernel:
 
     def logs(self, X: RowsLike, Y: RowsLike | None = None) -> tuple[Array, Array]:
         """The logs of the absolute values of the Gram matrix, and its signs (-1, 0 or 1).
+
+        Parameters
+        ----------
+        X, Y : arrays of shape (points, variables), or data frames
+
+        Returns
+        -------
+        tuple of two arrays of shape (points of X, points of Y)
 
         Examples
         --------
@@ -159,6 +197,10 @@ class Kernel:
         vtree : Vtree, optional
             Default: the one the kernel is made for, or a balanced one if it fits any.
 
+        Returns
+        -------
+        Circuit
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -171,7 +213,23 @@ class Kernel:
     def right_projection(
         self, x: ArrayLike, cardinalities: Domains | None = None, vtree: Vtree | None = None
     ) -> Circuit:
-        """The function k(x, .) as a circuit (discrete variables)."""
+        """The function k(x, .) as a circuit (discrete variables).
+
+        Parameters
+        ----------
+        x, cardinalities, vtree : see `left_projection`
+
+        Returns
+        -------
+        Circuit
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> f = ek.Delta().right_projection([1, 0], [2, 2])
+        >>> np.exp(f.log_likelihood([[1, 0], [0, 0]])).tolist()
+        [1.0, 0.0]
+        """
         return self._projection(x, cardinalities, vtree, left=False)
 
     def _projection(self, x: Any, cardinalities: Any, vtree: Vtree | None, left: bool) -> Circuit:

@@ -209,6 +209,11 @@ class TableKernel(FactorKernel):
         K_i, one row and column per state of variable i. For a positive definite kernel every
         table is symmetric without negative eigenvalues (see `is_positive_definite`).
 
+    Raises
+    ------
+    KernelError
+        If a table is not a square matrix of finite numbers.
+
     Examples
     --------
     >>> k = TableKernel([[[1.0, 0.5], [0.5, 1.0]], [[2.0, 0.0], [0.0, 2.0]]])

@@ -86,12 +86,38 @@ class PairwiseKernel:
         Parameters
         ----------
         rows, others : arrays of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (rows, others)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = ek.SteinKernel(ek.factorized([[0.5, 0.5]]), ek.Delta())
+        >>> stein([[0], [1]]).shape
+        (2, 2)
         """
         first = self._read(rows)
         return self._between(first, first if others is None else self._read(others))
 
     def extended(self, gram: Array, rows: RowsLike, new: RowsLike) -> Array:
         """The Gram matrix of rows and of new ones, given that of the rows.
+
+        Parameters
+        ----------
+        gram : array of shape (n, n)
+        rows : array of shape (n, variables)
+        new : array of shape (m, variables)
+
+        Returns
+        -------
+        array of shape (n + m, n + m)
+
+        Raises
+        ------
+        DataError
+            If the matrix is not that of the rows.
 
         Examples
         --------
@@ -444,6 +470,15 @@ def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) 
 
     It does if one of its terms is a product of strictly positive definite kernels of single
     variables, and nothing in it is negative. The check is linear in its size, and sufficient.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    cardinalities : sequence of int
+
+    Returns
+    -------
+    Verdict
 
     Examples
     --------

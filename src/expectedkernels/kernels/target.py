@@ -68,6 +68,11 @@ class Target:
     names : tuple of str, or None
     states : tuple of tuples of labels, or None
 
+    Raises
+    ------
+    CircuitError
+        If `log_prob` is a target already, or not a function.
+
     Notes
     -----
     Stein operators and Gibbs updates look at all states that differ from a sample in one variable,
@@ -141,6 +146,14 @@ class Target:
     def variable(self, key: VariableLike) -> int:
         """The number of a variable given by its number or its name.
 
+        Parameters
+        ----------
+        key : int or str
+
+        Returns
+        -------
+        int
+
         Examples
         --------
         >>> Target(lambda X: 0.0 * X[:, 0], [2, 2], names=["rain", "wet"]).variable("wet")
@@ -155,6 +168,10 @@ class Target:
         ----------
         X : array of shape (n, variables)
 
+        Returns
+        -------
+        array of shape (n,)
+
         Examples
         --------
         >>> Target(lambda X: -1.0 * X.sum(axis=1), [2, 3]).log_prob([[0, 0], [1, 2]]).tolist()
@@ -164,6 +181,14 @@ class Target:
 
     def log_score(self, X: RowsLike) -> Array:
         """The same as `log_prob`, under the name that it has for a `FactorGraph`.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (n,)
 
         Examples
         --------
@@ -194,6 +219,15 @@ class Target:
 
     def all_site_logs(self, X: RowsLike, variables: Sequence[int] | None = None) -> list[Array]:
         """What `site_logs` gives for every variable (or some), asked together, no state twice.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+        variables : sequence of int, optional
+
+        Returns
+        -------
+        list of arrays of shape (n, cardinality)
 
         Examples
         --------

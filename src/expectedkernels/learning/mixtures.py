@@ -98,6 +98,11 @@ def learn_mixture(
     Circuit
         Normalised, with one root.
 
+    Raises
+    ------
+    CircuitError
+        If a structure is given and also options for learning one.
+
     Notes
     -----
     On complete data and a deterministic structure the edges that a row uses do not depend on the

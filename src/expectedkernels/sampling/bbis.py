@@ -162,6 +162,10 @@ def collapsed_bbis(
     kernel, weights, signed, operator, zeros, epsilon, max_bytes
         As for `bbis`.
 
+    Returns
+    -------
+    SteinSamples
+
     Notes
     -----
     The target is compiled once, and one sweep gives the kernels of all pairs of distinct samples

@@ -168,6 +168,10 @@ class WeightedSamples:
 
         Samples that an importance weight of zero shows to be impossible are left at zero.
 
+        Returns
+        -------
+        WeightedSamples
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -198,6 +202,11 @@ class WeightedSamples:
         a collapsed variable. Signed weights can lead outside of [0, 1]; only for them the
         estimates are clipped and divided by their sum, and `clipped` says if that changed
         something.
+
+        Returns
+        -------
+        list of arrays
+            Indexed by number or name of the variables.
 
         Examples
         --------
@@ -255,6 +264,11 @@ class WeightedSamples:
         float, or array of shape (k,)
             Never clipped.
 
+        Raises
+        ------
+        CircuitError
+            If it is given neither a function nor a circuit.
+
         Notes
         -----
         The completions of the collapsed variables in the scope are enumerated for every
@@ -291,6 +305,10 @@ class WeightedSamples:
         """Two axes: the sorted weights, and the marginals against those of equal weights.
 
         Needs matplotlib. `expectedkernels.plotting.save` writes the figure of one of the axes.
+
+        Returns
+        -------
+        list of two matplotlib axes
 
         Examples
         --------

@@ -109,6 +109,15 @@ def default_weights(
         to a support: samples that match one part of it and leave out the others have discrepancy
         zero, too. If False, there is no exception.
 
+    Returns
+    -------
+    DefaultWeights
+
+    Raises
+    ------
+    KernelError
+        If the two matrices are not those of the same samples.
+
     Examples
     --------
     >>> import expectedkernels as ek

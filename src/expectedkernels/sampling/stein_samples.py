@@ -89,6 +89,17 @@ class SteinSamples(WeightedSamples):
             What to sum out in the new samples, as for `collapsed_bbis`. Default: where they have
             NaN, even if one set was given for the others.
 
+        Returns
+        -------
+        SteinSamples
+
+        Raises
+        ------
+        DataError
+            If there are gaps in new samples, and none in the old ones.
+        PropertyError
+            If the target is zero next to a sample.
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -124,6 +135,15 @@ class SteinSamples(WeightedSamples):
             As for `bbis`.
         operator : "shift" or "gibbs", optional
             As for `bbis`. Default: that of these samples.
+
+        Returns
+        -------
+        SteinSamples
+
+        Raises
+        ------
+        PropertyError
+            If the target is zero next to a sample, and shifts are asked for.
 
         Examples
         --------

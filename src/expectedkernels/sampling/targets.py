@@ -16,7 +16,8 @@ from expectedkernels.circuits.queries import refuse_signed
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.compilation.factor import Factor
+from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.plan import LogFactor
 from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
 from expectedkernels.kernels.target import Target, as_target

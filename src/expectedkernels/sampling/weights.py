@@ -89,6 +89,10 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
         Labels; samples with the same label are equal and so are their rows of K. By default,
         equal samples are those whose distance K_ii + K_jj - 2 K_ij is zero up to rounding.
 
+    Returns
+    -------
+    SimplexWeights
+
     Examples
     --------
     >>> found = simplex_weights([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])
@@ -151,6 +155,10 @@ def signed_weights(K: ArrayLike, *, ridge: float = 1e-8) -> Floats:
     ridge : float
         Relative to the mean of the diagonal of K.
 
+    Returns
+    -------
+    array of shape (n,)
+
     Examples
     --------
     >>> signed_weights([[1.0, 1.5], [1.5, 4.0]]).round(3)
@@ -177,6 +185,15 @@ def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
         They sum to 1.
     amount : float
         The a of the formula.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Raises
+    ------
+    DataError
+        If the weights do not sum to one.
 
     Examples
     --------

@@ -125,6 +125,19 @@ def determined_variables(target: FactorGraph) -> list[int]:
     In a Bayesian network these are the variables whose tables have zeros. In other factor graphs,
     for every table with zeros, the variable is taken whose sum leaves fewest of them.
 
+    Parameters
+    ----------
+    target : FactorGraph
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    PropertyError
+        If it is given something else than a FactorGraph.
+
     Examples
     --------
     >>> import expectedkernels as ek
