@@ -91,7 +91,7 @@ def test_conditionals_are_chosen_where_they_are_small(data_dir):
     assert choice.cost < min(choice.others.values())
 
 
-def test_signed_and_real_circuits_have_no_conditionals(monkeypatch):
+def test_signed_circuits_have_no_conditionals(monkeypatch):
     monkeypatch.setattr("expectedkernels.circuits.choice.SMALL", 0.0)
     monkeypatch.setattr("expectedkernels.circuits.choice.CONDITION", 0.0)
     parts = [ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.9, 0.1]] * 3)]

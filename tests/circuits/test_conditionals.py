@@ -1,17 +1,22 @@
 """Batches of conditionals as one circuit: the same functions as conditioning row by row."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.circuits.choice import evidence_side
+from expectedkernels.circuits.choice import evidence_side, side_in
 from expectedkernels.circuits.conditionals import (
     ConditionalsSide,
     conditional_circuits,
 )
-from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
+from expectedkernels.circuits.inputs import Real, Table
+from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.kernels.gram import expected
 from oracles import conditionals, distribution, values_at, worlds
 from strategies import circuits, domains, evidence
 
@@ -25,8 +30,8 @@ def test_roots_are_the_conditionals(data):
     read = as_evidence(twin.given, p.cardinalities)
     together, rows = conditional_circuits(p, read)
     every = worlds(cards)
-    expected = conditionals(distribution(p), twin.weights, every)
-    assert_close(values_at(together, every).T[rows], expected)
+    wanted = conditionals(distribution(p), twin.weights, every)
+    assert_close(values_at(together, every).T[rows], wanted)
     for block in together.blocks[:-1]:  # no unit is there twice in a leaf, or in vain
         if not isinstance(block, ek.circuits.inputs.Table):
             continue
@@ -104,3 +109,84 @@ def test_conditionals_on_both_sides_and_equal_rows():
         ek.expected_kernel(p, p, ek.ExpHamming(), evidence_p=E[:5], evidence_q=E[:5]),
     )
     assert np.linalg.eigvalsh(gram).min() > -1e-10 * len(E)
+
+
+def real_circuit():
+    """Normals, intervals, points and states side by side."""
+    first = Real(np.array([[0.2, 0.5, 0.3], [0.6, 0.0, 0.4]]), np.array([0.0, 2.0, 1.0]),
+                 np.array([0.5, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))  # fmt: skip
+    second = Real(np.eye(2), np.array([-1.0, 1.0]), np.array([1.0, 0.25]))
+    third = Table(np.array([[0.1, 0.9], [0.7, 0.3]]))
+    vtree = ek.Vtree.right_linear(3)
+    blocks: list = [None] * vtree.n_nodes
+    for variable, block in enumerate((first, second, third)):
+        blocks[vtree.leaf(variable)] = block
+    for node in range(vtree.n_nodes):
+        if blocks[node] is None:
+            weights = (
+                np.array([[0.4, 0.6]]) if node == vtree.root else np.array([[0.3, 0.7], [1, 0]])
+            )
+            blocks[node] = Inner(2, len(weights), np.arange(2), np.arange(2), weights)
+    return ek.Circuit(vtree, tuple(blocks))
+
+
+def real_rows():
+    E = np.array([[1.0, 0.3, 1.0], [np.nan, 0.3, np.nan], [2.5, np.nan, 0.0], [np.nan] * 3,
+                  [0.1, 40.0, np.nan], [1.0, np.nan, np.nan]])  # fmt: skip
+    return np.concatenate([E, E[::-1]] * 4)
+
+
+@pytest.mark.parametrize("n", [1, 5, 48])
+def test_conditionals_of_real_variables(monkeypatch, n):
+    p, E = real_circuit(), real_rows()[-n:]
+    points = np.array([[0.2, 0.3, 1.0], [1.0, 2.0, 0.0], [2.2, -1.0, 1.0]])
+
+    def both(k):
+        return [
+            ek.expected_kernel(p, points, k, evidence_p=E, log=True),
+            ek.expected_kernel(p, p, k, evidence_p=E, evidence_q=E),
+        ]
+
+    kernels = [ek.RBF(0.3), ek.RBF([0.5, 0.1, 2.0]) * ek.ExpHamming(0.2)]
+    expected = [both(k) for k in kernels]
+    monkeypatch.setattr("expectedkernels.expectation.side_in",
+                        lambda form, p, read: ConditionalsSide(p, read))  # fmt: skip
+    for k, wanted in zip(kernels, expected, strict=True):
+        for got, values in zip(both(k), wanted, strict=True):
+            np.testing.assert_allclose(got, values, rtol=1e-11)
+
+
+@pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
+def test_weights_of_components_in_place_of_densities(form):
+    p = real_circuit()
+    plain = as_evidence(real_rows(), p.cardinalities)
+    columns = [plain.column(v) for v in range(3)]
+    for v in (0, 1):
+        column, block = columns[v], p.input(v)
+        logs = block.log_density(np.nan_to_num(column.values))
+        logs[len(column.seen) :] = 0.0
+        columns[v] = Column(None, column.values, column.codes, logs)
+    weighed = Evidence(p.cardinalities, columns=columns)
+    assert_close(log_values(p, weighed)[0], log_values(p, plain)[0])
+    axes = [(side_in(form, p, read), CircuitSide(p)) for read in (plain, weighed)]
+    kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
+    wanted, got = (expected(sides, kernel, 2**27) for sides in axes)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    # components that are ruled out, by two statements without a value
+    column = columns[1]
+    logs = np.vstack([column.logs[: len(column.seen)], [[0.0, -np.inf], [0.0, 0.0]]])
+    values = np.concatenate([column.values, [np.nan]])
+    codes = np.where(column.codes == len(column.seen), column.codes + [1, 0] * 24, column.codes)
+    columns[1] = Column(None, values, codes, logs)
+    given = Evidence(p.cardinalities, columns=columns)
+    out = codes == len(column.seen)
+    assert out.any()
+    got = expected((side_in(form, p, given), CircuitSide(p)), kernel, 2**27)
+    blocks = list(p.blocks)
+    leaf = p.vtree.leaf(1)
+    blocks[leaf] = blocks[leaf].with_numbers(p.input(1).weights * [1.0, 0.0])
+    without = ek.Circuit(p.vtree, tuple(blocks))
+    some = expected((side_in(form, without, plain.rows(np.flatnonzero(out))), CircuitSide(p)),
+                    kernel, 2**27)  # fmt: skip
+    np.testing.assert_allclose(got[out], some, rtol=1e-12)
+    np.testing.assert_allclose(got[~out], wanted[~out], rtol=1e-12)

@@ -1,19 +1,22 @@
-"""Rows and points as axes: what is merged, and what is cut, gives the same numbers."""
-
-import copy
+"""Rows and points as axes: what is merged, taken out and cut gives the same numbers."""
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.circuits.choice import side_in
+from expectedkernels.estimators.expansion import Expansion, _Squares
+from expectedkernels.estimators.gram import Work, each_kernel
 from expectedkernels.estimators.prediction import coded_density
-from expectedkernels.estimators.rows import Rows
-from expectedkernels.estimators.sections import FirstMoments, Landmarks, RowAxis, SecondMoments
+from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rows import Members, Rows
+from expectedkernels.kernels.gaussian import at_known
+from expectedkernels.kernels.gram import expected
 
 CARDS = [3, 2, 4]
 RATES = np.array([0.3, 0.7, 0.2])
 NAN = np.nan
+Z = np.array([[1.0, NAN, NAN], [NAN, NAN, 2.0], [NAN, NAN, NAN], [NAN, 1.0, 3.0], [0, NAN, NAN]])
 
 
 @pytest.fixture
@@ -26,73 +29,75 @@ def points(n, seed=0):
     return np.random.default_rng(seed).integers(CARDS, size=(n, 3)).astype(float)
 
 
-def test_points_that_agree_in_what_counts_are_one(density):
-    S = points(50)
-    active = np.array([True, False, True])
-    landmarks = Landmarks(density, S, active)
-    assert landmarks.n_rows == len(np.unique(S[:, [0, 2]], axis=0))
-    weights = np.random.default_rng(1).normal(size=(2, 50))
-    merged = landmarks.merged(weights)
-    for place in range(landmarks.n_rows):
-        expected = weights[:, landmarks.place == place].sum(axis=1)
-        np.testing.assert_allclose(merged[:, place], expected, rtol=1e-12)
-    some = landmarks.rows(slice(2, 5))
-    assert some.n_rows == 3
-    first = [int(np.argmax(landmarks.place == place)) for place in (2, 3, 4)]
-    np.testing.assert_array_equal(some.points[:, [0, 2]], S[first][:, [0, 2]])
-
-
 @pytest.mark.parametrize("max_bytes", [2**27, 1])
 def test_first_moments_in_parts(density, max_bytes):
     S = np.concatenate([points(9), points(9)])  # every point twice
-    Z = np.array([[1.0, NAN, NAN], [NAN, NAN, 2.0], [NAN, NAN, NAN], [NAN, 1.0, 3.0]])
-    rows = Rows(density, Z)
-    values = np.full((4, 18), NAN)
-    for start, part in FirstMoments(density, RATES, S)(rows, np.arange(4), max_bytes):
-        values[start : start + len(part)] = part
-    np.testing.assert_allclose(values, moments(density, Z, S)[0], rtol=1e-12)
+    values = np.full((5, 18), NAN)
+    resources = Resources(max_bytes=max_bytes)
+    for at, part in each_kernel(density, RATES, S, Rows(density, Z), resources):
+        values[at] = part
+    np.testing.assert_allclose(values, moments(density, S)[0], rtol=1e-12)
 
 
 def test_first_moments_without_points(density):
     rows = Rows(density, np.full((2, 3), NAN))
-    [(start, values)] = FirstMoments(density, RATES, np.empty((0, 3)))(rows, np.arange(2), 2**27)
-    assert start == 0
+    [(at, values)] = each_kernel(density, RATES, np.empty((0, 3)), rows, Resources())
+    assert at.tolist() == [0, 1]
     assert values.shape == (2, 0)
 
 
 @pytest.mark.parametrize("max_bytes", [2**27, 1])
 def test_second_moments_in_parts(density, max_bytes):
     S = points(12)
-    Z = np.array([[1.0, NAN, NAN], [0.0, NAN, NAN]])
-    values = None
-    found = SecondMoments(density, RATES, S)(Rows(density, Z), np.arange(2), max_bytes)
-    for at, part, landmarks in found:
-        if values is None:
-            values = np.full((2, landmarks.n_rows, landmarks.n_rows), NAN)
-        values[at] = part
-    values = values[:, landmarks.place][:, :, landmarks.place]
-    np.testing.assert_allclose(values, moments(density, Z, S)[1], rtol=1e-12)
+    rng = np.random.default_rng(1)
+    coef, form = rng.normal(size=(12, 2)), rng.normal(size=(12, 12))
+    rows = Rows(density, Z)
+    f = Expansion(RATES, S, coef, np.zeros(2))
+    work = _Squares(density, RATES, max_bytes, f, rows, Members(rows), form)
+    squares, forms = np.zeros((5, 2)), np.zeros(5)
+    for group in ([0, 1], [2], [3], [4]):  # of rows that differ, with the same columns missing
+        members = Members(rows).first[group]
+        assert (rows.observed[members] == rows.observed[members[0]]).all()
+        for at, square, more in work(np.array(group)):
+            squares[at] += square
+            forms[at] += more
+    second = moments(density, S)[1]
+    np.testing.assert_allclose(squares, np.einsum("io,rij,jo->ro", coef, second, coef), rtol=1e-10)
+    np.testing.assert_allclose(forms, np.einsum("ij,rij->r", form, second), rtol=1e-10)
 
 
-def moments(density, Z, S):
-    """First and second moments by enumeration, with the kernel at missing columns only."""
+def moments(density, S):
+    """First and second moments by enumeration."""
     X = np.stack(np.meshgrid(*map(np.arange, CARDS), indexing="ij"), axis=-1).reshape(-1, 3)
     joint = np.exp(density.circuit.log_likelihood(X))
+    kernels = np.exp(-((X[:, None] - S) ** 2 @ RATES))
     first, second = [], []
     for z in Z:
-        missing = np.isnan(z)
-        share = joint * ((z == X) | missing).all(axis=1)
-        away = (X[:, None] - S) ** 2 @ np.where(missing, RATES, 0.0)
-        kernels = np.exp(-away)
+        share = joint * ((z == X) | np.isnan(z)).all(axis=1)
         first.append(share @ kernels / share.sum())
         second.append(kernels.T @ (share[:, None] * kernels) / share.sum())
     return np.array(first), np.array(second)
 
 
-def test_axes_of_rows_can_be_copied(density):
-    rows = Rows(density, np.array([[1.0, NAN, NAN]]))
-    side = CircuitSide(density.circuit, rows.evidence(np.arange(1)))
-    axis = copy.copy(RowAxis(side, getattr))
-    assert axis.n_rows == 1
-    with pytest.raises(AttributeError):
-        axis.nothing  # noqa: B018
+@pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
+def test_observed_columns_taken_out_change_nothing(density, form):
+    S, rows = points(7), Rows(density, Z)
+    work = Work(density, RATES, 2**27)
+    axis = work.point_axis(S)
+    whole = expected((side_in(form, density.real, rows.by_value), axis), work.kernel, 2**27)
+    part = expected((side_in(form, density.real, rows.by_state), axis), work.open_kernel, 2**27)
+    part = part * at_known(RATES, Z, rows.known_columns, S)
+    np.testing.assert_allclose(part, whole, rtol=1e-12)
+    np.testing.assert_allclose(whole, moments(density, S)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
+def test_points_that_agree_in_what_counts_are_one(density, form):
+    S, given = points(50), np.array([[NAN, 1.0, NAN], [NAN, 0.0, NAN]])
+    rows, work = Rows(density, given), Work(density, RATES, 2**27)
+    axis = work.point_axis(S, active=np.array([True, False, True]))
+    assert axis.operand.patterns.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
+    side = side_in(form, density.real, rows.by_state)
+    merged = expected((side, axis), work.open_kernel, 2**27)
+    full = expected((side, work.point_axis(S)), work.open_kernel, 2**27)
+    np.testing.assert_allclose(merged, full, rtol=1e-12)

@@ -11,14 +11,14 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
 
-from expectedkernels.estimators import expansion, gram
+from expectedkernels.estimators import gram
 from expectedkernels.estimators.classifiers import ExpectedSVC
-from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.features import ExpectedKernelFeatures
 from expectedkernels.estimators.imputer import CircuitImputer
 from expectedkernels.estimators.prediction import expected_prediction
 from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
 from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
+from expectedkernels.estimators.resources import Resources
 
 BACKENDS = ["threading", "multiprocessing", "loky", "dask"]
 REGRESSORS = {
@@ -42,7 +42,7 @@ def table(n=18):
 def small_tasks():
     """Tasks of a few rows each, so that small tables give everybody something to do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expansion, "SPAN_ROWS", 5)
+        patch.setattr(gram, "SPAN_ROWS", 5)
         patch.setattr(gram, "CHUNK_ROWS", 6)
         yield
 

@@ -48,7 +48,7 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, binn
     kernels = gram.expected_gram(whole.density_, rates, X)
     across = gram.expected_gram(whole.density_, rates, new, X)
     monkeypatch.setattr(gram, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(gram, "FEW_ROWS", 7)
+    monkeypatch.setattr(expansion, "FEW_ROWS", 7)
     blocked = gram.expected_gram(whole.density_, rates, X)
     np.testing.assert_allclose(blocked, kernels, rtol=1e-9, atol=1e-13)
     blocked = gram.expected_gram(whole.density_, rates, new, X)
@@ -65,14 +65,14 @@ def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
     model = ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
     expected = model.fit_transform(X)
     seen = []
-    pieces = expansion.parts
+    pieces = gram.chunks
 
     def recorded(index, n_points, max_bytes):
         found = pieces(index, n_points, 96 * max(1, n_points))  # three rows each
         seen.append(len(found))
         return found
 
-    monkeypatch.setattr(gram, "parts", recorded)
+    monkeypatch.setattr(gram, "chunks", recorded)
     np.testing.assert_allclose(model.fit_transform(X), expected, rtol=1e-9, atol=1e-12)
     assert max(seen) > 1
 

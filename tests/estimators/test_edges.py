@@ -21,7 +21,7 @@ from expectedkernels.estimators.imputer import CircuitImputer
 from expectedkernels.estimators.prediction import expected_prediction
 from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
 from expectedkernels.estimators.rows import Rows
-from expectedkernels.estimators.sections import observed_kernel
+from expectedkernels.kernels.gaussian import at_known
 
 NAN = np.nan
 GROUPS = [[0], [1, 2, 3]]
@@ -200,7 +200,7 @@ def test_distances_of_far_points_keep_their_digits():
     model.fit(rng.normal(size=(30, 2)), rng.normal(size=30))
     points = np.array([[1e8, 0.5], [1e300, 0.0], [0.0, 1.0]])
     rows = Rows(model.density_, np.array([[1e8 + 1, NAN], [1e300, 0.0], [-1e300, NAN], [0.0, 0.5]]))
-    got = observed_kernel(np.ones(2), rows, np.arange(4), points)
+    got = at_known(np.ones(2), rows.Z, rows.known_columns, points)
     expected = np.array([[np.exp(-1.0), 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, np.exp(-0.25)]])
     np.testing.assert_allclose(got, expected, atol=1e-12)
     far = model.predict([[1e300, NAN], [-1e300, NAN]])

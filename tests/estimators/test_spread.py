@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import expectedkernels as ek
 from expectedkernels.estimators import spread
-from expectedkernels.estimators.expansion import Resources
+from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Rows
 
 NAN = np.nan

@@ -136,7 +136,7 @@ def _conditional_extent(circuit: BlockCircuit, evidence: Evidence) -> Extent | N
     How many units a conditional needs is looked up for a few rows, and kept with the circuit for
     evidence on as many variables.
     """
-    if any(c is None for c in circuit.cardinalities) or not is_numpy(circuit.xp):
+    if not is_numpy(circuit.xp):
         return None
     operand = circuit.operand
     if operand.cached("negative", lambda: negative_node(circuit)) is not None:

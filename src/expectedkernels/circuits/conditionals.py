@@ -16,7 +16,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.inputs import Input, Real, Table
 from expectedkernels.circuits.queries import leaf_sums
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.sides import CircuitSide
@@ -52,6 +52,9 @@ class ConditionalsSide(CircuitSide):
     def __init__(self, circuit: BlockCircuit, evidence: Evidence):
         self.model, self.rows_of_evidence = circuit, evidence
         self._parts: dict[tuple[Any, Any, Any], ConditionalsSide] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConditionalsSide, (self.model, self.rows_of_evidence)
 
     @property
     def n_rows(self) -> int:
@@ -123,9 +126,9 @@ def _node_logs(side: CircuitSide) -> list[Any]:
 def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[BlockCircuit, Any]:
     """The conditionals given rows of evidence as roots of one circuit, and the root of every row.
 
-    Every unit of the result sums to one. Needs a non-negative circuit over discrete variables on
-    the host, with one root, and evidence of positive probability. Cost: two passes over
-    (patterns x edges).
+    Every unit of the result sums to one. Real variables have a component for every observed value,
+    after their own. Needs a non-negative circuit on the host, with one root, and evidence of
+    positive probability. Cost: two passes over (patterns x edges).
     """
     side = CircuitSide(circuit, evidence)
     operand, vtree = side.operand, circuit.vtree
@@ -151,8 +154,8 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
                 parts[b][0].n_units,
             )
         else:
-            weights = _state_weights(side, evidence, int(vtree.variable[node]))
-            new, where = _condensed_leaf(block, weights, reached[node])
+            given = _statements(side, evidence, int(vtree.variable[node]), block)
+            new, where = _condensed_leaf(*given, reached[node])
         parts.append(new)
         place.append(where)
     blocks = [block for block, _ in parts]
@@ -164,11 +167,24 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
     return type(circuit)(vtree, tuple(blocks)), place[-1][rows, 0]
 
 
-def _state_weights(side: CircuitSide, evidence: Evidence, variable: int) -> Any:
-    """What each pattern says of the states of a variable."""
-    if side.operand.patterns.is_uniform:  # type: ignore[union-attr]
-        return evidence.state_weights([variable])[0]
-    return evidence.column(variable).weights
+def _statements(
+    side: CircuitSide, evidence: Evidence, variable: int, block: Input
+) -> tuple[Input, Any]:
+    """An input block with a component for every observed value, and what patterns leave of it."""
+    by_row = side.operand.patterns.is_uniform  # type: ignore[union-attr]
+    if isinstance(block, Table):
+        if by_row:
+            return block, evidence.state_weights([variable])[0]
+        return block, evidence.column(variable).weights
+    column, n = evidence.column(variable), block.n_components
+    seen = len(column.seen)
+    given = np.zeros((column.n_statements, n + seen))
+    given[:seen, n:] = np.eye(seen)
+    given[seen:, :n] = 1.0 if column.logs is None else np.exp(column.logs[seen:])
+    weights = np.hstack([block.weights, np.ones((block.n_units, seen))])
+    return Real(weights, *block.beside_points(column.seen)), given[
+        column.codes
+    ] if by_row else given
 
 
 def _child_units(block: Inner, found: Any, node: int) -> dict[str, Any]:
@@ -224,7 +240,7 @@ def _takes(block: Inner) -> sparse.csr_array:
 def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Part, Any]:
     """The distinct conditional distributions of the reached input units."""
     pattern, unit = np.nonzero(reached)
-    tables, given = block.table[unit], weights[pattern]
+    tables, given = block.numbers[unit], weights[pattern]
     with np.errstate(over="ignore", invalid="ignore"):
         products = tables * given
         rows = products / products.sum(axis=1, keepdims=True)
@@ -233,19 +249,19 @@ def _condensed_leaf(block: Any, weights: Any, reached: Any) -> tuple[Part, Any]:
     if safe.all():
         first, number = _distinct_rows(rows)
         place[pattern, unit] = number
-        return (Table(rows[first]), None), place
-    numbers = wide(block.table)[unit] * wide(weights)[pattern]
+        return (block.with_numbers(rows[first]), None), place
+    numbers = wide(block.numbers)[unit] * wide(weights)[pattern]
     flat = Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
-    starts = np.arange(len(unit) + 1) * block.cardinality
-    flat = flat / sums(flat, starts)[np.repeat(np.arange(len(unit)), block.cardinality)]
-    rows = as_plain(flat).reshape(len(unit), block.cardinality)
+    n = tables.shape[1]
+    flat = flat / sums(flat, np.arange(len(unit) + 1) * n)[np.repeat(np.arange(len(unit)), n)]
+    rows = as_plain(flat).reshape(len(unit), n)
     lost = not is_plain(flat)
     # numbers that are no doubles are told apart by both of their parts
     parts = np.hstack([part.reshape(rows.shape) for part in (flat.mantissa, flat.exponent)])
     first, number = _distinct_rows(parts if lost else rows)
     place[pattern, unit] = number
-    entries = (first[:, None] * block.cardinality + np.arange(block.cardinality)).reshape(-1)
-    return (Table(rows[first]), flat[entries] if lost else None), place
+    entries = (first[:, None] * n + np.arange(n)).reshape(-1)
+    return (block.with_numbers(rows[first]), flat[entries] if lost else None), place
 
 
 def _distinct_rows(rows: Any) -> tuple[Any, Any]:

@@ -35,20 +35,47 @@ class Column:
     ----------
     weights : array of shape (statements, cardinality), or None
         Of a discrete variable: the weight of each of its states.
-    values : array of shape (statements,), or None
-        Of a real variable: its value, NaN if it is not observed (at most once, and last).
+    values : array of shape (statements,) or (statements, width), or None
+        Of a real variable: its value, NaN if it is not observed (which comes last).
     codes : int array of shape (rows,)
         The statement of every row.
+    logs : array of shape (statements, components), or None
+        Of a real variable: the logs of what its components are multiplied by. None: by their
+        densities at the value, where there is one (and at most one statement without).
     """
 
     weights: Any
     values: Any
     codes: Any
+    logs: Any = None
 
     @property
     def n_statements(self) -> int:
         """The number of distinct statements."""
         return len(self.values if self.weights is None else self.weights)
+
+    @property
+    def seen(self) -> Any:
+        """The observed values of a real variable, those of the first statements."""
+        missing = np.isnan(self.values)
+        return self.values[: np.count_nonzero(~(missing if missing.ndim == 1 else missing[:, 0]))]
+
+    @property
+    def openness(self) -> float:
+        """The share of states, or of components, that statements leave on average."""
+        if self.weights is not None:
+            return float(np.mean(self.weights > 0))
+        if self.logs is not None:
+            return float(np.mean(self.logs > -np.inf))
+        return 1.0 - len(self.seen) / max(1, len(self.values))
+
+    def taken(self, rows: Any) -> Column:
+        """What some of the rows say."""
+        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        weights, values, logs = (
+            None if x is None else x[used] for x in (self.weights, self.values, self.logs)
+        )
+        return Column(weights, values, codes.reshape(-1), logs)
 
 
 class Evidence:
@@ -93,13 +120,7 @@ class Evidence:
         """Some of the rows: a slice, or an array of their numbers."""
         if self._rows is not None:
             return Evidence(self.domains, self._rows[chosen])
-        columns = []
-        for variable in range(len(self.domains)):
-            column = self.column(variable)
-            used, codes = np.unique(column.codes[chosen], return_inverse=True)
-            weights = None if column.weights is None else column.weights[used]
-            values = None if column.values is None else column.values[used]
-            columns.append(Column(weights, values, codes.reshape(-1)))
+        columns = [self.column(v).taken(chosen) for v in range(len(self.domains))]
         return Evidence(self.domains, columns=columns)
 
     @cached_property
@@ -107,10 +128,7 @@ class Evidence:
         """How much the rows leave open, from zero (complete) to one (nothing observed)."""
         if self._rows is not None:
             return float(np.isnan(self._rows).mean())
-        open_states = [
-            np.mean(c.weights > 0) for c in self._columns.values() if c.weights is not None
-        ]
-        return float(np.mean(open_states)) if open_states else 0.0
+        return float(np.mean([column.openness for column in self._columns.values()]))
 
     def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:
         """The distinct restrictions of the rows to every vtree node, kept for the next time.

@@ -212,7 +212,9 @@ class Real(Family):
     Attributes
     ----------
     weights : array of shape (units, components)
-    mean, variance : arrays of shape (components,)
+    mean, variance : arrays of shape (components,) or (components, width)
+        With a width the variable has several columns, independent given the component; it takes
+        part in sweeps only, with evidence that weighs the components itself.
     half : array of shape (components,), or None
         Half the widths of the intervals; None: all are zero.
 
@@ -409,6 +411,16 @@ class Real(Family):
         logs = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * self.variance) - np.log(alpha))
         factor = wide_exp(np.tile(logs, self.n_units))
         return Real(self.weights, self.mean, self.variance / alpha), factor
+
+    def beside_points(self, values: Any) -> tuple[Any, Any, Any]:
+        """The means, variances and half widths of the components, and then of points at values."""
+        if not len(values):
+            return self.mean, self.variance, self.half
+        xp = namespace(self.mean)
+        points = as_like(values, self.mean)
+        half = None if self.half is None else np.concatenate([self.half, np.zeros(len(values))])
+        variance = xp.concat([self.variance, xp.zeros_like(points)])
+        return xp.concat([self.mean, points]), variance, half
 
     def take(self, units: Any) -> Real:
         """The block with some of the units, in the given order, and the components they use."""

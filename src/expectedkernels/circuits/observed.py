@@ -118,7 +118,8 @@ def log_densities(block: Any, evidence: Evidence, variable: int) -> Any:
     if evidence.values is not None:
         return _densities(block, evidence.values[:, variable])
     column = evidence.column(variable)
-    return _densities(block, column.values)[:, column.codes]
+    logs = _densities(block, column.values) if column.logs is None else column.logs.T
+    return logs[:, column.codes]
 
 
 def _densities(block: Any, x: Any) -> Any:

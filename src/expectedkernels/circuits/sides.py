@@ -8,7 +8,7 @@ into values over its (batched) input units. Kernels only ever see atoms.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ class Atoms:
     ----------
     cardinality : int or None
         Of a discrete variable: the atoms are its states 0, 1, ...
-    mean, variance : arrays, or None
-        Of a real variable: the atoms are normal distributions; variance zero is a point.
+    mean, variance : arrays of shape (atoms,) or (atoms, width), or None
+        Of a real variable: the atoms are normal distributions; variance zero is a point. With a
+        width the variable has several columns, which are independent given the atom.
     half : array, or None
         Half the widths of intervals over which these are spread; None: all are zero.
     """
@@ -60,6 +61,20 @@ class Atoms:
     def n(self) -> int:
         """The number of atoms."""
         return int(self.mean.shape[0]) if self.cardinality is None else self.cardinality
+
+    @cached_property
+    def columns(self) -> tuple[Atoms, ...]:
+        """The atoms of every column of a real variable."""
+        if self.mean.ndim == 1:
+            return (self,)
+        halves = [None] * len(self.mean.T) if self.half is None else self.half.T
+        every = zip(self.mean.T, self.variance.T, halves, strict=True)
+        return tuple(Atoms(None, *column) for column in every)
+
+    def first(self, n: int) -> Atoms:
+        """The first atoms of a real variable."""
+        half = None if self.half is None else self.half[:n]
+        return Atoms(None, self.mean[:n], self.variance[:n], half)
 
 
 class CircuitSide:
@@ -105,26 +120,14 @@ class CircuitSide:
         block = self.circuit.input(variable)
         if block.cardinality is not None:
             return Atoms(block.cardinality)
-        mean, variance, half = block.mean, block.variance, block.half
-        if self.evidence is not None:
-            seen = self._seen(variable)
-            points = as_like(seen, mean)
-            xp = self.circuit.xp
-            mean = xp.concat([mean, points])
-            variance = xp.concat([variance, xp.zeros_like(points)])
-            half = None if half is None else np.concatenate([half, np.zeros(len(seen))])
-        return Atoms(None, mean, variance, half)
-
-    def _seen(self, variable: int) -> Any:
-        """The observed values of a real variable."""
-        values = self.evidence.column(variable).values  # type: ignore[union-attr]
-        return values[~np.isnan(values)]
+        seen = () if self.evidence is None else self.evidence.column(variable).seen
+        return Atoms(None, *block.beside_points(seen))
 
     def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
         """From a value over atoms along an axis to one over patterns and units."""
         variables = self.circuit.vtree.variable[nodes]
         if self.circuit.cardinalities[int(variables[0])] is None:
-            return self._expand_normal(value, axis, int(variables[0]))
+            return self._expand_real(value, axis, int(variables[0]))
         weights = self._tables(nodes, part)
         if self.evidence is None:
             return applied(value, weights, axis)
@@ -161,34 +164,42 @@ class CircuitSide:
         batch = tuple(rows.shape[1] if i == axis - 1 else 1 for i in range(len(value.batch)))
         return plain(as_like(rows.reshape(shape), value.data), batch)
 
-    def _expand_normal(self, value: Value, axis: int, variable: int) -> Value:
+    def _expand_real(self, value: Value, axis: int, variable: int) -> Value:
         """Components mix into units; an observed value takes the unit's density there."""
         block: Any = self.circuit.input(variable)
         mixing = weights_of(block.weights)
         if self.evidence is None:
             return applied(value, mixing, axis)
         column = self.evidence.column(variable)
-        n_components, seen = int(block.mean.shape[0]), self._seen(variable)
+        seen, n, n_components = column.seen, column.n_statements, block.n_components
         every = np.arange(n_components + len(seen))
         parts = []
         if len(seen):
-            log_density = block.log_density(seen)
-            shape = [1] * value.data.ndim
-            shape[axis] = -1
-            batch = tuple(len(seen) if i == axis - 1 else 1 for i in range(len(value.batch)))
-            log_density = namespace(log_density).reshape(log_density, tuple(shape))
-            density = applied(from_log(log_density, batch), mixing, axis)
+            logs = block.log_density(seen) if column.logs is None else column.logs[: len(seen)]
+            density = applied(_along(logs, value, axis), mixing, axis)
             at_points = np.repeat(every[n_components:], block.n_units)
             points = taken(value, axis, at_points, np.zeros(len(seen)))
             parts.append(times(points, density))
-        if len(seen) < len(column.values):
+        if len(seen) < n:
             components = taken(value, axis, every[:n_components], [0])
+            if column.logs is not None and column.logs[len(seen) :].any():
+                left = _along(column.logs[len(seen) :], value, axis)
+                components = repeated(components, axis, n - len(seen))
+                components = times(components, left, mixing.lo, mixing.hi)
             parts.append(applied(components, mixing, axis))
         result = parts[0] if len(parts) == 1 else joined(parts, axis)
         if self.operand.patterns.is_uniform:  # type: ignore[union-attr]
             rows = (column.codes[:, None] * block.n_units + np.arange(block.n_units)).ravel()
             result = taken(result, axis, rows, column.codes)
         return result
+
+
+def _along(logs: Any, value: Value, axis: int) -> Value:
+    """What statements say, (statements, atoms), as logs along an axis of a value."""
+    shape = [1] * value.data.ndim
+    shape[axis] = -1
+    batch = tuple(len(logs) if i == axis - 1 else 1 for i in range(len(value.batch)))
+    return from_log(as_like(namespace(logs).reshape(logs, tuple(shape)), value.data), batch)
 
 
 class PointSide:
@@ -200,12 +211,19 @@ class PointSide:
     vtree : Vtree
     domains : sequence of int or None
         The cardinality of every variable, None for real ones.
+    places : sequence of int arrays, optional
+        The columns of every variable. Default: one each, in their order.
+    active : bool array of shape (variables,), optional
+        The variables that count: the points are all the same in others, NaN.
     """
 
     max_rows: int | None = None
 
-    def __init__(self, points: Any, vtree: Vtree, domains: Any):
+    def __init__(
+        self, points: Any, vtree: Vtree, domains: Any, places: Any = None, active: Any = None
+    ):
         self.points, self.vtree, self.domains = points, vtree, domains
+        self.places, self.active = places, active
         self.columns = [self._column(variable) for variable in range(vtree.n_variables)]
         codes = [codes for _, codes in self.columns]
         found = patterns(vtree, codes, [len(values) for values, _ in self.columns])
@@ -213,7 +231,11 @@ class PointSide:
 
     def _column(self, variable: int) -> tuple[Any, Any]:
         """The distinct values of a variable, and which one every point has."""
-        values, codes = np.unique(self.points[:, variable], return_inverse=True)
+        x = self.points[:, variable if self.places is None else self.places[variable]]
+        x = x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x
+        if self.active is not None and not self.active[variable]:
+            return np.full((1, *x.shape[1:]), np.nan), np.zeros(len(x), dtype=np.intp)
+        values, codes = np.unique(x, axis=None if x.ndim == 1 else 0, return_inverse=True)
         return values, codes.reshape(-1)
 
     @property
@@ -228,14 +250,18 @@ class PointSide:
 
     def rows(self, chosen: slice) -> PointSide:
         """The side with some of its points."""
-        return PointSide(self.points[chosen], self.vtree, self.domains)
+        return PointSide(self.points[chosen], self.vtree, self.domains, self.places, self.active)
 
     def atoms(self, variable: int) -> Atoms:
         """The atoms of a variable."""
-        if self.domains[variable] is not None:
-            return Atoms(self.domains[variable])
-        values = self.columns[variable][0]
-        return Atoms(None, values, np.zeros_like(values))
+        return self._atoms[variable]
+
+    @cached_property
+    def _atoms(self) -> list[Atoms]:
+        return [
+            Atoms(n) if n is not None else Atoms(None, values, np.zeros_like(values))
+            for n, (values, _) in zip(self.domains, self.columns, strict=True)
+        ]
 
     def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
         """From a value over atoms along an axis to one over the distinct values of the points."""

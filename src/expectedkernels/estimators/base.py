@@ -15,9 +15,10 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import NAMES, learn_density
-from expectedkernels.estimators.expansion import Expansion, Resources
-from expectedkernels.estimators.gram import EmbeddedExpansion, expected_gram
+from expectedkernels.estimators.expansion import Expansion
+from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.machines import Machine, expect, read_machine
+from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Rows
 from expectedkernels.estimators.scaling import (
     Scaling,
@@ -202,7 +203,7 @@ class KernelMachine(DensityEstimator):
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(gram, y, **weights)
         coef, intercept = self._coefficients(self.model_, len(Z))
-        expansion = EmbeddedExpansion(rates, Z, coef, intercept).merged()
+        expansion = Expansion(rates, Z, coef, intercept).merged()
         if self._target is not None:
             expansion = of_target(expansion, self._target)
         self._machine = self._embedded(expansion)

@@ -1,82 +1,37 @@
 """Kernel expansions, f(x) = sum_j a_j k(s_j, x) + b, on rows with missing values.
 
 What is known of a row gives E[f(x)] and Var[f(x)]: the first needs E[k(s_j, x)], the second
-E[k(s_i, x) k(s_j, x)], and both come from sweeps over the circuit of the density.
+E[k(s_i, x) k(s_j, x)], and both come from sweeps over the circuit of the density. Points s_j with
+missing values stand for mean embeddings: machines that were fitted to incomplete rows have such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
 
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.rows import Density, Rows
-from expectedkernels.estimators.sections import (
-    FirstMoments,
-    Landmarks,
-    SecondMoments,
-    observed_kernel,
-    same_masks,
+from expectedkernels.circuits.choice import evidence_side
+from expectedkernels.estimators.gram import (
+    Meetings,
+    Work,
+    each_kernel,
+    expected_gram,
+    meeting_sides,
 )
-from expectedkernels.estimators.variables import completed_groups
+from expectedkernels.estimators.resources import Resources, chunks, spans
+from expectedkernels.estimators.rows import Density, Members, Rows, distinct
+from expectedkernels.kernels.gaussian import at_known
+from expectedkernels.kernels.gram import expected_pieces
 
-CHUNK_BYTES = 2**27
-"""Chunks are not larger than this even if they may be: memory beyond the cache is slow."""
-SPAN_ROWS = 512
-"""How many rows that differ are one task. The number of workers does not change it, nor, so,
-the last digits of results."""
-BUNDLES = 4
-"""Tasks are handed out in so many bundles per worker: what they share is sent once for each."""
+FEW_ROWS = 64
+"""How many points with missing values meet as many others, and a row, at once."""
 
-
-@dataclass(frozen=True)
-class Resources:
-    """How much of the machine to use.
-
-    Attributes
-    ----------
-    n_jobs : int or None
-        Workers, as in scikit-learn: threads, unless `joblib.parallel_config` names others.
-    max_bytes : int
-        Memory for intermediate values, of all workers together.
-    """
-
-    n_jobs: int | None = None
-    max_bytes: int = DEFAULT_MAX_BYTES
-
-    @property
-    def workers(self) -> int:
-        """The number of workers."""
-        return effective_n_jobs(self.n_jobs)
-
-    @property
-    def chunk_bytes(self) -> int:
-        """What the chunks of one worker may take."""
-        return max(2**16, min(self.max_bytes // self.workers, CHUNK_BYTES))
-
-    def map(self, work: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:
-        """The results of all tasks, in their order.
-
-        Workers may be other processes, or other machines: `work` and the tasks must be such that
-        they can be pickled, and what they find out must be in what they return.
-        """
-        if self.workers == 1 or len(tasks) <= 1:
-            yield from map(work, tasks)
-            return
-        n = min(len(tasks), BUNDLES * self.workers)
-        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        bundles = parallel(delayed(_all_done)(work, tasks[i::n]) for i in range(n))
-        for i in range(len(tasks)):
-            yield bundles[i % n][i // n]
-
-
-def _all_done(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
-    return [work(task) for task in tasks]
+Squares = Iterator[tuple[Any, Any, Any]]
+"""Numbers of rows, and what to add to their squares and to their forms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +43,7 @@ class Expansion:
     rates : array of shape (columns,)
         The kernel is exp(-sum_c rates_c (x_c - s_c)^2).
     points : array of shape (points, columns)
+        NaN is missing.
     coef : array of shape (points, outputs)
     intercept : array of shape (outputs,)
     """
@@ -107,17 +63,26 @@ class Expansion:
             used[:1] = True
         return Expansion(self.rates, points[used], coef[used], self.intercept)
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether some of the points have missing values."""
+        return bool(np.isnan(self.points).any())
+
     def at(self, density: Density, Z: Any, resources: Resources) -> Any:
         """The values at complete rows, (rows, outputs)."""
-        answer = np.empty((len(Z), self.coef.shape[1]))
-        rows = Rows(density, Z)
-        for index in parts(np.arange(len(Z)), len(self.points), resources.chunk_bytes):
-            kernels = observed_kernel(self.rates, rows, index, self.points)
+        if self.is_embedded:
+            gram = expected_gram(density, self.rates, Z, self.points, resources)
+            return gram @ self.coef + self.intercept
+        answer, known = np.empty((len(Z), self.coef.shape[1])), np.ones(Z.shape, dtype=np.bool_)
+        for index in chunks(np.arange(len(Z)), len(self.points), resources.chunk_bytes):
+            kernels = at_known(self.rates, Z[index], known[index], self.points)
             answer[index] = kernels @ self.coef + self.intercept
         return answer
 
     def mean(self, density: Density, rows: Rows, resources: Resources) -> Any:
         """The expected values given rows, (rows, outputs)."""
+        if self.is_embedded:
+            return self.at(density, rows.Z, resources)
         answer = np.empty((len(rows), self.coef.shape[1]))
         for members, values in each_kernel(
             density, self.rates, self.points, rows, resources, self.coef
@@ -132,143 +97,108 @@ class Expansion:
 
         With a quadratic form Q over the points, also the expectations of k' Q k, (rows,).
         """
-        squares = np.zeros((len(rows), self.coef.shape[1]))
-        forms = np.zeros(len(rows))
-        same = Members(rows)
-        work = _Squares(self, density, rows, same, quadratic, resources.chunk_bytes)
-        groups = same_masks(rows.observed[same.first])
-        for found in resources.map(work, groups):
-            for at, square, form in found:
-                squares[at] += square
-                forms[at] += form
+        squares, forms = np.zeros((len(rows), self.coef.shape[1])), np.zeros(len(rows))
+        find = self._embedded_squares if self.is_embedded else self._squares
+        for at, square, form in find(density, rows, resources, quadratic):
+            squares[at] += square
+            forms[at] += form
         variance = np.maximum(squares - (mean - self.intercept) ** 2, 0.0)
         return variance if quadratic is None else (variance, forms)
 
+    def _squares(
+        self, density: Density, rows: Rows, resources: Resources, quadratic: Any
+    ) -> Squares:
+        same = Members(rows)
+        work = _Squares(density, self.rates, resources.chunk_bytes, self, rows, same, quadratic)
+        _, mask = distinct(rows.observed[same.first])
+        order = np.argsort(mask, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(mask[order])) + 1)
+        for found in resources.map(work, groups):
+            yield from found
 
-class Members:
-    """Which rows say the same."""
-
-    def __init__(self, rows: Rows):
-        self.first, inverse = rows.distinct
-        self.order = np.argsort(inverse, kind="stable")
-        self.starts = np.searchsorted(inverse[self.order], np.arange(len(self.first) + 1))
-        self.inverse = inverse
-
-    def between(self, start: int, stop: int) -> Any:
-        """The rows that say one of a range of things, in order."""
-        return self.order[self.starts[start] : self.starts[stop]]
-
-    def chunks(self, number: int, n_points: int, max_bytes: int) -> list[Any]:
-        """The rows that say one thing, few enough to be compared with all points."""
-        return parts(self.between(number, number + 1), n_points, max_bytes)
-
-
-def parts(index: Any, n_points: int, max_bytes: int) -> list[Any]:
-    """Pieces of an index whose matrices of kernels with all points fit into memory."""
-    size = max(1, max_bytes // (32 * max(1, n_points)))
-    return [index[i : i + size] for i in range(0, len(index), size)]
+    def _embedded_squares(
+        self, density: Density, rows: Rows, resources: Resources, quadratic: Any
+    ) -> Squares:
+        if not np.isnan(rows.Z).any():  # products of expectations, one row at a time
+            gram = expected_gram(density, self.rates, rows.Z, self.points, resources)
+            form = 0.0 if quadratic is None else np.einsum("ri,ri->r", gram @ quadratic, gram)
+            yield slice(None), (gram @ self.coef) ** 2, form
+            return
+        first, inverse = rows.distinct_values
+        points = meeting_sides(density, self.points, FEW_ROWS)
+        sides = (meeting_sides(density, rows.Z[first], 1), points, points)
+        meetings = Meetings(density, self.rates, resources.chunk_bytes, sides)
+        work = _EmbeddedSquares(self, meetings, quadratic)
+        found = list(resources.map(work, list(range(len(first)))))
+        squares, forms = (np.stack(each) for each in zip(*found, strict=True))
+        yield slice(None), squares[inverse], forms[inverse]
 
 
 @dataclass(frozen=True, eq=False)
-class _Squares:
+class _Squares(Work):
     """The function from a group of rows to parts of their squares and forms.
 
-    The groups are of rows that differ and observe the same variables.
+    The groups are of rows that differ and observe the same variables. Points that differ in
+    observed columns only are one in the sweep.
     """
 
     expansion: Expansion
-    density: Density
     rows: Rows
     same: Members
     quadratic: Any
-    max_bytes: int
 
     def __call__(self, group: Any) -> list[tuple[Any, Any, Any]]:
         """Numbers of rows, and what to add to their squares and to their forms."""
-        expansion, found = self.expansion, []
-        moments = SecondMoments(self.density, expansion.rates, expansion.points)
-        for place, values, points in moments(self.rows, self.same.first[group], self.max_bytes):
-            for number, second in enumerate(values, start=place[0].start):
-                n_points = len(expansion.points)
-                for at in self.same.chunks(group[number], n_points, self.max_bytes):
-                    found.append((at, *self._of_rows(at, second, points, *place[1:])))
+        index, points, found = self.same.first[group], self.expansion.points, []
+        known, active = self.rows.known_columns[index[0]], ~self.rows.observed[index[0]]
+        first, place = distinct(points[:, ~known])
+        ones = np.ones(len(place))
+        shape = len(place), len(first)
+        merge = sparse.csr_array((ones, (np.arange(len(place)), place)), shape=shape)
+        given = self.rows.by_state.rows(index)
+        side = evidence_side(self.density.real, given, len(first) ** 2)
+        axis = self.point_axis(points[first], active)
+        axes = (side, axis, axis)
+        for (some, *pair), values in expected_pieces(axes, self.open_kernel, self.max_bytes):
+            for number, second in zip(group[some], values, strict=True):
+                members = self.same.between(number, number + 1)
+                for at in chunks(members, len(points), self.max_bytes):
+                    found.append((at, *self._of_rows(at, second, merge, *pair)))
         return found
 
-    def _of_rows(
-        self, at: Any, second: Any, points: Landmarks, a: slice, b: slice
-    ) -> tuple[Any, Any]:
-        known = observed_kernel(self.expansion.rates, self.rows, at, self.expansion.points)
+    def _of_rows(self, at: Any, second: Any, merge: Any, a: slice, b: slice) -> tuple[Any, Any]:
+        rows, points = self.rows, self.expansion.points
+        known = at_known(self.rates, rows.Z[at], rows.known_columns[at], points)
         columns = []
         for coef in self.expansion.coef.T:
-            merged = points.merged(known * coef)
+            merged = (known * coef) @ merge
             columns.append(np.einsum("mi,mi->m", merged[:, a] @ second, merged[:, b]))
         forms = np.zeros(len(at))
         if self.quadratic is not None:
             for i, k in enumerate(known):
-                form = points.merged(points.merged((self.quadratic * k[:, None] * k).T).T)
+                form = ((self.quadratic * k[:, None] * k).T @ merge).T @ merge
                 forms[i] = (form[a, b] * second).sum()
         return np.stack(columns, axis=1), forms
 
 
 @dataclass(frozen=True, eq=False)
-class _Kernels:
-    """The function from spans of rows that differ to their kernels, or to weighted sums of them."""
+class _EmbeddedSquares:
+    """The function from a row to the expected squares of expansions, and of a quadratic form."""
 
-    density: Density
-    rates: Any
-    points: Any
-    rows: Rows
-    same: Members
-    coef: Any
-    max_bytes: int
+    expansion: Expansion
+    meetings: Meetings
+    quadratic: Any
 
-    @cached_property
-    def moments(self) -> FirstMoments:
-        """What all spans have in common."""
-        return FirstMoments(self.density, self.rates, self.points)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in vars(self).items() if name != "moments"}
-
-    def __call__(self, span: slice) -> list[tuple[Any, Any]]:
-        """Numbers of rows, and their values."""
-        found = []
-        for start, values in self.moments(self.rows, self.same.first[span], self.max_bytes):
-            begin = span.start + start
-            members = self.same.between(begin, begin + len(values))
-            for at in parts(members, len(self.points), self.max_bytes):
-                known = observed_kernel(self.rates, self.rows, at, self.points)
-                known *= values[self.same.inverse[at] - begin]
-                found.append((at, known if self.coef is None else known @ self.coef))
-        return found
-
-
-def each_kernel(
-    density: Density,
-    rates: Any,
-    points: Any,
-    rows: Rows,
-    resources: Resources,
-    coef: Any = None,
-) -> Iterator[tuple[Any, Any]]:
-    """The values E[k(x, s_j) | row] of all rows and points, chunk by chunk.
-
-    Pairs of the numbers of some rows and their values, (rows, points); with coefficients
-    (points, outputs) their weighted sums, (rows, outputs).
-    """
-    same = Members(rows)
-    work = _Kernels(density, rates, points, rows, same, coef, resources.chunk_bytes)
-    n = len(same.first)
-    spans = [slice(i, min(n, i + SPAN_ROWS)) for i in range(0, n, SPAN_ROWS)]
-    for found in resources.map(work, spans):
-        yield from found
-
-
-def read_rows(density: Density, Z: Any) -> tuple[Any, Any, Rows]:
-    """The data with completed groups, which rows are incomplete, and these as evidence."""
-    Z = completed_groups(density.variables, Z)
-    incomplete = np.flatnonzero(np.isnan(Z).any(axis=1))
-    rows = Rows(density, Z[incomplete])
-    if len(rows):
-        rows.require_possible(incomplete)
-    return Z, incomplete, rows
+    def __call__(self, row: int) -> tuple[Any, float]:
+        """The squares, (outputs,), and the form."""
+        coef = self.expansion.coef
+        squares, form = np.zeros(coef.shape[1]), 0.0
+        parts = spans(len(coef), FEW_ROWS)
+        for m, a in enumerate(parts):
+            for n, b in enumerate(parts[: m + 1]):
+                second = self.meetings((row, m, n))[0]
+                twice = 1.0 if m == n else 2.0
+                squares += twice * np.einsum("io,ij,jo->o", coef[a], second, coef[b])
+                if self.quadratic is not None:
+                    form += twice * float((self.quadratic[a, b] * second).sum())
+        return squares, form

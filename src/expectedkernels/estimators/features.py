@@ -16,8 +16,8 @@ from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.expansion import read_rows
 from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.rows import read_rows
 
 
 class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]

@@ -18,8 +18,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.expansion import read_rows
-from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.rows import Rows, read_rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
@@ -185,17 +184,17 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         answers = [Z.copy() for _ in range(n)]
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
-            drawn = self.circuit_.sample(n, rng, evidence=rows.evidence(chunk))
+            drawn = self.circuit_.sample(n, rng, evidence=rows.states.rows(chunk))
             for k in range(n):
                 answers[k][index[chunk]] = self._filled(rows, chunk, drawn[:, k], rng)
         return answers
 
     def _most_probable(self, rows: Rows, chunk: Any) -> Any:
-        return self._filled(rows, chunk, self.circuit_.map(rows.evidence(chunk)))
+        return self._filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk)))
 
     def _means(self, rows: Rows, chunk: Any) -> Any:
         Z = rows.Z[chunk].copy()
-        marginals = self.circuit_.marginals(rows.evidence(chunk))
+        marginals = self.circuit_.marginals(rows.states.rows(chunk))
         numeric = self._numeric()
         for i, variable in enumerate(self.density_.variables):
             missing = ~rows.said[i].observed[chunk]

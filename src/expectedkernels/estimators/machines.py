@@ -17,8 +17,9 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.errors import KernelError
-from expectedkernels.estimators.expansion import Expansion, Resources, read_rows
-from expectedkernels.estimators.rows import Density, Rows
+from expectedkernels.estimators.expansion import Expansion
+from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rows import Density, Rows, read_rows
 from expectedkernels.estimators.spread import steady_variance
 
 SUPPORTED = (

@@ -19,9 +19,9 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
 from expectedkernels.errors import KernelError
-from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.machines import read_gp_kernel
+from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Density
 from expectedkernels.estimators.scaling import Scaling
 

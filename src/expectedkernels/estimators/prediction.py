@@ -15,8 +15,8 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.columns import require_bits
-from expectedkernels.estimators.expansion import Resources
 from expectedkernels.estimators.machines import expect, read_machine
+from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Density
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names, is_frame
 from expectedkernels.estimators.variables import (

@@ -23,7 +23,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.gram import EmbeddedExpansion
+from expectedkernels.estimators.expansion import Expansion
 from expectedkernels.estimators.machines import Prior, read_gp_kernel
 from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
 from expectedkernels.estimators.scaling import numeric_columns
@@ -230,7 +230,7 @@ random_state
         alpha = cho_solve((root, True), targets)
         inverse = cho_solve((root, True), np.eye(len(Z)))
         rates = self._raw_rates(self.gamma_, Z.shape[1])
-        expansion = EmbeddedExpansion(rates, Z, amplitude * alpha * scale, centre)
+        expansion = Expansion(rates, Z, amplitude * alpha * scale, centre)
         prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
         self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1)
 

@@ -15,12 +15,10 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence
-from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.circuits.queries import log_values, refuse_signed
-from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.errors import EvidenceError
-from expectedkernels.estimators.atoms import Columns
-from expectedkernels.estimators.variables import NOT_A_STATE, Said, Variable
+from expectedkernels.estimators.variables import Said, Variable, completed_groups
 
 
 class Density:
@@ -48,39 +46,33 @@ class Density:
         return self.circuit.vtree
 
     @property
+    def places(self) -> list[Any]:
+        """The columns of every variable."""
+        return [variable.columns for variable in self.variables]
+
+    @property
     def is_discrete(self) -> bool:
         """Whether no variable is real."""
         return all(variable.pieces is not None for variable in self.variables)
 
-    def atoms(self, variable: int) -> Columns:
-        """The atoms of a variable: its states, or the components of its inputs."""
-        pieces = self.variables[variable].pieces
-        return (CircuitSide(self.circuit).atoms(variable),) if pieces is None else pieces.atoms
+    @cached_property
+    def real(self) -> Circuit:
+        """The circuit over values of the columns: states are intervals or points there."""
+        blocks = list(self.circuit.blocks)
+        for i, variable in enumerate(self.variables):
+            block, pieces = self.circuit.input(i), variable.pieces
+            if isinstance(block, Table) and pieces is not None:
+                mean, half = pieces.centre, pieces.half
+                if len(variable.columns) == 1:
+                    mean, half = mean[:, 0], half[:, 0]
+                real = Real(block.table, mean, np.zeros_like(mean), half)
+                blocks[self.vtree.leaf(i)] = real
+        return Circuit(self.vtree, tuple(blocks))
 
     @cached_property
-    def by_state(self) -> Circuit:
-        """The circuit in which being observed in a state is a state of its own.
-
-        After its c states a variable has c more for being observed there, and one for being
-        observed where the density knows no state.
-        """
-        known = [
-            None if v.pieces is None else np.append(np.arange(v.pieces.n), NOT_A_STATE)
-            for v in self.variables
-        ]
-        return self.extended(known)
-
-    def extended(self, known: Sequence[Any]) -> Circuit:
-        """The circuit with more states: every variable also takes on copies of given states."""
-        blocks = list(self.circuit.blocks)
-        for i, states in enumerate(known):
-            block = self.circuit.input(i)
-            if isinstance(block, Table):
-                every = np.concatenate([block.table, block.table.sum(axis=1, keepdims=True)], 1)
-                blocks[self.vtree.leaf(i)] = Table(
-                    np.concatenate([block.table, every[:, states]], 1)
-                )
-        return Circuit(self.vtree, tuple(blocks))
+    def components(self) -> list[int]:
+        """The number of components of every variable."""
+        return [self.real.input(i).numbers.shape[1] for i in range(len(self.variables))]
 
 
 class Rows:
@@ -109,78 +101,75 @@ class Rows:
     def known_columns(self) -> Any:
         """Which columns belong to observed variables, (rows, columns)."""
         known = np.zeros(self.Z.shape, dtype=np.bool_)
-        for i, variable in enumerate(self.density.variables):
-            known[:, variable.columns] = self.observed[:, i, None]
+        for i, columns in enumerate(self.density.places):
+            known[:, columns] = self.observed[:, i, None]
         return known
 
     @cached_property
-    def statements(self) -> list[Column]:
-        """For every variable what rows say of its states: observed, unknown, or what is left.
+    def by_state(self) -> Evidence:
+        """The rows as evidence on `Density.real`, of which observed values are taken out.
 
-        The weights are those of the states of `Density.by_state`.
+        They are the same if they are in the same state.
         """
-        return [self._statement(i) for i in range(len(self.said))]
+        return self._evidence(exact=False)
 
-    def _statement(self, i: int) -> Column:
+    @cached_property
+    def by_value(self) -> Evidence:
+        """The rows as evidence on `Density.real`."""
+        return self._evidence(exact=True)
+
+    @cached_property
+    def states(self) -> Evidence:
+        """The rows as evidence on the circuit itself."""
+        domains = self.density.circuit.cardinalities
+        columns = [self.by_state.column(i) for i in range(len(domains))]
+        for i, column in enumerate(columns):
+            if column.logs is not None:
+                columns[i] = Column(np.exp(column.logs), None, column.codes)
+        return Evidence(domains, columns=columns)
+
+    def _evidence(self, exact: bool) -> Evidence:
+        columns = [self._statement(i, exact) for i in range(len(self.said))]
+        return Evidence(self.density.real.cardinalities, columns=columns)
+
+    def _statement(self, i: int, exact: bool) -> Column:
+        """What rows say of a variable: a value, or a state, or which states are left."""
         variable, said = self.density.variables[i], self.said[i]
+        x = self.Z[:, variable.columns]
+        x = x[:, 0] if len(variable.columns) == 1 else x
         if variable.pieces is None:
-            x = self.Z[:, variable.columns[0]]
             values, codes = np.unique(x, return_inverse=True)
             return Column(None, values, codes.reshape(-1))
-        n = variable.pieces.n
-        observed = np.concatenate([np.zeros((n + 1, n)), np.eye(n + 1)], axis=1)
-        open_ = np.append(np.ones(n), np.zeros(n + 1))
-        codes = np.where(said.state == NOT_A_STATE, n, said.state)
-        codes = np.where(said.observed, codes, n + 1)
-        weights = np.vstack([observed, open_])
+        n, seen = variable.pieces.n, said.observed
+        first, number = distinct(x[seen] if exact else said.state[seen])
+        weights = np.vstack([np.eye(n), np.ones(n)])[said.state[seen][first]]  # -1: no state
+        left, which = np.ones((int(not seen.all()), n)), np.zeros(1, dtype=np.intp)
         if said.allowed is not None:
-            partly = np.flatnonzero(~said.observed & ~said.allowed.all(axis=1))
-            distinct, number = np.unique(said.allowed[partly], axis=0, return_inverse=True)
-            codes[partly] = len(weights) + number.reshape(-1)
-            more = np.concatenate([distinct, np.zeros((len(distinct), n + 1))], axis=1)
-            weights = np.vstack([weights, more])
-        used, codes = np.unique(codes, return_inverse=True)
-        return Column(weights[used], None, codes.reshape(-1))
+            some, which = distinct(said.allowed[~seen])
+            left = said.allowed[~seen][some]
+        codes = np.empty(len(x), dtype=np.intp)
+        codes[seen], codes[~seen] = number, len(first) + which
+        values = np.full((len(first) + len(left), *x.shape[1:]), np.nan)
+        values[: len(first)] = x[seen][first]
+        with np.errstate(divide="ignore"):
+            return Column(None, values, codes, np.log(np.vstack([weights, left])))
 
     @cached_property
     def distinct(self) -> tuple[Any, Any]:
         """Rows that stand for all that say the same, and for every row the number of its own."""
-        codes = np.stack([column.codes for column in self.statements], axis=1)
         order = self.density.vtree.scope()  # rows that are alike in a subtree come together
-        _, first, inverse = np.unique(
-            codes[:, order], axis=0, return_index=True, return_inverse=True
-        )
-        return first, inverse.reshape(-1)
+        codes = np.stack([self.by_state.column(i).codes for i in order], axis=1)
+        return distinct(codes)
 
     @cached_property
     def distinct_values(self) -> tuple[Any, Any]:
         """The same for rows that are equal, value for value."""
-        filled = np.where(np.isnan(self.Z), np.inf, self.Z)
-        _, first, inverse = np.unique(filled, axis=0, return_index=True, return_inverse=True)
-        return first, inverse.reshape(-1)
-
-    def evidence_by_state(self, index: Any) -> Evidence:
-        """Some rows as evidence on `Density.by_state`."""
-        columns = [_taken(column, index) for column in self.statements]
-        return Evidence(self.density.by_state.cardinalities, columns=columns)
-
-    def evidence(self, index: Any) -> Evidence:
-        """Some rows as evidence on the circuit itself."""
-        columns = []
-        for column, variable in zip(self.statements, self.density.variables, strict=True):
-            chosen = _taken(column, index)
-            if variable.pieces is not None:
-                n = variable.pieces.n
-                weights = chosen.weights[:, :n] + chosen.weights[:, n : 2 * n]
-                weights = weights + chosen.weights[:, 2 * n :]
-                chosen = Column(weights, None, chosen.codes)
-            columns.append(chosen)
-        return Evidence(self.density.circuit.cardinalities, columns=columns)
+        return distinct(np.where(np.isnan(self.Z), np.inf, self.Z))
 
     def require_possible(self, names: Any = None) -> None:
         """Raise if a row has probability zero; `names` are the numbers of the rows in messages."""
         first, inverse = self.distinct
-        logs, _ = log_values(self.density.circuit, self.evidence(first))
+        logs, _ = log_values(self.density.circuit, self.states.rows(first))
         impossible = np.flatnonzero(~np.isfinite(logs[inverse, 0]))
         if len(impossible):
             row = int(impossible[0])
@@ -191,9 +180,33 @@ class Rows:
             )
 
 
-def _taken(column: Column, index: Any) -> Column:
-    """What some rows say of a variable."""
-    used, codes = np.unique(column.codes[index], return_inverse=True)
-    weights = None if column.weights is None else column.weights[used]
-    values = None if column.values is None else column.values[used]
-    return Column(weights, values, codes.reshape(-1))
+class Members:
+    """Which rows say the same."""
+
+    def __init__(self, rows: Rows):
+        self.first, self.inverse = rows.distinct
+        self.order = np.argsort(self.inverse, kind="stable")
+        self.starts = np.searchsorted(self.inverse[self.order], np.arange(len(self.first) + 1))
+
+    def between(self, start: int, stop: int) -> Any:
+        """The rows that say one of a range of things, in order."""
+        return self.order[self.starts[start] : self.starts[stop]]
+
+
+def distinct(x: Any) -> tuple[Any, Any]:
+    """Where each of the distinct entries (or rows) comes first, and the number of every one."""
+    if x.ndim == 2 and not x.shape[1]:
+        return np.arange(min(1, len(x))), np.zeros(len(x), dtype=np.intp)
+    axis = None if x.ndim == 1 else 0
+    _, first, number = np.unique(x, axis=axis, return_index=True, return_inverse=True)
+    return first, number.reshape(-1)
+
+
+def read_rows(density: Density, Z: Any) -> tuple[Any, Any, Rows]:
+    """The data with completed groups, which rows are incomplete, and these as evidence."""
+    Z = completed_groups(density.variables, Z)
+    incomplete = np.flatnonzero(np.isnan(Z).any(axis=1))
+    rows = Rows(density, Z[incomplete])
+    if len(rows):
+        rows.require_possible(incomplete)
+    return Z, incomplete, rows

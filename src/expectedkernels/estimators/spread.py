@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from expectedkernels.estimators.expansion import Expansion, Resources
+from expectedkernels.estimators.expansion import Expansion
+from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.kernels.reals import MOST_PANELS, panels_of, rule
 

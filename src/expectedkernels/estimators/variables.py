@@ -10,10 +10,53 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.atoms import Pieces
 
 NOT_A_STATE = -1
 """The state of a value that is observed but that the density does not know."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Uniform distributions on boxes; a point has equal ends.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (pieces, columns)
+
+    Examples
+    --------
+    >>> Pieces.points([[0.5], [2.0]]).n
+    2
+    """
+
+    low: Any
+    high: Any
+
+    @classmethod
+    def points(cls, x: Any) -> Pieces:
+        """The rows of a matrix as points."""
+        x = np.asarray(x, dtype=np.float64)
+        return cls(x, x)
+
+    @property
+    def n(self) -> int:
+        """The number of pieces."""
+        return len(self.low)
+
+    @property
+    def centre(self) -> Any:
+        """The middle of every piece."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def half(self) -> Any:
+        """Half the widths of every piece."""
+        return 0.5 * (self.high - self.low)
+
+    def padded(self, n: int) -> Pieces:
+        """The pieces, with the last one repeated up to a number."""
+        index = np.minimum(np.arange(n), self.n - 1)
+        return Pieces(self.low[index], self.high[index])
 
 
 @dataclass(frozen=True, eq=False)

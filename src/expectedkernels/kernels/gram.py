@@ -11,11 +11,12 @@ import numpy as np
 
 from expectedkernels.arrays import as_like, namespace
 from expectedkernels.circuits.base import BlockCircuit
+from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sides import PointSide
 from expectedkernels.engine.sweep import Operand, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied
 from expectedkernels.kernels.blocks import KernelBlocks, Tables
-from expectedkernels.kernels.scaled import Place, Scaled, concatenated
+from expectedkernels.kernels.scaled import Place, Scaled, concatenated, divided
 
 Axes = tuple[Any, ...]
 """Two or three sides: a circuit, a circuit given evidence, points, or what has their methods."""
@@ -49,6 +50,30 @@ def gram(
         halves = [gram(some, kernel, max_bytes, bar) for _, some in _halves(axes, axis)]
         return concatenated(halves, axis)
     return _by_rows(_root(operands, axes, kernel, max_bytes, bar), axes)
+
+
+def expected(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
+    """The plain numbers of `gram`, given the evidence of the rows of every axis."""
+    every = (slice(None),) * len(axes)
+    return divided(gram(axes, kernel, max_bytes), _row_logs(axes), every).linear()
+
+
+def expected_pieces(
+    axes: Axes, kernel: ProductKernel, max_bytes: int
+) -> Iterator[tuple[Place, Any]]:
+    """The same for some rows of the first axis after the other, and which these are."""
+    logs = _row_logs(axes)
+    for at, piece in pieces(axes, kernel, max_bytes, rows_first=True):
+        yield at, divided(piece, logs, at).linear()
+
+
+def _row_logs(axes: Axes) -> list[Any]:
+    """What to divide the rows of every axis by, as logs; None where they are normalised."""
+    given = [getattr(side, "evidence", None) for side in axes]
+    return [
+        None if evidence is None else log_values(side.circuit, evidence)[0][:, 0]
+        for side, evidence in zip(axes, given, strict=True)
+    ]
 
 
 def pieces(

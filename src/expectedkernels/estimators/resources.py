@@ -1,0 +1,71 @@
+"""How much of the machine estimators use, and the order of their work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from joblib import Parallel, delayed, effective_n_jobs
+
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.kernels.gram import CHUNK_BYTES
+
+BUNDLES = 4
+"""Tasks are handed out in so many bundles per worker: what they share is sent once for each."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """How much of the machine to use.
+
+    Attributes
+    ----------
+    n_jobs : int or None
+        Workers, as in scikit-learn: threads, unless `joblib.parallel_config` names others.
+    max_bytes : int
+        Memory for intermediate values, of all workers together.
+    """
+
+    n_jobs: int | None = None
+    max_bytes: int = DEFAULT_MAX_BYTES
+
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+        return effective_n_jobs(self.n_jobs)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """What the chunks of one worker may take."""
+        return max(2**16, min(self.max_bytes // self.workers, CHUNK_BYTES))
+
+    def map(self, work: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:
+        """The results of all tasks, in their order.
+
+        Workers may be other processes, or other machines: `work` and the tasks must be such that
+        they can be pickled, and what they find out must be in what they return.
+        """
+        if self.workers == 1 or len(tasks) <= 1:
+            yield from map(work, tasks)
+            return
+        n = min(len(tasks), BUNDLES * self.workers)
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        bundles = parallel(delayed(_all_done)(work, tasks[i::n]) for i in range(n))
+        for i in range(len(tasks)):
+            yield bundles[i % n][i // n]
+
+
+def _all_done(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+    return [work(task) for task in tasks]
+
+
+def spans(n: int, size: int) -> list[slice]:
+    """Ranges of at most so many of n things."""
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
+
+
+def chunks(index: Any, n_points: int, max_bytes: int) -> list[Any]:
+    """Parts of an index whose matrices of kernels with all points fit into memory."""
+    size = max(1, max_bytes // (32 * max(1, n_points)))
+    return [index[span] for span in spans(len(index), size)]
