@@ -26,8 +26,8 @@ class Watched:
             self.steps += len(plan.steps)
             return run(plan, *rest)
 
-        def watched_visit(operands, leaf):
-            for found in visit(operands, leaf):
+        def watched_visit(*args):
+            for found in visit(*args):
                 self.steps += 1
                 yield found
 

@@ -1,4 +1,5 @@
 from itertools import product as pairs
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import random_blocks, random_domain
 from expectedkernels.arrays import Place, namespace
+from expectedkernels.engine import sweep as engine
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.sweep import Operand, pad, peak_bytes, sweep, upward, visit
@@ -174,6 +176,16 @@ def test_signed_sweeps(n_operands, seed):
     expected, scale = case.expected(), case.scale()
     assert_close(case.result(FOLDED), expected, scale)
     assert_close(case.result(NODE_BY_NODE), expected, scale)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("n_operands", [1, 2, 3])
+@settings(max_examples=40)
+@given(seeds)
+def test_sweeps_in_small_parts_agree_with_the_definition(n_operands, signed, seed):
+    case = Case(seed, n_operands, "patterns", signed)
+    with mock.patch.object(engine, "CACHED_BYTES", 8):
+        assert_close(case.result(NODE_BY_NODE), case.expected(), case.scale())
 
 
 @pytest.mark.parametrize("rows", ["none", "uniform", "patterns"])

@@ -37,6 +37,7 @@ from expectedkernels.engine.value import (
     Value,
     Weights,
     fitted,
+    joined,
     product,
     scale_of,
     settled,
@@ -50,6 +51,10 @@ from expectedkernels.vtree import Vtree
 Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
 """From the leaves (and, if they are folded, their place in every operand's fold) to their value."""
 
+CACHED_BYTES = 2**21
+"""Products of one node are worked on in parts of about this size."""
+FEW = 8
+"""So many products of the first operand are multiplied one by one."""
 KEPT_STACKS = 8
 """How many stacks of weights, and parts of them, an operand keeps per node."""
 DEFAULT_MAX_BYTES = 2**30
@@ -178,7 +183,7 @@ def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_
     plan = plan_of(operands, max_bytes)
     if plan is not None:
         return _run(plan, operands, leaf)
-    (_, _, root) = deque(visit(operands, leaf), maxlen=1).pop()
+    (_, _, root) = deque(visit(operands, leaf, units_at), maxlen=1).pop()
     return root
 
 
@@ -191,14 +196,21 @@ def plan_of(operands: Sequence[Operand], max_bytes: int = DEFAULT_MAX_BYTES) -> 
     return folded_plan(tuple(op.fold for op in operands), batch, max_bytes)
 
 
-def visit(operands: Sequence[Operand], leaf: Leaf) -> Iterator[tuple[int, Value | None, Value]]:
-    """Node by node, children first: the node, the value of its products, and that of its units."""
+def visit(
+    operands: Sequence[Operand], leaf: Leaf, inner: Any = None
+) -> Iterator[tuple[int, Value | None, Value]]:
+    """Node by node, children first: the node, the value of its products, and that of its units.
+
+    With `inner`, which gives the latter (see `units_at`), there are no values of products.
+    """
     vtree = operands[0].vtree
     values: dict[int, Value] = {}
     for node in range(vtree.n_nodes):
+        products = None
         if vtree.left[node] < 0:
-            products = None
             values[node] = leaf(np.asarray([node]), None)
+        elif inner is not None:
+            values[node] = inner(operands, values, node)
         else:
             products = products_at(operands, values, node)
             values[node] = _summed(products, [op.weights(node) for op in operands])
@@ -217,17 +229,62 @@ def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
 
     They are left in a form whose weighted sums stay in range.
     """
-    lo, hi = 0.0, 0.0
-    for op in operands:
-        weights = op.weights(node)
-        if weights is not None:
-            lo, hi = lo + weights.lo, hi + weights.hi
-    vtree = operands[0].vtree
-    child = values[int(vtree.left[node])]
-    left = _take(operands, child, node, "left")
-    right = _take(operands, values[int(vtree.right[node])], node, "right")
-    left, right = fitted(left, right, lo, hi)
-    return product(left, right, reuse=left.data is not child.data)
+    left, right = (_child(operands, values, node, side) for side in ("left", "right"))
+    return _product(left, right, _downward(operands), [op.weights(node) for op in operands])
+
+
+def _downward(operands: Sequence[Operand]) -> list[int]:
+    """The last axis first: single entries are gathered slowly, whole rows of them fast."""
+    return list(range(len(operands) - 1, -1, -1))
+
+
+def _product(left: Child, right: Child, axes: list[int], weights: Any) -> Value:
+    """The product of two children, gathered along some axes, in range for the weights."""
+    a, b = fitted(left.taken(axes), right.taken(axes), *_log_bounds(weights))
+    kept = left.value.data
+    fresh = not isinstance(kept, np.ndarray) or not np.may_share_memory(a.data, kept)
+    return product(a, b, reuse=fresh)
+
+
+def _log_bounds(weights: Sequence[Weights | None]) -> tuple[float, float]:
+    """Bounds of the log of what weights do to a value."""
+    present = [w for w in weights if w is not None]
+    return sum(w.lo for w in present), sum(w.hi for w in present)
+
+
+def units_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
+    """The values of the units of an inner node, given those of its children.
+
+    On a host, some patterns at a time, so that what is in between stays near the processor.
+    """
+    left, right = (_child(operands, values, node, side) for side in ("left", "right"))
+    weights, axes = [op.weights(node) for op in operands], _downward(operands)
+    n_parts = min(max(left.batch), -(-8 * prod(left.batch) * prod(left.sizes) // CACHED_BYTES))
+    if n_parts < 2 or not isinstance(left.value.data, np.ndarray):
+        return _summed(_product(left, right, axes, weights), weights)
+    cut = next(i for i, n in enumerate(left.batch) if n >= n_parts)
+    axes.remove(cut)
+    left, right = (x.prepared(cut, [i for i in axes if i > 0]) for x in (left, right))
+    ends = [left.batch[cut] * i // n_parts for i in range(n_parts + 1)]
+    parts = [
+        _part(left.some(cut, rows), right.some(cut, rows), [cut, *axes], operands[0], weights, node)
+        for rows in map(slice, ends[:-1], ends[1:])
+    ]
+    return joined(parts, cut + 1)
+
+
+def _part(
+    left: Child, right: Child, axes: list[int], first: Operand, weights: Any, node: int
+) -> Value:
+    """The values of units, with few sums of the first operand made of its inputs in place."""
+    block, own = first.inner[node], weights[0]
+    if own is not None and first.patterns is None and block.n_products <= FEW:
+        others = [i for i in axes if i > 0]
+        a, b = fitted(left.taken(others), right.taken(others), *_log_bounds(weights))
+        if not a.is_log:
+            value = product(a, b, pair=(block, own))
+            return _summed(value, [None, *weights[1:]])
+    return _summed(_product(left, right, axes, weights), weights)
 
 
 def _summed(value: Value, weights: Sequence[Weights | None], spare: Array | None = None) -> Value:
@@ -246,26 +303,97 @@ def _summed(value: Value, weights: Sequence[Weights | None], spare: Array | None
     return settled(value)
 
 
-def _take(operands: Sequence[Operand], value: Value, node: int, side: str) -> Value:
-    """A child's value, gathered along every axis for the products of a node."""
-    vtree = operands[0].vtree
-    child = int(getattr(vtree, side)[node])
-    data, scale, sign = value.data, value.scale, value.sign
-    xp = namespace(data)
-    batch = tuple(op.copies(node) for op in operands)
-    # the last axis first: single entries are gathered slowly, whole rows of them fast
-    for axis in range(len(operands), 0, -1):
-        op = operands[axis - 1]
-        block = op.inner[node]
-        index = child_index(block, op.patterns, node, side, op.units[child])
-        if index is not None:
-            index = as_like(index, data)
-            data = xp.take(data, index, axis=axis)
-            sign = None if sign is None else xp.take(sign, index, axis=axis)
-        rows = None if op.patterns is None else getattr(op.patterns, side)[node]
-        if scale is not None and rows is not None:
-            scale = xp.take(scale, as_like(rows, data), axis=axis)
-    return Value(data, batch, value.lo, value.hi, scale, value.is_log, sign, signed=value.signed)
+@dataclass(frozen=True, eq=False)
+class Child:
+    """A child's value, and how the products of a node take its entries.
+
+    Attributes
+    ----------
+    value : Value
+    batch, sizes : tuples of int
+        How many patterns there are along every axis, and how many products each has.
+    entries, rows : tuples of index arrays, slices or None
+        The child's entries and patterns that are taken along every axis. None for entries: all of
+        these patterns; None for patterns: all.
+    """
+
+    value: Value
+    batch: tuple[int, ...]
+    sizes: tuple[int, ...]
+    entries: tuple[Any, ...]
+    rows: tuple[Any, ...]
+
+    def taken(self, axes: Sequence[int]) -> Value:
+        """The value, gathered along one axis after the other."""
+        value = self.value
+        data, scale, sign = value.data, value.scale, value.sign
+        for i in axes:
+            entries, rows, copies = self.entries[i], self.rows[i], value.batch[i]
+            if entries is not None:
+                data, sign = (_along(x, entries, i + 1) for x in (data, sign))
+            elif rows is not None:  # whole patterns are gathered faster than their entries
+                data, sign = (_patterns_along(x, rows, i + 1, copies) for x in (data, sign))
+            scale = _along(scale, rows, i + 1)
+        batch = tuple(n if i in axes else value.batch[i] for i, n in enumerate(self.batch))
+        lo, hi, is_log, signed = value.lo, value.hi, value.is_log, value.signed
+        return Value(data, batch, lo, hi, scale, is_log, sign, signed=signed)
+
+    def prepared(self, cut: int, axes: list[int]) -> Child:
+        """The child gathered along other axes than the one to be cut, if it is short so far."""
+        if 8 * self.value.data.shape[cut + 1] > self.batch[cut] * self.sizes[cut]:
+            return self
+        entries, rows = (
+            tuple(None if i in axes else x for i, x in enumerate(given))
+            for given in (self.entries, self.rows)
+        )
+        return replace(self, value=self.taken(axes), entries=entries, rows=rows)
+
+    def some(self, axis: int, chosen: slice) -> Child:
+        """The same for some of the patterns along one axis."""
+        n = self.sizes[axis]
+        entries, rows = list(self.entries), list(self.rows)
+        if entries[axis] is not None:
+            entries[axis] = entries[axis][chosen.start * n : chosen.stop * n]
+        rows[axis] = chosen if rows[axis] is None else rows[axis][chosen]
+        batch = list(self.batch)
+        batch[axis] = chosen.stop - chosen.start
+        return Child(self.value, tuple(batch), self.sizes, tuple(entries), tuple(rows))
+
+
+def _child(operands: Sequence[Operand], values: Any, node: int, side: str) -> Child:
+    """The left or right child of a node, as its products take it."""
+    child = int(getattr(operands[0].vtree, side)[node])
+    return Child(
+        values[child],
+        tuple(op.copies(node) for op in operands),
+        tuple(op.inner[node].n_products for op in operands),
+        tuple(
+            None
+            if getattr(op.inner[node], side) is None
+            else child_index(op.inner[node], op.patterns, node, side, op.units[child])
+            for op in operands
+        ),
+        tuple(None if op.patterns is None else getattr(op.patterns, side)[node] for op in operands),
+    )
+
+
+def _along(array: Any, chosen: Any, axis: int) -> Any:
+    """Entries of an array along an axis; None: all."""
+    if array is None or chosen is None:
+        return array
+    if isinstance(chosen, slice):
+        return array[(slice(None),) * axis + (chosen,)]
+    return namespace(array).take(array, as_like(chosen, array), axis=axis)
+
+
+def _patterns_along(array: Any, rows: Any, axis: int, copies: int) -> Any:
+    """Whole patterns of an array along an axis that holds `copies` of them."""
+    if array is None:
+        return None
+    xp, (*before, n), after = namespace(array), array.shape[: axis + 1], array.shape[axis + 1 :]
+    split = xp.reshape(array, (*before, copies, n // copies, *after))
+    picked = _along(split, rows, axis)
+    return xp.reshape(picked, (*before, picked.shape[axis] * split.shape[axis + 1], *after))
 
 
 def _run(plan: Plan, operands: Sequence[Operand], leaf: Leaf) -> Value:
@@ -382,7 +510,11 @@ def peak_bytes(operands: Sequence[Operand]) -> int:
             continue
         # two gathered children and their product, one weighted sum at a time
         products = 8 * prod(op.copies(node) * op.inner[node].n_products for op in operands)
-        peak = max(peak, alive + 3 * products + size[node])
+        kept = 3 * products + size[node]
+        if is_numpy(operands[-1].xp):  # parts, their results, and short children in advance
+            most = max(CACHED_BYTES, products // max(op.copies(node) for op in operands))
+            kept = min(kept, 4 * most + products // 4 + 2 * size[node])
+        peak = max(peak, alive + kept)
         alive += size[node] - size[a] - size[b]
     return peak
 

@@ -91,10 +91,13 @@ def bounds(data: Array) -> tuple[float, float]:
     high = float(xp.max(size))
     if high == 0.0:
         return 0.0, 0.0
+    if xp is np:
+        # bits of positive numbers are in their order; less one, those of zero come last
+        bits = size.view(f"u{size.itemsize}")
+        bits -= 1
+        return log(float((bits.min() + 1).view(size.dtype))), log(high)
     low = float(xp.min(size))
-    if low == 0.0 and xp is np:
-        low = float(np.min(size, where=size > 0, initial=high))
-    elif low == 0.0:
+    if low == 0.0:
         low = float(xp.min(xp.where(size > 0, size, xp.full_like(size, high))))
     return log(low), log(high)
 
@@ -396,8 +399,12 @@ def _logsumexp(terms: Array, factor: Array | None) -> tuple[Array, Array]:
     return safe_log(xp.abs(total)) + top[:, 0, :], xp.sign(total)
 
 
-def product(left: Value, right: Value, reuse: bool = False) -> Value:
-    """The entrywise product of two fitted values; it may overwrite the left one on request."""
+def product(left: Value, right: Value, reuse: bool = False, pair: Any = None) -> Value:
+    """The entrywise product of two fitted values; it may overwrite the left one on request.
+
+    With a `pair` of a block and its weights, plain values become those of its units along the
+    first axis, which has no batch.
+    """
     if left.is_log:
         sign = left.sign
         if right.sign is not None:
@@ -409,12 +416,36 @@ def product(left: Value, right: Value, reuse: bool = False) -> Value:
         scale = right.scale if scale is None else scale + right.scale
     scale = _in_full(scale, (left.data.shape[0], *left.batch))
     data = left.data
-    if reuse and isinstance(data, np.ndarray) and data.flags.writeable:
+    lo, hi, signed = left.lo + right.lo, left.hi + right.hi, left.signed or right.signed
+    if pair is not None:
+        data, weights = _pair_sums(data, right.data, pair[0]), pair[1]
+        signed = signed or weights.signed
+        lo, hi = -inf if signed else lo + weights.lo, hi + weights.hi
+    elif reuse and isinstance(data, np.ndarray) and data.flags.writeable:
         np.multiply(data, right.data, out=data)
     else:
         data = data * right.data
-    lo, hi, signed = left.lo + right.lo, left.hi + right.hi, left.signed or right.signed
     return Value(data, left.batch, lo, hi, scale, signed=signed)
+
+
+def _pair_sums(left: Any, right: Any, block: Any) -> Any:
+    """The units of a block along axis 1, given all inputs of its products, of one node."""
+    csr, first, second = block.csr, block.index("left"), block.index("right")
+    shape = np.broadcast_shapes(left.shape[2:], right.shape[2:])
+    data, term = np.empty((1, block.n_units, *shape)), np.empty(shape)
+    for unit, out in enumerate(data[0]):
+        edges = range(*csr.indptr[unit : unit + 2].tolist())
+        for edge in edges:
+            i, weight = csr.indices[edge], csr.data[edge]
+            into = out if edge == edges.start else term
+            np.multiply(left[0, first[i]], right[0, second[i]], out=into)
+            if weight != 1.0:
+                into *= weight
+            if into is term:
+                out += term
+        if not edges:
+            out[...] = 0.0
+    return data
 
 
 def _in_full(array: Array | None, shape: tuple[int, ...]) -> Array | None:
