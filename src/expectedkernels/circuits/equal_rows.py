@@ -1,4 +1,4 @@
-"""Which rows of numbers are equal, to the last bit."""
+"""Which rows of numbers are equal, to the last bit, and which pairs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,31 @@ FEW = 64
 """So many rows are compared one by one: faster than to set up anything else."""
 MIX = [np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
 """Odd numbers that spread the bits of what they are multiplied with."""
+
+FLAGS = 8
+"""Pairs are told apart by flags for all that are possible if these are at most so many per pair."""
+
+
+def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tuple[Any, Any], Any]:
+    """The distinct pairs of numbers in ascending order, and the place of every pair among them.
+
+    The numbers are below those of the shape.
+
+    Examples
+    --------
+    >>> (a, b), place = distinct_pairs(np.array([1, 0, 1]), np.array([0, 2, 0]), (2, 3))
+    >>> a.tolist(), b.tolist(), place.tolist()
+    ([0, 1], [2, 0], [1, 0, 1])
+    """
+    keys = first.astype(np.int64) * shape[1] + second
+    n_keys = shape[0] * shape[1]
+    if n_keys > FLAGS * len(keys) + 1024:
+        distinct, place = np.unique(keys, return_inverse=True)
+    else:
+        seen = np.zeros(n_keys, dtype=np.bool_)
+        seen[keys] = True
+        distinct, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+    return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
 
 
 def distinct_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ Such a graph need not be structured, smooth or even decomposable. The families o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -190,7 +190,7 @@ class Sum(Unit):
                 "The 'weights' of Sum must be as many as its inputs. "
                 f"Got {len(array)} weights for {len(units)} inputs."
             )
-        set_attributes(self, inputs=units, weights=array, mask=_union(units))
+        set_attributes(self, inputs=units, weights=array, mask=union(unit.mask for unit in units))
 
     def __repr__(self) -> str:
         return f"<Sum of {len(self.inputs)} inputs over variables {show(self.mask)}>"
@@ -218,7 +218,7 @@ class Product(Unit):
 
     def __init__(self, inputs: Sequence[Unit]):
         units = _checked_inputs(inputs, "Product")
-        set_attributes(self, inputs=units, mask=_union(units))
+        set_attributes(self, inputs=units, mask=union(unit.mask for unit in units))
 
     def __repr__(self) -> str:
         return f"<Product of {len(self.inputs)} inputs over variables {show(self.mask)}>"
@@ -405,12 +405,19 @@ def set_attributes(unit: Unit, **attributes: Any) -> None:
         object.__setattr__(unit, name, value)
 
 
-def _union(units: tuple[Unit, ...]) -> int:
-    mask = units[0].mask
-    for unit in units:
-        if unit.mask != mask:  # inputs of a smooth sum share one integer
-            mask |= unit.mask
-    return mask
+def union(masks: Iterable[int]) -> int:
+    """The bits that are set in any of some integers; an integer that is given, if it has them all.
+
+    Examples
+    --------
+    >>> union([1, 4, 5])
+    5
+    """
+    found = 0
+    for mask in masks:
+        if mask != found:  # inputs of a smooth sum share one integer
+            found = found | mask if found else mask
+    return found
 
 
 def _checked_inputs(inputs: Sequence[Unit], owner: str) -> tuple[Unit, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.graph import Graph, bits
+from expectedkernels.circuits.graph import Graph, bits, union
 from expectedkernels.circuits.graph_queries import CELLS_AT_ONCE, evaluate
 from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.errors import CircuitError
@@ -104,18 +104,18 @@ def _not_separated(graph: Graph, alive: list[bool]) -> int | None:
             supports.append(_support(unit) << shift)
             fields.append(1 << shift)
             continue
-        fields.append(_union(fields[j] for j in inputs))
+        fields.append(union(fields[j] for j in inputs))
         if unit.kind == "product":
-            supports.append(_union(supports[j] for j in inputs) if alive[i] else 0)
+            supports.append(union(supports[j] for j in inputs) if alive[i] else 0)
             continue
         terms = []
         for j in _counted(graph, i):
             if alive[j]:
                 missing = graph.masks[i] & ~graph.masks[j]
-                terms.append(supports[j] | _union(full[v] for v in bits(missing)))
+                terms.append(supports[j] | union(full[v] for v in bits(missing)))
         if not _separated(terms, fields[i], width):
             return i
-        supports.append(_union(terms))
+        supports.append(union(terms))
     return None
 
 
@@ -142,16 +142,9 @@ def _touched(values: int, width: int) -> int:
     return values
 
 
-def _union(values: Any) -> int:
-    union = 0
-    for value in values:
-        union |= value
-    return union
-
-
 def _overlap(graph: Graph, alive: list[bool]) -> str | None:
     """A sum over one variable, or over real ones only, with two inputs that overlap, in words."""
-    real = _union(1 << v for v, card in graph.cardinalities.items() if card is None)
+    real = union(1 << v for v, card in graph.cardinalities.items() if card is None)
     supports: dict[int, int] = {}
     for i, unit in enumerate(graph.units):
         mask = graph.masks[i]

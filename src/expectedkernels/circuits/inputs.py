@@ -17,7 +17,7 @@ blocks do (see `engine/blocks`), and these:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf, log, pi
 from typing import Any, ClassVar
 
@@ -48,7 +48,8 @@ class Family(ReadOnly):
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The arrays the block consists of."""
-        raise NotImplementedError
+        given = (getattr(self, field.name) for field in fields(self))
+        return tuple(array for array in given if array is not None)
 
     @property
     def numbers(self) -> Array:
@@ -126,11 +127,6 @@ class Table(Family):
     """
 
     table: Array
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """The arrays the block consists of."""
-        return (self.table,)
 
     @property
     def numbers(self) -> Array:
@@ -234,12 +230,6 @@ class Real(Family):
         if self.half is not None and not (np.asarray(self.half) != 0).any():
             object.__setattr__(self, "half", None)
         super().__post_init__()
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """The arrays the block consists of."""
-        widths = () if self.half is None else (self.half,)
-        return (self.weights, self.mean, self.variance, *widths)
 
     @property
     def numbers(self) -> Array:
@@ -348,13 +338,6 @@ class Real(Family):
             logs[:, smooth] = log_box(away[:, smooth] / root, self.half[smooth] / root)
             logs[:, smooth] -= np.log(root) + 0.5 * log(pi)
         return logs
-
-    def draw(self, generator: Any, components: Any) -> Any:
-        """A value of each of the given components."""
-        drawn = generator.normal(self.mean[components], np.sqrt(self.variance[components]))
-        if self.half is not None:
-            drawn = drawn + self.half[components] * generator.uniform(-1.0, 1.0, len(components))
-        return drawn
 
     def times(self, other: Real, units: Any, partners: Any) -> tuple[Real, Wide]:
         """The products of units with those of another block, and their numbers.

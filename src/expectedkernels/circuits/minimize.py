@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.circuits.equal_rows import distinct_dense_rows, distinct_rows
+from expectedkernels.circuits.equal_rows import distinct_dense_rows, distinct_pairs, distinct_rows
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.engine.blocks import Inner, inner, tidy
 from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
@@ -16,9 +16,6 @@ from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 
 Blocks = list[Input | Inner]
-SPARSE_KEYS = 8
-"""Products are told apart by a table of all pairs of units if it has at most so many per product.
-"""
 
 
 def minimize(vtree: Vtree, blocks: Sequence[Input | Inner]) -> Blocks:
@@ -105,30 +102,19 @@ def _merged_inner(
     left, right = below_left[1][block.index("left")], below_right[1][block.index("right")]
     n_left, n_right = below_left[0].n_units, below_right[0].n_units
     alive = (left >= 0) & (right >= 0)
-    distinct, column = _distinct_products(left[alive], right[alive], n_left, n_right)
+    pairs, column = distinct_pairs(left[alive], right[alive], (n_left, n_right))
     if block.weights is None and not is_root:  # every unit is one product
         place: Any = np.full(block.n_products, -1, dtype=np.intp)
         place[alive] = column
-        left, right = np.divmod(distinct, max(n_right, 1))
-        return inner(left, right, None, n_left, n_right), place
+        return inner(*pairs, None, n_left, n_right), place
     weights = block.csr if block.weights is None else block.weights
-    if not alive.all() or len(distinct) < block.n_products:
-        left, right = np.divmod(distinct, max(n_right, 1))
-        weights = _merge_columns(sparse.csr_array(weights), alive, column, len(distinct))
+    if not alive.all() or len(pairs[0]) < block.n_products:
+        left, right = pairs
+        weights = _merge_columns(sparse.csr_array(weights), alive, column, len(left))
     place = None
     if not is_root:
         weights, place = _merge_rows(weights)
     return inner(left, right, weights, n_left, n_right), place
-
-
-def _distinct_products(left: Any, right: Any, n_left: int, n_right: int) -> tuple[Any, Any]:
-    """The keys ``left * n_right + right`` that occur, ascending, and the place of every product."""
-    key = left * max(n_right, 1) + right
-    if n_left * n_right > SPARSE_KEYS * len(key):
-        return np.unique(key, return_inverse=True)
-    used = np.zeros(n_left * n_right, dtype=np.bool_)
-    used[key] = True
-    return np.flatnonzero(used), (np.cumsum(used) - 1)[key]
 
 
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:

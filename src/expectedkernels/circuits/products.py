@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.equal_rows import distinct_pairs
 from expectedkernels.circuits.ranges import Part
 from expectedkernels.circuits.wide import runs, wide
 from expectedkernels.engine.blocks import Inner
@@ -79,13 +80,13 @@ def _inner_pairs(
         return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
 
     unit, edge, other_edge = _common_edges(one.csr, other.csr, pairs, alive)
-    (a, b), column = _distinct_pairs(
+    (a, b), column = distinct_pairs(
         one.csr.indices[edge],
         other.csr.indices[other_edge],
         (one.n_products, other.n_products),
     )
-    left_pairs, left_index = _distinct_pairs(own_left[a], other_left[b], left.shape)
-    right_pairs, right_index = _distinct_pairs(own_right[a], other_right[b], right.shape)
+    left_pairs, left_index = distinct_pairs(own_left[a], other_left[b], left.shape)
+    right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
     n_units = len(pairs[0])
     starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
     weights = sparse.csr_array((np.ones(len(column)), column, starts), shape=(n_units, len(a)))
@@ -117,16 +118,3 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     if not found:
         return tuple(np.zeros(0, dtype=np.intp) for _ in range(3))  # type: ignore[return-value]
     return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))  # type: ignore[return-value]
-
-
-def _distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[Pairs, Any]:
-    """The distinct pairs of numbers in ascending order, and the place of every pair among them."""
-    keys = first.astype(np.int64) * shape[1] + second
-    n_keys = shape[0] * shape[1]
-    if n_keys > 8 * len(keys) + 1024:
-        distinct, place = np.unique(keys, return_inverse=True)
-    else:  # flags beat a sort
-        seen = np.zeros(n_keys, dtype=np.bool_)
-        seen[keys] = True
-        distinct, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
-    return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from expectedkernels.circuits.graph import Graph, bits, show
+from expectedkernels.circuits.graph import Graph, bits, show, union
 from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import CircuitError
 from expectedkernels.verdict import Verdict
@@ -57,7 +57,7 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
             blocks = _blocks(graph, families, scope)
         if len(blocks) == 1:
             return Verdict(False, _conflict(graph, families, scope))
-        first, second = (_union(half) for half in _halves(blocks))
+        first, second = (union(half) for half in _halves(blocks))
         todo.append((second, _restricted(graph, families, second), 2 * node + 1))
         todo.append((first, _restricted(graph, families, first), 2 * node))
     n = len(variable)  # parents come first; a vtree wants them last
@@ -160,7 +160,7 @@ def _blocks(graph: Graph, families: Iterable[Family], scope: int) -> list[int]:
             if mask & covered:
                 touching = [block for block in blocks if block & mask]
                 blocks.difference_update(touching)
-                mask |= _union(touching)
+                mask |= union(touching)
             blocks.add(mask)
             covered |= mask
     rest = scope & ~covered
@@ -192,19 +192,12 @@ def _conflict(graph: Graph, families: list[Family], scope: int) -> str:
 
 def _show_family(graph: Graph, family: Family) -> str:
     parts = [graph.masks[i] for i in family.factors]
-    rest = family.cover & ~_union(parts)
+    rest = family.cover & ~union(parts)
     return show_split([*parts, *(1 << v for v in bits(rest))])
 
 
 def _halves(blocks: list[int]) -> tuple[list[int], list[int]]:
     return blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]
-
-
-def _union(masks: Iterable[int]) -> int:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union
 
 
 def _smallest(mask: int) -> int:
