@@ -52,6 +52,7 @@ def test_every_rate_equals_its_definition(values, kind, field):
     scale = 1e-6 if values == "large codes" else 1.0
     factors = [Factor(**{field: scale * rate}) for rate in rates_of(rng, kind, 6)]
     assert_as_defined(factors, X, Y)
+    assert_as_defined(factors, X, X)
 
 
 def points(rng, values, n, d):

@@ -23,6 +23,8 @@ EXPANDED = 256.0
 is wrong by about 1e-16 times it."""
 MOST_STATES = 32
 """Columns of whole numbers with at most so many different ones are compared as indicators."""
+FEW_STATES = 5
+"""Up to so many states a column, sums by matrix products are faster than pair by pair."""
 EXACTLY = "by an exact matrix product"
 ABOUT_MEAN = "by a matrix product about the mean"
 BY_STATES = "by matrix products of indicators of states"
@@ -94,7 +96,7 @@ def methods(factors: Sequence[Factor], X: Any, Y: Any) -> list[str]:
 
     Examples
     --------
-    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.5]])
     >>> methods([Factor(square=1.0), Factor(absolute=0.5)], X, X)
     ['squared distances by an exact matrix product', 'city-block distances pair by pair']
     """
@@ -102,8 +104,10 @@ def methods(factors: Sequence[Factor], X: Any, Y: Any) -> list[str]:
     rates, A, B = _used(factors, "square", X, Y)
     if len(rates):
         found.append(f"squared distances {_square_method(rates, A, B, relative=False)}")
-    if len(_used(factors, "absolute", X, Y)[0]):
-        found.append(f"city-block distances {BY_PAIRS}")
+    rates, A, B = _used(factors, "absolute", X, Y)
+    if len(rates):
+        few = _cheap_states(A, B) is not None
+        found.append(f"city-block distances {BY_STATES if few else BY_PAIRS}")
     rates, A, B = _used(factors, "unequal", X, Y)
     if len(rates):
         few = _few_states(A, B) is not None
@@ -148,7 +152,16 @@ def _square_logs(rates: Any, X: Any, Y: Any, relative: bool) -> Any:
 def _absolute_logs(rates: Any, X: Any, Y: Any) -> Any:
     if not len(rates):
         return None
-    return _distances(X, Y, "cityblock", rates, bool((rates == rates[0]).all()))
+    alike, ranges = bool((rates == rates[0]).all()), _cheap_states(X, Y)
+    if ranges is None:
+        return _distances(X, Y, "cityblock", rates, alike)
+    # whole numbers are summed exactly
+    factors = np.ones(len(rates)) if alike else rates
+    tables = [-r * np.sqrt(_squared(n)) for r, n in _sizes(factors, *ranges)]
+    logs = _by_states(tables, X, Y, ranges[0])
+    if alike:
+        logs *= rates[0]
+    return logs
 
 
 def _unequal_logs(rates: Any, X: Any, Y: Any) -> Any:
@@ -256,6 +269,12 @@ def _few_states(X: Any, Y: Any) -> Any:
     return ranges if ranges is not None and _are_few(*ranges) else None
 
 
+def _cheap_states(X: Any, Y: Any) -> Any:
+    """The least and greatest entries of columns with so few states that pairs take longer."""
+    ranges = _few_states(X, Y)
+    return ranges if ranges is not None and (ranges[1] - ranges[0]).mean() < FEW_STATES else None
+
+
 def _sizes(rates: Any, low: Any, high: Any) -> Any:
     """Every rate, and the number of states that its column may have."""
     return zip(rates.tolist(), (high - low + 1).astype(np.intp).tolist(), strict=True)
@@ -317,11 +336,13 @@ def _distances(X: Any, Y: Any, metric: str, rates: Any, alike: bool) -> Any:
     """Less the distances, in which columns count with their rates."""
     from scipy.spatial import distance  # slow to import, and only needed here
 
-    if alike:
-        logs = distance.cdist(X, Y, metric)
-        logs *= -rates[0]
-        return logs
-    return np.negative(distance.cdist(X, Y, metric, w=rates))
+    given = {} if alike else {"w": rates}
+    if Y is X and len(X):  # half of them, and nothing on the diagonal
+        found = distance.pdist(X, metric, **given)
+    else:
+        found = distance.cdist(X, Y, metric, **given)
+    found *= -rates[0] if alike else -1.0
+    return distance.squareform(found, checks=False) if found.ndim == 1 else found
 
 
 def _by_states(tables: list[Any], X: Any, Y: Any, low: Any) -> Any:
