@@ -69,21 +69,10 @@ ASK_FOR_KINDS = {
     "circuits/observed.py",
     "circuits/wide_passes.py",
     "estimators/rows.py",
-    "io/npz.py",
-    "io/psdd_writing.py",
-    "io/text.py",
-    "io/unit_lists.py",
-    "learning/active.py",
-    "learning/em.py",
     "learning/flows.py",
-    "learning/incomplete.py",
-    "learning/row_counts.py",
 }
 """Files that still ask what a block is, instead of asking the block."""
-GO_THROUGH_NODES = (ASK_FOR_KINDS - {"circuits/observed.py", "estimators/rows.py"}) | {
-    "io/psdd.py",
-    "learning/blocks.py",
-}
+GO_THROUGH_NODES = ASK_FOR_KINDS - {"circuits/observed.py", "estimators/rows.py"}
 """Files that still have loops of their own over the nodes of a vtree."""
 
 

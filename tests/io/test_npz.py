@@ -1,3 +1,5 @@
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -28,7 +30,7 @@ def assert_same(a, b):
     assert len(a.blocks) == len(b.blocks)
     for x, y in zip(a.blocks, b.blocks, strict=True):
         assert type(x) is type(y)
-        for field in x.__dataclass_fields__:
+        for field in (field.name for field in fields(x)):
             if field.startswith("n_"):
                 assert getattr(x, field) == getattr(y, field)
             else:

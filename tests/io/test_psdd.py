@@ -9,8 +9,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import CircuitError, ParseError
-from expectedkernels.io.psdd import read_psdd
-from expectedkernels.io.psdd_writing import write_psdd
+from expectedkernels.io.psdd import read_psdd, write_psdd
 from expectedkernels.io.vtree import read_vtree
 from expectedkernels.vtree import Vtree
 

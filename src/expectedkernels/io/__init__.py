@@ -4,8 +4,7 @@ from expectedkernels.io.bif import read_bif, write_bif
 from expectedkernels.io.jpc import read_jpc, write_jpc
 from expectedkernels.io.models import compile_file, read_model
 from expectedkernels.io.npz import load, save
-from expectedkernels.io.psdd import read_psdd
-from expectedkernels.io.psdd_writing import write_psdd
+from expectedkernels.io.psdd import read_psdd, write_psdd
 from expectedkernels.io.spn import read_spn, write_spn
 from expectedkernels.io.tables import read_table
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import chain, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import CircuitError, ParseError, VtreeError
 from expectedkernels.io.archives import Archive
 from expectedkernels.io.text import PathLike, checked_path, shown
@@ -46,6 +48,19 @@ INDICES = ("left", "right", "csr_indptr", "csr_indices")
 FLOATS = ("tables", "normal_weights", "normal_mean", "normal_variance", "dense", "csr_data")
 HALF = "normal_half"
 """Half the widths of intervals, of all real inputs; only in files of circuits that have some."""
+KINDS = (Table, Real, Inner)
+"""The blocks by the number of their kind."""
+ARRAYS = (
+    {"tables": "table"},
+    {
+        "normal_weights": "weights",
+        "normal_mean": "mean",
+        "normal_variance": "variance",
+        HALF: "halves",
+    },
+)
+"""The arrays of files that hold those of input blocks, by kind; the first ones have a row per unit,
+the others are as long as these rows."""
 
 
 def save(circuit: Circuit, path: PathLike) -> None:
@@ -79,18 +94,18 @@ def save(circuit: Circuit, path: PathLike) -> None:
     array([[0.3, 0.7]])
     """
     circuit = _checked(circuit).to("numpy")
-    vtree, blocks = circuit.vtree, circuit.blocks
-    floats = (*FLOATS, HALF) if any(_has_intervals(block) for block in blocks) else FLOATS
+    vtree = circuit.vtree
     lists: dict[str, list[Any]] = {name: [] for name in (*INTEGERS, *FLOATS, HALF)}
     lists["version"] = [[VERSION]]
     lists["vtree_left"], lists["vtree_right"] = [vtree.left], [vtree.right]
     lists["vtree_variable"] = [vtree.variable]
-    for block in blocks:
-        for name, value in _flat(block).items():
-            lists[name].append(np.ravel(value))
+    for name, value in chain.from_iterable(map(_flat, circuit.blocks)):
+        lists[name].append(np.ravel(value))
     arrays = {name: _joined(lists[name], "i") for name in INTEGERS}
-    arrays |= {name: _joined(lists[name], "f") for name in floats}
-    for name in floats:
+    arrays |= {name: _joined(lists[name], "f") for name in (*FLOATS, HALF)}
+    if not arrays[HALF].any():
+        del arrays[HALF]
+    for name in list(arrays)[len(INTEGERS) :]:
         if not np.isfinite(arrays[name]).all():
             raise CircuitError(
                 f"A file holds finite numbers. The {name.replace('_', ' ')} of the circuit contain "
@@ -98,18 +113,10 @@ def save(circuit: Circuit, path: PathLike) -> None:
                 "weights, before the step that overflows."
             )
     if not circuit.schema.is_plain:
-        arrays["schema"] = np.array([_schema_text(circuit.schema)])
+        schema = {"names": circuit.schema.names, "states": circuit.schema.states}
+        arrays["schema"] = np.array([json.dumps(schema)])
     with open(checked_path(path), "wb") as file:
         np.savez(file, **arrays)
-
-
-def _has_intervals(block: Input | Inner) -> bool:
-    return isinstance(block, Real) and block.half is not None
-
-
-def _schema_text(schema: Schema) -> str:
-    """Names and states as JSON."""
-    return json.dumps({"names": schema.names, "states": schema.states})
 
 
 def _checked(circuit: Any) -> Circuit:
@@ -136,37 +143,28 @@ def _joined(arrays: list[Any], kind: str) -> Any:
     return joined if same else joined.astype(default)
 
 
-def _flat(block: Input | Inner) -> dict[str, Any]:
-    """The numbers of a block by the name of the array they go to."""
-    flat: dict[str, Any] = {
-        "n_units": block.n_units,
-        "weight_form": PASS,
-        "has_left": 0,
-        "has_right": 0,
-    }
-    if isinstance(block, Table):
-        return flat | {"kind": TABLE, "width": block.cardinality, "tables": block.table}
-    if isinstance(block, Real):
-        return flat | {
-            "kind": NORMAL,
-            "width": len(block.mean),
-            "normal_weights": block.weights,
-            "normal_mean": block.mean,
-            "normal_variance": block.variance,
-            HALF: block.halves,
-        }
-    flat |= {"kind": INNER, "width": block.n_products}
+def _flat(block: Any) -> Iterator[tuple[str, Any]]:
+    """The numbers of a block, each with the name of the array they go to."""
+    kind = KINDS.index(type(block))
+    yield from (("kind", kind), ("n_units", block.n_units), ("width", block.width))
+    if kind != INNER:
+        yield from (("weight_form", PASS), ("has_left", 0), ("has_right", 0))
+        yield from ((name, getattr(block, attribute)) for name, attribute in ARRAYS[kind].items())
+        return
     for side in ("left", "right"):
         index = getattr(block, side)
+        yield f"has_{side}", index is not None
         if index is not None:
-            flat |= {f"has_{side}": 1, side: index}
+            yield side, index
+    weights = block.weights
     if block.is_sparse:
-        csr: Any = block.weights
-        flat |= {"csr_indptr": csr.indptr, "csr_indices": csr.indices, "csr_data": csr.data}
-        return flat | {"weight_form": SPARSE}
-    if block.weights is not None:
-        return flat | {"weight_form": DENSE, "dense": block.weights}
-    return flat
+        yield "weight_form", SPARSE
+        yield from (
+            (f"csr_{name}", getattr(weights, name)) for name in ("indptr", "indices", "data")
+        )
+    else:
+        yield "weight_form", PASS if weights is None else DENSE
+        yield "dense", [] if weights is None else weights
 
 
 def load(path: PathLike) -> Circuit:
@@ -359,7 +357,7 @@ class _Loader:
         return [array[start:stop] for start, stop in pairwise(bounds)]
 
     def inputs(self, vtree: Vtree, side: str) -> list[Any]:
-        """The left (or right) inputs of all blocks, within the units of the child."""
+        """The left (or right) inputs of all blocks, None where all units of the child are taken."""
         child = vtree.left if side == "left" else vtree.right
         named = self.arrays[f"has_{side}"] == 1
         unnamed = (self.kind == INNER) & ~named
@@ -373,7 +371,7 @@ class _Loader:
         self.require(
             ((index >= 0) & (index < limit)).all(), f"{side} inputs must be units of the child"
         )
-        return pieces
+        return [piece if used else None for piece, used in zip(pieces, named, strict=True)]
 
     def sparse_weights(self) -> list[Any]:
         """The sparse weights of all blocks, None where weights have another form."""
@@ -401,31 +399,27 @@ class _Loader:
         """One block per vtree node."""
         shapes = list(zip(self.n_units.tolist(), self.width.tolist(), strict=True))
         area = self.n_units * self.width
-        table = self.pieces("tables", np.where(self.kind == TABLE, area, 0))
-        normal = self.pieces("normal_weights", np.where(self.kind == NORMAL, area, 0))
-        mean = self.pieces("normal_mean", np.where(self.kind == NORMAL, self.width, 0))
-        variance = self.pieces("normal_variance", np.where(self.kind == NORMAL, self.width, 0))
-        half: list[Any] = [None] * len(shapes)
-        if HALF in self.arrays:
-            half = self.pieces(HALF, np.where(self.kind == NORMAL, self.width, 0))
+        parts: dict[str, list[Any]] = {HALF: [None] * len(shapes)}
+        for kind, names in enumerate(ARRAYS):
+            for size, name in zip(chain([area], repeat(self.width)), names, strict=False):
+                if name in self.arrays:
+                    parts[name] = self.pieces(name, np.where(self.kind == kind, size, 0))
         dense = self.pieces("dense", np.where(self.form == DENSE, area, 0))
         csr = self.sparse_weights()
         left, right = self.inputs(vtree, "left"), self.inputs(vtree, "right")
-        has_left, has_right = self.arrays["has_left"], self.arrays["has_right"]
-        blocks: list[Input | Inner] = []
-        for node, (n_units, width) in enumerate(shapes):
-            if self.kind[node] == TABLE:
-                blocks.append(Table(table[node].reshape(n_units, width)))
-            elif self.kind[node] == NORMAL:
-                weights = normal[node].reshape(n_units, width)
-                blocks.append(Real(weights, mean[node], variance[node], half[node]))
-            else:
-                form = self.form[node]
-                weights = dense[node].reshape(n_units, width) if form == DENSE else csr[node]
-                a = left[node] if has_left[node] else None
-                b = right[node] if has_right[node] else None
-                blocks.append(Inner(width, n_units, a, b, weights))
-        return blocks
+
+        def leaf(node: int, variable: int) -> Any:
+            kind = self.kind[node]
+            rows, *more = (parts[name][node] for name in ARRAYS[kind])
+            return KINDS[kind](rows.reshape(shapes[node]), *more)
+
+        def inner(node: int) -> Inner:
+            n_units, width = shapes[node]
+            is_dense = self.form[node] == DENSE
+            weights = dense[node].reshape(shapes[node]) if is_dense else csr[node]
+            return Inner(width, n_units, left[node], right[node], weights)
+
+        return at_nodes(vtree, leaf, inner)
 
 
 def _csr(shape: tuple[int, int], data: Any, indices: Any, indptr: Any) -> sparse.csr_array:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.units import Unit
-from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import CircuitError, ParseError
 
 PathLike = str | os.PathLike[str]
@@ -229,17 +228,21 @@ def plain(circuit: Circuit, suffix: str) -> Circuit:
             "write them one by one, or use save()."
         )
     circuit = circuit.to("numpy")
-    for node, block in enumerate(circuit.blocks):
-        if isinstance(block, Inner):
-            values, what = block.csr.data, f"weights at vtree node {node}"
-        elif isinstance(block, Table):
-            values, what = block.table, f"tables of variable {int(circuit.vtree.variable[node])}"
-        else:
+
+    def leaf(node: int, variable: int) -> None:
+        if circuit.cardinalities[variable] is None:
             raise CircuitError(
-                f"A {suffix} file holds discrete variables. Variable "
-                f"{int(circuit.vtree.variable[node])} is real; use save() instead."
+                f"A {suffix} file holds discrete variables. Variable {variable} is real; use "
+                "save() instead."
             )
-        _check_logs_exist(values, what, suffix)
+        numbers = circuit.blocks[node].numbers
+        _check_logs_exist(numbers, f"tables of variable {variable}", suffix)
+
+    def inner(node: int) -> None:
+        numbers = circuit.blocks[node].flat[0]
+        _check_logs_exist(numbers, f"weights at vtree node {node}", suffix)
+
+    at_nodes(circuit.vtree, leaf, inner)
     return circuit
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Product, Sum, topological
 from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 from expectedkernels.io.text import Source, logs
 from expectedkernels.vtree import Vtree
@@ -129,19 +130,21 @@ class UnitWriter(ABC):
 
     def records(self) -> list[str]:
         """All records."""
-        numbers: list[Any] = []
-        for node, block in enumerate(self.blocks):
-            if isinstance(block, Inner):
-                left = numbers[self.vtree.left[node]][block.index("left")].tolist()
-                right = numbers[self.vtree.right[node]][block.index("right")].tolist()
-                new = [self.add(self.product(node, a, b)) for a, b in zip(left, right, strict=True)]
-                if block.weights is not None:
-                    new = self._sums(node, block, new)
-            else:
-                table: Any = block
-                new = [self.input(node, values) for values in table.table.tolist()]
-            numbers.append(np.asarray(new))
+        from_leaves(self.vtree, self._inputs, self._units)
         return self.lines
+
+    def _inputs(self, node: int, variable: int) -> Any:
+        """Write the inputs of a leaf and return their numbers."""
+        tables: Any = self.blocks[node].numbers
+        return np.asarray([self.input(node, values) for values in tables.tolist()])
+
+    def _units(self, node: int, left: Any, right: Any) -> Any:
+        """Write the products and sums of an inner node and return the numbers of its units."""
+        block: Any = self.blocks[node]
+        a, b = block.inputs
+        pairs = zip(left[a].tolist(), right[b].tolist(), strict=True)
+        new = [self.add(self.product(node, *pair)) for pair in pairs]
+        return np.asarray(new if block.numbers is None else self._sums(node, block, new))
 
     def _sums(self, node: int, block: Inner, products: list[int]) -> list[int]:
         """Write the sums of a node and return the numbers of its units."""
