@@ -33,8 +33,7 @@ MANY = 16
 
 def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
     """See `Circuit.sample`."""
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
-        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
+    check_samples(n)
     check_single_root(circuit, "Sampling")
     circuit = circuit.to("numpy")
     refuse_signed(circuit, "Sampling")
@@ -47,6 +46,12 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
+
+
+def check_samples(n: Any) -> None:
+    """Raise unless a number of samples is one."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
 
 
 def most_probable(circuit: BlockCircuit, X: Any) -> Any:

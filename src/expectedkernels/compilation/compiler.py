@@ -47,14 +47,6 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     return Circuit.from_blocks(plan.vtree, blocks), log_z
 
 
-def log_partition(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> float:
-    """The log of the partition function of a model, without its circuit."""
-    _refuse_large(plan, 24 * plan.largest, max_bytes)
-    for _, _, _, messages in _messages(plan):
-        top = messages[-1]
-    return _log_z(plan, top)
-
-
 def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int) -> None:
     check_max_bytes(max_bytes)
     if needed > max_bytes:

@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, Labels, RngLike, RowsLike, VariableLike
+from expectedkernels.arrays import Array, Labels, RowsLike, VariableLike
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.circuits.frames import Label
-from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.schema import Schema
-from expectedkernels.compilation.compiler import compiled, log_partition
+from expectedkernels.compilation.compiler import compiled
 from expectedkernels.compilation.factor import Factor, as_factor, integers, plugged
-from expectedkernels.compilation.orders import interaction_graph
+from expectedkernels.compilation.messages import MessagePlan, message_plan
+from expectedkernels.compilation.orders import Elimination, best_elimination, interaction_graph
 from expectedkernels.compilation.plan import CompilationPlan, Potential, make_plan
+from expectedkernels.compilation.questions import Questions
 from expectedkernels.compilation.vtrees import conditioning_vtree
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError
 from expectedkernels.vtree import Vtree
 
 
-class FactorGraph:
+class FactorGraph(Questions):
     """A product of factors over discrete variables, unnormalised.
 
     Parameters
@@ -165,7 +166,17 @@ class FactorGraph:
     @cached_property
     def vtree(self) -> Vtree:
         """The vtree that `compile` uses by default, in the reversed order of a good elimination."""
-        return conditioning_vtree(self.graph, cardinalities=self.cardinalities)
+        return conditioning_vtree(self.graph, self._elimination.order, self.cardinalities)
+
+    @cached_property
+    def _elimination(self) -> Elimination:
+        """The order in which variables are summed out."""
+        return best_elimination(self.graph, self.cardinalities)
+
+    @cached_property
+    def messages(self) -> MessagePlan:
+        """How questions are answered without a circuit: the stages of variable elimination."""
+        return message_plan(self.potential, self._elimination)
 
     @cached_property
     def vtree_for_pairs(self) -> Vtree:
@@ -245,132 +256,6 @@ class FactorGraph:
         """
         circuit, log_z = compiled(self.plan(vtree, method, for_pairs), max_bytes)
         return circuit.with_schema(self.schema), log_z
-
-    @cached_property
-    def _circuit(self) -> Circuit:
-        """The circuit that questions are put to."""
-        return self.compile()[0]
-
-    def marginals(self, evidence: EvidenceLike | None = None) -> Marginals:
-        """The probabilities of the states of every variable, given evidence.
-
-        The model is compiled when it is first asked; see `Circuit.marginals`.
-
-        Parameters
-        ----------
-        evidence : mapping, array of one or more rows with NaN, or data frame, optional
-
-        Returns
-        -------
-        list of arrays
-            Indexed by number or name of the variables, as that of `Circuit.marginals`.
-
-        Examples
-        --------
-        >>> from expectedkernels.compilation.datasets import asia
-        >>> asia().marginals({"smoke": "yes"})["lung"].round(6).tolist()
-        [0.1, 0.9]
-        """
-        return self._circuit.marginals(evidence)
-
-    def map(self, X: EvidenceLike, as_frame: bool | None = None) -> Array:
-        """The rows of X with missing entries set to their most probable joint values.
-
-        The model is compiled when it is first asked; see `Circuit.map`.
-
-        Parameters
-        ----------
-        X : array of one or more rows with NaN, data frame, or mapping
-        as_frame : bool, optional
-            Whether to answer with a data frame. Default: if one is given.
-
-        Returns
-        -------
-        array or data frame
-
-        Examples
-        --------
-        >>> from expectedkernels.compilation.datasets import asia
-        >>> asia().map({"dysp": "yes"}, as_frame=True)["bronc"].tolist()
-        ['yes']
-        """
-        return self._circuit.map(X, as_frame)
-
-    def sample(
-        self,
-        n: int,
-        rng: RngLike = None,
-        evidence: EvidenceLike | None = None,
-        as_frame: bool = False,
-    ) -> Array:
-        """Independent samples of the normalised model, given evidence.
-
-        The model is compiled when it is first asked; see `Circuit.sample`.
-
-        Parameters
-        ----------
-        n : int
-        rng : int, Generator or None
-        evidence : mapping, array of one or more rows with NaN, or data frame, optional
-        as_frame : bool
-
-        Returns
-        -------
-        array or data frame
-
-        Examples
-        --------
-        >>> from expectedkernels.compilation.datasets import asia
-        >>> asia().sample(5, rng=0).shape
-        (5, 8)
-        """
-        return self._circuit.sample(n, rng, evidence, as_frame)
-
-    def log_likelihood(self, X: EvidenceLike) -> Array:
-        """The log-probability of every row of X, NaN entries summed out, shape (n,).
-
-        The model is compiled when it is first asked, and normalised; `log_score` is the sum of
-        logs of factors as they are.
-
-        Parameters
-        ----------
-        X : array of shape (n, variables), data frame, or list of arrays
-
-        Returns
-        -------
-        array of shape (n,)
-
-        Examples
-        --------
-        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
-        >>> np.exp(fg.log_likelihood([[1, 1], [0, np.nan]])).round(12).tolist()
-        [0.4, 0.3]
-        """
-        return self._circuit.log_likelihood(X)
-
-    def log_partition(
-        self,
-        vtree: Vtree | None = None,
-        method: str | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-    ) -> float:
-        """The log of the partition function, without making a circuit.
-
-        Parameters
-        ----------
-        vtree, method, max_bytes : see `compile`
-
-        Returns
-        -------
-        float
-
-        Examples
-        --------
-        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
-        >>> round(fg.log_partition(), 6)
-        2.302585
-        """
-        return log_partition(self.plan(vtree, method), max_bytes)
 
     def log_score(self, X: RowsLike) -> Array:
         """The log of the product of all factors at complete points, shape (n,), unnormalised.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.compilation.orders import interaction_graph
+from expectedkernels.compilation.tables import Scaled, product, rescaled, scaled
 from expectedkernels.errors import CircuitError, CompatibilityError, VtreeError
 from expectedkernels.vtree import Vtree
 
@@ -27,22 +29,27 @@ class LogFactor:
 
 @dataclass(frozen=True, eq=False)
 class Potential:
-    """A product of factors with different scopes, as logarithms, and a constant.
+    """A product of factors with different scopes, and a constant.
 
     Attributes
     ----------
     cardinalities : tuple of int
         The number of states of every variable.
-    factors : tuple of LogFactor
-        No two have the same scope, no scope is empty, and the largest entry of each is zero
-        (unless all are -inf).
+    tables : dict from tuples of int to Scaled
+        The table of every scope, none of them empty. The largest entry of each is one (unless all
+        are zero).
     constant : float
         The logarithm of what multiplies them all.
     """
 
     cardinalities: tuple[int, ...]
-    factors: tuple[LogFactor, ...]
+    tables: dict[tuple[int, ...], Scaled]
     constant: float
+
+    @cached_property
+    def factors(self) -> tuple[LogFactor, ...]:
+        """The tables as logarithms."""
+        return tuple(LogFactor(scope, table.logs) for scope, table in self.tables.items())
 
     @classmethod
     def of(
@@ -52,23 +59,23 @@ class Potential:
 
         Variables with one state are left out of the scopes: they interact with nothing.
         """
-        logs: dict[tuple[int, ...], Any] = {}
-        for scope, table in factors:
-            with np.errstate(divide="ignore"):
-                values = np.log(np.asarray(table, dtype=np.float64))
-            axes = sorted(range(len(scope)), key=lambda axis: scope[axis])
-            values = values.transpose(axes)
-            kept = tuple(scope[axis] for axis in axes if cardinalities[scope[axis]] > 1)
-            values = values.reshape([cardinalities[v] for v in kept])
-            logs[kept] = logs[kept] + values if kept in logs else values
+        found: dict[tuple[int, ...], list[Scaled]] = {}
         constant = 0.0
-        scaled = []
-        for scope, values in logs.items():
-            top = float(values.max())
+        for scope, table in factors:
+            axes = sorted(range(len(scope)), key=scope.__getitem__)
+            kept = tuple(scope[axis] for axis in axes if cardinalities[scope[axis]] > 1)
+            values = np.asarray(table, dtype=np.float64).transpose(axes)
+            numbers, top = scaled(values.reshape([cardinalities[v] for v in kept]))
             constant += top
-            if scope:
-                scaled.append(LogFactor(scope, values - top if top > -np.inf else values))
-        return cls(tuple(cardinalities), tuple(scaled), constant)
+            found.setdefault(kept, []).append(numbers)
+        found.pop((), None)
+        tables = {}
+        for scope, parts in found.items():
+            tables[scope], top = parts[0], 0.0
+            if len(parts) > 1:
+                tables[scope], top = rescaled(product(parts, parts[0].data.shape))
+            constant += top
+        return cls(tuple(cardinalities), tables, constant)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,333 @@
+"""Variable elimination: tables and messages from the first variable to the last, and back.
+
+A stage sums out one variable. Its table has the axes of the variable and of its context, in the
+order of elimination; its message, the sum along the first axis, enters the stage of the first
+variable of the context. So messages are reshaped where they enter, and never transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.compilation.orders import Elimination
+from expectedkernels.compilation.plan import Potential
+from expectedkernels.compilation.tables import Scaled, product, scaled, scaled_logs, summed, times
+
+Weights = Mapping[int, Any]
+"""Weights of the states of some variables: evidence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The elimination of one variable.
+
+    Attributes
+    ----------
+    variable : int
+    context : tuple of int
+        The variables of its message, in the order of elimination.
+    shape : tuple of int
+        The cardinalities of the variable and of its context.
+    children : tuple of int
+        The stages whose messages enter.
+    places : tuple of shapes
+        The shapes in which they do.
+    factors : tuple of Scaled
+        The factors that enter, in such shapes too.
+    n_entries : int
+        The number of entries of the table.
+    """
+
+    variable: int
+    context: tuple[int, ...]
+    shape: tuple[int, ...]
+    children: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+    factors: tuple[Scaled, ...]
+    n_entries: int
+
+
+@dataclass(frozen=True, eq=False)
+class MessagePlan:
+    """The stages of an elimination, in its order, and the log of what multiplies them all."""
+
+    stages: tuple[Stage, ...]
+    constant: float
+
+    @cached_property
+    def n_entries(self) -> int:
+        """The number of entries of all tables."""
+        return sum(stage.n_entries for stage in self.stages)
+
+    @cached_property
+    def table_bytes(self) -> int:
+        """About how much memory it takes to keep all tables."""
+        return 8 * (self.n_entries + 2 * max(stage.n_entries for stage in self.stages))
+
+    @cached_property
+    def message_bytes(self) -> int:
+        """About how much memory it takes to keep all messages, and two tables at a time."""
+        messages = sum(stage.n_entries // stage.shape[0] for stage in self.stages)
+        return 8 * (2 * messages + 3 * max(stage.n_entries for stage in self.stages))
+
+    @cached_property
+    def passing_bytes(self) -> int:
+        """About how much memory it takes if messages go where they have entered."""
+        held = most = 0
+        for stage in self.stages:
+            size = stage.n_entries // stage.shape[0]
+            most = max(most, held + 2 * stage.n_entries + size)
+            held += size - sum(
+                self.stages[i].n_entries // self.stages[i].shape[0] for i in stage.children
+            )
+        return 8 * most
+
+
+def message_plan(potential: Potential, found: Elimination) -> MessagePlan:
+    """The stages of an elimination of the variables of a product of factors."""
+    cards, position = potential.cardinalities, {v: i for i, v in enumerate(found.order)}
+    entering: list[list[tuple[Scaled, tuple[int, ...]]]] = [[] for _ in found.order]
+    for given, table in potential.tables.items():
+        scope = tuple(sorted(given, key=position.__getitem__))
+        data = np.ascontiguousarray(table.data.transpose([given.index(v) for v in scope]))
+        entering[position[scope[0]]].append((table._replace(data=data), scope))
+    children: list[list[int]] = [[] for _ in found.order]
+    stages: list[Stage] = []
+    for i, v in enumerate(found.order):
+        context = tuple(sorted(found.contexts[v], key=position.__getitem__))
+        if context:
+            children[position[context[0]]].append(i)
+
+        shape = tuple(cards[u] for u in (v, *context))
+
+        def place(scope: Sequence[int], axes: Sequence[int] = (v, *context)) -> tuple[int, ...]:
+            inside = set(scope)
+            return tuple(cards[u] if u in inside else 1 for u in axes)
+
+        stages.append(
+            Stage(
+                v,
+                context,
+                shape,
+                tuple(children[i]),
+                tuple(place(stages[child].context) for child in children[i]),
+                tuple(table.shaped(place(scope)) for table, scope in entering[i]),
+                prod(shape),
+            )
+        )
+    return MessagePlan(tuple(stages), potential.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """The table of one stage.
+
+    Attributes
+    ----------
+    table : array of shape (K, *context)
+        Proportional to the conditional of the variable given its context.
+    sums : array of shape context, or None
+        What it sums to along the first axis; None: one, or zero for impossible contexts.
+    message : Scaled
+        The sums over the largest of them.
+    top : float
+        The log of the largest, -inf if all are zero.
+    """
+
+    table: Any
+    sums: Any
+    message: Scaled
+    top: float
+
+    @property
+    def conditional(self) -> Any:
+        """The conditional, (K, *context), zero given what is impossible."""
+        return self.table if self.sums is None else times(self.table, _inverse(self.sums)[None])
+
+
+def _inverse(sums: Any) -> Any:
+    """One over numbers, zero where they are zero."""
+    return (
+        1.0 / sums if sums.all() else np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    )
+
+
+def _log_tops(weights: Weights) -> float:
+    """The sum of the logs of the largest weights, which tables are divided by."""
+    tops = [float(given.max()) for given in weights.values()]
+    return sum(map(log, tops)) if all(tops) else -np.inf
+
+
+def stage_table(stage: Stage, messages: Sequence[Scaled | None], weights: Weights) -> Scaled:
+    """The product of what enters a stage."""
+    parts = list(stage.factors)
+    for child, shape in zip(stage.children, stage.places, strict=True):
+        message: Any = messages[child]
+        parts.append(message.shaped(shape))
+    if stage.variable in weights:
+        numbers, _ = scaled(weights[stage.variable])
+        parts.append(numbers.shaped([-1] + [1] * len(stage.context)))
+    return product(parts, stage.shape)
+
+
+def solved(table: Scaled) -> Solved:
+    """The table of a stage and its message."""
+    if not table.is_log:
+        sums = table.data.sum(axis=0)
+        top = float(sums.max())
+        if top == 0.0:
+            return Solved(table.data, sums, Scaled(sums, 0.0), -np.inf)
+        message = Scaled(sums * (1.0 / top), table.low - log(top))
+        return Solved(table.data, sums, message, log(top))
+    highest = table.data.max(axis=0)
+    highest = np.where(highest > -np.inf, highest, 0.0)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.exp(table.data - highest).sum(axis=0)) + highest
+    shares = np.exp(table.data - np.where(logs > -np.inf, logs, 0.0))
+    last = float(logs.max())
+    if last == -np.inf:
+        return Solved(shares, None, Scaled(np.zeros_like(logs), 0.0), last)
+    return Solved(shares, None, scaled_logs(logs - last), last)
+
+
+class Solution:
+    """The messages of all stages of a plan given weights, and the tables if they are kept.
+
+    Attributes
+    ----------
+    log_z : float
+        The log of the sum over all states, -inf if it is zero; then there is nothing else.
+    """
+
+    def __init__(self, plan: MessagePlan, weights: Weights, keep: bool):
+        self.plan, self.weights = plan, weights
+        self.messages: list[Scaled | None] = []
+        self._solved: list[Solved | None] = []
+        self.log_z = plan.constant + _log_tops(weights)
+        for stage in plan.stages:
+            if self.log_z == -np.inf:
+                return
+            found = solved(stage_table(stage, self.messages, weights))
+            self.log_z += found.top
+            self.messages.append(found.message)
+            self._solved.append(found if keep else None)
+
+    def backwards(self) -> Iterator[tuple[Stage, Solved]]:
+        """The stages from the last to the first, once; tables are let go on the way."""
+        for i in range(len(self.plan.stages) - 1, -1, -1):
+            stage, found = self.plan.stages[i], self._solved[i]
+            self._solved[i] = None
+            if found is None:
+                found = solved(stage_table(stage, self.messages, self.weights))
+            self.messages[i] = None
+            yield stage, found
+
+
+def log_partition(plan: MessagePlan, weights: Weights) -> float:
+    """The log of the sum over all states of the weighted product, without keeping anything."""
+    log_z = plan.constant + _log_tops(weights)
+    messages: list[Scaled | None] = []
+    for stage in plan.stages:
+        found = solved(stage_table(stage, messages, weights))
+        log_z += found.top
+        messages.append(found.message)
+        for child in stage.children:
+            messages[child] = None
+    return log_z
+
+
+def marginals(solution: Solution) -> list[Any]:
+    """The probabilities of the states of every variable, from the last stage to the first."""
+    stages = solution.plan.stages
+    result: list[Any] = [None] * len(stages)
+    place = {stage.variable: i for i, stage in enumerate(stages)}
+    beliefs: list[Any] = [None] * len(stages)  # of the contexts
+    for stage, found in solution.backwards():
+        i = place[stage.variable]
+        belief, beliefs[i] = beliefs[i], None
+        if belief is None:
+            belief = np.ones(stage.shape[1:])
+        ratio = belief if found.sums is None else times(belief, _inverse(found.sums))
+        if not stage.children:
+            shares = found.table.reshape(stage.shape[0], -1) @ ratio.reshape(-1)
+        else:
+            joint = times(found.table, ratio[None])
+            shares = _spread_belief(stages, stage, joint, beliefs)
+        result[stage.variable] = shares / shares.sum()
+    return result
+
+
+def _spread_belief(stages: Sequence[Stage], stage: Stage, joint: Any, beliefs: list[Any]) -> Any:
+    """The beliefs of the contexts of all children, and of the variable itself.
+
+    Small ones are summed from larger ones: every context starts with the variable.
+    """
+    known = [((stage.variable, *stage.context), joint)]
+    for child in sorted(stage.children, key=lambda child: -prod(stages[child].shape[1:])):
+        wanted = stages[child].context
+        inside = set(wanted)
+        axes, table = min(
+            (pair for pair in known if inside.issubset(pair[0])), key=lambda pair: pair[1].size
+        )
+        if axes != wanted:
+            table = summed(table, [u in inside for u in axes])
+            known.append((wanted, table))
+        beliefs[child] = table
+    _, table = min(known, key=lambda pair: pair[1].size)
+    return table.reshape(stage.shape[0], -1).sum(axis=1)
+
+
+def samples(solution: Solution, n: int, rng: Any) -> Any:
+    """Independent samples, (n, variables), from the last stage to the first."""
+    states = np.empty((n, len(solution.plan.stages)), dtype=np.intp)
+    for stage, found in solution.backwards():
+        given = found.table[(slice(None), *(states[:, u] for u in stage.context))]
+        edges = np.cumsum(given.reshape(stage.shape[0], -1), axis=0)
+        target = rng.random(n) * edges[-1]
+        state = (edges <= target).sum(axis=0)
+        # rounding may step over the last state that is possible
+        last = stage.shape[0] - 1 - np.argmax(given.reshape(stage.shape[0], -1)[::-1] > 0, axis=0)
+        states[:, stage.variable] = np.minimum(state, last)
+    return states.astype(np.float64)
+
+
+def most_probable(plan: MessagePlan, weights: Weights) -> Any:
+    """The most probable states of all variables together, None if all are impossible."""
+    messages: list[Scaled | None] = []
+    choices: list[Any] = []
+    for stage in plan.stages:
+        table = stage_table(stage, messages, weights)
+        choice, best = _largest(table.data)
+        top = float(best.max())
+        if top == (-np.inf if table.is_log else 0.0):
+            return None
+        message = (
+            scaled_logs(best - top)
+            if table.is_log
+            else Scaled(best * (1.0 / top), table.low - log(top))
+        )
+        messages.append(message)
+        choices.append(choice)
+        for child in stage.children:
+            messages[child] = None
+    states = np.empty(len(plan.stages), dtype=np.intp)
+    for stage, choice in zip(reversed(plan.stages), reversed(choices), strict=True):
+        states[stage.variable] = choice[tuple(states[u] for u in stage.context)]
+    return states.astype(np.float64)
+
+
+def _largest(table: Any) -> tuple[Any, Any]:
+    """The first place of the largest entry along the first axis, in few bytes, and that entry."""
+    best = np.array(table[0])
+    choice = np.zeros(best.shape, dtype=np.min_scalar_type(len(table)))
+    for state in range(1, len(table)):
+        better = table[state] > best
+        choice[better] = state
+        np.maximum(best, table[state], out=best)
+    return choice, best

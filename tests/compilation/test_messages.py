@@ -1,0 +1,217 @@
+import numpy as np
+import pytest
+from hypothesis import given
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.compilation import answers, messages, tables
+from expectedkernels.compilation.datasets import asia, ising_grid
+from expectedkernels.compilation.factors import Factor, FactorGraph
+from expectedkernels.errors import EvidenceError, PropertyError, SizeError
+from factor_graphs import factor_graphs, row_by_row, scores
+from oracles import worlds
+from strategies import rngs
+
+
+def enumerated(model, weights):
+    """The log of the sum, the marginals and the best score, over all worlds."""
+    points = worlds(model.cardinalities).astype(int)
+    values = scores(model)
+    for v, given_weights in weights.items():
+        values = values * given_weights[points[:, v]]
+    total = values.sum()
+    found = [
+        np.bincount(points[:, v], values, card) / total
+        for v, card in enumerate(model.cardinalities)
+    ]
+    return np.log(total), found, values
+
+
+def drawn_weights(rng, model):
+    """Weights of states of some variables that leave a possible world possible."""
+    points = worlds(model.cardinalities).astype(int)
+    world = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    weights = {}
+    for v, card in enumerate(model.cardinalities):
+        if rng.random() < 0.4:
+            weights[v] = rng.random(card) * (rng.random(card) < 0.6)
+            weights[v][world[v]] = 0.5
+    return weights
+
+
+@given(factor_graphs(), rngs)
+def test_answers_are_those_of_all_worlds(model, rng):
+    weights = drawn_weights(rng, model)
+    log_z, found, values = enumerated(model, weights)
+    evidence = [weights.get(v, np.ones(card))[None] for v, card in enumerate(model.cardinalities)]
+    assert_close(model.log_partition(evidence), np.array([log_z]))
+    for max_bytes in (2**30, model.messages.message_bytes):
+        marginals = model.marginals(evidence, max_bytes)
+        for v, expected in enumerate(found):
+            np.testing.assert_allclose(marginals[v][0], expected, rtol=1e-11, atol=1e-13)
+    best = messages.most_probable(model.messages, weights)
+    points = worlds(model.cardinalities)
+    assert_close(values[(points == best).all(axis=1)][0], values.max())
+
+
+@given(factor_graphs(), rngs)
+def test_answers_are_those_of_circuits(model, rng):
+    circuit, log_z = model.compile()
+    points = worlds(model.cardinalities)
+    row = points[rng.choice(np.flatnonzero(scores(model) > 0))].copy()
+    row[rng.random(len(row)) < 0.6] = np.nan
+    for evidence in (None, row):
+        for ours, theirs in zip(
+            model.marginals(evidence), circuit.marginals(evidence), strict=True
+        ):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-12)
+    expected = circuit.log_likelihood(row[None])[0] + log_z
+    np.testing.assert_allclose(model.log_partition(row), expected, rtol=1e-12, atol=1e-12)
+    assert_close(
+        circuit.log_likelihood(model.map(row)[None]), circuit.log_likelihood(circuit.map(row)[None])
+    )
+
+
+@pytest.mark.parametrize("sides", [(6, 6), (8, 5)])
+def test_marginals_of_grids_are_those_of_circuits(sides):
+    grid = ising_grid(*sides, rng=3)
+    circuit, log_z = grid.compile()
+    assert_close(grid.log_partition(), log_z)
+    evidence = {0: 1, 7: 0, 12: [0.2, 0.9]}
+    for ours, theirs in zip(grid.marginals(evidence), circuit.marginals(evidence), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_the_partition_function_of_a_large_grid():
+    grid = ising_grid(20, 12, rng=1)
+    assert_close(grid.log_partition(), row_by_row(grid, 20, 12))
+
+
+def test_ranges_beyond_doubles():
+    rng = np.random.default_rng(0)
+    chain = [((i, i + 1), 10.0 ** rng.uniform(-300, 300, (3, 3))) for i in range(30)]
+    model = FactorGraph([3] * 31, chain)
+    message = np.zeros(3)
+    for _, table in chain:
+        message = np.logaddexp.reduce(message[:, None] + np.log(table), axis=0)
+    assert_close(model.log_partition(), np.logaddexp.reduce(message))
+    circuit, _ = model.compile()
+    for ours, theirs in zip(model.marginals(), circuit.marginals(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
+    assert_close(
+        model.log_score(model.map([np.nan] * 31)[None]),
+        model.log_score(circuit.map([np.nan] * 31)[None]),
+    )
+    drawn = model.sample(20, rng=0)
+    assert (model.log_score(drawn) > -np.inf).all()
+
+
+@given(factor_graphs(max_worlds=60))
+def test_samples_have_the_frequencies_of_the_model(model):
+    n = 2000
+    drawn = model.sample(n, rng=0).astype(int)
+    values = scores(model) / scores(model).sum()
+    place = np.ravel_multi_index(tuple(drawn.T), model.cardinalities)
+    counts = np.bincount(place, minlength=len(values))
+    assert (counts[values == 0] == 0).all()
+    assert (np.abs(counts - n * values) < 6 * np.sqrt(n * values) + 6).all()
+
+
+def test_names_labels_and_batches():
+    model = asia()
+    found = model.marginals({"smoke": "yes"})
+    assert_close(found["lung"], np.array([0.1, 0.9]))
+    rows = np.full((3, 8), np.nan)
+    rows[1, 2], rows[2, 6] = 0, 1
+    for v, array in enumerate(model.marginals(rows)):
+        assert array.shape == (3, 2)
+        assert_close(array[1], found[v])
+    assert model.log_partition(rows).shape == (3,)
+    assert model.map(rows).shape == (3, 8)
+    assert model.map(rows[1]).shape == (8,)
+    assert model.sample(4, 0, rows).shape == (3, 4, 8)
+    frame = model.sample(4, 0, {"smoke": "yes"}, as_frame=True)
+    assert set(frame["smoke"]) == {"yes"}
+    assert model.sample(2, 0, rows, as_frame=True).index.nlevels == 2
+    assert model.map({"dysp": "yes"}, as_frame=True)["dysp"].tolist() == ["yes"]
+    assert "_circuit" not in vars(model)
+
+
+def test_many_rows_are_answered_by_a_circuit():
+    model = asia()
+    rows = np.full((200, 8), np.nan)
+    rows[:, 2] = np.arange(200) % 2
+    one, other = model.marginals(rows[0]), model.marginals(rows[1])
+    assert "_circuit" not in vars(model)
+    many = model.marginals(rows)
+    assert "_circuit" in vars(model)
+    for v, array in enumerate(many):
+        assert_close(array[:2], np.stack([one[v], other[v]]))
+    assert model.map(rows).shape == (200, 8)
+    assert model.sample(3, 0, rows).shape == (200, 3, 8)
+    assert [array.shape for array in model.marginals(rows[:0])] == [(0, 2)] * 8
+
+
+def test_impossible_evidence():
+    model = FactorGraph([2, 2], [Factor([0, 1], np.eye(2))])
+    for ask in (model.marginals, model.map, lambda evidence: model.sample(3, 0, evidence)):
+        with pytest.raises(EvidenceError, match="row 0 has probability zero"):
+            ask({0: 0, 1: 1})
+        with pytest.raises(EvidenceError, match="row 1 has probability zero"):
+            ask(np.array([[0.0, np.nan], [1.0, 0.0]]))
+    assert model.log_partition({0: 0, 1: 1}) == -np.inf
+    zero = FactorGraph([2, 2], [Factor([0, 1], np.zeros((2, 2)))])
+    for ask in (
+        zero.marginals,
+        zero.log_partition,
+        lambda: zero.sample(3),
+        lambda: zero.map({0: 1}),
+    ):
+        with pytest.raises(PropertyError, match=r"multiply to zero at every state"):
+            ask()
+
+
+def test_models_that_do_not_fit_are_refused():
+    grid = ising_grid(6, 6, rng=0)
+    for ask in (grid.marginals, grid.log_partition):
+        with pytest.raises(SizeError, match=r"Variable elimination needs about .* width 6"):
+            ask(max_bytes=1000)
+    with pytest.raises(SizeError, match="more than max_bytes"):
+        ising_grid(30, 30, rng=0).marginals()
+
+
+def test_tables_with_many_short_axes():
+    rng = np.random.default_rng(0)
+    shape = (2, 3, 1, 4, 2, 5, 2, 3, 2, 2)
+    for _ in range(20):
+        parts = [
+            tables.Scaled(
+                rng.random(
+                    [n if keep else 1 for n, keep in zip(shape, rng.random(10) < 0.6, strict=True)]
+                ),
+                -20.0,
+            )
+            for _ in range(3)
+        ]
+        expected = np.broadcast_to(parts[0].data * parts[1].data * parts[2].data, shape)
+        found = tables.product(parts, shape)
+        assert not found.is_log
+        np.testing.assert_allclose(found.data, expected, rtol=1e-14)
+        logs = tables.product(
+            [part._replace(low=-500.0, data=part.data * 1e-200) for part in parts], shape
+        )
+        assert logs.is_log
+        np.testing.assert_allclose(logs.data, np.log(expected) - 600 * np.log(10), rtol=1e-13)
+        kept = (rng.random(10) < 0.5).tolist()
+        gone = tuple(axis for axis, keep in enumerate(kept) if not keep)
+        np.testing.assert_allclose(
+            tables.summed(found.data.copy(), kept), expected.sum(axis=gone), rtol=1e-13
+        )
+
+
+def test_the_cost_decides_who_answers():
+    plan = asia().messages
+    assert not answers.needs_circuit(plan, 1, False)
+    assert answers.needs_circuit(plan, 1000, False)
+    assert not answers.needs_circuit(ising_grid(20, 20, rng=0).messages, 1000, False)
+    assert isinstance(ek.BayesianNetwork([[]], [[0.2, 0.8]]).marginals()[0], np.ndarray)
