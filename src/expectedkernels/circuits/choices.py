@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,11 @@ from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
-from expectedkernels.circuits.inputs import Normal
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, has_levels, log_modes, observed
 from expectedkernels.circuits.queries import refuse_impossible, refuse_signed, require_possible
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.passes import Up, Workspace, up
@@ -167,7 +166,7 @@ def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[sli
     """
     most = max(1, NOISE_BYTES // (8 * circuit.vtree.n_nodes))
     parts = [slice(start, min(start + most, n)) for start in range(0, n, most)]
-    n_real = sum(isinstance(block, Normal) for block in circuit.blocks)
+    n_real = circuit.cardinalities.count(None)
     noise = [np.empty((k, min(n, most))) for k in (circuit.vtree.n_nodes, n_real, n_real)]
     draws = _draws(circuit, generator)
     begins: list[list[Any]] = []
@@ -191,18 +190,12 @@ def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[sli
 
 def _draws(circuit: BlockCircuit, generator: Any) -> list[tuple[Any, int, int]]:
     """What is drawn, from the root down: how, which kind of noise it is, and its number there."""
+    how = (generator.random, generator.standard_normal, generator.random)
     draws = []
-    n_real = sum(isinstance(block, Normal) for block in circuit.blocks)
-    for node in range(circuit.vtree.n_nodes - 1, -1, -1):
-        block = circuit.blocks[node]
-        if isinstance(block, Inner) and block.weights is None:
-            continue
-        draws.append((generator.random, 0, node))
-        if isinstance(block, Normal):
-            n_real -= 1
-            draws.append((generator.standard_normal, 1, n_real))
-            if block.half is not None:
-                draws.append((generator.random, 2, n_real))
+    n_real = circuit.cardinalities.count(None)
+    for node, kinds in reversed(list(enumerate(map(attrgetter("noise"), circuit.blocks)))):
+        n_real -= len(kinds) > 1
+        draws += [(how[kind], kind, n_real if kind else node) for kind in kinds]
     return draws
 
 
@@ -256,16 +249,11 @@ def _write(
     """Write the values that chosen atoms stand for; observed values of real variables stay."""
     level = circuit.levels.levels[0]
     out[:, circuit.vtree.variable[level.nodes]] = circuit.atom_names[1][chosen].T
-    real = [node for node, block in enumerate(circuit.blocks) if isinstance(block, Normal)]
-    for i, node in enumerate(real):
-        variable = int(circuit.vtree.variable[node])
-        block: Any = circuit.blocks[node]
-        component = out[:, variable].astype(np.intp)
-        values = block.mean[component]
-        if noise is not None:
-            values = values + np.sqrt(block.variance[component]) * noise[0][i]
-            if block.half is not None:
-                values = values + block.half[component] * (2.0 * noise[1][i] - 1.0)
+    real = [v for v in circuit.vtree.scope().tolist() if circuit.cardinalities[v] is None]
+    for i, variable in enumerate(real):
+        block: Any = circuit.input(variable)
+        random = (None, None) if noise is None else (kind[i] for kind in noise)
+        values = block.drawn(out[:, variable].astype(np.intp), *random)
         if evidence is not None:
             column = evidence.column(variable)
             seen = column.values[column.codes[rows]]

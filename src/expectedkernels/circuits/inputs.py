@@ -7,6 +7,11 @@ blocks do (see `engine/blocks`), and these:
     zero()                          the block of one unit that is zero
     beside(others)                  the block of all units of several
     meets(other), overlaps(other)   which columns, and which units, can be not zero together
+    log_weights(column), log_modes(column), wide_weights(column)
+                                    what evidence makes of the columns: the logs of weights or
+                                    densities, of the largest ones, and the wide numbers of them
+    marginal(shares, column)        what is told of a variable, given the shares of the columns
+    noise, drawn(columns, ...)      what is random in a sample, and the values that columns give
     given(column, numbers, alive)   the block given what one row says, and its wide numbers
     times(other, units, partners)   the products of pairs of units, and their wide numbers
     power(alpha), no_power(alpha)   the powers of all components, and why there are none
@@ -44,6 +49,7 @@ class Family(ReadOnly):
 
     cardinality: ClassVar[Any] = None
     inputs: ClassVar[None] = None
+    noise: ClassVar[Any] = (0,)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -166,6 +172,21 @@ class Table(Family):
         """The products of units with those of another block, and their numbers."""
         one, two = self.table[units], other.table[partners]
         return Table(np.zeros(one.shape)), wide(one.reshape(-1)) * wide(two.reshape(-1))
+
+    def log_weights(self, column: Any) -> Any:
+        """The logs of the weights of states, (states, statements)."""
+        with np.errstate(divide="ignore"):
+            return np.log(column.weights).T
+
+    log_modes = log_weights
+
+    def wide_weights(self, column: Any) -> Wide:
+        """The weights of states, (states, statements)."""
+        return wide(column.weights.T)
+
+    def marginal(self, shares: Any, column: Any) -> Any:
+        """The probabilities of the states, (rows, states)."""
+        return shares
 
     def given(self, column: Any, numbers: Wide, alive: Any) -> tuple[Table, Wide]:
         """The block with these numbers given what one row says, and its numbers."""
@@ -320,10 +341,6 @@ class Real(Family):
         """
         return self._log_density(as_like(x, self.mean)[:, None] - self.mean[None, :])
 
-    def log_peak(self) -> Any:
-        """The log densities of the components at their means, where they are largest."""
-        return self._log_density(np.zeros((1, self.n_components)))[0]
-
     def _log_density(self, away: Any) -> Any:
         """The log densities at distances from the means, (values, components)."""
         logs = _log_normal(away, self.variance)
@@ -366,6 +383,49 @@ class Real(Family):
         zeros = np.zeros(numbers.mantissa.shape)
         block = Real(zeros, a + (b - a) * share, share * other.variance[second])
         return block, Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
+
+    def log_weights(self, column: Any) -> Any:
+        """The logs of the densities, (components, statements), 0 where no value is observed."""
+        if column.logs is not None:
+            return column.logs.T
+        missing = np.isnan(column.values)
+        found = self.log_density(np.where(missing, 0.0, column.values))
+        found[missing] = 0.0
+        return found.T
+
+    def log_modes(self, column: Any) -> Any:
+        """The logs of the densities, (components, statements), the largest ones if not observed."""
+        largest = self._log_density(np.zeros((1, self.n_components))).T
+        return np.where(np.isnan(column.values), largest, self.log_weights(column))
+
+    def wide_weights(self, column: Any) -> Wide:
+        """The densities, (components, statements), one where no value is observed."""
+        return wide_exp(self.log_weights(column))
+
+    def marginal(self, shares: Any, column: Any) -> Any:
+        """The mean and the variance, (rows, 2), given the shares of the components."""
+        mean = shares @ self.mean
+        away = (self.mean - mean[:, None]) ** 2  # no difference of large squares
+        variance = shares @ self.spread + (shares * away).sum(axis=1)
+        if column is not None:
+            seen = column.values[column.codes]
+            mean = np.where(np.isnan(seen), mean, seen)
+            variance = np.where(np.isnan(seen), variance, 0.0)
+        return np.stack([mean, variance], axis=1)
+
+    @property
+    def noise(self) -> tuple[int, ...]:
+        """What is random in a value: the component, a normal number, and one for intervals."""
+        return (0, 1) if self.half is None else (0, 1, 2)
+
+    def drawn(self, components: Any, normal: Any, uniform: Any) -> Any:
+        """The values of components for random numbers; without any, their means."""
+        values = self.mean[components]
+        if normal is not None:
+            values = values + np.sqrt(self.variance[components]) * normal
+            if self.half is not None:
+                values = values + self.half[components] * (2.0 * uniform - 1.0)
+        return values
 
     def given(self, column: Any, numbers: Wide, alive: Any) -> tuple[Real, Wide]:
         """The block with these numbers given what one row says, and its numbers.

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.evidence import Column, Evidence
 from expectedkernels.engine.passes import Atoms, chunk_rows
 
 LEAST_ROOM = 30.0
@@ -54,11 +53,8 @@ def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
         return np.where(_states(circuit, evidence.values) > 0, 0.0, -inf)
     logs = np.empty((circuit.levels.n_atoms, evidence.n_rows))
     for variable, first, stop in circuit.atom_slices:
-        column, block = evidence.column(variable), circuit.input(variable)
-        logs[first:stop] = _logs(block, evidence, variable)
-        if not isinstance(block, Table):
-            missing = np.isnan(column.values)[column.codes]
-            logs[first:stop, missing] = block.log_peak()[:, None]
+        column = evidence.column(variable)
+        logs[first:stop] = circuit.input(variable).log_modes(column)[:, column.codes]
     return logs[:, 0] if evidence.n_rows == 1 else logs
 
 
@@ -82,11 +78,12 @@ def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
     raised = []
     room = circuit.levels.room
     for i, node in enumerate(level.nodes.tolist()):
-        variable, block = int(circuit.vtree.variable[node]), circuit.blocks[node]
-        if evidence.values is not None and isinstance(block, Table):
+        variable = int(circuit.vtree.variable[node])
+        column = _column(evidence, variable)
+        if column is None:
             continue
         first, stop = level.product_starts[i : i + 2].tolist()
-        logs = _logs(block, evidence, variable)
+        logs = circuit.input(variable).log_weights(column)[:, column.codes]
         top = logs.max(axis=0)
         scale[i] = np.where(top > -np.inf, top, 0.0)
         logs = logs - scale[i]
@@ -104,27 +101,10 @@ def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
     return Atoms(values) if hard else Atoms(values, scale, low, places)
 
 
-def _logs(block: Any, evidence: Evidence, variable: int) -> Any:
-    """The logs of weights of states, or of densities of components, (atoms, rows)."""
-    if isinstance(block, Table):
-        column = evidence.column(variable)
-        with np.errstate(divide="ignore"):
-            return np.log(column.weights).T[:, column.codes]
-    return log_densities(block, evidence, variable)
-
-
-def log_densities(block: Any, evidence: Evidence, variable: int) -> Any:
-    """The logs of the densities of components, (components, rows), 0 where values are missing."""
-    if evidence.values is not None:
-        return _densities(block, evidence.values[:, variable])
-    column = evidence.column(variable)
-    logs = _densities(block, column.values) if column.logs is None else column.logs.T
-    return logs[:, column.codes]
-
-
-def _densities(block: Any, x: Any) -> Any:
-    """The logs of the densities of components at some values, 0 where they are missing."""
-    missing = np.isnan(x)
-    found = block.log_density(np.where(missing, 0.0, x))
-    found[missing] = 0.0
-    return found.T
+def _column(evidence: Evidence, variable: int) -> Column | None:
+    """What rows say of a variable; None if that is a state, or any."""
+    if evidence.values is None:
+        return evidence.column(variable)
+    if evidence.domains[variable] is not None:
+        return None
+    return Column(None, evidence.values[:, variable], slice(None))  # no need to tell equal ones

@@ -36,24 +36,9 @@ def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) 
     """The marginals of all variables, given the posterior probabilities of atoms, (rows, atoms)."""
     result: list[Any] = [None] * circuit.n_variables
     for variable, first, stop in circuit.atom_slices:
-        share = shares[:, first:stop]
-        if circuit.cardinalities[variable] is None:
-            column = None if evidence is None else evidence.column(variable)
-            share = _moments(circuit.input(variable), column, share)
-        result[variable] = share
+        column = None if evidence is None else evidence.column(variable)
+        result[variable] = circuit.input(variable).marginal(shares[:, first:stop], column)
     return result
-
-
-def _moments(block: Any, column: Any, weights: Any) -> Any:
-    """Mean and variance of a real variable, (rows, 2), given the shares of its components."""
-    mean = weights @ block.mean
-    away = (block.mean - mean[:, None]) ** 2  # no difference of large squares
-    variance = weights @ block.spread + (weights * away).sum(axis=1)
-    if column is not None:
-        seen = column.values[column.codes]
-        mean = np.where(np.isnan(seen), mean, seen)
-        variance = np.where(np.isnan(seen), variance, 0.0)
-    return np.stack([mean, variance], axis=1)
 
 
 def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:

@@ -15,9 +15,8 @@ import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Table
-from expectedkernels.circuits.observed import chunks, log_densities
-from expectedkernels.circuits.wide import Wide, as_plain, sums, wide, wide_exp
+from expectedkernels.circuits.observed import chunks
+from expectedkernels.circuits.wide import Wide, as_plain, sums, wide
 from expectedkernels.engine.levels import Edges, Levels
 from expectedkernels.engine.semiring import Semiring, down_over, lifted, products_over, up_over
 
@@ -100,8 +99,8 @@ def node_values(circuit: BlockCircuit, found: WideUp) -> list[Wide]:
     """For every vtree node the values of its units, of the only row."""
     first = found.levels.unit_starts.tolist()
     return [
-        found.values[start : start + block.n_units, 0]
-        for start, block in zip(first, circuit.blocks, strict=True)
+        found.values[start : start + n, 0]
+        for start, n in zip(first, circuit.operand.units, strict=True)
     ]
 
 
@@ -112,10 +111,6 @@ def _observed(circuit: BlockCircuit, evidence: Evidence | None) -> Wide:
     if evidence is None:
         return atoms
     for variable, first, stop in circuit.atom_slices:
-        block = circuit.input(variable)
-        if isinstance(block, Table):
-            column = evidence.column(variable)
-            atoms[first:stop] = wide(column.weights.T)[:, column.codes]
-        else:
-            atoms[first:stop] = wide_exp(log_densities(block, evidence, variable))
+        column = evidence.column(variable)
+        atoms[first:stop] = circuit.input(variable).wide_weights(column)[:, column.codes]
     return atoms

@@ -11,6 +11,7 @@ the states or components of its variable (see `circuits/inputs`).
     inputs                          the left and right inputs of products; None of input blocks
     flat, columns                   all numbers in a row, with their starts, and their columns
     refilled(flat), entered(n, at)  the block with other numbers, or other places for them
+    noise                           the kinds of random numbers that a sample takes there
     cardinality                     how many states the variable has; None if there is none
     sizes                           how many units, edges and parameters it counts for
     moved(move)                     the block with its arrays elsewhere
@@ -108,6 +109,11 @@ class Inner(ReadOnly):
     def columns(self) -> Any:
         """The products of these weights."""
         return self.csr.indices
+
+    @property
+    def noise(self) -> tuple[int, ...]:
+        """What is random in a sample: which product a sum takes."""
+        return () if self.weights is None else (0,)
 
     @property
     def sizes(self) -> tuple[int, int, int]:

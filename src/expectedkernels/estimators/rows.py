@@ -15,7 +15,7 @@ import numpy as np
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence
-from expectedkernels.circuits.inputs import Real, Table
+from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.queries import log_values, refuse_signed
 from expectedkernels.errors import EvidenceError
 from expectedkernels.estimators.variables import Said, Variable, completed_groups
@@ -61,11 +61,11 @@ class Density:
         blocks = list(self.circuit.blocks)
         for i, variable in enumerate(self.variables):
             block, pieces = self.circuit.input(i), variable.pieces
-            if isinstance(block, Table) and pieces is not None:
+            if block.cardinality is not None and pieces is not None:
                 mean, half = pieces.centre, pieces.half
                 if len(variable.columns) == 1:
                     mean, half = mean[:, 0], half[:, 0]
-                real = Real(block.table, mean, np.zeros_like(mean), half)
+                real = Real(block.numbers, mean, np.zeros_like(mean), half)
                 blocks[self.vtree.leaf(i)] = real
         return Circuit(self.vtree, tuple(blocks))
 
