@@ -87,12 +87,16 @@ def test_sparse_and_large_blocks_and_special_leaves_stay_alone():
     assert len(together.members) == 3
 
 
-@given(seeds, st.integers(1, 3))
-def test_plans_compute_every_node_once_after_its_children(seed, n_operands):
+@given(seeds, st.integers(1, 3), st.booleans())
+def test_plans_compute_every_node_once_after_its_children(seed, n_operands, in_parts):
     rng = np.random.default_rng(seed)
     vtree, cardinalities = random_domain(rng)
     folds = folds_of(rng, vtree, cardinalities, n_operands)
-    plan = folded_plan(tuple(folds), tuple(rng.integers(1, 3, size=n_operands).tolist()))
+    batch = tuple(rng.integers(1, 3, size=n_operands).tolist())
+    plan = folded_plan(tuple(folds), batch)
+    if in_parts:
+        parts = plan_module._parts(vtree, int(rng.integers(1, vtree.n_nodes + 1)))
+        plan = plan_module._new_plan(tuple(folds), batch, np.inf, parts)
     step_of = {}
     for number, step in enumerate(plan.steps):
         for node in step.nodes.tolist():

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import expectedkernels as ek
 from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import random_blocks, random_domain
 from expectedkernels.arrays import Place, namespace
 from expectedkernels.engine import sweep as engine
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns, uniform
-from expectedkernels.engine.sweep import Operand, pad, peak_bytes, sweep, upward, visit
+from expectedkernels.engine.sweep import Operand, pad, peak_bytes, plan_of, sweep, upward, visit
 from expectedkernels.engine.value import from_log, plain, to_log
 from expectedkernels.vtree import Vtree
 
@@ -195,6 +196,18 @@ def test_sweeps_on_other_arrays(xp, rows, seed):
     expected = case.expected()
     assert_close(case.result(FOLDED), expected)
     assert_close(case.result(NODE_BY_NODE), expected)
+
+
+def test_levels_that_take_too_much_memory_are_swept_in_parts(xp):
+    p, q = (ek.random_circuit(Vtree.balanced(64), 4, rng=seed).to(xp) for seed in range(2))
+    operands = [p.operand, q.operand]
+    whole = plan_of(operands)
+    plan = plan_of(operands, 0.6 * whole.peak_bytes)
+    assert plan.peak_bytes <= 0.6 * whole.peak_bytes
+    assert len(whole.steps) < len(plan.steps) < len(p.blocks) / 1.5
+    k = ek.RBF(0.3)
+    few = ek.expected_kernel(p, q, k, max_bytes=int(0.6 * whole.peak_bytes))
+    assert_close(few, ek.expected_kernel(p, q, k))
 
 
 def test_a_sweep_can_be_repeated():

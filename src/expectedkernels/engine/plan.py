@@ -27,6 +27,8 @@ FOLD_HOST = 64 * 64
 nothing from it."""
 FOLD_DEVICE = 2**40
 """On other devices all equal shapes are stacked: launching a kernel costs more than padding."""
+SMALLEST_PART = 15
+"""Plans that need too much memory are made of parts, of at least so many nodes."""
 CACHED_PLANS, CACHED_BYTES = 16, 2**27
 """How many plans a fold keeps for the next call, and how much memory these may take together."""
 
@@ -51,9 +53,7 @@ class KeptPlans:
         # a fold that is gone may have had the id of one of these
         if found is not None and all(r() is f for r, f in zip(found[0], folds, strict=True)):
             return found[1]
-        plan = _new_plan(folds, batch, max_bytes)
-        if plan is not None and plan.peak_bytes > max_bytes:
-            plan = None
+        plan = _fitting_plan(folds, batch, max_bytes)
         kept = self._with_room(_bytes_of(plan))
         kept[key] = tuple(ref(f) for f in folds), plan
         self._kept = kept
@@ -318,15 +318,52 @@ def folded_plan(
     return owner.plans.get(folds, batch, max_bytes)
 
 
-def _new_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
+def _fitting_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
+    """See `folded_plan`; if need be, one that sweeps parts of the vtree one after the other."""
+    vtree = folds[0].vtree
+    limit = vtree.n_nodes
+    while limit >= SMALLEST_PART or limit == vtree.n_nodes:
+        plan = _new_plan(folds, batch, max_bytes, _parts(vtree, limit))
+        if plan is not None and plan.peak_bytes <= max_bytes:
+            return plan
+        if plan is None and prod(batch) > 1:  # fewer rows at once are better then
+            return None
+        limit //= 2
+    return None
+
+
+def _parts(vtree: Vtree, limit: int) -> list[int]:
+    """For every node a part of the vtree: subtrees of at most so many nodes, and what joins them.
+
+    Neighbouring subtrees are of one part while they have no more nodes together; parts come in
+    the order in which they can be computed.
+    """
+    size = [1] * vtree.n_nodes
+    part = [0] * vtree.n_nodes
+    last, filled = 0, 0
+    for node, (a, b) in enumerate(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True)):
+        if a >= 0:
+            size[node] += size[a] + size[b]
+    above = [size[parent] for parent in vtree.parent[:-1].tolist()]
+    tops = [v for v, n in enumerate(above) if size[v] <= limit < n]
+    for top in tops:
+        if filled + size[top] > limit:
+            last, filled = last + 1, 0
+        filled += size[top]
+        part[top - size[top] + 1 : top + 1] = [last] * size[top]
+    return [n if size[v] <= limit else last + 1 for v, n in enumerate(part)]
+
+
+def _new_plan(
+    folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float, part_of: list[int]
+) -> Plan | None:
     """See `folded_plan`; None as soon as the plan itself takes more memory than allowed."""
     vtree = folds[0].vtree
     keyed: dict[tuple[int, ...], list[int]] = {}
-    heights = vtree.height.tolist()
-    ids = list(zip(heights, *(f.group.tolist() for f in folds), strict=True))
+    ids = zip(part_of, vtree.height.tolist(), *(f.group.tolist() for f in folds), strict=True)
     for node, key in enumerate(ids):
         keyed.setdefault(key, []).append(node)
-    order = sorted(keyed, key=lambda key: key[0])
+    order = sorted(keyed, key=lambda key: key[:2])
     step_of = np.empty(vtree.n_nodes, dtype=np.intp)
     slot_of = np.empty(vtree.n_nodes, dtype=np.intp)
     steps: list[Step] = []
@@ -338,15 +375,15 @@ def _new_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float)
         nodes = np.asarray(keyed[key], dtype=np.intp)
         step_of[nodes], slot_of[nodes] = number, np.arange(len(nodes))
         parts = []
-        for f, group in zip(folds, key[1:], strict=True):
+        for f, group in zip(folds, key[2:], strict=True):
             parts.append((group, _as_slice(f.slot[nodes], len(f.members[group]))))
         for sizes, kept in (("units", shapes), ("products", products)):
-            axes = zip(folds, batch, key[1:], strict=True)
+            axes = zip(folds, batch, key[2:], strict=True)
             kept.append((len(nodes), *(a * getattr(f, sizes)[g] for f, a, g in axes)))
         gathers: dict[str, Gather] = {}
         if taken + 8 * prod(products[-1]) > max_bytes:
             return None
-        for side in ("left", "right") if key[0] > 0 else ():
+        for side in ("left", "right") if key[1] > 0 else ():
             children = getattr(vtree, side)[nodes]
             gathers[side] = _gather(
                 folds, batch, parts, nodes, side, step_of[children], slot_of[children], shapes
