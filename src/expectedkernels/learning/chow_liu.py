@@ -127,14 +127,7 @@ def learn_chow_liu(
 
 @dataclass(frozen=True)
 class ChowLiuTree:
-    """A tree of variables with the statistics it was made of.
-
-    Attributes
-    ----------
-    forest : Forest
-    layout : TreeVtree
-    counts : PairCounts
-    """
+    """A tree of variables with the statistics it was made of."""
 
     forest: Forest
     layout: TreeVtree

@@ -34,29 +34,17 @@ MAX_STATES = 100
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows to learn from.
+    """Rows to learn from."""
 
-    Attributes
-    ----------
-    states : int array of shape (rows, variables)
-        `MISSING` where a value is not observed; the rows for validation come last.
-    weights : array of shape (sets, rows)
-        How much every row counts in the training data, and in the validation data if there is any.
-    n_rows : int
-        The number of rows of the training data as given.
-    cardinalities : tuple of int
-    schema : Schema or None
-        The names and states of the columns of data frames.
-    first : int array of shape (rows,), or None
-        For distinct rows: where each comes first in the data as given.
-    """
-
+    # (rows, variables): `MISSING` where a value is not observed; the rows for validation come last
     states: IntArray
+    # (sets, rows): how much every row counts in the training data, and in the validation data if
+    # there is any
     weights: FloatArray
-    n_rows: int
+    n_rows: int  # the number of rows of the training data as given
     cardinalities: tuple[int, ...]
-    schema: Schema | None = None
-    first: Any = None
+    schema: Schema | None = None  # the names and states of the columns of data frames
+    first: Any = None  # of distinct rows, where each comes first in the data as given
 
     @property
     def train(self) -> tuple[IntArray, FloatArray]:

@@ -28,23 +28,14 @@ product is that much faster per entry."""
 
 @dataclass(eq=False)
 class Flow:
-    """How often every unit of one vtree node is expected to take part.
-
-    Attributes
-    ----------
-    node : int
-    flow : array of shape (patterns, units)
-        The posterior probability that a unit is used when the circuit is read as a generative
-        process, summed over the weighted rows of each pattern.
-    side : CircuitSide
-    values : list of Value
-        The values of all nodes.
-    """
+    """How often every unit of one vtree node is expected to take part."""
 
     node: int
+    # (patterns, units): the posterior probability that a unit is used when the circuit is read as a
+    # generative process, summed over the weighted rows of each pattern
     flow: Any
     side: CircuitSide
-    values: list[Value]
+    values: list[Value]  # the values of all nodes
 
     @property
     def weights(self) -> Any:

@@ -23,44 +23,23 @@ NOTHING = -1
 
 @dataclass
 class Level:
-    """What a split does to the edges at one vtree node.
-
-    Attributes
-    ----------
-    node : int
-    edges : list of int
-        Edges some of whose flow moves elsewhere.
-    moved : list of lists of int
-        For every such edge and state of the split variable the edge its flow moves to.
-    """
+    """What a split does to the edges at one vtree node."""
 
     node: int
-    edges: list[int] = field(default_factory=list)
+    edges: list[int] = field(default_factory=list)  # edges some of whose flow moves elsewhere
+    # for every such edge and state of the split variable the edge its flow moves to
     moved: list[list[int]] = field(default_factory=list)
 
 
 @dataclass
 class Split:
-    """What a split changed.
+    """What a split changed."""
 
-    Attributes
-    ----------
-    node : int
-        The vtree node of the edge that was split.
-    variable : int
-    levels : list of Level
-        From the edge that was split down to the variable's leaf.
-    sums : list of int
-        New sums, and sums whose flow or inputs changed.
-    dead : list of int
-        Edges that are gone.
-    """
-
-    node: int
+    node: int  # the vtree node of the edge that was split
     variable: int
-    levels: list[Level]
-    sums: list[int]
-    dead: list[int]
+    levels: list[Level]  # from the edge that was split down to the variable's leaf
+    sums: list[int]  # new sums, and sums whose flow or inputs changed
+    dead: list[int]  # edges that are gone
 
 
 class Logical:
@@ -323,16 +302,10 @@ class Logical:
 
 @dataclass
 class TreeCircuit:
-    """The logical circuit of a tree, and its edges.
-
-    Attributes
-    ----------
-    circuit : Logical
-    edges : list of int arrays, or None
-        For every vtree node the edges of its sums, one row per state of the parent variable.
-    """
+    """The logical circuit of a tree, and its edges."""
 
     circuit: Logical
+    # for every vtree node the edges of its sums, one row per state of the parent variable
     edges: list[Any]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -155,7 +155,8 @@ def learn_mixture(
         is_deterministic = bool(deterministic(structure))
     beta = pseudocount * data.mean_weight
     try:
-        family = _family(structure, data, beta, is_deterministic)
+        quick = is_deterministic and data.is_complete
+        family: _Family = (_ByUses if quick else _ByPasses)(structure, data, beta)
         start = _start(method, family, data, n_components, generator)
     except KeyboardInterrupt:  # there is no mixture yet
         alone = Circuit.from_blocks(structure.vtree, structure.blocks)
@@ -163,13 +164,6 @@ def learn_mixture(
     best = _em(start, family, data, iterations, tolerance, progress)
     mixed = mixture(family.circuits(best.parameters), np.exp(best.log_weights))
     return mixed.with_schema(structure.schema)
-
-
-def _family(structure: Circuit, data: Data, beta: float, is_deterministic: bool) -> _Family:
-    """The circuits of a structure, by the quicker of the two ways that are possible."""
-    if is_deterministic and data.is_complete:
-        return _ByUses(structure, data, beta)
-    return _ByPasses(structure, data, beta)
 
 
 def _start(
@@ -258,22 +252,6 @@ def _bags(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
     return np.asarray(drawn.T * data.mean_weight, dtype=np.float64)
 
 
-class _Family(Protocol):
-    """Circuits of one structure: their parameters from weighted rows, and their likelihoods."""
-
-    def start(self, weights: FloatArray) -> Any:
-        """The parameters of one component per column of weights of the rows."""
-
-    def update(self, parameters: Any, weights: FloatArray) -> Any:
-        """The next parameters, given those before."""
-
-    def logs(self, parameters: Any) -> FloatArray:
-        """The log-likelihoods of the rows, shape (rows, components)."""
-
-    def circuits(self, parameters: Any) -> list[Circuit]:
-        """The components."""
-
-
 class _ByUses:
     """Components of a deterministic structure, on complete rows: which edges these use is fixed."""
 
@@ -320,6 +298,10 @@ class _ByPasses:
 
     def circuits(self, parameters: list[Circuit]) -> list[Circuit]:
         return parameters
+
+
+_Family = _ByUses | _ByPasses
+"""Circuits of one structure: their parameters from weighted rows, and their likelihoods."""
 
 
 def _em(

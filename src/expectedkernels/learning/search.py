@@ -60,17 +60,9 @@ class StrudelStep:
 
 @dataclass(frozen=True)
 class Chooser:
-    """How splits are chosen.
+    """How splits are chosen."""
 
-    Attributes
-    ----------
-    edge, tie, variable : str
-        See `learn_strudel`.
-    alpha : float
-    rng : numpy.random.Generator
-    """
-
-    edge: str
+    edge: str  # these three: see `learn_strudel`
     tie: str
     variable: str
     alpha: float

@@ -20,18 +20,13 @@ SAME = 12
 class Forest:
     """Rooted trees over variables 0, 1, ...
 
-    Attributes
-    ----------
-    parent : tuple of int
-        The parent of every variable, -1 at roots.
-
     Examples
     --------
     >>> Forest((-1, 0, 0)).children
     [[1, 2], [], []]
     """
 
-    parent: tuple[int, ...]
+    parent: tuple[int, ...]  # the parent of every variable, -1 at roots
 
     @property
     def roots(self) -> list[int]:
@@ -66,7 +61,8 @@ def spanning_edges(weights: FloatArray, at_least: float = 0.0) -> list[tuple[int
     edges: list[tuple[int, int]] = []
     while len(outside):
         low, high = np.minimum(link, outside), np.maximum(link, outside)
-        chosen = int(np.lexsort((high, low, -best))[0]) if _tied(best) else int(np.argmax(best))
+        tied = (best == best.max()).sum() > 1
+        chosen = int(np.lexsort((high, low, -best))[0] if tied else np.argmax(best))
         vertex = int(outside[chosen])
         if weights[link[chosen], vertex] >= at_least:
             edges.append((int(low[chosen]), int(high[chosen])))
@@ -79,10 +75,6 @@ def spanning_edges(weights: FloatArray, at_least: float = 0.0) -> list[tuple[int
         better = (new > best) | ((new == best) & earlier)
         best, link = np.where(better, new, best), np.where(better, vertex, link)
     return sorted(edges)
-
-
-def _tied(best: Any) -> bool:
-    return int((best == best.max()).sum()) > 1
 
 
 def rooted(
@@ -149,23 +141,15 @@ def _center(near: list[list[int]], start: int) -> int:
 
 @dataclass(frozen=True)
 class TreeVtree:
-    """The vtree of a forest, and what its nodes stand for.
+    """The vtree of a forest, and what its nodes stand for."""
 
-    Attributes
-    ----------
-    vtree : Vtree
-        A variable with children has its leaf on the left, and its children's nodes, grouped, on
-        the right.
-    top : list of int
-        For every node one of the tree's variables at its top: the variable that decides at the
-        node, or one of the siblings grouped there.
-    decides : list of bool
-        Whether the node is an inner node at which a variable decides.
-    """
-
+    # a variable with children has its leaf on the left, and its children's nodes, grouped, on the
+    # right
     vtree: Vtree
+    # for every node one of the tree's variables at its top: the variable that decides at the node,
+    # or one of the siblings grouped there
     top: list[int]
-    decides: list[bool]
+    decides: list[bool]  # whether the node is an inner node at which a variable decides
 
 
 def tree_vtree(forest: Forest, grouping: str = "balanced") -> TreeVtree:

@@ -24,23 +24,12 @@ ORDERS = ("rbfs", "bfs", "rev", "vtree")
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """An order of the factors.
-
-    Attributes
-    ----------
-    factors : tuple of int
-    scopes : tuple of tuples of int
-        The variables of every factor, in this order.
-    distance : dict
-        The place of every variable when they are reached breadth first.
-    reversed : bool
-        Whether the root of the search comes last.
-    """
+    """An order of the factors."""
 
     factors: tuple[int, ...]
-    scopes: tuple[Scope, ...]
-    distance: dict[int, int]
-    reversed: bool = False
+    scopes: tuple[Scope, ...]  # the variables of every factor, in this order
+    distance: dict[int, int]  # the place of every variable when they are reached breadth first
+    reversed: bool = False  # whether the root of the search comes last
 
     @cached_property
     def places(self) -> dict[int, list[int]]:
@@ -105,28 +94,13 @@ def by_vtree(scopes: Sequence[Scope], vtree: Vtree, root: int) -> Order:
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """What a rule can look at when a variable must be sampled.
+    """What a rule can look at when a variable must be sampled."""
 
-    Attributes
-    ----------
-    tables : sequence of LogTable
-        What has been multiplied so far, at the values sampled so far.
-    inside : tuple of int
-        The variables of these tables, increasing.
-    candidates : tuple of int
-        Those that may be sampled, increasing.
-    order : Order
-    place : int
-        How many factors have been multiplied.
-    query : int or None
-    cardinalities : sequence of int
-    """
-
-    tables: Sequence[LogTable]
-    inside: tuple[int, ...]
-    candidates: tuple[int, ...]
+    tables: Sequence[LogTable]  # what has been multiplied so far, at the values sampled so far
+    inside: tuple[int, ...]  # the variables of these tables, increasing
+    candidates: tuple[int, ...]  # those that may be sampled, increasing
     order: Order
-    place: int
+    place: int  # how many factors have been multiplied
     query: int | None
     cardinalities: Sequence[int]
 

@@ -88,32 +88,15 @@ class Model:
 
 @dataclass(eq=False)
 class State:
-    """A product of factors in which a variable must be sampled, or that is complete.
+    """A product of factors in which a variable must be sampled, or that is complete."""
 
-    Attributes
-    ----------
-    root : int
-        Where the order of the factors starts.
-    place : int
-        How many factors have been multiplied.
-    tables : tuple of LogTable
-        The product, at the values sampled so far.
-    constant : float
-        The log of the factors of which nothing is left but a number.
-    inside : tuple of int
-        The variables that are in the product, increasing.
-    sampled : tuple of (variable, value)
-    done : bool
-        Whether all factors are in and nothing needs to be sampled.
-    """
-
-    root: int
-    place: int
-    tables: tuple[LogTable, ...]
-    constant: float
-    inside: tuple[int, ...]
+    root: int  # where the order of the factors starts
+    place: int  # how many factors have been multiplied
+    tables: tuple[LogTable, ...]  # the product, at the values sampled so far
+    constant: float  # the log of the factors of which nothing is left but a number
+    inside: tuple[int, ...]  # the variables that are in the product, increasing
     sampled: tuple[tuple[int, int], ...]
-    done: bool = False
+    done: bool = False  # whether all factors are in and nothing needs to be sampled
     choice: tuple[int, ...] | None = None
     shares: dict[int, Any] = field(default_factory=dict)
     edges: dict[int, Any] = field(default_factory=dict)
@@ -122,29 +105,17 @@ class State:
 
 @dataclass(eq=False)
 class Walk:
-    """All ways in which a sample can come about, as states and what leads from one to the next.
-
-    Parameters
-    ----------
-    model : Model
-    graph : FactorGraph
-    order, select : str
-    budget, max_size : int or None
-        When a product is too large: by the number of its variables, by the cost of eliminating
-        them.
-    query : int or None
-    protected : collection of int
-        What is never sampled.
-    """
+    """All ways in which a sample can come about, as states and what leads from one to the next."""
 
     model: Model
     graph: FactorGraph
     order: str
     select: str
+    # when a product is too large: by the number of its variables, by the cost of eliminating them
     budget: int | None
     max_size: int | None
     query: int | None
-    protected: frozenset[int]
+    protected: frozenset[int]  # what is never sampled
     _orders: dict[int, Order] = field(default_factory=dict)
     _states: dict[Any, State] = field(default_factory=dict)
 

@@ -50,24 +50,14 @@ class ReducibleWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Moves:
-    """Where single-site moves lead.
+    """Where single-site moves lead."""
 
-    Attributes
-    ----------
-    classes : int or None
-        The number of classes of possible states that moves do not leave, None if it is not known.
-    zeros : bool or None
-        Whether there are states without probability, None if it is not known.
-    variables : tuple of int
-        Where the zeros are that separate classes, or may do so.
-    remedy : tuple of int
-        Variables with which, once they are collapsed, a single class is left; empty if none
-        were found.
-    """
-
+    # the number of classes of possible states that moves do not leave, None if it is not known
     classes: int | None
-    zeros: bool | None
-    variables: tuple[int, ...] = ()
+    zeros: bool | None  # whether there are states without probability, None if it is not known
+    variables: tuple[int, ...] = ()  # where the zeros are that separate classes, or may do so
+    # variables with which, once they are collapsed, a single class is left; empty if none were
+    # found
     remedy: tuple[int, ...] = ()
 
     def verdict(self, names: Sequence[str] | None = None) -> Verdict:

@@ -57,14 +57,11 @@ class TableSite:
         """
         logs = np.zeros((*self._shape, self._width + 1))
         for factor in self._factors:
-            inside = [n if v in factor.scope else 1 for v, n in self._sizes]
+            sizes = zip(self.blanket, self._shape, strict=True)
+            inside = [n if v in factor.scope else 1 for v, n in sizes]
             along = np.moveaxis(factor.logs, factor.scope.index(self.variable), -1)
             logs += along.reshape(*inside, self._width + 1)
         return cumulative(from_logs(logs.reshape(-1, self._width + 1)))
-
-    @property
-    def _sizes(self) -> Any:
-        return zip(self.blanket, self._shape, strict=True)
 
     @cached_property
     def _strides(self) -> Any:
@@ -167,17 +164,10 @@ def blanket(variable: int, factors: Sequence[Any]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """A factor without a table: what is left of others once collapsed variables are summed out.
-
-    Attributes
-    ----------
-    scope : tuple of int
-    logs : function of X of shape (n, variables)
-        The log of the factor at every row, (n,).
-    """
+    """A factor without a table: what is left of others once collapsed variables are summed out."""
 
     scope: tuple[int, ...]
-    logs: Callable[[Any], Any]
+    logs: Callable[[Any], Any]  # from rows to the log of the factor at each
 
 
 AnyFactor = LogFactor | Summed

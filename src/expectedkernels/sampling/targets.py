@@ -46,38 +46,18 @@ FORWARD_DRAWS = 256
 
 @dataclass(frozen=True, eq=False)
 class SampledModel:
-    """The marginal of the sampled variables of a target, known up to a constant.
-
-    Attributes
-    ----------
-    cardinalities : tuple of int, or None for real variables
-    sampled : tuple of int
-        The variables that have values.
-    fixed : dict
-        Those of them with a single possible state, and the state.
-    sites : list
-        One per sampled variable that is not fixed.
-    logs : function of X of shape (n, variables), or None
-        The log-probabilities of rows up to a constant; columns of other variables do not matter.
-    possible : function of a number and a random generator, or None
-        Rows of positive probability.
-    moves : function without arguments
-        Where single-site moves lead.
-    names : list of str, or None
-        The names of the variables.
-    memory : Memory
-        What the sites have met.
-    """
+    """The marginal of the sampled variables of a target, known up to a constant."""
 
     cardinalities: tuple[int | None, ...]
-    sampled: tuple[int, ...]
-    fixed: dict[int, int]
-    sites: list[Site]
+    sampled: tuple[int, ...]  # the variables that have values
+    fixed: dict[int, int]  # those of them with a single possible state, and the state
+    sites: list[Site]  # one per sampled variable that is not fixed
+    # from rows to their log-probabilities up to a constant, whatever stands at other variables
     logs: Callable[[Any], Any] | None
-    possible: Callable[[int, Any], Any] | None
-    moves: Callable[[], Moves]
-    names: list[str] | None = None
-    memory: Memory = field(default_factory=Memory)
+    possible: Callable[[int, Any], Any] | None  # so many rows of positive probability
+    moves: Callable[[], Moves]  # where single-site moves lead
+    names: list[str] | None = None  # the names of the variables
+    memory: Memory = field(default_factory=Memory)  # what the sites have met
 
 
 def sampled_model(given: Any, collapsed: Any, evidence: Any, what: str) -> SampledModel:

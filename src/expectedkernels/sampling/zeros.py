@@ -28,26 +28,13 @@ UPDATES = "The target has zeros: Gibbs updates take the place of shifts."
 
 @dataclass(frozen=True)
 class ZerosPlan:
-    """What is done about zeros.
+    """What is done about zeros."""
 
-    Attributes
-    ----------
-    target : FactorGraph, Circuit or Target
-        As given, or smoothed.
-    hidden : tuple of int
-        The variables to sum out.
-    shifts : "raise" or "restrict"
-        What shifts do where they meet zeros.
-    operator : "shift" or "gibbs"
-    note : str
-        The same in words, empty if nothing had to be done.
-    """
-
-    target: Any
-    hidden: tuple[int, ...]
-    shifts: str
+    target: Any  # as given, or smoothed
+    hidden: tuple[int, ...]  # the variables to sum out
+    shifts: str  # what shifts do where they meet zeros: "raise" or "restrict"
     operator: str
-    note: str = ""
+    note: str = ""  # the same in words, empty if nothing had to be done
 
 
 def plan_zeros(
