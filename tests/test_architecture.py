@@ -63,7 +63,7 @@ def test_layers_are_those_of_the_contract_from_the_top_down():
     assert shown == []
 
 
-NOT_YET = {"circuits/conditionals.py", "learning/flows.py"}
+NOT_YET = {"circuits/conditionals.py"}
 """Files that still ask what a block is, and have loops of their own over the nodes of a vtree."""
 
 

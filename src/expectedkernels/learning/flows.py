@@ -15,7 +15,6 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.queries import leaf_sums
 from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import products_at, upward
 from expectedkernels.engine.value import Value, Weights, to_log, weighted
 
@@ -72,7 +71,20 @@ class Flow:
         sums = self._by_pattern(value)
         return np.divide(self.flow, sums, out=np.zeros_like(self.flow), where=sums != 0)
 
-    @property
+    def below(self, side: str) -> Flow:
+        """What the products send to the left (or right) child."""
+        circuit, found = self.side.circuit, self.side.operand.patterns
+        child = int(getattr(circuit.vtree, side)[self.node])
+        index = getattr(circuit.blocks[self.node], side)
+        step = getattr(found, side)[self.node]
+        sent = self.products
+        if step is not None:
+            sent = _incidence(step, found.count[child]).T @ sent  # type: ignore[union-attr]
+        if index is not None:
+            sent = sent @ _incidence(index, circuit.blocks[child].n_units)
+        return Flow(child, sent, self.side, self.values)
+
+    @cached_property
     def products(self) -> Any:
         """The flow of the product units, shape (patterns, products)."""
         if self.weights is None:
@@ -137,29 +149,30 @@ def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[F
     Rows that look alike at a node, its patterns, are summed up. That is all that counts of edges
     need, and costs as little as a likelihood.
     """
-    side = CircuitSide(circuit, evidence)
-    values = upward([side.operand], leaf_sums(side))
-    vtree = circuit.vtree
-    found: Any = side.operand.patterns
-    total: Any = np.asarray(weights, dtype=np.float64)
-    total = total if found.rows is None else np.bincount(found.rows, total)
-    flow: dict[int, Any] = {vtree.root: total[:, None]}
-    for node in range(vtree.root, -1, -1):
-        here = Flow(node, flow.pop(node), side, values)
+    todo = [_at_root(circuit, evidence, weights)]
+    while todo:
+        here = todo.pop()
         yield here
-        block = circuit.blocks[node]
-        if not isinstance(block, Inner):
-            continue
-        to_products = here.products
-        for side_name in ("left", "right"):
-            child = int(getattr(vtree, side_name)[node])
-            index, step = getattr(block, side_name), getattr(found, side_name)[node]
-            sent = to_products
-            if step is not None:
-                sent = _incidence(step, found.count[child]).T @ sent
-            if index is not None:
-                sent = sent @ _incidence(index, circuit.blocks[child].n_units)
-            flow[child] = sent
+        if not circuit.vtree.is_leaf(here.node):
+            todo += [here.below("left"), here.below("right")]
+
+
+def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) -> Flow:
+    """What `flows` gives for one node."""
+    here = _at_root(circuit, evidence, weights)
+    while here.node != node:
+        is_left = circuit.vtree.is_descendant(node, int(circuit.vtree.left[here.node]))
+        here = here.below("left" if is_left else "right")
+    return here
+
+
+def _at_root(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Flow:
+    side = CircuitSide(circuit, evidence)
+    rows = side.operand.patterns.rows  # type: ignore[union-attr]
+    total: Any = np.asarray(weights, dtype=np.float64)
+    total = total if rows is None else np.bincount(rows, total)
+    values = upward([side.operand], leaf_sums(side))
+    return Flow(circuit.vtree.root, total[:, None], side, values)
 
 
 def _incidence(index: Any, n: int) -> sparse.csr_array:

@@ -18,7 +18,7 @@ from expectedkernels.learning.candidates import Candidates
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, ChowLiuTree
 from expectedkernels.learning.data import MISSING, FloatArray, IntArray
 from expectedkernels.learning.em import chunks_of, em, expected_counts
-from expectedkernels.learning.flows import flows
+from expectedkernels.learning.flows import flow_at
 from expectedkernels.learning.logical import NOTHING, Logical, Split, tree_circuit
 from expectedkernels.learning.statistics import group_sums, shares
 from expectedkernels.vtree import Vtree
@@ -118,11 +118,9 @@ class IncompleteSearch:
         for rows in self._chunks:
             chunk = self._evidence if len(self._chunks) == 1 else self._evidence.rows(rows)
             first = _first_rows(self.circuit.vtree, chunk, node)
-            for found in flows(self._model, chunk, self.weights[rows]):
-                if found.node == node:
-                    states.append(self.states[rows][first])
-                    weights.append(found.products[:, column])
-                    break
+            found = flow_at(self._model, chunk, self.weights[rows], node)
+            states.append(self.states[rows][first])
+            weights.append(found.products[:, column])
         return np.concatenate(states), np.concatenate(weights)
 
     def split(self, edge: int, variable: int) -> None:
