@@ -8,6 +8,7 @@ from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.datasets import asia
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels.io import bif
 from expectedkernels.io.bif import read_bif, write_bif
 from networks import ALARM
 from strategies import rngs
@@ -45,6 +46,23 @@ def test_small_file(write):
     assert network.cpts[1].tolist() == [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]
     half = [0.5, 0.5]
     assert network.cpts[2].tolist() == [[[1.0, 0.0], half], [half, [0.4, 0.6]], [half, half]]
+
+
+def test_lines_between_commas_are_read_as_others_are(tmp_path, write, monkeypatch):
+    write_bif(asia(), tmp_path / "plain.bif")
+    text = (tmp_path / "plain.bif").read_text()
+    plain = read_bif(tmp_path / "plain.bif")
+    spaced = read_bif(write("spaced.bif", [text.replace(", ", " /* , */ ").replace(";", " ;")]))
+    monkeypatch.setattr(bif._Parser, "plain_entry", lambda parser: None)
+    slow = read_bif(tmp_path / "plain.bif")
+    for other in (spaced, slow):
+        assert (other.names, other.states, other.parents) == (
+            plain.names,
+            plain.states,
+            plain.parents,
+        )
+        for ours, theirs in zip(plain.cpts, other.cpts, strict=True):
+            assert np.array_equal(ours, theirs)
 
 
 def test_tables_start_with_the_variable_itself(write):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -128,32 +127,30 @@ class Block:
     entries: list[Entry] = field(default_factory=list)
 
 
-def _tokens(source: Source) -> Iterator[Token]:
-    """The tokens of a file, without comments; last comes an empty one."""
-    place, line = 0, 1
-    text = source.text
-    while place < len(text):
-        found = TOKEN.match(text, place)
-        if found is None:
-            what = "comment" if text.startswith("/*", place) else "quoted name"
-            raise source.error(f"a {what} is not closed", line)
-        kind = found.lastgroup or "skip"
-        if kind != "skip":
-            yield Token(kind, found[kind], line)
-        line += found[0].count("\n")
-        place = found.end()
-    yield Token("end", "", line)
-
-
 class _Parser:
     """Reads declarations and probabilities, one token after the other."""
 
     def __init__(self, source: Source):
         self.source = source
-        self.tokens = _tokens(source)
-        self.token = next(self.tokens)
+        self.place, self.line = 0, 1  # behind the current token
+        self.token = self._after()
         self.variables: dict[str, Variable] = {}
         self.blocks: dict[str, Block] = {}
+
+    def _after(self) -> Token:
+        """The next token that is no comment; behind the last, an empty one."""
+        text = self.source.text
+        while self.place < len(text):
+            found = TOKEN.match(text, self.place)
+            if found is None:
+                what = "comment" if text.startswith("/*", self.place) else "quoted name"
+                raise self.source.error(f"a {what} is not closed", self.line)
+            kind, line = found.lastgroup or "skip", self.line
+            self.line += found[0].count("\n")
+            self.place = found.end()
+            if kind != "skip":
+                return Token(kind, found[kind], line)
+        return Token("end", "", self.line)
 
     def error(self, expected: str) -> ParseError:
         found = shown(self.token.text) if self.token.kind != "end" else "the end of the file"
@@ -163,7 +160,7 @@ class _Parser:
         """The current token; moves on to the one after it."""
         token = self.token
         if token.kind != "end":
-            self.token = next(self.tokens)
+            self.token = self._after()
         return token
 
     def sees(self, *texts: str) -> bool:
@@ -278,6 +275,9 @@ class _Parser:
     def entry(self) -> Entry:
         """Read one line of numbers."""
         line = self.token.line
+        plain = self.plain_entry()
+        if plain is not None:
+            return plain
         if self.sees("("):
             self.next()
             kind, given = "row", tuple(self.names(")", "a state of a parent, or ')'"))
@@ -295,6 +295,32 @@ class _Parser:
                 raise self.error("a number or ';'")
         self.next()
         return Entry(kind, given, [self.number(word) for word in words], line)
+
+    def plain_entry(self) -> Entry | None:
+        """The line of numbers that starts here, if names and numbers stand between commas."""
+        kind, line, text = self.token.text, self.token.line, self.source.text
+        stop = text.find(";", self.place)
+        if not self.sees("(", "table", "default") or stop < 0:
+            return None
+        given: tuple[str, ...] = ()
+        inside, numbers = "", text[self.place : stop]
+        if kind == "(":
+            inside, _, numbers = numbers.partition(")")
+            kind, given = "row", tuple(name.strip() for name in inside.split(","))
+            if not all(map(PLAIN.fullmatch, given)):
+                return None
+        if "_" in numbers or not numbers.isascii():
+            return None
+        try:
+            values = [float(number) for number in numbers.split(",")]
+        except ValueError:
+            return None
+        if min(values) < 0 or not sum(values) < np.inf:  # or NaN
+            return None
+        self.line += text.count("\n", self.place, stop)
+        self.place = stop + 1
+        self.token = self._after()
+        return Entry(kind, given, values, line)
 
     def number(self, token: Token) -> float:
         """A token as a probability."""
