@@ -34,8 +34,22 @@ class Frame(Protocol):
         """The names of the columns."""
 
 
+class Weighted(Protocol):
+    """Samples with weights."""
+
+    @property
+    def weights(self) -> Any:
+        """One weight for every sample."""
+
+
+TablesLike = Sequence[ArrayLike] | np.ndarray[Any, Any]
+"""One array for every variable."""
+
 RowsLike = ArrayLike | Frame | Sequence[Sequence[object]]
 """Rows with one entry per variable: numbers, or labels of states."""
+
+SamplesLike = RowsLike | Weighted
+"""Rows, chains of rows, or samples that carry their weights."""
 
 Labels = Sequence[str | float] | None
 StatesLike = Sequence[Labels] | Mapping[int, Labels] | Mapping[str, Labels]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.arrays import Array, RngLike, as_generator
+from expectedkernels.arrays import Array, RngLike, TablesLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.circuit import Circuit
@@ -30,7 +30,7 @@ ONE = Inner(1, 1, None, None, None)
 
 
 def factorized(
-    tables: Sequence[ArrayLike], vtree: Vtree | None = None, *, normalized: bool = True
+    tables: TablesLike, vtree: Vtree | None = None, *, normalized: bool = True
 ) -> Circuit:
     """The circuit of independent discrete variables, the product of one table per variable.
 

@@ -146,7 +146,7 @@ class Evidence:
 
 ByVariable = Mapping[int, object] | Mapping[str, object] | Mapping[VariableLike, object]
 
-EvidenceLike = RowsLike | ByVariable | Sequence[ArrayLike] | Evidence
+EvidenceLike = RowsLike | ByVariable | Sequence[ArrayLike | None] | Evidence
 """Rows with gaps, what is known by variable, or weights of all states of every variable."""
 
 

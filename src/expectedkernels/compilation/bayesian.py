@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, Labels
+from expectedkernels.arrays import Array, Labels, TablesLike
 from expectedkernels.compilation.factor import Factor
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError
@@ -55,7 +54,7 @@ class BayesianNetwork(FactorGraph):
     def __init__(
         self,
         parents: Sequence[Sequence[int]],
-        cpts: Sequence[ArrayLike],
+        cpts: TablesLike,
         names: Sequence[str] | None = None,
         states: Sequence[Labels] | None = None,
     ):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RowsLike
+from expectedkernels.arrays import SamplesLike
 from expectedkernels.circuits.alignment import align
 from expectedkernels.discrepancies.embeddings import Summable, summable
 from expectedkernels.discrepancies.nulls import tested_rows
@@ -23,7 +23,7 @@ from expectedkernels.kernels.target import TargetLike, as_target
 
 
 def mmd_compare(
-    p1: TargetLike, p2: TargetLike, samples: RowsLike, k: Kernel | None = None
+    p1: TargetLike, p2: TargetLike, samples: SamplesLike, k: Kernel | None = None
 ) -> Comparison:
     r"""Which of two models is closer to the source q of samples, and how sure that is.
 
@@ -98,7 +98,7 @@ class Comparisons:
 
 def mmd_compare_all(
     models: Mapping[str, TargetLike] | Sequence[TargetLike],
-    samples: RowsLike,
+    samples: SamplesLike,
     k: Kernel | None = None,
 ) -> Comparisons:
     """Which of several models are closest to the source of samples: all pairs, compared.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from expectedkernels.arrays import Array, RngLike, RowsLike
+from expectedkernels.arrays import Array, RngLike, SamplesLike
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.discrepancies.embeddings import (
     mmd_standard_error,
@@ -31,7 +31,7 @@ from expectedkernels.kernels.target import TargetLike, as_target
 
 
 def mmd_test(
-    samples: RowsLike,
+    samples: SamplesLike,
     model: TargetLike,
     k: KernelsLike = None,
     *,

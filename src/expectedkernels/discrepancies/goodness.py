@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike
+from expectedkernels.arrays import Array, RngLike, SamplesLike
 from expectedkernels.checks import check_choice, check_count, check_real
 from expectedkernels.discrepancies.nulls import (
     KernelsLike,
@@ -33,7 +33,7 @@ NULLS = ("auto", "model", "gibbs", "signs")
 
 
 def kdsd_test(
-    samples: RowsLike,
+    samples: SamplesLike,
     target: TargetLike,
     k: KernelsLike = None,
     operator: str = "gibbs",

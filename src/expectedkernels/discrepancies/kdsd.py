@@ -9,6 +9,7 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
+from expectedkernels.arrays import SamplesLike
 from expectedkernels.circuits.algebra import multiply, quotient
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -44,7 +45,7 @@ TOO_RARE_BETWEEN = (
 
 
 def kdsd(
-    q: DistributionLike,
+    q: DistributionLike | SamplesLike,
     p: TargetLike,
     k: Kernel | None = None,
     *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from numbers import Real
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, on_host
+from expectedkernels.arrays import Array, TablesLike, on_host
 from expectedkernels.circuits.evidence import Domains
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import KernelError
@@ -221,7 +220,7 @@ class TableKernel(FactorKernel):
     [[1.0]]
     """
 
-    def __init__(self, tables: Sequence[ArrayLike]):
+    def __init__(self, tables: TablesLike):
         what = "The tables of a TableKernel must be arrays"
         self.tables = [np.array(as_floats(table, what)) for table in tables]
         for variable, table in enumerate(self.tables):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
 from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles, sample_rows
-from expectedkernels.kernels.target import Target, TargetLike, as_target
+from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -54,17 +54,6 @@ class ZerosMet(PropertyError):
     def __init__(self, where: str, advice: str = ZERO_ADVICE):
         self.where = where
         super().__init__(f"{where} {advice}")
-
-
-class HasSiteLogs(Protocol):
-    """What Stein kernels need of a distribution: circuits, factor graphs, functions have it."""
-
-    @property
-    def cardinalities(self) -> Any:
-        """The number of states of every variable."""
-
-    def site_logs(self, X: Any, variable: int) -> Any:
-        """Logs at points with one variable set to each state in turn, up to a constant per row."""
 
 
 class PairwiseKernel:
@@ -188,7 +177,7 @@ class SteinKernel(PairwiseKernel):
 
     def __init__(
         self,
-        target: TargetLike | HasSiteLogs,
+        target: TargetLike,
         kernel: Kernel | None = None,
         zeros: str = "raise",
         operator: str = "shift",

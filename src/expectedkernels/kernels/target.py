@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,17 @@ WORD = 2**62
 """How many joint states of variables one number tells apart."""
 
 LOG_PROB = "The 'log_prob' of a Target"
+
+
+class HasSiteLogs(Protocol):
+    """What Stein kernels need of a distribution: circuits, factor graphs, functions have it."""
+
+    @property
+    def cardinalities(self) -> Any:
+        """The number of states of every variable."""
+
+    def site_logs(self, X: Any, variable: int) -> Any:
+        """Logs at points with one variable set to each state in turn, up to a constant per row."""
 
 
 def as_target(given: Any) -> Any:
@@ -302,7 +313,7 @@ class Target:
         return f"<Target: a function of {self.n_variables} variables>"
 
 
-TargetLike = Circuit | FactorGraph | Unit | Target
+TargetLike = Circuit | FactorGraph | Unit | Target | HasSiteLogs
 """What samples can stand for; models of other libraries are converted to one of these."""
 
 

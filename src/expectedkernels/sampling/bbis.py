@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RowsLike, VariablesLike
+from expectedkernels.arrays import SamplesLike, VariablesLike
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
@@ -49,7 +49,7 @@ from expectedkernels.sampling.zeros import (
 
 def bbis(
     target: TargetLike,
-    samples: RowsLike,
+    samples: SamplesLike,
     kernel: Kernel | None = None,
     *,
     weights: str = "default",
@@ -135,7 +135,7 @@ def bbis(
 
 def collapsed_bbis(
     target: TargetLike,
-    samples: RowsLike,
+    samples: SamplesLike,
     collapsed: VariablesLike | None = None,
     kernel: Kernel | None = None,
     *,
