@@ -9,7 +9,7 @@ from expectedkernels.estimators.expansion import Expansion, _Squares
 from expectedkernels.estimators.gram import Work, each_kernel
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import Members, Rows
+from expectedkernels.estimators.rows import Rows
 from expectedkernels.kernels.gaussian import at_known
 from expectedkernels.kernels.gram import expected
 
@@ -53,10 +53,10 @@ def test_second_moments_in_parts(density, max_bytes):
     coef, form = rng.normal(size=(12, 2)), rng.normal(size=(12, 12))
     rows = Rows(density, Z)
     f = Expansion(RATES, S, coef, np.zeros(2))
-    work = _Squares(density, RATES, max_bytes, f, rows, Members(rows), form)
+    work = _Squares(density, RATES, max_bytes, f, rows, form)
     squares, forms = np.zeros((5, 2)), np.zeros(5)
     for group in ([0, 1], [2], [3], [4]):  # of rows that differ, with the same columns missing
-        members = Members(rows).first[group]
+        members = rows.distinct[0][group]
         assert (rows.observed[members] == rows.observed[members[0]]).all()
         for at, square, more in work(np.array(group)):
             squares[at] += square

@@ -167,7 +167,7 @@ class CircuitSide:
     def _expand_real(self, value: Value, axis: int, variable: int) -> Value:
         """Components mix into units; an observed value takes the unit's density there."""
         block: Any = self.circuit.input(variable)
-        mixing = weights_of(block.weights)
+        mixing = self.operand.cached(("mixing", variable), lambda: weights_of(block.weights))
         if self.evidence is None:
             return applied(value, mixing, axis)
         column = self.evidence.column(variable)

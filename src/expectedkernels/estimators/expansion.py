@@ -23,7 +23,7 @@ from expectedkernels.estimators.gram import (
     meeting_sides,
 )
 from expectedkernels.estimators.resources import Resources, chunks, spans
-from expectedkernels.estimators.rows import Density, Members, Rows, distinct
+from expectedkernels.estimators.rows import Density, Rows, distinct
 from expectedkernels.kernels.gaussian import at_known
 from expectedkernels.kernels.gram import expected_pieces
 
@@ -108,9 +108,8 @@ class Expansion:
     def _squares(
         self, density: Density, rows: Rows, resources: Resources, quadratic: Any
     ) -> Squares:
-        same = Members(rows)
-        work = _Squares(density, self.rates, resources.chunk_bytes, self, rows, same, quadratic)
-        _, mask = distinct(rows.observed[same.first])
+        work = _Squares(density, self.rates, resources.chunk_bytes, self, rows, quadratic)
+        _, mask = distinct(rows.observed[rows.distinct[0]])
         order = np.argsort(mask, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(mask[order])) + 1)
         for found in resources.map(work, groups):
@@ -124,7 +123,7 @@ class Expansion:
             form = 0.0 if quadratic is None else np.einsum("ri,ri->r", gram @ quadratic, gram)
             yield slice(None), (gram @ self.coef) ** 2, form
             return
-        first, inverse = rows.distinct_values
+        first, inverse = distinct(np.nan_to_num(rows.Z, nan=np.inf))
         points = meeting_sides(density, self.points, FEW_ROWS)
         sides = (meeting_sides(density, rows.Z[first], 1), points, points)
         meetings = Meetings(density, self.rates, resources.chunk_bytes, sides)
@@ -144,12 +143,11 @@ class _Squares(Work):
 
     expansion: Expansion
     rows: Rows
-    same: Members
     quadratic: Any
 
     def __call__(self, group: Any) -> list[tuple[Any, Any, Any]]:
         """Numbers of rows, and what to add to their squares and to their forms."""
-        index, points, found = self.same.first[group], self.expansion.points, []
+        index, points, found = self.rows.distinct[0][group], self.expansion.points, []
         known, active = self.rows.known_columns[index[0]], ~self.rows.observed[index[0]]
         first, place = distinct(points[:, ~known])
         ones = np.ones(len(place))
@@ -159,9 +157,10 @@ class _Squares(Work):
         side = evidence_side(self.density.real, given, len(first) ** 2)
         axis = self.point_axis(points[first], active)
         axes = (side, axis, axis)
-        for (some, *pair), values in expected_pieces(axes, self.open_kernel, self.max_bytes):
+        logs = self.rows.logs[group]
+        for (some, *pair), values in expected_pieces(axes, self.open_kernel, self.max_bytes, logs):
             for number, second in zip(group[some], values, strict=True):
-                members = self.same.between(number, number + 1)
+                members = self.rows.members(number, number + 1)
                 for at in chunks(members, len(points), self.max_bytes):
                     found.append((at, *self._of_rows(at, second, merge, *pair)))
         return found

@@ -19,7 +19,7 @@ from expectedkernels.circuits.choice import evidence_side
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.sides import CircuitSide, PointSide
 from expectedkernels.estimators.resources import Resources, chunks, spans
-from expectedkernels.estimators.rows import Density, Members, Rows
+from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.kernels.blocks import Tables
 from expectedkernels.kernels.gaussian import at_known, gaussian
 from expectedkernels.kernels.gram import CHUNK_BYTES, expected
@@ -75,7 +75,6 @@ class _Sections(Work):
 
     points: Any
     rows: Rows
-    same: Members
     coef: Any
 
     @cached_property
@@ -85,14 +84,16 @@ class _Sections(Work):
 
     def __call__(self, span: slice) -> list[tuple[Any, Any]]:
         """Numbers of rows, and their values."""
-        same, rows, n = self.same, self.rows, len(self.points)
-        given = rows.by_state.rows(same.first[span])
+        rows, n = self.rows, len(self.points)
+        first, number = rows.distinct
+        given = rows.by_state.rows(first[span])
         side = evidence_side(self.density.real, given, n)
-        values = expected((side, self.axis), self.open_kernel, self.max_bytes)
+        axes = (side, self.axis)
+        values = expected(axes, self.open_kernel, self.max_bytes, rows.logs[span])
         found = []
-        for at in chunks(same.between(span.start, span.stop), n, self.max_bytes):
+        for at in chunks(rows.members(span.start, span.stop), n, self.max_bytes):
             known = at_known(self.rates, rows.Z[at], rows.known_columns[at], self.points)
-            known *= values[same.inverse[at] - span.start]
+            known *= values[number[at] - span.start]
             found.append((at, known if self.coef is None else known @ self.coef))
         return found
 
@@ -110,10 +111,9 @@ def each_kernel(
     Pairs of the numbers of some rows and their values, (rows, points); with coefficients
     (points, outputs) their weighted sums, (rows, outputs).
     """
-    same = Members(rows)
-    work = _Sections(density, rates, resources.chunk_bytes, points, rows, same, coef)
+    work = _Sections(density, rates, resources.chunk_bytes, points, rows, coef)
     most = min(resources.max_bytes, CHUNK_BYTES) // (32 * max(1, len(points)))
-    for found in resources.map(work, spans(len(same.first), max(1, min(SPAN_ROWS, most)))):
+    for found in resources.map(work, spans(len(rows.distinct[0]), max(1, min(SPAN_ROWS, most)))):
         yield from found
 
 

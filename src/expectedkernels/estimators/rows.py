@@ -161,16 +161,25 @@ class Rows:
         codes = np.stack([self.by_state.column(i).codes for i in order], axis=1)
         return distinct(codes)
 
+    def members(self, start: int, stop: int) -> Any:
+        """The rows that say one of a range of these things, in order."""
+        order, starts = self._grouped
+        return order[starts[start] : starts[stop]]
+
     @cached_property
-    def distinct_values(self) -> tuple[Any, Any]:
-        """The same for rows that are equal, value for value."""
-        return distinct(np.where(np.isnan(self.Z), np.inf, self.Z))
+    def _grouped(self) -> tuple[Any, Any]:
+        first, number = self.distinct
+        order = np.argsort(number, kind="stable")
+        return order, np.searchsorted(number[order], np.arange(len(first) + 1))
+
+    @cached_property
+    def logs(self) -> Any:
+        """The log probabilities of what rows that differ say."""
+        return log_values(self.density.circuit, self.states.rows(self.distinct[0]))[0][:, 0]
 
     def require_possible(self, names: Any = None) -> None:
         """Raise if a row has probability zero; `names` are the numbers of the rows in messages."""
-        first, inverse = self.distinct
-        logs, _ = log_values(self.density.circuit, self.states.rows(first))
-        impossible = np.flatnonzero(~np.isfinite(logs[inverse, 0]))
+        impossible = np.flatnonzero(~np.isfinite(self.logs)[self.distinct[1]])
         if len(impossible):
             row = int(impossible[0])
             row = row if names is None else int(names[row])
@@ -178,19 +187,6 @@ class Rows:
                 f"What is observed in row {row} has probability zero under the density, so its "
                 "missing values have no distribution. Check the row, or smooth the density."
             )
-
-
-class Members:
-    """Which rows say the same."""
-
-    def __init__(self, rows: Rows):
-        self.first, self.inverse = rows.distinct
-        self.order = np.argsort(self.inverse, kind="stable")
-        self.starts = np.searchsorted(self.inverse[self.order], np.arange(len(self.first) + 1))
-
-    def between(self, start: int, stop: int) -> Any:
-        """The rows that say one of a range of things, in order."""
-        return self.order[self.starts[start] : self.starts[stop]]
 
 
 def distinct(x: Any) -> tuple[Any, Any]:

@@ -52,28 +52,33 @@ def gram(
     return _by_rows(_root(operands, axes, kernel, max_bytes, bar), axes)
 
 
-def expected(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
-    """The plain numbers of `gram`, given the evidence of the rows of every axis."""
+def expected(axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None) -> Any:
+    """The plain numbers of `gram`, given the evidence of the rows of every axis.
+
+    `logs` are the log probabilities of that of the first axis, if they are known.
+    """
     every = (slice(None),) * len(axes)
-    return divided(gram(axes, kernel, max_bytes), _row_logs(axes), every).linear()
+    return divided(gram(axes, kernel, max_bytes), _row_logs(axes, logs), every).linear()
 
 
 def expected_pieces(
-    axes: Axes, kernel: ProductKernel, max_bytes: int
+    axes: Axes, kernel: ProductKernel, max_bytes: int, logs: Any = None
 ) -> Iterator[tuple[Place, Any]]:
     """The same for some rows of the first axis after the other, and which these are."""
-    logs = _row_logs(axes)
+    logs = _row_logs(axes, logs)
     for at, piece in pieces(axes, kernel, max_bytes, rows_first=True):
         yield at, divided(piece, logs, at).linear()
 
 
-def _row_logs(axes: Axes) -> list[Any]:
+def _row_logs(axes: Axes, known: Any) -> list[Any]:
     """What to divide the rows of every axis by, as logs; None where they are normalised."""
-    given = [getattr(side, "evidence", None) for side in axes]
-    return [
-        None if evidence is None else log_values(side.circuit, evidence)[0][:, 0]
-        for side, evidence in zip(axes, given, strict=True)
-    ]
+    found: list[Any] = [None] * len(axes)
+    for i, side in enumerate(axes):
+        evidence = getattr(side, "evidence", None)
+        if evidence is not None:
+            first = i == 0 and known is not None
+            found[i] = known if first else log_values(side.circuit, evidence)[0][:, 0]
+    return found
 
 
 def pieces(
