@@ -16,7 +16,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Input, Real, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.queries import leaf_sums
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.sides import CircuitSide
@@ -154,8 +154,10 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
                 parts[b][0].n_units,
             )
         else:
-            given = _statements(side, evidence, int(vtree.variable[node]), block)
-            new, where = _condensed_leaf(*given, reached[node])
+            column = evidence.column(int(vtree.variable[node]))
+            wider, given = block.stated(column)
+            given = given[column.codes] if found.is_uniform else given
+            new, where = _condensed_leaf(wider, given, reached[node])
         parts.append(new)
         place.append(where)
     blocks = [block for block, _ in parts]
@@ -165,26 +167,6 @@ def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[Blo
         blocks = plain_blocks(vtree, full, "A conditional", advice)
     rows = np.arange(evidence.n_rows) if found.rows is None else found.rows
     return type(circuit)(vtree, tuple(blocks)), place[-1][rows, 0]
-
-
-def _statements(
-    side: CircuitSide, evidence: Evidence, variable: int, block: Input
-) -> tuple[Input, Any]:
-    """An input block with a component for every observed value, and what patterns leave of it."""
-    by_row = side.operand.patterns.is_uniform  # type: ignore[union-attr]
-    if isinstance(block, Table):
-        if by_row:
-            return block, evidence.state_weights([variable])[0]
-        return block, evidence.column(variable).weights
-    column, n = evidence.column(variable), block.n_components
-    seen = len(column.seen)
-    given = np.zeros((column.n_statements, n + seen))
-    given[:seen, n:] = np.eye(seen)
-    given[seen:, :n] = 1.0 if column.logs is None else np.exp(column.logs[seen:])
-    weights = np.hstack([block.weights, np.ones((block.n_units, seen))])
-    return Real(weights, *block.beside_points(column.seen)), given[
-        column.codes
-    ] if by_row else given
 
 
 def _child_units(block: Inner, found: Any, node: int) -> dict[str, Any]:

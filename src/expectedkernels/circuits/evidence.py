@@ -35,7 +35,7 @@ class Column:
     ----------
     weights : array of shape (statements, cardinality), or None
         Of a discrete variable: the weight of each of its states.
-    values : array of shape (statements,) or (statements, width), or None
+    values : array of shape (statements,) or (statements, columns), or None
         Of a real variable: its value, NaN if it is not observed (which comes last).
     codes : int array of shape (rows,)
         The statement of every row.

@@ -13,6 +13,8 @@ blocks do (see `engine/blocks`), and these:
     marginal(shares, column)        what is told of a variable, given the shares of the columns
     noise, drawn(columns, ...)      what is random in a sample, and the values that columns give
     given(column, numbers, alive)   the block given what one row says, and its wide numbers
+    stated(column)                  the block, with components for observed values, and what
+                                    statements leave of it
     times(other, units, partners)   the products of pairs of units, and their wide numbers
     power(alpha), no_power(alpha)   the powers of all components, and why there are none
     take(units), merged()           some units, and the distinct ones
@@ -168,6 +170,10 @@ class Table(Family):
         """What is wrong with the parameters: a table has none."""
         return None
 
+    def stated(self, column: Any) -> tuple[Table, Any]:
+        """The block, and what the statements of a column of evidence leave of its states."""
+        return self, column.weights
+
     def times(self, other: Table, units: Any, partners: Any) -> tuple[Table, Wide]:
         """The products of units with those of another block, and their numbers."""
         one, two = self.table[units], other.table[partners]
@@ -229,9 +235,9 @@ class Real(Family):
     Attributes
     ----------
     weights : array of shape (units, components)
-    mean, variance : arrays of shape (components,) or (components, width)
-        With a width the variable has several columns, independent given the component; it takes
-        part in sweeps only, with evidence that weighs the components itself.
+    mean, variance : arrays of shape (components,) or (components, columns)
+        A variable of several columns, independent given the component, takes part in sweeps only,
+        with evidence that weighs the components itself.
     half : array of shape (components,), or None
         Half the widths of the intervals; None: all are zero.
 
@@ -454,6 +460,15 @@ class Real(Family):
         logs = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * self.variance) - np.log(alpha))
         factor = wide_exp(np.tile(logs, self.n_units))
         return Real(self.weights, self.mean, self.variance / alpha), factor
+
+    def stated(self, column: Any) -> tuple[Real, Any]:
+        """The block with a component for every observed value, and what statements leave of it."""
+        seen, n = len(column.seen), self.n_components
+        given = np.zeros((column.n_statements, n + seen))
+        given[:seen, n:] = np.eye(seen)
+        given[seen:, :n] = 1.0 if column.logs is None else np.exp(column.logs[seen:])
+        weights = np.hstack([self.weights, np.ones((self.n_units, seen))])
+        return Real(weights, *self.beside_points(column.seen)), given
 
     def beside_points(self, values: Any) -> tuple[Any, Any, Any]:
         """The means, variances and half widths of the components, and then of points at values."""

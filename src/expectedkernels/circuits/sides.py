@@ -45,9 +45,9 @@ class Atoms:
     ----------
     cardinality : int or None
         Of a discrete variable: the atoms are its states 0, 1, ...
-    mean, variance : arrays of shape (atoms,) or (atoms, width), or None
-        Of a real variable: the atoms are normal distributions; variance zero is a point. With a
-        width the variable has several columns, which are independent given the atom.
+    mean, variance : arrays of shape (atoms,) or (atoms, columns), or None
+        Of a real variable: the atoms are normal distributions; variance zero is a point. Columns
+        are independent given the atom.
     half : array, or None
         Half the widths of intervals over which these are spread; None: all are zero.
     """

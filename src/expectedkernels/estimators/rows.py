@@ -60,19 +60,18 @@ class Density:
         """The circuit over values of the columns: states are intervals or points there."""
         blocks = list(self.circuit.blocks)
         for i, variable in enumerate(self.variables):
-            block, pieces = self.circuit.input(i), variable.pieces
-            if block.cardinality is not None and pieces is not None:
-                mean, half = pieces.centre, pieces.half
+            if variable.pieces is not None:
+                mean, half = variable.pieces.centre, variable.pieces.half
                 if len(variable.columns) == 1:
                     mean, half = mean[:, 0], half[:, 0]
-                real = Real(block.numbers, mean, np.zeros_like(mean), half)
-                blocks[self.vtree.leaf(i)] = real
+                weights = self.circuit.input(i).numbers
+                blocks[self.vtree.leaf(i)] = Real(weights, mean, np.zeros_like(mean), half)
         return Circuit(self.vtree, tuple(blocks))
 
     @cached_property
     def components(self) -> list[int]:
         """The number of components of every variable."""
-        return [self.real.input(i).numbers.shape[1] for i in range(len(self.variables))]
+        return [self.real.input(i).width for i in range(len(self.variables))]
 
 
 class Rows:
