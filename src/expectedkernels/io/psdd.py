@@ -11,7 +11,7 @@ from scipy import sparse
 from expectedkernels.arrays import StatesLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.engine.blocks import DENSE_BELOW, Inner
+from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.nodes import at_nodes, from_leaves
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.text import (
@@ -293,7 +293,7 @@ def _check_variables(records: _Records, vtree: Vtree) -> None:
 
 
 def _blocks(records: _Records, vtree: Vtree, node: Any) -> list[Input | Inner]:
-    """One block per vtree node, the units of a node in the order of their records."""
+    """One block per vtree node, units in the order of their records, one product per element."""
     source, lines = records.source, np.asarray(records.line)
     logs = np.asarray(records.logs)
     tables = source.weights(logs.ravel(), np.repeat(lines, 2)).reshape(-1, 2)
@@ -304,53 +304,28 @@ def _blocks(records: _Records, vtree: Vtree, node: Any) -> list[Input | Inner]:
     start[-2] = len(node) - 1  # of the units over all variables, only the last one is the root
     unit = np.empty(len(node), dtype=np.intp)
     unit[order] = np.arange(len(node)) - start[node[order]]
-    elements = _Elements(records, vtree, node, unit)
+
+    owner = np.repeat(np.arange(len(node)), records.n_elements)
+    weights = source.weights(records.log_weight, lines[owner])
+    prime, sub = np.asarray(records.prime, np.intp), np.asarray(records.sub, np.intp)
+    at = node[owner]
+    swapped = node[prime] != vtree.left[at]
+    left, right = unit[np.where(swapped, sub, prime)], unit[np.where(swapped, prime, sub)]
+    used = np.flatnonzero((at != vtree.root) | (owner == len(node) - 1))
+    elements = used[np.argsort(at[used], kind="stable")]
+    first = np.searchsorted(at[elements], np.arange(vtree.n_nodes + 1))
 
     def leaf(node: int, variable: int) -> Table:
         return Table(tables[order[start[node] : start[node + 1]]])
 
     def inner(node: int) -> Inner:
-        return elements.block(node, int(start[node + 1] - start[node]))
+        here = elements[first[node] : first[node + 1]]
+        shape = (int(start[node + 1] - start[node]), len(here))
+        rows = np.searchsorted(unit[owner[here]], np.arange(shape[0] + 1))
+        matrix = sparse.csr_array((weights[here], np.arange(shape[1]), rows), shape=shape)
+        return Inner(shape[1], shape[0], left[here], right[here], matrix)
 
     return at_nodes(vtree, leaf, inner)
-
-
-class _Elements:
-    """The elements of all decisions, sorted by vtree node, with equal products made one."""
-
-    def __init__(self, records: _Records, vtree: Vtree, node: Any, unit: Any):
-        owner = np.repeat(np.arange(len(node)), records.n_elements)
-        weights = records.source.weights(records.log_weight, np.asarray(records.line)[owner])
-        prime, sub = np.asarray(records.prime, np.intp), np.asarray(records.sub, np.intp)
-        swapped = node[prime] != vtree.left[node[owner]]
-        at = node[owner]
-        left, right = unit[np.where(swapped, sub, prime)], unit[np.where(swapped, prime, sub)]
-        used = (at != vtree.root) | (owner == len(node) - 1)
-        at, left, right, owner, weights = (x[used] for x in (at, left, right, owner, weights))
-
-        order = np.lexsort((right, left, at))
-        at, left, right = at[order], left[order], right[order]
-        new = np.ones(len(at), dtype=np.bool_)
-        new[1:] = (np.diff(at) != 0) | (np.diff(left) != 0) | (np.diff(right) != 0)
-        self.weight, self.row = weights[order], unit[owner[order]]
-        self.product = np.cumsum(new) - 1
-        self.left, self.right = left[new], right[new]
-        nodes = np.arange(vtree.n_nodes + 1)
-        self.start = np.searchsorted(at, nodes).tolist()
-        self.product_start = np.searchsorted(at[new], nodes).tolist()
-
-    def block(self, v: int, n_units: int) -> Inner:
-        """The block of an inner vtree node with so many decisions."""
-        first, last = self.product_start[v], self.product_start[v + 1]
-        here = slice(self.start[v], self.start[v + 1])
-        row, column, weight = self.row[here], self.product[here] - first, self.weight[here]
-        shape = (n_units, last - first)
-        if shape[0] * shape[1] <= DENSE_BELOW:
-            weights = np.zeros(shape)
-            np.add.at(weights, (row, column), weight)
-        else:
-            weights = sparse.csr_array((weight, (row, column)), shape=shape)
-        return Inner(shape[1], n_units, self.left[first:last], self.right[first:last], weights)
 
 
 def write_psdd(
