@@ -11,6 +11,7 @@ from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.queries import refuse_impossible
 from expectedkernels.compilation import messages
+from expectedkernels.compilation.compiler import NO_DISTRIBUTION
 from expectedkernels.compilation.messages import MessagePlan, Solution, Weights
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
@@ -108,10 +109,7 @@ def _refuse_impossible(plan: MessagePlan, possible: list[bool], given: bool) -> 
 def _refuse_zero(plan: MessagePlan) -> None:
     """Raise if the model is zero everywhere."""
     if messages.log_partition(plan, {}) == -np.inf:
-        raise PropertyError(
-            "The factors of this model multiply to zero at every state (Z = 0), so there is no "
-            "distribution. Check its zero entries and the evidence."
-        )
+        raise PropertyError(NO_DISTRIBUTION)
 
 
 def _require_room(plan: MessagePlan, needed: int, max_bytes: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,18 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.compilation.messages import compilation_stages, solved, stage_table
 from expectedkernels.compilation.plan import CompilationPlan, Step
+from expectedkernels.compilation.tables import Scaled
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
 
 Axes = tuple[int, ...]
+NO_DISTRIBUTION = (
+    "The factors of this model multiply to zero at every state (Z = 0), so there is no "
+    "distribution. Check its zero entries and the evidence."
+)
 
 
 def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Circuit, float]:
@@ -39,11 +45,12 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     """
     # a weight, its column, and the temporaries that lead to it
     _refuse_large(plan, plan.n_bytes, max_bytes)
-    blocks: list[Input | Inner] = []
-    for node, step, logs, messages in _messages(plan):
-        children = (int(plan.vtree.left[node]), int(plan.vtree.right[node]))
-        blocks.append(_block(plan, step, children, logs, messages))
-    log_z = _log_z(plan, messages[-1])
+    if plan.method == "boundary":
+        blocks, log_z = _boundary_blocks(plan)
+    else:
+        blocks, log_z = _context_blocks(plan)
+    if log_z == -np.inf:
+        raise PropertyError(NO_DISTRIBUTION)
     return Circuit.from_blocks(plan.vtree, blocks), log_z
 
 
@@ -58,38 +65,104 @@ def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int) -> None:
         )
 
 
-def _log_z(plan: CompilationPlan, message: Any) -> float:
-    """The log of the partition function, from the message of the root; raises if it is -inf."""
-    log_z = plan.potential.constant + float(message)
-    if log_z == -np.inf:
-        raise PropertyError(
-            "The factors of this model multiply to zero at every state (Z = 0), so there is no "
-            "distribution. Check its zero entries and the evidence."
-        )
-    return log_z
+def _context_blocks(plan: CompilationPlan) -> tuple[list[Input | Inner], float]:
+    """The units of all nodes of a compilation by contexts, and the log of the sum of the model."""
+    stages, number = compilation_stages(plan)
+    messages: list[Scaled | None] = []
+    blocks: list[Input | Inner] = []
+    log_z = plan.potential.constant
+    for node, step in enumerate(plan.steps):
+        conditional = None
+        if number[node] >= 0:
+            stage = stages[number[node]]
+            found = solved(stage_table(stage, messages, {}))
+            log_z += found.top
+            if log_z == -np.inf:
+                break
+            conditional = found.conditional.reshape(stage.shape[0], -1).T
+            messages.append(found.message)
+            for child in stage.children:
+                messages[child] = None
+        children = (int(plan.vtree.left[node]), int(plan.vtree.right[node]))
+        blocks.append(_context_block(plan, step, children, conditional))
+    return blocks, log_z
 
 
-def _messages(plan: CompilationPlan) -> Iterator[tuple[int, Step, Any, list[Any]]]:
-    """From the leaves up, the table made at every node and the messages so far.
+def _context_block(
+    plan: CompilationPlan, step: Step, children: tuple[int, int], conditional: Any
+) -> Input | Inner:
+    """The units of one vtree node; `conditional` holds what it decides, (units, states)."""
+    cards = plan.potential.cardinalities
+    if step.kind == "literals":
+        return Table(np.eye(cards[step.decides]))
+    if step.kind == "inputs":
+        return Table(np.ascontiguousarray(conditional))
+    below = [plan.steps[child] for child in children]
+    n_left, n_right = below[0].n_units, below[1].n_units
+    if step.kind == "product":
+        left, right = (_numbers(child.axes, step.axes, cards) for child in below)
+        return inner(left, right, None, n_left, n_right)
+    # one product for every unit of the other side, whose context tells the value decided
+    other = plan.steps[step.other]
+    left, right = _numbers((step.decides,), other.axes, cards), np.arange(other.n_units)
+    if step.other == children[0]:
+        left, right = right, left
+    columns = _numbers(other.axes, (*step.axes, step.decides), cards)
+    weights = _sparse(conditional, columns.reshape(conditional.shape), other.n_units)
+    return inner(left, right, weights, n_left, n_right)
 
-    Yields (node, step, logs, messages): `logs` has one axis per variable of ``step.wide`` and is
-    not normalised, ``messages[node]`` holds its log-sums, one axis per variable of ``step.axes``
-    (None for literals that carry no weights). Messages are dropped once they have been used.
+
+def _sparse(shares: Any, columns: Any, n_columns: int) -> sparse.csr_array:
+    """A matrix in sparse form, from the entries of its rows and their columns, which ascend."""
+    shape = (len(shares), n_columns)
+    alive = shares > 0
+    if alive.all():
+        starts = np.arange(0, shares.size + 1, shares.shape[1])
+        return sparse.csr_array((shares.reshape(-1), columns.reshape(-1), starts), shape)
+    starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
+    return sparse.csr_array((shares[alive], columns[alive], starts), shape)
+
+
+def _boundary_blocks(plan: CompilationPlan) -> tuple[list[Input | Inner], float]:
+    """The units of all nodes of a compilation by boundaries, and the log of the sum of the model.
+
+    The table of a node has one axis per variable of ``step.wide``; the logs of its sums, which go
+    to the parent, one per variable of ``step.axes``.
     """
     messages: list[Any] = []
+    blocks: list[Input | Inner] = []
+    cards = plan.potential.cardinalities
     for node, step in enumerate(plan.steps):
         children = [int(plan.vtree.left[node]), int(plan.vtree.right[node])]
-        if step.kind in ("inputs", "literals"):
-            parts = []
-        else:
-            wanted = [step.other] if step.kind == "decision" else children
-            parts = [(messages[c], plan.steps[c].axes) for c in wanted]
-        parts += [(factor.logs, factor.scope) for factor in step.factors]
-        logs = _added(parts, step.wide, plan.potential.cardinalities)
+        parts = [(plan.potential.tables[scope].logs, scope) for scope in step.scopes]
+        if children[0] >= 0:
+            parts += [(messages[child], plan.steps[child].axes) for child in children]
+        logs = _added(parts, step.wide, cards)
         messages.append(_summed(logs, step.wide, step.axes))
-        yield node, step, logs, messages
+        blocks.append(
+            _boundary_block(plan, step, children, _shares(logs, step.wide, messages[-1], step.axes))
+        )
         if children[0] >= 0:
             messages[children[0]] = messages[children[1]] = None
+    return blocks, plan.potential.constant + float(messages[-1])
+
+
+def _boundary_block(
+    plan: CompilationPlan, step: Step, children: Sequence[int], shares: Any
+) -> Input | Inner:
+    """The units of one vtree node; `shares` are the weights of all assignments of the axes."""
+    cards = plan.potential.cardinalities
+    if step.kind == "literals":
+        return Table(np.eye(cards[step.decides]))
+    if step.kind == "inputs":
+        return Table(shares.reshape(-1, cards[step.decides]))
+    n_left, n_right = (plan.steps[child].n_units for child in children)
+    left, right = np.divmod(np.arange(n_left * n_right), n_right)
+    gone = [v for v in step.wide if v not in set(step.axes)]
+    order = [step.wide.index(v) for v in (*step.axes, *gone)]
+    columns = np.arange(shares.size).reshape(shares.shape)
+    shares, columns = (x.transpose(order).reshape(step.n_units, -1) for x in (shares, columns))
+    return inner(left, right, _sparse(shares, columns, shares.size), n_left, n_right)
 
 
 def _added(parts: Sequence[tuple[Any, Axes]], axes: Axes, cardinalities: Sequence[int]) -> Any:
@@ -138,51 +211,3 @@ def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
     return np.broadcast_to(_spread(numbers, axes, wide), [cardinalities[v] for v in wide]).reshape(
         -1
     )
-
-
-def _block(
-    plan: CompilationPlan,
-    step: Step,
-    children: tuple[int, int],
-    logs: Any,
-    messages: list[Any],
-) -> Input | Inner:
-    """The units of one vtree node."""
-    cards = plan.potential.cardinalities
-    sums = messages[-1]
-    if step.kind == "literals":
-        return Table(np.eye(cards[step.decides]))
-    if step.kind == "inputs":
-        shares = _shares(logs, step.wide, sums, step.axes)
-        return Table(shares.reshape(-1, cards[step.decides]))
-    below = [plan.steps[child] for child in children]
-    n_left, n_right = below[0].n_units, below[1].n_units
-    if step.kind == "product":
-        left, right = (_numbers(child.axes, step.axes, cards) for child in below)
-        return inner(left, right, None, n_left, n_right)
-    shares = _shares(logs, step.wide, sums, step.axes)
-    if step.kind == "sum":
-        left, right = np.divmod(np.arange(n_left * n_right), n_right)
-        columns, n_products = np.arange(shares.size), shares.size
-    else:
-        # one product for every unit of the other side, whose context tells the value decided
-        other = plan.steps[step.other]
-        literal = _numbers((step.decides,), other.axes, cards)
-        left, right = literal, np.arange(other.n_units)
-        if step.other == children[0]:
-            left, right = right, left
-        columns, n_products = _numbers(other.axes, step.wide, cards), other.n_units
-    weights = _weights(step, shares, columns.reshape(shares.shape), n_products)
-    return inner(left, right, weights, n_left, n_right)
-
-
-def _weights(step: Step, shares: Any, columns: Any, n_products: int) -> sparse.csr_array:
-    """The weights of the units of a step in sparse form, from a table of them and their columns."""
-    gone = [v for v in step.wide if v not in set(step.axes)]
-    order = [step.wide.index(v) for v in (*step.axes, *gone)]
-    shares, columns = (
-        table.transpose(order).reshape(step.n_units, -1) for table in (shares, columns)
-    )
-    alive = shares > 0
-    starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
-    return sparse.csr_array((shares[alive], columns[alive], starts), (step.n_units, n_products))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.compilation.orders import Elimination
-from expectedkernels.compilation.plan import Potential
+from expectedkernels.compilation.plan import CompilationPlan, Potential
 from expectedkernels.compilation.tables import Scaled, product, scaled, scaled_logs, summed, times
 
 Weights = Mapping[int, Any]
@@ -91,37 +91,68 @@ class MessagePlan:
 
 def message_plan(potential: Potential, found: Elimination) -> MessagePlan:
     """The stages of an elimination of the variables of a product of factors."""
-    cards, position = potential.cardinalities, {v: i for i, v in enumerate(found.order)}
-    entering: list[list[tuple[Scaled, tuple[int, ...]]]] = [[] for _ in found.order]
-    for given, table in potential.tables.items():
-        scope = tuple(sorted(given, key=position.__getitem__))
-        data = np.ascontiguousarray(table.data.transpose([given.index(v) for v in scope]))
-        entering[position[scope[0]]].append((table._replace(data=data), scope))
+    position = {v: i for i, v in enumerate(found.order)}
+    scopes: list[list[tuple[int, ...]]] = [[] for _ in found.order]
+    for scope in potential.tables:
+        scopes[min(position[v] for v in scope)].append(scope)
     children: list[list[int]] = [[] for _ in found.order]
     stages: list[Stage] = []
     for i, v in enumerate(found.order):
         context = tuple(sorted(found.contexts[v], key=position.__getitem__))
         if context:
             children[position[context[0]]].append(i)
-
-        shape = tuple(cards[u] for u in (v, *context))
-
-        def place(scope: Sequence[int], axes: Sequence[int] = (v, *context)) -> tuple[int, ...]:
-            inside = set(scope)
-            return tuple(cards[u] if u in inside else 1 for u in axes)
-
-        stages.append(
-            Stage(
-                v,
-                context,
-                shape,
-                tuple(children[i]),
-                tuple(place(stages[child].context) for child in children[i]),
-                tuple(table.shaped(place(scope)) for table, scope in entering[i]),
-                prod(shape),
-            )
-        )
+        stages.append(_stage(potential, v, context, scopes[i], children[i], stages))
     return MessagePlan(tuple(stages), potential.constant)
+
+
+def compilation_stages(plan: CompilationPlan) -> tuple[list[Stage], list[int]]:
+    """The stages of a compilation by contexts, one per variable, and the stage of every node.
+
+    Nodes that decide nothing have -1: a product of two sides sends on what enters it.
+    """
+    stages: list[Stage] = []
+    number: list[int] = []
+    sent: list[list[int]] = []  # from every node: the stages whose messages it sends on
+    for node, step in enumerate(plan.steps):
+        number.append(-1)
+        if step.kind == "literals":
+            sent.append([])
+        elif step.kind == "product":
+            sent.append(sent[plan.vtree.left[node]] + sent[plan.vtree.right[node]])
+        else:
+            children = [] if step.other < 0 else sent[step.other]
+            number[-1] = len(stages)
+            sent.append([len(stages)])
+            stages.append(
+                _stage(plan.potential, step.decides, step.axes, step.scopes, children, stages)
+            )
+    return stages, number
+
+
+def _stage(
+    potential: Potential,
+    variable: int,
+    context: tuple[int, ...],
+    scopes: Sequence[tuple[int, ...]],
+    children: Sequence[int],
+    stages: Sequence[Stage],
+) -> Stage:
+    """The stage of a variable, after those of its children."""
+    cards, axes = potential.cardinalities, (variable, *context)
+    shape = tuple([cards[u] for u in axes])
+
+    def place(inside: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([cards[u] if u in inside else 1 for u in axes])
+
+    factors = []
+    for scope in scopes:
+        table = potential.tables[scope]
+        if len(scope) > 1:
+            order = [scope.index(u) for u in axes if u in scope]
+            table = table._replace(data=np.ascontiguousarray(table.data.transpose(order)))
+        factors.append(table.shaped(place(scope)))
+    places = tuple([place(stages[child].context) for child in children])
+    return Stage(variable, context, shape, tuple(children), places, tuple(factors), prod(shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,11 +89,12 @@ class Step:
         outside), ``"product"`` (two independent sides), ``"decision"`` (a leaf decides a variable
         and the other side depends on it) or ``"sum"`` (products of everything on both sides).
     axes : tuple of int
-        The variables whose assignments number the units.
+        The variables whose assignments number the units; in the context method those that are
+        decided next, from here to the root, come first.
     wide : tuple of int
-        The variables of the largest table made here.
-    factors : tuple of LogFactor
-        The factors that are used here.
+        The variables of the largest table made here; what is decided comes first.
+    scopes : tuple of tuples of int
+        The scopes of the tables that are used here.
     decides : int
         The variable that a leaf or a decision decides, -1 elsewhere.
     other : int
@@ -105,7 +106,7 @@ class Step:
     kind: str
     axes: tuple[int, ...]
     wide: tuple[int, ...]
-    factors: tuple[LogFactor, ...]
+    scopes: tuple[tuple[int, ...], ...]
     decides: int
     other: int
     n_units: int
@@ -221,8 +222,7 @@ class _Tree:
     def __init__(self, potential: Potential, vtree: Vtree):
         self.potential, self.vtree = potential, vtree
         self.cards = potential.cardinalities
-        scopes = [factor.scope for factor in potential.factors]
-        self.graph = interaction_graph(len(self.cards), scopes)
+        self.graph = interaction_graph(len(self.cards), potential.tables)
         self.leaf = {v: vtree.leaf(v) for v in range(len(self.cards))}
         self.variables = vtree.variable.tolist()
         self.children = list(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True))
@@ -275,21 +275,22 @@ class _Tree:
         """The steps of the context method: a unit per assignment of the outside of a node."""
         contexts = self.contexts
         decided_at = self._deciding(self.interacting(contexts))
-        factors = self._last_decided(decided_at)
+        contexts = [tuple(sorted(near, key=decided_at.__getitem__)) for near in contexts]
+        scopes = self._last_decided(decided_at)
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
             axes = contexts[node]
             if a < 0:
                 v = self.variables[node]
                 if decided_at[v] == node:
-                    made = self._step("inputs", axes, (*axes, v), factors[v], v)
+                    made = self._step("inputs", axes, (v, *axes), scopes[v], v)
                 else:
                     made = self._step("literals", (v,), (v,), (), v)
             elif (v := self._decision(node, decided_at)) is None:
                 made = self._step("product", axes, axes, ())
             else:
                 other = b if self.leaf[v] == a else a
-                made = self._step("decision", axes, (*axes, v), factors[v], v, other)
+                made = self._step("decision", axes, (v, *axes), scopes[v], v, other)
             steps.append(made)
         return tuple(steps)
 
@@ -298,12 +299,12 @@ class _Tree:
         kind: str,
         axes: tuple[int, ...],
         wide: tuple[int, ...],
-        factors: Sequence[LogFactor],
+        scopes: Sequence[tuple[int, ...]],
         decides: int = -1,
         other: int = -1,
     ) -> Step:
         n_products = 0 if kind in ("literals", "inputs") else self.size(wide)
-        return Step(kind, axes, wide, tuple(factors), decides, other, self.size(axes), n_products)
+        return Step(kind, axes, wide, tuple(scopes), decides, other, self.size(axes), n_products)
 
     def _deciding(self, meets: list[bool]) -> list[int]:
         """For every variable the node that decides it: its leaf, or the parent of its leaf."""
@@ -322,13 +323,12 @@ class _Tree:
                 return v
         return None
 
-    def _last_decided(self, decided_at: list[int]) -> list[list[LogFactor]]:
-        """The factors of which a variable is the last to be decided, for every variable."""
-        depth = self.vtree.depth.tolist()
-        factors: list[list[LogFactor]] = [[] for _ in self.cards]
-        for factor in self.potential.factors:
-            factors[max(factor.scope, key=lambda v: depth[decided_at[v]])].append(factor)
-        return factors
+    def _last_decided(self, decided_at: list[int]) -> list[list[tuple[int, ...]]]:
+        """The scopes of which a variable is the last to be decided, for every variable."""
+        scopes: list[list[tuple[int, ...]]] = [[] for _ in self.cards]
+        for scope in self.potential.tables:
+            scopes[min(scope, key=decided_at.__getitem__)].append(scope)
+        return scopes
 
     def by_boundary(self) -> tuple[Step, ...]:
         """The steps of the boundary method: a unit per assignment of the rim of a node."""
@@ -345,14 +345,14 @@ class _Tree:
                 steps.append(self._step("sum", axes, wide, inside[node]))
         return tuple(steps)
 
-    def _spanning(self) -> list[list[LogFactor]]:
-        """For every node the factors that lie below it, but not below a child."""
+    def _spanning(self) -> list[list[tuple[int, ...]]]:
+        """For every node the scopes that lie below it, but not below a child."""
         depth = self.vtree.depth
-        found: list[list[LogFactor]] = [[] for _ in self.children]
-        for factor in self.potential.factors:
-            leaves = [self.leaf[v] for v in factor.scope]
+        found: list[list[tuple[int, ...]]] = [[] for _ in self.children]
+        for scope in self.potential.tables:
+            leaves = [self.leaf[v] for v in scope]
             node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
             for leaf in leaves:
                 node = self.vtree.lca(leaf, node)
-            found[node].append(factor)
+            found[node].append(scope)
         return found
