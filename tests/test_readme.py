@@ -1,4 +1,4 @@
-"""The code of the README runs, and prints what the README says it prints."""
+"""The code of the README and of the pages in docs/ runs, and prints what they say it prints."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def python_blocks(text):
@@ -20,14 +20,17 @@ def promised_output(source):
     return re.findall(r"^ *print\(.*\)  # (.*)$", source, flags=re.MULTILINE)
 
 
-def test_blocks_run_in_order_and_print_what_they_promise(tmp_path, monkeypatch, capsys):
+def test_there_are_blocks():
+    assert sum(bool(list(python_blocks(page.read_text(encoding="utf-8")))) for page in PAGES) > 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_run_in_order_and_print_what_they_promise(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)  # the tour writes files
     names = {"__name__": "readme"}
-    blocks = list(python_blocks(README.read_text(encoding="utf-8")))
-    assert blocks
-    for line, source in blocks:
-        # Leading newlines make tracebacks point at the lines of the README.
-        exec(compile("\n" * (line - 1) + source, README, "exec"), names)
+    for line, source in python_blocks(page.read_text(encoding="utf-8")):
+        # Leading newlines make tracebacks point at the lines of the page.
+        exec(compile("\n" * (line - 1) + source, page, "exec"), names)
         printed = capsys.readouterr().out.splitlines()
         assert printed == promised_output(source), f"block at line {line}"
 

@@ -20,6 +20,7 @@ def plot_null(test: Any) -> Axes:
     _, ax = plt.subplots(figsize=(5.4, 3.4), layout="constrained")
     ax.hist(test.null, bins=30, color="0.75", label="under the hypothesis")
     ax.axvline(test.statistic, color="#D55E00", linewidth=2, label="observed")
+    ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel("statistic")
     ax.set_ylabel("simulated samples")
     ax.set_title(f"p = {test.p_value:.3g}", loc="left", fontsize="medium")
