@@ -42,10 +42,14 @@ class Weighted(Protocol):
         """One weight for every sample."""
 
 
-TablesLike = Sequence[ArrayLike] | np.ndarray[Any, Any]
-"""One array for every variable."""
+# lists of lists with ints in some and floats in others are lists of objects to type checkers
+NumbersLike = ArrayLike | Sequence[object]
+"""An array of numbers, or nested lists of them."""
 
-RowsLike = ArrayLike | Frame | Sequence[Sequence[object]]
+TablesLike = Sequence[NumbersLike] | np.ndarray[Any, Any]
+"""One array of numbers for every variable."""
+
+RowsLike = ArrayLike | Frame | Sequence[object]
 """Rows with one entry per variable: numbers, or labels of states."""
 
 SamplesLike = RowsLike | Weighted

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.arrays import Array, RngLike, TablesLike, as_generator
+from expectedkernels.arrays import Array, NumbersLike, RngLike, TablesLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.circuit import Circuit
@@ -221,8 +221,8 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
 
 def hmm(
     initial: ArrayLike,
-    transition: ArrayLike,
-    emission: Array | Sequence[ArrayLike],
+    transition: NumbersLike,
+    emission: Array | Sequence[NumbersLike],
     length: int | None = None,
     *,
     normalized: bool = True,
@@ -259,7 +259,7 @@ def hmm(
     """
     start = np.array(initial, dtype=np.float64)
     steps = np.array(transition, dtype=np.float64)
-    varying = not isinstance(emission, np.ndarray) and np.ndim(emission[0]) == 2
+    varying = not isinstance(emission, np.ndarray) and np.asarray(emission[0]).ndim == 2
     varying = varying or (isinstance(emission, np.ndarray) and emission.ndim == 3)
     tables = [np.array(e, dtype=np.float64) for e in emission] if varying else None
     if length is None:
@@ -281,7 +281,7 @@ def hmm(
         raise CircuitError(
             f"An HMM with {states} states and length {length} needs transitions of shape "
             f"({states}, {states}) and emissions of shape ({states}, symbols). "
-            f"Got {np.shape(transition)} and {[t.shape for t in tables[:3]]}."
+            f"Got {np.asarray(transition).shape} and {[t.shape for t in tables[:3]]}."
         )
     if normalized:
         _check_distributions(start, "The initial states of an HMM")
@@ -308,8 +308,8 @@ def hmm(
 
 def gaussian_mixture(
     weights: ArrayLike,
-    means: ArrayLike,
-    variances: ArrayLike,
+    means: NumbersLike,
+    variances: NumbersLike,
     vtree: Vtree | None = None,
     *,
     normalized: bool = True,

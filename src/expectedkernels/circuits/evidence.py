@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import RowsLike, VariableLike, on_host
 from expectedkernels.circuits.frames import is_frame, is_missing
@@ -146,7 +145,7 @@ class Evidence:
 
 ByVariable = Mapping[int, object] | Mapping[str, object] | Mapping[VariableLike, object]
 
-EvidenceLike = RowsLike | ByVariable | Sequence[ArrayLike | None] | Evidence
+EvidenceLike = RowsLike | ByVariable | Evidence
 """Rows with gaps, what is known by variable, or weights of all states of every variable."""
 
 

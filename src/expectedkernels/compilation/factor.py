@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array
+from expectedkernels.arrays import Array, NumbersLike
 from expectedkernels.errors import CircuitError
 
 
@@ -38,7 +37,7 @@ class Factor:
     scope: tuple[int, ...]
     table: Array
 
-    def __init__(self, scope: Sequence[int], table: ArrayLike):
+    def __init__(self, scope: Sequence[int], table: NumbersLike):
         self.scope = tuple(integers(scope, "The scope of a factor"))
         shown = f"scope {self.scope}"
         if len(set(self.scope)) != len(self.scope):

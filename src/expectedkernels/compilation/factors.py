@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, Labels, RowsLike, VariableLike
+from expectedkernels.arrays import Array, Labels, NumbersLike, RowsLike, VariableLike
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import EvidenceLike, as_evidence, as_points
@@ -67,7 +66,7 @@ class FactorGraph(Questions):
     def __init__(
         self,
         cardinalities: Sequence[int],
-        factors: Iterable[Factor | tuple[Sequence[int], ArrayLike]],
+        factors: Iterable[Factor | tuple[Sequence[int], NumbersLike]],
         names: Sequence[str] | None = None,
         states: Sequence[Labels] | None = None,
     ):

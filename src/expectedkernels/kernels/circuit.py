@@ -6,9 +6,8 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array
+from expectedkernels.arrays import Array, NumbersLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_evidence, as_points
 from expectedkernels.circuits.properties import is_compatible
@@ -26,7 +25,7 @@ KEPT_VTREES = 4
 """For how many vtrees, the last ones, a kernel circuit keeps what it is there."""
 
 
-def kernel_input(variable: int, table: ArrayLike) -> Unit:
+def kernel_input(variable: int, table: NumbersLike) -> Unit:
     """An input unit of a kernel circuit: the kernel of one variable, as a square table.
 
     Parameters
