@@ -184,11 +184,14 @@ def shares(
     [[0.875, 0.125], [0.5, 0.5]]
     """
     counts = np.asarray(counts, dtype=np.float64)
-    if beta > 0 or old is None:
-        alive = np.ones(counts.shape) if old is None else (old != 0).astype(np.float64)
-        even = alive / np.maximum(sums(alive), 1.0)
-        counts = counts + beta * even
+    if old is None:
+        ones = np.ones(counts.shape)
+        k, total = sums(ones), sums(counts) + beta
+        return np.divide(counts + beta / k, total, out=ones / k, where=total > 0)
+    if beta > 0:
+        alive = (old != 0).astype(np.float64)
+        counts = counts + beta * alive / np.maximum(sums(alive), 1.0)
     total = np.broadcast_to(sums(counts), counts.shape)
-    found = np.array(np.broadcast_to(even if old is None else old, counts.shape), dtype=np.float64)
+    found = np.array(np.broadcast_to(old, counts.shape), dtype=np.float64)
     np.divide(counts, total, out=found, where=total > 0)
     return np.where((found > 0) & (total > 0), np.maximum(found, SMALLEST_SHARE), found)
