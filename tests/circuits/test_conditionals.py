@@ -10,6 +10,7 @@ from expectedkernels.circuits.choice import evidence_side, side_in
 from expectedkernels.circuits.conditionals import (
     ConditionalsSide,
     conditional_circuits,
+    mean_reach,
 )
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
 from expectedkernels.circuits.inputs import Real, Table
@@ -33,9 +34,53 @@ def test_roots_are_the_conditionals(data):
     wanted = conditionals(distribution(p), twin.weights, every)
     assert_close(values_at(together, every).T[rows], wanted)
     for block in together.blocks[:-1]:  # no unit is there twice in a leaf, or in vain
-        if not isinstance(block, ek.circuits.inputs.Table):
+        if not isinstance(block, Table):
             continue
         assert len(np.unique(block.table, axis=0)) == block.n_units
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_reach_is_what_single_conditionals_need(data):
+    p = data.draw(circuits(data.draw(domains())))
+    rows = p.sample(3, rng=0)
+    rows[:, ::2] = np.nan
+    reach = mean_reach(p, as_evidence(rows, p.cardinalities))
+    exact = np.zeros_like(reach)
+    for x in rows:
+        values, alive = positive_units(p, x), [False] * p.vtree.n_nodes
+        alive[-1] = np.array([True])
+        for node in range(p.vtree.root, -1, -1):
+            block, used = p.blocks[node], alive[node]
+            exact[0, node] += used.sum()
+            if isinstance(block, Table):
+                continue
+            children = int(p.vtree.left[node]), int(p.vtree.right[node])
+            index = block.index("left"), block.index("right")
+            positive = values[children[0]][index[0]] & values[children[1]][index[1]]
+            edges = (block.csr.toarray() != 0) & positive & used[:, None]
+            exact[1, node] += edges.any(axis=0).sum()
+            exact[2, node] += 0 if block.weights is None else edges.sum()
+            for child, i in zip(children, index, strict=True):
+                alive[child] = (
+                    np.bincount(i[edges.any(axis=0)], minlength=p.blocks[child].n_units) > 0
+                )
+    np.testing.assert_allclose(reach, exact / 3)
+
+
+def positive_units(p, x):
+    """For every node, which units are not zero given a row."""
+    values = []
+    for node, block in enumerate(p.blocks):
+        if isinstance(block, Table):
+            state = x[p.vtree.variable[node]]
+            table = block.table if np.isnan(state) else block.table[:, [int(state)]]
+            values.append((table > 0).any(axis=1))
+            continue
+        left, right = values[p.vtree.left[node]], values[p.vtree.right[node]]
+        products = left[block.index("left")] & right[block.index("right")]
+        values.append(((block.csr.toarray() != 0) & products).any(axis=1))
+    return values
 
 
 @settings(max_examples=30)
@@ -190,3 +235,23 @@ def test_weights_of_components_in_place_of_densities(form):
                     kernel, 2**27)  # fmt: skip
     np.testing.assert_allclose(got[out], some, rtol=1e-12)
     np.testing.assert_allclose(got[~out], wanted[~out], rtol=1e-12)
+
+
+def test_numbers_that_are_no_doubles(monkeypatch):
+    p = real_circuit()
+    plain = as_evidence(real_rows()[:6], p.cardinalities)
+    columns = [plain.column(v) for v in range(3)]
+    for v in (0, 1):
+        column = columns[v]
+        logs = p.input(v).log_density(np.nan_to_num(column.values))
+        logs[len(column.seen) :, 0] = -1.5  # of what is not observed, too
+        columns[v] = Column(None, column.values, column.codes, logs)
+    given = Evidence(p.cardinalities, columns=columns)
+    kernel = ek.RBF(0.4).blocks(p.vtree, p.cardinalities)
+
+    def answers():
+        return expected((ConditionalsSide(p, given), CircuitSide(p)), kernel, 2**27)
+
+    together = answers()
+    monkeypatch.setattr("expectedkernels.circuits.conditioned.TINY", 0.3)
+    np.testing.assert_allclose(answers(), together, rtol=1e-12)

@@ -92,3 +92,13 @@ def test_many_codes_of_many_rows():
     found = patterns(vtree, codes, [2500] * 4)
     for actual, expected in zip(rows_from(found, vtree, 5000), codes, strict=True):
         np.testing.assert_array_equal(actual, expected)
+
+
+@given(seeds)
+def test_first_rows_with_the_same_pattern(seed):
+    vtree, codes, counts, n_rows = drawn_rows(seed)
+    found = patterns(vtree, codes, counts).first_rows(vtree)
+    assert found.shape == (vtree.n_nodes, n_rows)
+    for node in range(vtree.n_nodes):
+        below = np.stack([codes[v] for v in vtree.scope(node)], axis=1).tolist()
+        assert found[node].tolist() == [below.index(row) for row in below]

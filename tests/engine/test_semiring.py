@@ -9,8 +9,8 @@ from expectedkernels.circuits import choices
 from expectedkernels.circuits.build import factorized, mixture
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.likelihoods import certain
-from expectedkernels.circuits.observed import log_densities, observed
-from expectedkernels.circuits.wide import as_plain, wide, wide_exp
+from expectedkernels.circuits.observed import observed
+from expectedkernels.circuits.wide import as_plain, wide
 from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine import descend
 from expectedkernels.engine.blocks import Inner
@@ -93,10 +93,7 @@ def terms_of(p, node, values, evidence, unit):
     numbers = wide(block.numbers[unit])
     if evidence is None:
         return numbers
-    variable = int(p.vtree.variable[node])
-    if block.cardinality is not None:
-        return numbers * wide(evidence.column(variable).weights[0])
-    return numbers * wide_exp(log_densities(block, evidence, variable)[:, 0])
+    return numbers * block.wide_weights(evidence.column(int(p.vtree.variable[node])))[:, 0]
 
 
 @pytest.mark.parametrize("long", [0, 12])

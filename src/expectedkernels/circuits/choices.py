@@ -16,6 +16,7 @@ from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, has_levels, log_modes, observed
 from expectedkernels.circuits.queries import refuse_impossible, refuse_signed, require_possible
 from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.circuits.wide import as_plain
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
@@ -136,7 +137,8 @@ def _write_samples(
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
-            found, possible[rows] = _values(circuit, given, work)
+            found = _values(circuit, given, work)
+            possible[rows] = found.possible
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
@@ -144,17 +146,13 @@ def _write_samples(
             _sample(circuit, given, found, row_of, own, out[start:stop])
 
 
-def _values(
-    circuit: BlockCircuit, evidence: Evidence | None, work: Workspace
-) -> tuple[Up | WideUp, Any]:
-    """All values, in plain numbers if these can tell, and which rows are possible."""
+def _values(circuit: BlockCircuit, evidence: Evidence | None, work: Workspace) -> Up | WideUp:
+    """All values, in plain numbers if these can tell."""
     if has_levels(circuit):
         found = up(circuit.levels, observed(circuit, evidence), work)
-        possible = found.values[-1] > 0
         if not found.has_raised or certain(found).all():
-            return found, possible
-    wider = wide_up(circuit, evidence)
-    return wider, wider.possible
+            return found
+    return wide_up(circuit, evidence)
 
 
 def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
@@ -226,7 +224,7 @@ def _sample(
 def _scores(found: Up | WideUp, choice: Choice, rows: Any) -> tuple[Scores, Any]:
     """How scores of edges are made, and what those of every unit add up to."""
     if isinstance(found, WideUp):
-        shares = found.shares(choice.number)
+        shares = as_plain(found.shares(choice.number))
         return lambda places, at: _at(shares, at, rows[places]), np.ones(len(rows))
     edges, inputs = choice.level.all_edges, found.products[choice.number]
 

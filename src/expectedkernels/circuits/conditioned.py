@@ -1,4 +1,4 @@
-"""The conditional of a circuit by levels: shares of edges, and only the distinct units they need.
+"""Conditionals of a circuit by levels: shares of edges, and only the distinct units they need.
 
 Given evidence, many units are zero or cannot be reached, and units that differ only in what is now
 known become equal. Two passes find them: which units are reached, from the root down, and which of
@@ -17,13 +17,17 @@ import numpy as np
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.equal_rows import distinct_rows
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.observed import has_levels, observed
+from expectedkernels.circuits.ranges import plain_blocks
+from expectedkernels.circuits.wide import Wide, as_plain, logs_of, sums, wide, wide_exp
+from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.blocks import Inner, inner_of_edges
 from expectedkernels.engine.levels import Level, Levels
 from expectedkernels.engine.passes import Up, up
 
 TINY = float(np.finfo(np.float64).tiny)
+ADVICE = "ask for fewer rows at once, or write the circuit with numbers that differ less"
 Blocks = tuple[Input | Inner, ...]
 
 
@@ -41,6 +45,8 @@ class Flat:
     weights : array
     inputs : int array of shape (2, edges)
         The inputs of the product of every edge in the buffer; zeros at the leaves.
+    nodes : int array
+        The vtree node of every unit in the buffer.
     """
 
     levels: Levels
@@ -49,6 +55,7 @@ class Flat:
     products: Any
     weights: Any
     inputs: Any
+    nodes: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +65,7 @@ class Sums:
     Attributes
     ----------
     units : int array
-        The units, ascending, counted within the level.
+        The units they come from, ascending, counted within the level.
     starts : int array of shape (units + 1,)
         Where the edges of every unit begin.
     keys, shares : arrays
@@ -79,20 +86,32 @@ def conditioned_blocks(
 ) -> tuple[bool, Callable[[], Blocks] | None]:
     """Whether the evidence is possible, and what cuts the blocks of the conditional with one root.
 
-    None for the latter if plain numbers cannot tell, or if there are real variables.
+    None for the latter if there are real variables or negative weights, or if shares are no
+    doubles.
     """
-    if None in circuit.cardinalities or not has_levels(circuit):
+    if None in circuit.cardinalities or circuit.levels.signed:
         return True, None
-    found = up(circuit.levels, observed(circuit, evidence))
-    if found.has_raised:
-        return True, None
-    if not found.values[-1] > 0:
+    found = _values(circuit, evidence)
+    if not np.all(found.possible):
         return False, None
-    flat = circuit.remembered("flat", partial(_flat, circuit.levels))
-    kept, shares = _reached(flat, found)
-    if shares.min() < TINY:
+    reached = _reached(circuit, evidence, found)
+    if reached.shares.min() < 0:
         return True, None
-    return True, partial(_blocks, circuit.levels, _distinct_sums(flat, kept, shares))
+    return True, lambda: conditional_blocks(circuit, reached)[0]
+
+
+def _values(circuit: BlockCircuit, evidence: Evidence | None) -> Up | WideUp:
+    """All values, in plain numbers if none of them is out of range."""
+    if has_levels(circuit):
+        found = up(circuit.levels, observed(circuit, evidence), values_only=True)
+        if not found.has_raised:
+            return found
+    return wide_up(circuit, evidence)
+
+
+def flat_edges(circuit: BlockCircuit) -> Flat:
+    """The edges of all levels, one after the other."""
+    return circuit.remembered("flat", partial(_flat, circuit.levels))
 
 
 def _flat(levels: Levels) -> Flat:
@@ -113,59 +132,207 @@ def _flat(levels: Levels) -> Flat:
         np.concatenate([x.products + start for _, x, start in own]),
         np.concatenate([x.weights for x in edges]),
         np.concatenate(pairs, axis=1),
+        np.concatenate([level.nodes[level.node_of_unit] for level in levels.levels]),
     )
 
 
-def _reached(flat: Flat, found: Up) -> tuple[Any, Any]:
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """The edges that take part given rows of evidence.
+
+    Attributes
+    ----------
+    edges, rows : int arrays
+        Pairs of an edge and a row, in the order of (unit, row, edge).
+    shares : array
+        The share of each of them in its unit; its log (which is negative) if it is no double.
+    keys : int array
+        The atom of every edge of the lowest level.
+    n_rows : int
+    first : int array of shape (vtree nodes, rows), or None
+        The first row that says the same of the variables of a node; only such rows have edges
+        there. None: all have.
+    seen : list of arrays, or None
+        The observed values of every leaf, which are atoms behind its own. None: there are none.
+    """
+
+    edges: Any
+    rows: Any
+    shares: Any
+    keys: Any
+    n_rows: int
+    first: Any = None
+    seen: Any = None
+
+    def numbered(self, places: Any, nodes: Any = None) -> Any:
+        """Pairs of a place and the row, or the first one that is like it at nodes, as numbers."""
+        if self.n_rows == 1:
+            return places
+        rows = self.rows if nodes is None or self.first is None else self.first[nodes, self.rows]
+        return places * self.n_rows + rows
+
+
+def reached_edges(circuit: BlockCircuit, evidence: Evidence) -> Reached:
+    """The edges that take part given rows of evidence that are possible.
+
+    An input unit of a real variable that is observed has one edge, to the observed value.
+    """
+    patterns = evidence.patterns(circuit.vtree)
+    first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
+    found = _reached(circuit, evidence, _values(circuit, evidence), first)
+    return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found
+
+
+def _at_points(circuit: BlockCircuit, evidence: Evidence, found: Reached) -> Reached:
+    """The same with edges to observed values in the place of those to components."""
+    level, n = circuit.levels.levels[0], len(found.keys)
+    seen: list[Any] = [()] * len(level.nodes)
+    value = np.full((len(level.nodes), evidence.n_rows), -1)
+    for leaf, (variable, _, _) in enumerate(circuit.atom_slices):
+        if circuit.cardinalities[variable] is None:
+            column = evidence.column(variable)
+            seen[leaf] = column.seen
+            value[leaf] = np.where(column.codes < len(seen[leaf]), column.codes, -1)
+    leaf_of = circuit.leaf_of_atom[found.keys]
+    value = value[leaf_of, found.rows[:n]]
+    starts, sizes = _atom_starts(level, seen)[leaf_of], np.diff(level.product_starts)[leaf_of]
+    atom = found.keys - level.product_starts[leaf_of]
+    keys = starts + np.where(value < 0, atom, sizes + value)
+    units = found.numbered(flat_edges(circuit).units[found.edges])[:n]
+    kept = np.ones(len(found.edges), dtype=np.bool_)
+    kept[1:n] = (value[1:] < 0) | (units[1:] != units[:-1])
+    shares = found.shares.copy()
+    shares[:n][value >= 0] = 1.0
+    edges, rows, shares = (x[kept] for x in (found.edges, found.rows, shares))
+    return Reached(edges, rows, shares, keys[kept[:n]], found.n_rows, found.first, seen)
+
+
+def _atom_starts(level: Level, seen: Any) -> Any:
+    """Where the atoms of every leaf begin, and all end; observed values follow components."""
+    more = 0 if seen is None else [len(values) for values in seen]
+    return np.concatenate([[0], np.cumsum(np.diff(level.product_starts) + more)])
+
+
+def _reached(
+    circuit: BlockCircuit, evidence: Evidence | None, found: Up | WideUp, first: Any = None
+) -> Reached:
     """The edges that take part, and their shares in their units."""
-    levels = flat.levels
-    terms = flat.weights * np.concatenate(found.products).take(flat.products)
-    alive = terms > 0
-    reached = np.zeros(levels.n_units, dtype=np.bool_)
-    reached[levels.roots] = True
-    for number in range(len(levels.levels) - 1, 0, -1):
+    flat, levels = flat_edges(circuit), circuit.levels
+    if isinstance(found, WideUp):
+        positive, atoms = found.values.mantissa != 0, found.atoms.mantissa != 0
+    else:
+        positive, atoms = found.values > 0, found.atoms.values > 0
+    n_rows = positive.shape[1] if positive.ndim > 1 else 1
+    reached = np.zeros_like(positive)
+    reached[(levels.n_units - 1, *(() if first is None else (first[-1],)))] = True
+    parts: list[Any] = []
+    for number in range(len(levels.levels) - 1, -1, -1):
         own = slice(flat.starts[number], flat.starts[number + 1])
-        alive[own] &= reached.take(flat.units[own])
-        reached[flat.inputs[:, own][:, alive[own]]] = True
-    alive[: flat.starts[1]] &= reached[flat.units[: flat.starts[1]]]
-    kept = np.flatnonzero(alive)
-    totals = found.values
+        alive = reached.take(flat.units[own], axis=0)
+        inputs = flat.inputs[:, own]
+        if number:
+            alive &= positive.take(inputs[0], axis=0)
+            alive &= positive.take(inputs[1], axis=0)
+        else:
+            alive &= atoms.take(flat.products[own], axis=0)
+        edge, *row = np.nonzero(alive)
+        if number:
+            below = inputs[:, edge]
+            reached[(below, *(row if first is None else [first[flat.nodes[below], row[0]]]))] = True
+        parts.append((edge + own.start, *row))
+    edges, *row = (np.concatenate(x[::-1]) for x in zip(*parts, strict=True))
+    rows = row[0] if row else np.zeros_like(edges)
+    if n_rows > 1:
+        order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
+        edges, rows = edges[order], rows[order]
+    n = int(np.searchsorted(flat.units[edges], levels.levels[0].stop))
+    shares = _shares(flat, found, edges, rows, n)
+    if isinstance(found, Up) and shares.min(initial=1.0) < TINY:
+        shares = _shares(flat, wide_up(circuit, evidence), edges, rows, n)
+    return Reached(edges, rows, shares, flat.products[edges[:n]], n_rows, first)
+
+
+def _shares(flat: Flat, found: Up | WideUp, edges: Any, rows: Any, n: int) -> Any:
+    """The shares of edges in their units; the first n are of the lowest level."""
+    (left, right), units = flat.inputs.take(edges[n:], axis=1), flat.units.take(edges)
+    atoms: Any = found.atoms
+    values: Any = found.values
+    if isinstance(found, WideUp):
+        lowest = atoms[flat.products[edges[:n]], rows[:n]]
+        others = values[left, rows[n:]] * values[right, rows[n:]]
+        terms = lowest.followed_by(others) * wide(flat.weights.take(edges))
+        return _coded(terms / values[units, rows])
+    values, atoms = (x.reshape(len(x), -1) for x in (values, atoms.values))
+    others = values[left, rows[n:]] * values[right, rows[n:]]
+    terms = np.concatenate([atoms[flat.products[edges[:n]], rows[:n]], others])
+    terms *= flat.weights.take(edges)
+    terms /= values[units, rows]
     if found.tops:
-        totals = np.concatenate([found.sums(number) for number in range(len(levels.levels))])
-    return kept, terms.take(kept) / totals.take(flat.units.take(kept))
+        tops = np.ones((flat.levels.vtree.n_nodes, values.shape[1]))
+        for number, top in found.tops.items():
+            tops[flat.levels.levels[number].nodes] = top.reshape(len(top), -1)
+        terms /= tops[flat.nodes[units], rows]
+    return terms
 
 
-def _distinct_sums(flat: Flat, kept: Any, shares: Any) -> list[Sums]:
-    """The distinct units of every level.
+def _coded(shares: Wide) -> Any:
+    """Positive shares as doubles, logs of those that are none."""
+    plain = as_plain(shares)
+    small = np.flatnonzero(plain < TINY)
+    plain[small] = logs_of(shares[small])
+    return plain
+
+
+def _decoded(shares: Any) -> Wide:
+    """The shares that doubles stand for."""
+    found, small = wide(shares), np.flatnonzero(shares < 0)
+    found[small] = wide_exp(shares[small])
+    return found
+
+
+def conditional_blocks(circuit: BlockCircuit, reached: Reached) -> tuple[Blocks, Any]:
+    """The blocks of conditionals with one root each, and the root of every row.
 
     Distinct units are numbered through. The key of a product is the number of its left unit times
-    that of all units plus the number of its right one.
+    that of all units of all rows, plus the number of its right one.
     """
-    levels, units = flat.levels, flat.units.take(kept)
+    flat, levels = flat_edges(circuit), circuit.levels
+    n_rows, kept, shares = reached.n_rows, reached.edges, reached.shares
+    every = levels.n_units * n_rows
+    units = reached.numbered(flat.units.take(kept))
     changes = np.concatenate([[True], units[1:] != units[:-1]])
     rows, begins = np.cumsum(changes) - 1, np.flatnonzero(changes)
     begins = np.append(begins, len(units))
-    numbers = np.zeros(levels.n_units, dtype=np.intp)
-    atoms, inputs = flat.products.take(kept), flat.inputs.take(kept, axis=1)
-    cuts = np.searchsorted(kept, flat.starts).tolist()
+    numbers = np.zeros(every, dtype=np.intp)
+    inputs = flat.inputs.take(kept, axis=1)
+    inputs = reached.numbered(inputs, flat.nodes[inputs])
+    ends = [*(level.start * n_rows for level in levels.levels), every]
+    cuts = np.searchsorted(units, ends).tolist()
     row_cuts = np.searchsorted(begins, cuts).tolist()
     found, first = [], 0
     for number, level in enumerate(levels.levels):
         a, b = row_cuts[number : number + 2]
         start, stop = cuts[number : number + 2]
-        keys, share, starts = atoms[start:stop], shares[start:stop], begins[a : b + 1] - start
+        keys, share, starts = reached.keys, shares[start:stop], begins[a : b + 1] - start
         if number:
             left, right = numbers.take(inputs[:, start:stop])
-            keys = left * levels.n_units + right
+            keys = left * every + right
             if b - a < stop - start:
                 keys, share, starts = _without_copies(rows[start:stop] - a, keys, share, starts)
         own = units[begins[a:b]]
         # units are of one node if their edges are equal: keys differ between nodes
         some, place = distinct_rows(starts, keys, share)
         numbers[own] = place + first
-        found.append(_chosen(Sums(own - level.start, starts, keys, share, first), some))
+        made = Sums(own // n_rows - level.start, starts, keys, share, first)
+        found.append(_chosen(made, some))
         first += len(found[-1].units)
-    return found
+    roots = numbers[every - n_rows :] - found[-1].first
+    roots = roots if reached.first is None else roots[reached.first[-1]]
+    blocks = _blocks(circuit, found, every, reached.seen)
+    if shares.min(initial=1.0) < 0:
+        parts = [(block, _decoded(block.flat[0])) for block in blocks]
+        blocks = tuple(plain_blocks(circuit.vtree, parts, "A conditional", ADVICE))
+    return blocks, roots
 
 
 def _without_copies(rows: Any, keys: Any, shares: Any, starts: Any) -> tuple[Any, Any, Any]:
@@ -180,7 +347,11 @@ def _without_copies(rows: Any, keys: Any, shares: Any, starts: Any) -> tuple[Any
     np.greater(keys[1:], keys[:-1], out=new[1:])
     new[starts[:-1]] = True
     first = np.flatnonzero(new)
-    return keys[first], np.add.reduceat(shares, first), np.searchsorted(first, starts)
+    if shares.min() < 0:
+        added = _coded(sums(_decoded(shares), np.append(first, len(keys))))
+    else:
+        added = np.add.reduceat(shares, first)
+    return keys[first], added, np.searchsorted(first, starts)
 
 
 def _chosen(sums: Sums, kept: Any) -> Sums:
@@ -193,9 +364,9 @@ def _chosen(sums: Sums, kept: Any) -> Sums:
     return Sums(sums.units[kept], starts, sums.keys[edges], sums.shares[edges], sums.first)
 
 
-def _blocks(levels: Levels, sums: list[Sums]) -> Blocks:
-    """The blocks of distinct units."""
-    n_nodes = levels.vtree.n_nodes
+def _blocks(circuit: BlockCircuit, sums: list[Sums], every: int, seen: Any) -> Blocks:
+    """The blocks of distinct units; keys are two numbers of units, the first times `every`."""
+    levels, n_nodes = circuit.levels, circuit.vtree.n_nodes
     first, count = np.zeros((2, n_nodes), dtype=np.intp)
     blocks: list[Any] = [None] * n_nodes
     for level, own in zip(levels.levels, sums, strict=True):
@@ -203,33 +374,35 @@ def _blocks(levels: Levels, sums: list[Sums]) -> Blocks:
         first[level.nodes] = own.first + firsts[:-1]
         count[level.nodes] = np.diff(firsts)
         if level.inputs is None:
-            made = _tables(level, own, firsts)
+            made = _inputs(circuit, own, firsts, seen)
         else:
-            made = _inner_blocks(levels, level, own, firsts, first, count)
+            made = _inner_blocks(levels, level, own, firsts, first, count, every)
         for node, block in zip(level.nodes.tolist(), made, strict=True):
             blocks[node] = block
     return tuple(blocks)
 
 
-def _tables(level: Level, sums: Sums, firsts: Any) -> list[Any]:
-    """The tables of every leaf."""
-    widths = np.diff(level.product_starts)
+def _inputs(circuit: BlockCircuit, sums: Sums, firsts: Any, seen: Any) -> list[Any]:
+    """The blocks of every leaf."""
+    level = circuit.levels.levels[0]
+    starts = _atom_starts(level, seen)
+    widths = np.diff(starts)
     begins = np.concatenate([[0], np.cumsum(np.diff(firsts) * widths)])
     node = level.node_of_unit[sums.units]
     # where the row of every unit begins, less the first atom of its node
-    offset = begins[node] + (np.arange(len(node)) - firsts[node]) * widths[node]
-    offset -= level.product_starts[node]
-    numbers = np.zeros(begins[-1])
-    numbers[np.repeat(offset, np.diff(sums.starts)) + sums.keys] = sums.shares
-    ends = begins.tolist()
-    return [
-        Table(numbers[a:b].reshape(-1, width))
-        for a, b, width in zip(ends[:-1], ends[1:], widths.tolist(), strict=True)
-    ]
+    offset = begins[node] + (np.arange(len(node)) - firsts[node]) * widths[node] - starts[node]
+    flat = np.zeros(begins[-1])
+    flat[np.repeat(offset, np.diff(sums.starts)) + sums.keys] = sums.shares
+    ends, made = begins.tolist(), []
+    for i, (variable, _, _) in enumerate(circuit.atom_slices):
+        block: Any = circuit.input(variable)
+        numbers = flat[ends[i] : ends[i + 1]].reshape(-1, widths[i])
+        made.append(block.with_points(numbers, () if seen is None else seen[i]))
+    return made
 
 
 def _inner_blocks(
-    levels: Levels, level: Level, sums: Sums, firsts: Any, first: Any, count: Any
+    levels: Levels, level: Level, sums: Sums, firsts: Any, first: Any, count: Any, every: int
 ) -> list[Any]:
     """The blocks of every inner node."""
     rows = np.repeat(np.arange(len(sums.units)), np.diff(sums.starts))
@@ -240,7 +413,7 @@ def _inner_blocks(
     place[order] = np.arange(len(order))
     columns, node = place[columns], node[order]
     children = levels.vtree.left[level.nodes], levels.vtree.right[level.nodes]
-    inputs = np.divmod(keys[order], levels.n_units)
+    inputs = np.divmod(keys[order], every)
     left, right = (x - first[child[node]] for x, child in zip(inputs, children, strict=True))
     cuts = np.searchsorted(node, np.arange(len(level.nodes) + 1)).tolist()
     ends, units = sums.starts[firsts].tolist(), firsts.tolist()

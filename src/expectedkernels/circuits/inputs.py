@@ -13,8 +13,7 @@ blocks do (see `engine/blocks`), and these:
     marginal(shares, column)        what is told of a variable, given the shares of the columns
     noise, drawn(columns, ...)      what is random in a sample, and the values that columns give
     given(column, numbers, alive)   the block given what one row says, and its wide numbers
-    stated(column)                  the block, with components for observed values, and what
-                                    statements leave of it
+    with_points(rows, values)       the block with other numbers, and columns for observed values
     times(other, units, partners)   the products of pairs of units, and their wide numbers
     power(alpha), no_power(alpha)   the powers of all components, and why there are none
     take(units), merged()           some units, and the distinct ones
@@ -170,9 +169,9 @@ class Table(Family):
         """What is wrong with the parameters: a table has none."""
         return None
 
-    def stated(self, column: Any) -> tuple[Table, Any]:
-        """The block, and what the statements of a column of evidence leave of its states."""
-        return self, column.weights
+    def with_points(self, rows: Array, values: Any) -> Table:
+        """The block with other rows of numbers: observed values are states."""
+        return Table(rows)
 
     def times(self, other: Table, units: Any, partners: Any) -> tuple[Table, Wide]:
         """The products of units with those of another block, and their numbers."""
@@ -440,6 +439,8 @@ class Real(Family):
         """
         point = column.values[column.codes[:1]]
         if np.isnan(point[0]):
+            if column.logs is not None:
+                numbers = numbers * wide_exp(np.tile(column.logs[column.codes[0]], self.n_units))
             return self, numbers
         ones = alive.astype(np.float64)
         return Real(ones[:, None], point, np.zeros(1)), wide(ones)
@@ -461,14 +462,9 @@ class Real(Family):
         factor = wide_exp(np.tile(logs, self.n_units))
         return Real(self.weights, self.mean, self.variance / alpha), factor
 
-    def stated(self, column: Any) -> tuple[Real, Any]:
-        """The block with a component for every observed value, and what statements leave of it."""
-        seen, n = len(column.seen), self.n_components
-        given = np.zeros((column.n_statements, n + seen))
-        given[:seen, n:] = np.eye(seen)
-        given[seen:, :n] = 1.0 if column.logs is None else np.exp(column.logs[seen:])
-        weights = np.hstack([self.weights, np.ones((self.n_units, seen))])
-        return Real(weights, *self.beside_points(column.seen)), given
+    def with_points(self, rows: Array, values: Any) -> Real:
+        """The block with other weights, also of points at observed values behind its components."""
+        return Real(rows, *self.beside_points(values))
 
     def beside_points(self, values: Any) -> tuple[Any, Any, Any]:
         """The means, variances and half widths of the components, and then of points at values."""

@@ -52,7 +52,7 @@ def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     for rows in chunks(circuit, n):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
         found = up(circuit.levels, observed(circuit, some), work)
-        possible[rows] = found.values[-1] > 0
+        possible[rows] = found.possible
         if not possible[rows].all():
             continue
         below = down(found, work=work)

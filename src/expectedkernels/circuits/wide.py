@@ -51,6 +51,11 @@ class Wide:
     def __setitem__(self, chosen: Any, numbers: Wide) -> None:
         self.mantissa[chosen], self.exponent[chosen] = numbers.mantissa, numbers.exponent
 
+    def followed_by(self, other: Wide) -> Wide:
+        """The numbers, and then those of another array."""
+        parts = ((self.mantissa, other.mantissa), (self.exponent, other.exponent))
+        return Wide(*(np.concatenate(part) for part in parts))
+
     def shifted(self, exponents: Any) -> Wide:
         """The numbers times powers of two."""
         return Wide(self.mantissa, self.exponent + exponents)

@@ -16,7 +16,7 @@ import numpy as np
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.observed import chunks
-from expectedkernels.circuits.wide import Wide, as_plain, sums, wide
+from expectedkernels.circuits.wide import Wide, sums, wide
 from expectedkernels.engine.levels import Edges, Levels
 from expectedkernels.engine.semiring import Semiring, down_over, lifted, products_over, up_over
 
@@ -62,13 +62,13 @@ class WideUp:
         """Which rows have a positive value."""
         return self.values.mantissa[-1] > 0
 
-    def shares(self, number: int) -> Any:
-        """The shares of a level's edges in their units, as plain numbers, (edges, rows)."""
+    def shares(self, number: int) -> Wide:
+        """The shares of a level's edges in their units, (edges, rows)."""
         level = self.levels.levels[number]
         edges = level.all_edges
         products = products_over(WIDE, self.levels, number, self.values, self.atoms)
         terms = products[edges.products] * self.weights[number][:, None]
-        return as_plain(terms / self.values[level.start : level.stop][edges.units])
+        return terms / self.values[level.start : level.stop][edges.units]
 
     def derivatives(self) -> Wide:
         """The derivatives of the (only) root in all atoms, (atoms, rows)."""

@@ -94,6 +94,11 @@ class Up:
         return values * self.tops[number][level.node_of_unit]
 
     @property
+    def possible(self) -> Any:
+        """Which rows have a positive value (of the last root)."""
+        return self.values[-1] > 0
+
+    @property
     def has_raised(self) -> bool:
         """Whether some value was raised."""
         return bool(self.raised) or self.atoms.raised is not None

@@ -39,6 +39,23 @@ class Patterns:
         """Whether every node has one pattern per row, in the order of the rows."""
         return self.rows is None and all(x is None for x in self.left + self.right)
 
+    def first_rows(self, vtree: Vtree) -> IntArray:
+        """For every node and row the first row that has the same pattern there."""
+        n_rows = self.count[-1] if self.rows is None else len(self.rows)
+        every = np.arange(n_rows)
+        code = np.tile(every, (vtree.n_nodes, 1))
+        if self.rows is not None:
+            code[-1] = self.rows
+        for node in range(vtree.n_nodes - 1, -1, -1):
+            for child, below in ((vtree.left, self.left), (vtree.right, self.right)):
+                if child[node] >= 0:
+                    index = below[node]
+                    code[child[node]] = code[node] if index is None else index[code[node]]
+            first = np.empty(self.count[node], dtype=np.intp)
+            first[code[node, ::-1]] = every[::-1]  # the last one that is written stays
+            code[node] = first[code[node]]
+        return code
+
 
 def uniform(vtree: Vtree, n_rows: int) -> Patterns:
     """One pattern per row everywhere: nothing to look up, good for few rows."""
