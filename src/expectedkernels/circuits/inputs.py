@@ -45,23 +45,21 @@ EDGE = 8.0 * float(np.finfo(np.float64).eps)
 class Family(ReadOnly):
     """What the families have in common: the words of blocks, of rows of numbers.
 
-    A family holds arrays and says `numbers` and `with_numbers`.
+    A family holds arrays and says what `numbers`, `with_numbers` and `meets` are.
     """
 
     cardinality: ClassVar[Any] = None
     inputs: ClassVar[None] = None
     noise: ClassVar[Any] = (0,)
+    numbers: ClassVar[Any]
+    with_numbers: ClassVar[Any]
+    meets: ClassVar[Any]
 
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The arrays the block consists of."""
         given = (getattr(self, field.name) for field in fields(self))
         return tuple(array for array in given if array is not None)
-
-    @property
-    def numbers(self) -> Array:
-        """The rows of numbers, one per unit."""
-        raise NotImplementedError
 
     @property
     def matrix(self) -> Array:
@@ -98,10 +96,6 @@ class Family(ReadOnly):
         """The numbers of units, edges and parameters."""
         return self.n_units, 0, self.n_parameters
 
-    def with_numbers(self, rows: Array) -> Any:
-        """The block with other rows of numbers."""
-        raise NotImplementedError
-
     def mapped(self, change: Callable[[Any], Any]) -> Any:
         """The block with all its numbers changed."""
         return self.with_numbers(change(self.numbers))
@@ -113,10 +107,6 @@ class Family(ReadOnly):
     def entered(self, n: int, at: Any) -> tuple[Any, Any]:
         """The block of n units that are zero, and where places of (n, width) are in `flat`."""
         return self.with_numbers(np.zeros((n, self.width))), at
-
-    def meets(self, other: Any) -> Any:
-        """Which columns of this block and of another can stand for the same value."""
-        raise NotImplementedError
 
     def overlaps(self, other: Family) -> Any:
         """Which units of this block and of another can be not zero at the same value."""

@@ -90,7 +90,10 @@ def properties(p: Circuit | Unit) -> Properties:
         )
     graph = _graph(p)
     return Properties(
-        _smooth(graph), _decomposable(graph), _structured(graph), graph_deterministic(graph)
+        _unless(graph.not_smooth(), "the inputs of every sum unit have the same scope"),
+        _unless(graph.not_decomposable(), "the inputs of every product unit have disjoint scopes"),
+        _structured(graph),
+        graph_deterministic(graph),
     )
 
 
@@ -150,18 +153,9 @@ def _graph(p: Unit) -> Graph:
     return Graph(p)
 
 
-def _smooth(graph: Graph) -> Verdict:
-    reason = graph.not_smooth()
-    if reason is not None:
-        return Verdict(False, reason)
-    return Verdict(True, "the inputs of every sum unit have the same scope")
-
-
-def _decomposable(graph: Graph) -> Verdict:
-    reason = graph.not_decomposable()
-    if reason is not None:
-        return Verdict(False, reason)
-    return Verdict(True, "the inputs of every product unit have disjoint scopes")
+def _unless(reason: str | None, fine: str) -> Verdict:
+    """No for a reason, or yes."""
+    return Verdict(True, fine) if reason is None else Verdict(False, reason)
 
 
 def _structured(graph: Graph) -> Verdict:
@@ -214,7 +208,9 @@ def _same_splits(p: Circuit | Unit, q: Circuit | Unit) -> Verdict:
             if reason is not None:
                 return Verdict(False, f"in the {name} circuit, {reason}")
     if isinstance(p, Unit) and isinstance(q, Unit):
-        return _same_splits_of_graphs(Graph(p), Graph(q))
+        names = (" of the first circuit ", " of the second ")
+        fine = "both are smooth and decomposable, and split each common scope in the same way"
+        return _unless(_first_difference(Graph(p), Graph(q), names), fine)
     if isinstance(p, Unit):
         return _fits(p, "first", q.vtree)  # type: ignore[union-attr]
     return _fits(q, "second", p.vtree)  # type: ignore[arg-type]
@@ -228,16 +224,6 @@ def _fits(root: Unit, name: str, vtree: Vtree) -> Verdict:
         return Verdict(False, f"in the {name} circuit, {error}".rstrip("."))
     other = "second" if name == "first" else "first"
     return Verdict(True, f"the {name} circuit splits its variables along the {other} one's vtree")
-
-
-def _same_splits_of_graphs(one: Graph, other: Graph) -> Verdict:
-    names = (" of the first circuit ", " of the second ")
-    difference = _first_difference(one, other, names)
-    if difference is None:
-        return Verdict(
-            True, "both are smooth and decomposable, and split each common scope in the same way"
-        )
-    return Verdict(False, difference)
 
 
 def _first_difference(one: Graph, other: Graph, names: tuple[str, str]) -> str | None:

@@ -16,7 +16,7 @@ from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.splits import can_be_flattened, find_vtree, node_masks, show_split
 from expectedkernels.circuits.wide import Big, Wide, mixed, wide, wide_of
-from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
+from expectedkernels.engine.blocks import Inner, inner_of_edges
 from expectedkernels.engine.nodes import from_root
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
 from expectedkernels.verdict import Verdict
@@ -363,40 +363,27 @@ def _inner(
     n_right: int,
 ) -> Inner:
     """The inner block with the given products and entries (unit, product, weight)."""
-    if len(entries) == n_units and all(weight == 1.0 for _, _, weight in entries):
-        picked = [column for _, column, _ in entries]  # one product each, as no unit has none
-        return inner([left[i] for i in picked], [right[i] for i in picked], None, n_left, n_right)
-    shape = n_units, len(left)
-    if n_units * len(left) > DENSE_BELOW:
-        matrix = _matrix(entries, shape)
-        if not np.isfinite(matrix.data).all():
-            raise ArithmeticError
-        return inner(left, right, matrix, n_left, n_right)
-    weights = np.zeros(shape)
-    for row, column, weight in entries:
-        weights[row, column] = weight
-    if not np.isfinite(weights).all():
+    row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
+    if not np.isfinite(weight).all():
         raise ArithmeticError
-    return inner(left, right, weights, n_left, n_right)
+    order = np.lexsort((column, row))
+    edges = (row[order], column[order], weight[order])
+    return inner_of_edges(np.array(left), np.array(right), edges, n_units, n_left, n_right)
 
 
 def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_units: int) -> Input:
     """Input units that are weighted sums of others; raises if a number is no double."""
-    if block.cardinality is None:
-        weights = _matrix(entries, (n_units, block.n_units)).toarray()
-        if not np.isfinite(weights).all():
-            raise ArithmeticError
-        return block.with_numbers(weights)
-    table, rows = np.zeros((n_units, block.cardinality)), block.numbers
     row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
-    with np.errstate(over="ignore", under="ignore"):
-        terms = weight[:, None] * rows[column]
-        np.add.at(table, row, terms)
-    lost = (np.abs(terms) < TINY) & (weight[:, None] != 0) & (rows[column] != 0)
+    rows = block.numbers
+    matrix = sparse.coo_array((weight, (row, column)), shape=(n_units, block.n_units))
+    table = matrix.tocsr() @ rows
+    least = np.where(rows != 0, np.abs(rows), inf).min(axis=1)[column]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        lost = (np.abs(weight) * least < TINY) & (weight != 0)
     # a subnormal number that is only passed on is not changed
     if not np.isfinite(table).all() or lost[weight != 1.0].any():
         raise ArithmeticError
-    return Table(table)
+    return block.with_numbers(table)
 
 
 def _wide_rows(
@@ -416,8 +403,3 @@ def _wide_inner(
     columns, numbers, starts = _wide_rows(entries, n_units)
     ones = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(n_units, len(left)))
     return Inner(len(left), n_units, np.array(left), np.array(right), ones), numbers
-
-
-def _matrix(entries: list[tuple[int, int, float]], shape: tuple[int, int]) -> Any:
-    rows, columns, weights = zip(*entries, strict=True)
-    return sparse.coo_array((weights, (rows, columns)), shape=shape).tocsr()

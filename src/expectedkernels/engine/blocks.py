@@ -213,23 +213,12 @@ def inner(
     left, right = np.asarray(left, dtype=np.intp), np.asarray(right, dtype=np.intp)
     if weights is not None and sparse.issparse(weights):
         weights = sparse.csr_array(weights)
-        n_units, n_products = weights.shape
-        one_each = np.array_equal(weights.indptr, np.arange(n_units + 1))
+        one_each = np.array_equal(weights.indptr, np.arange(weights.shape[0] + 1))
         if one_each and np.all(weights.data == 1.0):
-            left, right = left[weights.indices], right[weights.indices]
-            weights = None
-        if weights is not None:
-            size = n_units * n_products
-            if size <= DENSE_BELOW or weights.nnz >= DENSE_DENSITY * size:
-                weights = weights.toarray()
-    n_products = len(left)
-    return Inner(
-        n_products=n_products,
-        n_units=n_products if weights is None else weights.shape[0],
-        left=None if _is_identity(left, n_left) else left,
-        right=None if _is_identity(right, n_right) else right,
-        weights=weights,
-    )
+            left, right, weights = left[weights.indices], right[weights.indices], None
+        elif _is_dense(weights.shape, weights.nnz):
+            weights = weights.toarray()
+    return _stored(left, right, weights, n_left, n_right)
 
 
 def inner_of_edges(
@@ -255,23 +244,28 @@ def inner_of_edges(
     units, products, weights = edges
     n_products, matrix = len(left), None
     if len(weights) == n_units and (weights == 1.0).all():  # every unit has an edge
-        left, right, n_products = left[products], right[products], n_units
-    elif (
-        n_units * n_products <= DENSE_BELOW or len(weights) >= DENSE_DENSITY * n_units * n_products
-    ):
+        left, right = left[products], right[products]
+    elif _is_dense((n_units, n_products), len(weights)):
         matrix = np.zeros((n_units, n_products))
         matrix[units, products] = weights
     else:
         starts = np.searchsorted(units, np.arange(n_units + 1))
-        shape = (n_units, n_products)
-        matrix = sparse.csr_array((weights, products, starts), shape=shape)
-    return Inner(
-        n_products,
-        n_units,
-        None if _is_identity(left, n_left) else left,
-        None if _is_identity(right, n_right) else right,
-        matrix,
-    )
+        matrix = sparse.csr_array((weights, products, starts), shape=(n_units, n_products))
+    return _stored(left, right, matrix, n_left, n_right)
+
+
+def _is_dense(shape: Sequence[int], n_terms: int) -> bool:
+    size = shape[0] * shape[1]
+    return size <= DENSE_BELOW or n_terms >= DENSE_DENSITY * size
+
+
+def _stored(left: Any, right: Any, weights: Any, n_left: int, n_right: int) -> Inner:
+    """The block without index arrays that take all units as they are."""
+    n_units = len(left) if weights is None else weights.shape[0]
+    n_products = len(left)
+    left = None if _is_identity(left, n_left) else left
+    right = None if _is_identity(right, n_right) else right
+    return Inner(n_products, n_units, left, right, weights)
 
 
 def side_by_side(blocks: Sequence[Inner], n_left: Sequence[int], n_right: Sequence[int]) -> Inner:
