@@ -63,10 +63,6 @@ def test_layers_are_those_of_the_contract_from_the_top_down():
     assert shown == []
 
 
-NOT_YET = {"circuits/conditionals.py"}
-"""Files that still ask what a block is, and have loops of their own over the nodes of a vtree."""
-
-
 def places(home, count):
     """The files outside of their home in which something is counted."""
     texts = house.sources(SOURCE).items()
@@ -74,8 +70,8 @@ def places(home, count):
 
 
 def test_blocks_are_not_asked_for_their_kind():
-    assert places(house.AT_HOME, house.kind_tests) <= NOT_YET
+    assert places(house.AT_HOME, house.kind_tests) == set()
 
 
 def test_nodes_of_vtrees_are_gone_through_by_the_engine():
-    assert places(house.OF_NODES, lambda text: sum(house.node_loops(text))) <= NOT_YET
+    assert places(house.OF_NODES, lambda text: sum(house.node_loops(text))) == set()
