@@ -77,7 +77,7 @@ def test_companion_is_the_file_with_the_same_stem(tmp_path):
         (["psdd 1", "L 0 1"], "line 1: expected the header line 'vtree"),
         (["vtree"], "line 1: expected 'vtree' and the number of nodes"),
         (["vtree one", "L 0 1"], "line 1: the number of nodes must be an integer, found 'one'"),
-        (["vtree 0"], "expected at least one node"),
+        (["vtree 0"], "line 1: the header announces 0 nodes, found 0"),
         (["vtree 3", "L 0 1", "L 2 2"], "line 1: the header announces 3 nodes, found 2"),
         (["c", "vtree 1", "L 0 1", "L 2 2", "I 1 0 2"], "line 2: the header announces 1 nodes"),
         (["vtree 1", "X 0 1"], "line 2: expected a leaf 'L id variable' or .* found 'X 0 1'"),

@@ -114,19 +114,8 @@ class _Records:
         self.states: dict[int, int] = {}  # of variables whose units say how many there are
         self.fewest: dict[int, int] = {}  # of variables with indicators
         self.n_binomial = 0  # entries in the tables of binomial units
-        records = source.records()
-        header_line, header = source.header(records, "jpc")
-        if len(header) != 2:
-            raise source.error("expected 'jpc' and the number of units", header_line)
-        count = source.integer(header[1], "the number of units", header_line)
-        for line, tokens in records:
+        for line, tokens in source.counted("jpc", "units"):
             self._add(tokens, line)
-        if len(self.records) != count or not count:
-            raise source.error(
-                f"the header announces {count} units, found {len(self.records)}; "
-                "is the file complete?",
-                header_line,
-            )
         self._check_states()
 
     def _add(self, tokens: list[str], line: int) -> None:
@@ -139,10 +128,8 @@ class _Records:
                 f"count (input log)...', found {shown(' '.join(tokens))}",
                 line,
             )
-        name = self.source.integer(tokens[1], "the id of a unit", line)
+        name = self.source.new_id(tokens[1], self.records, "unit", line)
         self.source.integer(tokens[2], "the id of a vtree node", line)
-        if name in self.records:
-            raise self.source.error(f"the id {name} is used a second time", line)
         if kind in "PS":
             self._check_count(tokens, line)
         else:

@@ -131,9 +131,7 @@ class _Records:
                     f"{shown(' '.join(tokens))}",
                     line,
                 )
-            name = source.integer(tokens[1], "the id of a unit", line)
-            if name in self.number:
-                raise source.error(f"the id {name} is used a second time", line)
+            name = source.new_id(tokens[1], self.number, "unit", line)
             self.vtree_id.append(source.integer(tokens[2], "the id of a vtree node", line))
             self.line.append(line)
             reader(tokens, line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -108,6 +108,28 @@ class Source:
                 f"expected the header line '{word} ...', found {shown(' '.join(tokens))}", number
             )
         return number, tokens
+
+    def counted(self, word: str, what: str) -> Iterator[Record]:
+        """The records after the header, which must be as many as it says, and at least one."""
+        records = self.records()
+        line, header = self.header(records, word)
+        if len(header) != 2:
+            raise self.error(f"expected '{word}' and the number of {what}", line)
+        count, found = self.integer(header[1], f"the number of {what}", line), 0
+        for record in records:
+            found += 1
+            yield record
+        if found != count or not count:
+            raise self.error(
+                f"the header announces {count} {what}, found {found}; is the file complete?", line
+            )
+
+    def new_id(self, token: str, known: Container[int], what: str, line: int) -> int:
+        """The id in a token, which nothing may have had before."""
+        name = self.integer(token, f"the id of a {what}", line)
+        if name in known:
+            raise self.error(f"the id {name} is used a second time", line)
+        return name
 
     def integer(self, token: str, what: str, line: int) -> int:
         """A token as an int."""

@@ -83,20 +83,9 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
 def read_vtree_and_ids(path: PathLike) -> tuple[Vtree, dict[int, int]]:
     """The vtree in a file, and the node that each id of the file stands for."""
     source = Source(path)
-    records = source.records()
-    header_line, header = source.header(records, "vtree")
-    if len(header) != 2:
-        raise source.error("expected 'vtree' and the number of nodes", header_line)
-    n_nodes = source.integer(header[1], "the number of nodes", header_line)
     nodes = _Nodes(source)
-    for line, tokens in records:
+    for line, tokens in source.counted("vtree", "nodes"):
         nodes.add(tokens, line)
-    if len(nodes.variable) != n_nodes:
-        raise source.error(
-            f"the header announces {n_nodes} nodes, found {len(nodes.variable)}; "
-            "is the file complete?",
-            header_line,
-        )
     return nodes.finish()
 
 
@@ -120,9 +109,7 @@ class _Nodes:
                 f"{shown(' '.join(tokens))}",
                 line,
             )
-        name = self.source.integer(tokens[1], "the id of a node", line)
-        if name in self.number:
-            raise self.source.error(f"the id {name} is used a second time", line)
+        name = self.source.new_id(tokens[1], self.number, "node", line)
         left = right = variable = -1
         if tokens[0] == "L":
             variable = self.source.variable(tokens[2], line)
@@ -148,8 +135,6 @@ class _Nodes:
 
     def finish(self) -> tuple[Vtree, dict[int, int]]:
         """The vtree and the meaning of the ids, if the nodes form one tree."""
-        if not self.variable:
-            raise self.source.error("expected at least one node")
         self.orphans.pop(len(self.variable) - 1)
         for line in self.orphans.values():
             raise self.source.error("only the last node is a root, but this one is, too", line)

@@ -28,19 +28,9 @@ from expectedkernels.learning.statistics import shares
 class Parameters:
     """The sum weights and table entries of a discrete circuit, laid end to end.
 
-    Parameters
-    ----------
-    circuit : Circuit
-        Its zeros are no parameters: they stay zero.
-
-    Attributes
-    ----------
-    start : int array
-        Where the parameters of every vtree node start.
-    group : int array
-        The sum (or input) unit of every parameter, counted through all nodes.
-    fan_in : int array
-        The number of parameters that are not zero in the group of each one.
+    Those of a vtree node begin at its `start`. Every one has the number of its unit, counted
+    through all nodes, as its `group`, and as its `fan_in` how many in that are not zero. Zeros stay
+    zero.
 
     Examples
     --------

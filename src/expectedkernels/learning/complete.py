@@ -26,16 +26,8 @@ from expectedkernels.learning.statistics import group_sums, shares
 class CompleteSearch:
     """A circuit and what complete rows of data say of it, changed by splits.
 
-    Parameters
-    ----------
-    tree : ChowLiuTree
-        Where to start.
-    states : int array of shape (rows, variables)
-    weights : array of shape (sets, rows)
-        How much every row counts in the training data, and in the validation data if there is
-        any.
-    beta : float
-        The pseudocount.
+    It starts at a tree. The weights, (sets, rows), say how much every row counts in the training
+    data, and in the validation data if there is any; `beta` is the pseudocount.
     """
 
     def __init__(

@@ -268,11 +268,6 @@ def as_cardinalities(
     An inferred cardinality is at least two, so that a column of zeros is a binary variable whose
     other state was not seen.
 
-    Parameters
-    ----------
-    cardinalities : int, sequence of int, or None
-    states, *more : arrays of states with as many columns
-
     Examples
     --------
     >>> as_cardinalities(None, np.array([[0, 3], [0, 1]]))
@@ -370,11 +365,7 @@ def distinct_rows(
     """The distinct rows, in the order of their states, the sums of their weights, and the first.
 
     The last are the numbers that these rows have among the given ones, where they come first.
-
-    Parameters
-    ----------
-    states : array of shape (rows, variables)
-    weights : array of shape (sets, rows)
+    Weights have shape (sets, rows).
 
     Examples
     --------

@@ -33,17 +33,8 @@ class IncompleteSearch:
     After every split there is one step of EM, started at weights for which the circuit is the
     same distribution as before.
 
-    Parameters
-    ----------
-    tree : ChowLiuTree
-    blocks : list
-        The blocks of the tree's circuit with the weights to start from, not minimised.
-    states : int array of shape (rows, variables)
-    weights : array of shape (sets, rows)
-        How much every row counts in the training data, and in the validation data if there is
-        any.
-    beta : float
-        The pseudocount.
+    It starts at the blocks of a tree's circuit, not minimised. The rows, their weights and `beta`
+    are as in `CompleteSearch`.
     """
 
     def __init__(

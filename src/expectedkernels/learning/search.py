@@ -92,15 +92,9 @@ class Chooser:
 
 
 class Run:
-    """How long a search goes on, and who is told.
+    """How long a search goes on, and who is told: see `learn_strudel`.
 
-    Parameters
-    ----------
-    iterations, patience, max_units : int or None
-        See `learn_strudel`.
-    deadline : float
-        When to stop, in seconds of the monotonic clock.
-    callback : function or None
+    The deadline is in seconds of the monotonic clock.
     """
 
     def __init__(

@@ -22,13 +22,6 @@ class PairCounts:
 
     Rows in which one of the two is missing do not count for the pair.
 
-    Parameters
-    ----------
-    states : int array of shape (rows, variables)
-        `MISSING` where a value is not observed.
-    cardinalities : sequence of int
-    weights : array of shape (rows,)
-
     Examples
     --------
     >>> counts = PairCounts(np.array([[0, 1], [1, 1], [1, 0]]), [2, 2], np.ones(3))

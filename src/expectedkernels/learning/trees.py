@@ -82,15 +82,8 @@ def rooted(
 ) -> Forest:
     """The forest with every tree rooted at its centre, at random, or (one of them) as told.
 
-    Parameters
-    ----------
-    n : int
-        The number of variables.
-    edges : sequence of pairs of int
-    root : {"center", "random"} or int
-        The centre is the vertex whose farthest vertex is nearest, the smallest if there are two.
-        With an int, that variable is the root of its tree, and other trees have their centres.
-    rng : numpy.random.Generator, optional
+    The centre is the vertex whose farthest vertex is nearest, the smallest if there are two. With
+    an int as the root, that variable is the root of its tree, and other trees have their centres.
 
     Examples
     --------
@@ -155,11 +148,7 @@ class TreeVtree:
 def tree_vtree(forest: Forest, grouping: str = "balanced") -> TreeVtree:
     """The vtree of a forest: every variable beside its group of children.
 
-    Parameters
-    ----------
-    forest : Forest
-    grouping : {"balanced", "linear"}
-        How siblings (and roots) are grouped: by halves, or one after the other.
+    Siblings (and roots) are grouped by halves ("balanced"), or one after the other ("linear").
 
     Examples
     --------

@@ -26,22 +26,12 @@ MAX_KEPT = 20_000
 
 
 class Model:
-    """A factor graph as tables of logarithms, without what no sample needs to look at.
-
-    Attributes
-    ----------
-    tables : list of LogTable
-        The factors, without variables of one state and those that are known.
-    constant : float
-        The log of what multiplies them: constant factors, and states of variables without any.
-    known : dict
-        The values of variables that only a point mass is left of, such as observed ones.
-    """
+    """A factor graph as tables of logarithms, without what no sample needs to look at."""
 
     def __init__(self, graph: FactorGraph):
         self.cardinalities = graph.cardinalities
-        self.known: dict[int, int] = {}
-        self.constant = 0.0
+        self.known: dict[int, int] = {}  # of what only a point mass is left, as when observed
+        self.constant = 0.0  # the log of constant factors, and of states without any factor
         wide = {v for factor in graph.factors if len(factor.scope) > 1 for v in factor.scope}
         alone: dict[int, Any] = {}
         self.tables: list[LogTable] = []

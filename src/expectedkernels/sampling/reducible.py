@@ -126,9 +126,7 @@ def _group_classes(factors: Sequence[LogFactor], collapsed: Collection[int]) -> 
 def count_classes(possible: Any) -> int:
     """The number of connected parts of a set of states, linked if they differ in one place.
 
-    Parameters
-    ----------
-    possible : bool array, one axis per variable
+    The set is an array of booleans with one axis per variable.
 
     Examples
     --------
@@ -189,13 +187,8 @@ def moves_of_circuit(circuit: Circuit, free: Sequence[int]) -> Moves:
     """Where single-site moves lead in a circuit with too many states to look at each.
 
     Positive inputs make a positive circuit. The possible states of a deterministic one are counted
-    by its power of zero; zeros are overlooked only if they are less than one state in 10^9.
-
-    Parameters
-    ----------
-    circuit : Circuit
-    free : sequence of int
-        The variables with more than one possible state; all are discrete.
+    by its power of zero; zeros are overlooked only if they are less than one state in 10^9. Free
+    variables are those with more than one possible state; all are discrete.
     """
     inputs: list[Any] = [circuit.input(v) for v in free]
     if all((block.table > 0).all() for block in inputs):

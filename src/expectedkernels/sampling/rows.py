@@ -12,18 +12,10 @@ from expectedkernels.kernels.rows import check_states, sample_rows, schema_of
 
 
 def collapsed_rows(target: Any, samples: Any, collapsed: Any, least: int = 1) -> Any:
-    """The samples as rows, NaN where a variable is collapsed.
+    """The samples, in any form that `sample_rows` reads, as rows: NaN where they are collapsed.
 
-    Parameters
-    ----------
-    target : FactorGraph, Circuit or Target
-        What knows the names of variables.
-    samples
-        In any form that `sample_rows` reads.
-    collapsed : iterable of int or str, or boolean array, optional
-        One set for all samples, or a mask. Default: where the samples have NaN.
-    least : int
-        How many samples there must be.
+    What is collapsed is one set of variables of the target for all samples, or a mask; by default
+    it is where the samples have NaN. There must be at least so many samples.
 
     Examples
     --------

@@ -30,14 +30,7 @@ class TableSite:
 
     A chain visits the same few states of a blanket over and over. With all conditionals at hand a
     visit is one look-up in a table of cumulative probabilities, without any arithmetic on
-    factors: about a microsecond for one chain.
-
-    Parameters
-    ----------
-    variable : int
-    cardinalities : sequence of int
-    factors : sequence of LogFactor
-        Those with the variable in their scope.
+    factors: about a microsecond for one chain. The factors are those of the variable.
     """
 
     def __init__(
@@ -99,16 +92,8 @@ class Memory:
 class EvaluatedSite:
     """A variable whose conditionals are evaluated when a chain comes by, and remembered.
 
-    Parameters
-    ----------
-    variable : int
-    others : sequence of int
-        The variables that its conditional depends on.
-    logs : function of X of shape (n, variables)
-        Logs of conditionals up to a constant per row, (n, cardinality).
-    memory : Memory
-        Shared by all sites.
-    remember : bool
+    They depend on `others`. `logs` leads from rows to logs of conditionals up to a constant, (n,
+    cardinality), and all sites share one memory.
     """
 
     def __init__(
