@@ -229,7 +229,7 @@ def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
 
     They are left in a form whose weighted sums stay in range.
     """
-    left, right = (_child(operands, values, node, side) for side in ("left", "right"))
+    left, right = _children(operands, values, node)
     return _product(left, right, _downward(operands), [op.weights(node) for op in operands])
 
 
@@ -257,7 +257,7 @@ def units_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
 
     On a host, some patterns at a time, so that what is in between stays near the processor.
     """
-    left, right = (_child(operands, values, node, side) for side in ("left", "right"))
+    left, right = _children(operands, values, node)
     weights, axes = [op.weights(node) for op in operands], _downward(operands)
     n_parts = min(max(left.batch), -(-8 * prod(left.batch) * prod(left.sizes) // CACHED_BYTES))
     if n_parts < 2 or not isinstance(left.value.data, np.ndarray):
@@ -325,18 +325,21 @@ class Child:
 
     def taken(self, axes: Sequence[int]) -> Value:
         """The value, gathered along one axis after the other."""
-        value = self.value
+        value, batch = self.value, list(self.value.batch)
         data, scale, sign = value.data, value.scale, value.sign
         for i in axes:
-            entries, rows, copies = self.entries[i], self.rows[i], value.batch[i]
+            entries, rows, copies = self.entries[i], self.rows[i], batch[i]
+            batch[i] = self.batch[i]
             if entries is not None:
-                data, sign = (_along(x, entries, i + 1) for x in (data, sign))
+                data = _along(data, entries, i + 1)
+                sign = _along(sign, entries, i + 1)
             elif rows is not None:  # whole patterns are gathered faster than their entries
-                data, sign = (_patterns_along(x, rows, i + 1, copies) for x in (data, sign))
-            scale = _along(scale, rows, i + 1)
-        batch = tuple(n if i in axes else value.batch[i] for i, n in enumerate(self.batch))
+                data = _patterns_along(data, rows, i + 1, copies)
+                sign = _patterns_along(sign, rows, i + 1, copies)
+            if scale is not None:
+                scale = _along(scale, rows, i + 1)
         lo, hi, is_log, signed = value.lo, value.hi, value.is_log, value.signed
-        return Value(data, batch, lo, hi, scale, is_log, sign, signed=signed)
+        return Value(data, tuple(batch), lo, hi, scale, is_log, sign, signed=signed)
 
     def prepared(self, cut: int, axes: list[int]) -> Child:
         """The child gathered along other axes than the one to be cut, if it is short so far."""
@@ -360,21 +363,22 @@ class Child:
         return Child(self.value, tuple(batch), self.sizes, tuple(entries), tuple(rows))
 
 
-def _child(operands: Sequence[Operand], values: Any, node: int, side: str) -> Child:
-    """The left or right child of a node, as its products take it."""
-    child = int(getattr(operands[0].vtree, side)[node])
-    return Child(
-        values[child],
-        tuple(op.copies(node) for op in operands),
-        tuple(op.inner[node].n_products for op in operands),
-        tuple(
-            None
-            if getattr(op.inner[node], side) is None
-            else child_index(op.inner[node], op.patterns, node, side, op.units[child])
-            for op in operands
-        ),
-        tuple(None if op.patterns is None else getattr(op.patterns, side)[node] for op in operands),
-    )
+def _children(operands: Sequence[Operand], values: Any, node: int) -> list[Child]:
+    """The left and the right child of a node, as its products take them."""
+    vtree = operands[0].vtree
+    batch = tuple([op.copies(node) for op in operands])
+    sizes = tuple([op.inner[node].n_products for op in operands])
+    found = []
+    for side, child in (("left", int(vtree.left[node])), ("right", int(vtree.right[node]))):
+        entries, rows = [], []
+        for op in operands:
+            index = getattr(op.inner[node], side)
+            if index is not None:
+                index = child_index(op.inner[node], op.patterns, node, side, op.units[child])
+            entries.append(index)
+            rows.append(None if op.patterns is None else getattr(op.patterns, side)[node])
+        found.append(Child(values[child], batch, sizes, tuple(entries), tuple(rows)))
+    return found
 
 
 def _along(array: Any, chosen: Any, axis: int) -> Any:
@@ -388,8 +392,8 @@ def _along(array: Any, chosen: Any, axis: int) -> Any:
 
 def _patterns_along(array: Any, rows: Any, axis: int, copies: int) -> Any:
     """Whole patterns of an array along an axis that holds `copies` of them."""
-    if array is None:
-        return None
+    if array is None or array.shape[axis] == copies:  # one entry each
+        return _along(array, rows, axis)
     xp, (*before, n), after = namespace(array), array.shape[: axis + 1], array.shape[axis + 1 :]
     split = xp.reshape(array, (*before, copies, n // copies, *after))
     picked = _along(split, rows, axis)
