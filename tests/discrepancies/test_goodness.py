@@ -3,7 +3,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.discrepancies.nulls import ENUMERATED, null_drawer
+from expectedkernels.discrepancies.nulls import ENUMERATED, gibbs_sweeps, null_drawer
 from expectedkernels.discrepancies.pairs import pair_means
 
 RARE = ek.factorized([[0.999, 0.001]] * 5)
@@ -222,3 +222,30 @@ def test_mistakes():
         ek.kdsd_test(X, p, refit=ek.learn_chow_liu, null="signs")
     with pytest.raises(ek.DataError, match=r"NaN in row 0, column 2 \(in 1 of 5 rows\)"):
         ek.kdsd_test(np.where(np.arange(30).reshape(5, 6) == 2, np.nan, X), p)
+
+
+def test_chains_of_functions_are_those_of_the_conditionals():
+    """A function is asked for other states only, with the same result as all conditionals."""
+    fg = ek.FactorGraph(
+        [3, 2, 4], [([0, 1], np.arange(1.0, 7.0).reshape(3, 2)), ([2], [0, 1, 2, 1])]
+    )
+    X = fg.sample(50, rng=0)
+    function = ek.Target(fg.log_score, fg.cardinalities)
+    ends = [gibbs_sweeps(t, X, [2, 0, 1], np.random.default_rng(0)) for t in (fg, function)]
+    np.testing.assert_array_equal(*ends)
+
+
+def test_networks_are_sampled_from_their_roots_down():
+    asia = ek.asia()
+    kind, draw = null_drawer(asia, asia.sample(20000, rng=0), "auto", np.random.default_rng(0))
+    [X] = draw(1)
+    assert kind == "model"
+    for v, table in enumerate(asia.marginals()):
+        np.testing.assert_allclose(np.bincount(X[:, v].astype(int)) / len(X), table, atol=0.015)
+    # no circuit is needed: a network in which every pair of variables has a common child
+    rng = np.random.default_rng(1)
+    parents = [[]] * 40 + [rng.choice(40, 8, replace=False).tolist() for _ in range(60)]
+    cpts = [rng.dirichlet([1.0, 1.0], size=(2,) * len(p)) for p in parents]
+    wide = ek.BayesianNetwork(parents, cpts)
+    _, draw = null_drawer(wide, np.zeros((5, 100)), "model", rng)
+    assert draw(2).shape == (2, 5, 100)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from expectedkernels.arrays import Array, Labels, TablesLike
+from expectedkernels.arrays import Array, Labels, TablesLike, cumulative, drawn
 from expectedkernels.compilation.factor import Factor
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError
@@ -142,3 +142,33 @@ class BayesianNetwork(FactorGraph):
                     ready.append(child)
         left = [v for v, n in enumerate(waiting) if n > 0]
         return left[0] if left else None
+
+
+def forward_samples(
+    network: BayesianNetwork, n: int, rng: np.random.Generator, fixed: Mapping[int, int]
+) -> Array:
+    """Samples of a network from its roots down, with some variables held at their values.
+
+    It needs no circuit. With variables held, samples are not those of the conditional distribution.
+
+    Examples
+    --------
+    >>> rain = BayesianNetwork([[], [0]], [[0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]])
+    >>> forward_samples(rain, 2, np.random.default_rng(0), {}).tolist()
+    [[1, 1], [1, 1]]
+    """
+    rows = np.zeros((n, network.n_variables), dtype=np.intp)
+    done: set[int] = set()
+    waiting = list(range(network.n_variables))
+    while waiting:
+        ready = [v for v in waiting if done.issuperset(network.parents[v])]
+        for v in ready:
+            if v in fixed:
+                rows[:, v] = fixed[v]
+                continue
+            table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
+            table = np.broadcast_to(table, (n, network.cardinalities[v]))
+            rows[:, v] = drawn(cumulative(table), rng.random(n))
+        done.update(ready)
+        waiting = [v for v in waiting if v not in done]
+    return rows

@@ -12,7 +12,7 @@ import numpy as np
 from expectedkernels.arrays import SamplesLike
 from expectedkernels.circuits.alignment import align
 from expectedkernels.discrepancies.embeddings import Summable, summable
-from expectedkernels.discrepancies.nulls import tested_rows
+from expectedkernels.discrepancies.nulls import complete_samples
 from expectedkernels.discrepancies.outcomes import Comparison, compared
 from expectedkernels.discrepancies.pairs import distinct_places
 from expectedkernels.errors import DataError
@@ -153,7 +153,7 @@ def _pairs(
 ) -> list[Comparison]:
     """All pairs of models, compared; every model is embedded once."""
     known = _aligned([summable(as_target(model)) for model in models])
-    points = tested_rows(known[0].circuit, samples)
+    points = complete_samples(known[0].circuit, samples)
     k = default_kernel(known[0].circuit, points) if k is None else k
     require_kernel(k)
     rows, place = distinct_places(points[None])

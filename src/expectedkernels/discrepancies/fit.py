@@ -14,13 +14,13 @@ from expectedkernels.discrepancies.embeddings import (
 from expectedkernels.discrepancies.nulls import (
     KernelsLike,
     check_refit,
+    complete_samples,
     kernels_of,
     null_drawer,
     null_generator,
     outcome,
     refitted,
     simulated,
-    tested_rows,
 )
 from expectedkernels.discrepancies.outcomes import MMDFit
 from expectedkernels.errors import DataError
@@ -102,7 +102,7 @@ def mmd_test(
     model = as_target(model)
     check_roles("mmd_test(samples, model, k)", model, samples)
     found = summable(model)
-    points = tested_rows(found.circuit, samples)
+    points = complete_samples(found.circuit, samples)
     check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
     check_count("mmd_test", "n_null", n_null, 1, error=DataError)
     check_refit(refit)

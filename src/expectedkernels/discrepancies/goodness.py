@@ -13,13 +13,13 @@ from expectedkernels.discrepancies.nulls import (
     KernelsLike,
     Statistic,
     check_refit,
+    complete_samples,
     kernels_of,
     null_drawer,
     null_generator,
     outcome,
     refitted,
     simulated,
-    tested_rows,
 )
 from expectedkernels.discrepancies.outcomes import GoodnessOfFit
 from expectedkernels.discrepancies.pairs import distinct_places, pair_means
@@ -120,7 +120,7 @@ def kdsd_test(
     target = as_target(target)
     check_roles("kdsd_test(samples, target, k)", target, samples)
     cardinalities = discrete_cardinalities(target)
-    points = tested_rows(target, samples)
+    points = complete_samples(target, samples)
     check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
     null = _checked_null(null, change, refit)
     kernels = kernels_of(k, lambda c: ExpHamming(None if c == 1.0 else c / len(cardinalities)))

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import as_generator, cumulative, drawn
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.compilation.bayesian import BayesianNetwork, forward_samples
 from expectedkernels.discrepancies.outcomes import largest, rank_p_value
 from expectedkernels.errors import DataError, PropertyError, SizeError
 from expectedkernels.kernels.kernel import Kernel
@@ -32,7 +33,7 @@ Statistic = Callable[[Any], Any]
 """From samples (m, n, variables) to statistics (kernels, m)."""
 
 
-def tested_rows(model: Any, samples: Any) -> Any:
+def complete_samples(model: Any, samples: Any) -> Any:
     """The complete, equally weighted samples of a test, (n, variables), at least two."""
     points = sample_rows(model, samples)
     if len(points) < 2:
@@ -121,14 +122,15 @@ def model_sampler(target: Any, rng: Any) -> Callable[[int], Any] | None:
     """
     if is_small(target):
         states, chances = states_of(target)
-        edges = np.cumsum(chances)
-        last = int(np.flatnonzero(chances)[-1])  # rounding may leave the end below a draw
-        return lambda n: states[np.minimum(np.searchsorted(edges, rng.random(n), "right"), last)]
+        edges = cumulative(chances[None])[0]
+        return lambda n: states[np.searchsorted(edges, rng.random(n), "right")]
     if isinstance(target, Circuit):
         circuit = target.to("numpy")
         return lambda n: circuit.sample(n, rng)
     if isinstance(target, Target) or not hasattr(target, "sample"):
         return None
+    if isinstance(target, BayesianNetwork):
+        return lambda n: forward_samples(target, n, rng, {}).astype(np.float64)
     try:
         target.sample(1, rng=0)  # compiles, once
     except SizeError:
@@ -188,15 +190,32 @@ def gibbs_sweeps(target: Any, points: Any, order: Sequence[int], rng: Any) -> An
     The order backwards is the reversed chain.
     """
     rows = points.astype(np.intp)
+    every = np.arange(len(rows))
+    here = target.log_prob(rows) if isinstance(target, Target) else None
     for _ in range(SWEEPS):
         for v in order:
             if target.cardinalities[v] == 1:
                 continue
-            logs = np.asarray(target.site_logs(rows, v))
-            edges = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
-            u = rng.random(len(rows)) * edges[:, -1]
-            rows[:, v] = (edges <= u[:, None]).sum(axis=1)
+            if here is None:
+                logs = np.asarray(target.site_logs(rows, v))
+            else:  # what is known of a function is not asked again
+                logs = _around(target, rows, v, here)
+            weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+            rows[:, v] = drawn(cumulative(weights), rng.random(len(rows)))
+            here = None if here is None else logs[every, rows[:, v]]
     return rows.astype(np.float64)
+
+
+def _around(target: Target, rows: Any, v: int, here: Any) -> Any:
+    """The logs of a function at rows with one variable in every state, given those at the rows."""
+    n, card = len(rows), target.cardinalities[v]
+    others = np.tile(rows, (card - 1, 1))
+    steps = np.repeat(np.arange(1, card), n)
+    others[:, v] = (others[:, v] + steps) % card
+    logs = np.empty((n, card))
+    logs[np.arange(n), rows[:, v]] = here
+    logs[np.tile(np.arange(n), card - 1), others[:, v]] = target.log_prob(others)
+    return logs
 
 
 def simulated(

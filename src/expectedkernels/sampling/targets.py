@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import cumulative, drawn
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.queries import refuse_signed
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.bayesian import BayesianNetwork, forward_samples
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factor import Factor
 from expectedkernels.compilation.factors import FactorGraph
@@ -322,7 +321,7 @@ def _possible_states(
 
     def draw(n: int, rng: Any) -> Any:
         if isinstance(target, BayesianNetwork):
-            rows = _forward(target, n * FORWARD_DRAWS, rng, fixed)
+            rows = forward_samples(target, n * FORWARD_DRAWS, rng, fixed)
             good = rows[model.log_score(rows) > -np.inf]
             if len(good) >= n:
                 return good[:n]
@@ -336,22 +335,3 @@ def _possible_states(
         return circuit.sample(n, rng)
 
     return draw
-
-
-def _forward(network: BayesianNetwork, n: int, rng: Any, fixed: Mapping[int, int]) -> Any:
-    """Samples of a network from its roots down, with some variables held at their values."""
-    rows = np.zeros((n, network.n_variables), dtype=np.intp)
-    done: set[int] = set()
-    waiting = list(range(network.n_variables))
-    while waiting:
-        ready = [v for v in waiting if done.issuperset(network.parents[v])]
-        for v in ready:
-            if v in fixed:
-                rows[:, v] = fixed[v]
-                continue
-            table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
-            table = np.broadcast_to(table, (n, network.cardinalities[v]))
-            rows[:, v] = drawn(cumulative(table), rng.random(n))
-        done.update(ready)
-        waiting = [v for v in waiting if v not in done]
-    return rows
