@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -189,12 +190,18 @@ def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[sli
 def _draws(circuit: BlockCircuit, generator: Any) -> list[tuple[Any, int, int]]:
     """What is drawn, from the root down: how, which kind of noise it is, and its number there."""
     how = (generator.random, generator.standard_normal, generator.random)
-    draws = []
+    places = circuit.remembered("noise", partial(_noise_places, circuit))
+    return [(how[kind], kind, i) for kind, i in places]
+
+
+def _noise_places(circuit: BlockCircuit) -> list[tuple[int, int]]:
+    """The kinds of noise, and their numbers: of the node, or of the real variable."""
+    places = []
     n_real = circuit.cardinalities.count(None)
     for node, kinds in reversed(list(enumerate(map(attrgetter("noise"), circuit.blocks)))):
         n_real -= len(kinds) > 1
-        draws += [(how[kind], kind, n_real if kind else node) for kind in kinds]
-    return draws
+        places += [(kind, n_real if kind else node) for kind in kinds]
+    return places
 
 
 def _sample(

@@ -10,7 +10,7 @@ blocks do (see `engine/blocks`), and these:
     log_weights(column), log_modes(column), wide_weights(column)
                                     what evidence makes of the columns: the logs of weights or
                                     densities, of the largest ones, and the wide numbers of them
-    marginal(shares, column)        what is told of a variable, given the shares of the columns
+    marginal(shares, evidence, v)   what is told of a variable, given the shares of the columns
     noise, drawn(columns, ...)      what is random in a sample, and the values that columns give
     given(column, numbers, alive)   the block given what one row says, and its wide numbers
     with_points(rows, values)       the block with other numbers, and columns for observed values
@@ -179,7 +179,7 @@ class Table(Family):
         """The weights of states, (states, statements)."""
         return wide(column.weights.T)
 
-    def marginal(self, shares: Any, column: Any) -> Any:
+    def marginal(self, shares: Any, evidence: Any, variable: int) -> Any:
         """The probabilities of the states, (rows, states)."""
         return shares
 
@@ -397,12 +397,13 @@ class Real(Family):
         """The densities, (components, statements), one where no value is observed."""
         return wide_exp(self.log_weights(column))
 
-    def marginal(self, shares: Any, column: Any) -> Any:
+    def marginal(self, shares: Any, evidence: Any, variable: int) -> Any:
         """The mean and the variance, (rows, 2), given the shares of the components."""
         mean = shares @ self.mean
         away = (self.mean - mean[:, None]) ** 2  # no difference of large squares
         variance = shares @ self.spread + (shares * away).sum(axis=1)
-        if column is not None:
+        if evidence is not None:
+            column = evidence.column(variable)
             seen = column.values[column.codes]
             mean = np.where(np.isnan(seen), mean, seen)
             variance = np.where(np.isnan(seen), variance, 0.0)

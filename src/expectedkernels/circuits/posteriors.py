@@ -36,8 +36,8 @@ def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) 
     """The marginals of all variables, given the posterior probabilities of atoms, (rows, atoms)."""
     result: list[Any] = [None] * circuit.n_variables
     for variable, first, stop in circuit.atom_slices:
-        column = None if evidence is None else evidence.column(variable)
-        result[variable] = circuit.input(variable).marginal(shares[:, first:stop], column)
+        block = circuit.input(variable)
+        result[variable] = block.marginal(shares[:, first:stop], evidence, variable)
     return result
 
 
