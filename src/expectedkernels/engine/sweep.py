@@ -479,14 +479,16 @@ def _entries_joined(parts: list[Value], flat: IntArray, nodes: Any) -> Value:
     def collect(arrays: list[Array]) -> Array:
         laid = [xp.reshape(a, (-1,)) for a in arrays]
         line = laid[0] if len(laid) == 1 else xp.concat(laid)
+        if isinstance(line, np.ndarray):
+            return line.take(flat)
         index = as_like(flat.reshape(-1), line)
         return xp.reshape(xp.take(line, index, axis=0), flat.shape)
 
     scale = sign = None
-    if any(part.scale is not None for part in parts):
+    if [part for part in parts if part.scale is not None]:
         scale = xp.concat([scale_of(part) for part in parts])
         scale = xp.take(scale, as_like(nodes, scale), axis=0)
-    if any(part.sign is not None for part in parts):
+    if [part for part in parts if part.sign is not None]:
         sign = collect([xp.ones_like(p.data) if p.sign is None else p.sign for p in parts])
     return Value(
         collect([part.data for part in parts]),
