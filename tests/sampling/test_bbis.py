@@ -264,7 +264,7 @@ def test_mistakes():
         ek.collapsed_bbis(model, X, [4])
     with pytest.raises(ek.CircuitError, match=r"int in 0\.\.3"):
         ek.collapsed_bbis(model.compile()[0], X, [4])
-    with pytest.raises(ek.DataError, match="iterable of numbers or names"):
+    with pytest.raises(ek.DataError, match="set of numbers or names"):
         ek.collapsed_bbis(model, X, 1.5)
     with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
         ek.bbis(model, X, "rbf")
