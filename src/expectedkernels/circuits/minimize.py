@@ -110,7 +110,7 @@ def _merged_inner(
     weights = block.csr if block.weights is None else block.weights
     if not alive.all() or len(pairs[0]) < block.n_products:
         left, right = pairs
-        weights = _merge_columns(sparse.csr_array(weights), alive, column, len(left))
+        weights = _merge_columns(weights, alive, column, len(left))
     place = None
     if not is_root:
         weights, place = _merge_rows(weights)
@@ -119,6 +119,11 @@ def _merged_inner(
 
 def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
+    if not sparse.issparse(weights):
+        merged = np.zeros((weights.shape[0], n))
+        np.add.at(merged.T, column, weights[:, alive].T)
+        _refuse_infinite(merged)
+        return merged
     number = np.full(weights.shape[1], -1, dtype=np.intp)
     number[alive] = column
     coo = weights.tocoo()
@@ -128,13 +133,17 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
         (coo.data[keep], (coo.row[keep], target[keep])), shape=(weights.shape[0], n)
     ).tocsr()
     merged.sum_duplicates()
-    if not np.isfinite(merged.data).all():
+    _refuse_infinite(merged.data)
+    merged.eliminate_zeros()
+    return merged
+
+
+def _refuse_infinite(numbers: Any) -> None:
+    if not np.isfinite(numbers).all():
         raise CircuitError(
             "Weights of equal products of a sum unit add up to a number that is too large for a "
             "double. Scale the weights down."
         )
-    merged.eliminate_zeros()
-    return merged
 
 
 def _merge_rows(weights: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.compilation.messages import compilation_stages, solved, stage_table
 from expectedkernels.compilation.plan import CompilationPlan, Step
 from expectedkernels.compilation.tables import Scaled
-from expectedkernels.engine.blocks import Inner, inner
+from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
 
@@ -108,19 +108,25 @@ def _context_block(
     if step.other == children[0]:
         left, right = right, left
     columns = _numbers(other.axes, (*step.axes, step.decides), cards)
-    weights = _sparse(conditional, columns.reshape(conditional.shape), other.n_units)
-    return inner(left, right, weights, n_left, n_right)
+    columns = columns.reshape(conditional.shape)
+    return _weighted(left, right, conditional, columns, n_left, n_right)
 
 
-def _sparse(shares: Any, columns: Any, n_columns: int) -> sparse.csr_array:
-    """A matrix in sparse form, from the entries of its rows and their columns, which ascend."""
-    shape = (len(shares), n_columns)
+def _weighted(left: Any, right: Any, shares: Any, columns: Any, n_left: int, n_right: int) -> Inner:
+    """The block with these products, whose units have rows of shares of the products in columns."""
     alive = shares > 0
+    n_units, n_products = len(shares), len(left)
+    if n_units * n_products <= DENSE_BELOW:
+        edges = (np.nonzero(alive)[0], columns[alive], shares[alive])
+        return inner_of_edges(left, right, edges, n_units, n_left, n_right)
     if alive.all():
         starts = np.arange(0, shares.size + 1, shares.shape[1])
-        return sparse.csr_array((shares.reshape(-1), columns.reshape(-1), starts), shape)
-    starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
-    return sparse.csr_array((shares[alive], columns[alive], starts), shape)
+        entries = (shares.reshape(-1), columns.reshape(-1), starts)
+    else:
+        starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
+        entries = (shares[alive], columns[alive], starts)
+    weights = sparse.csr_array(entries, (n_units, n_products))
+    return inner(left, right, weights, n_left, n_right)
 
 
 def _boundary_blocks(plan: CompilationPlan) -> tuple[list[Input | Inner], float]:
@@ -162,7 +168,7 @@ def _boundary_block(
     order = [step.wide.index(v) for v in (*step.axes, *gone)]
     columns = np.arange(shares.size).reshape(shares.shape)
     shares, columns = (x.transpose(order).reshape(step.n_units, -1) for x in (shares, columns))
-    return inner(left, right, _sparse(shares, columns, shares.size), n_left, n_right)
+    return _weighted(left, right, shares, columns, n_left, n_right)
 
 
 def _added(parts: Sequence[tuple[Any, Axes]], axes: Axes, cardinalities: Sequence[int]) -> Any:
