@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import corners, expected_kernels, inference, learning, penguins, queries, regression
+from benchmarks import (
+    compiling,
+    corners,
+    expected_kernels,
+    inference,
+    learning,
+    penguins,
+    queries,
+    regression,
+)
 
-MODULES = (expected_kernels, corners, learning, regression, penguins, inference, queries)
+MODULES = (
+    expected_kernels,
+    corners,
+    learning,
+    regression,
+    penguins,
+    inference,
+    queries,
+    compiling,
+)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

@@ -27,22 +27,21 @@ def grid_scopes(rows, cols):
 
 def row_by_row(model, rows, cols):
     """The log partition function of a pairwise grid, by the vector of partial sums over rows."""
-    states = worlds(model.cardinalities[:cols]).astype(int)
+    cards = model.cardinalities[:cols]
     tables = {factor.scope: factor.table for factor in model.factors}
-    message, log_scale = np.ones(len(states)), 0.0
+    message, log_scale = np.ones(int(np.prod(cards))), 0.0
     for i in range(rows):
-        within = np.ones(len(states))
+        for j in range(cols if i else 0):
+            table = tables[(i - 1) * cols + j, i * cols + j]
+            parts = message.reshape(int(np.prod(cards[:j])), cards[j], -1)
+            message = np.stack(
+                [sum(t * parts[:, a] for a, t in enumerate(column)) for column in table.T], 1
+            )
         for j in range(cols - 1):
             table = tables[i * cols + j, i * cols + j + 1]
-            within *= table[states[:, j], states[:, j + 1]]
-        if i:
-            shape = [2] * cols
-            message = message.reshape(shape)
-            for j in range(cols):
-                table = tables[(i - 1) * cols + j, i * cols + j]
-                message = np.moveaxis(np.tensordot(message, table, axes=(j, 0)), -1, j)
-            message = message.reshape(-1)
-        message = message * within
+            message = message.reshape(int(np.prod(cards[:j])), cards[j], cards[j + 1], -1)
+            for a, b in np.ndindex(*table.shape):
+                message[:, a, b] *= table[a, b]
         log_scale += np.log(message.sum())
         message = message / message.sum()
     return log_scale

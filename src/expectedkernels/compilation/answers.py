@@ -39,6 +39,8 @@ def needs_circuit(plan: MessagePlan, n_rows: int, compiled: bool) -> bool:
 def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> list[Any]:
     """The probabilities of the states of every variable, (rows, cardinality) each."""
     rows = [messages.marginals(solution) for solution in _solutions(plan, evidence, max_bytes)]
+    if len(rows) == 1:
+        return [found[None] for found in rows[0]]
     return [np.stack(found) for found in zip(*rows, strict=True)]
 
 

@@ -163,6 +163,8 @@ def best_elimination(
     n = len(graph)
     search = _Search(graph, cardinalities, for_pairs)
     best: Any = search.run("fill", range(n))
+    if search.cost < SMALL // 2 and not for_pairs:  # joins add less than the tables
+        return best
     cost, score, search.n_steps = elimination_cost(best, cardinalities, for_pairs), SCORES[0], 0
     rng = np.random.default_rng(0)
     for number in count():
@@ -248,6 +250,8 @@ class _Search:
     cardinalities: Sequence[int]
     for_pairs: bool = False
     n_steps: int = 0
+    cost: int = 0
+    """Of the last run, without joins: a lower bound."""
 
     def run(
         self, score: str, ranks: Sequence[int], limit: float = float("inf")
@@ -271,14 +275,14 @@ class _Search:
         queue = list(keys)
         heapify(queue)
         order: list[int] = []
-        cost, done = 0, [False] * n
+        self.cost, done = 0, [False] * n
         while queue:
             entry = heappop(queue)
             v = entry[-1]
             if done[v] or entry is not keys[v]:
                 continue  # an entry from before the graph changed around this variable
-            cost += (size(v) // cards[v]) ** 2 if self.for_pairs else size(v)
-            if cost > limit:
+            self.cost += (size(v) // cards[v]) ** 2 if self.for_pairs else size(v)
+            if self.cost > limit:
                 return None
             order.append(v)
             done[v] = True
