@@ -212,7 +212,12 @@ def reciprocal(f: Circuit) -> Circuit:
 def _power(f: Circuit, alpha: float, what: str) -> Circuit:
     f = f.to("numpy")
     refuse_signed(f, what)
-    _require_deterministic(f, what)
+    verdict = deterministic(f)
+    if not verdict:
+        raise PropertyError(
+            f"{what} needs a deterministic circuit, but {verdict.reason}. Powers do not "
+            "distribute over sums whose inputs overlap."
+        )
 
     def leaf(node: int, variable: int) -> Part:
         block = f.input(variable)
@@ -382,12 +387,3 @@ def _require_compatible(what: str, f: Circuit, g: Circuit) -> None:
     verdict = is_compatible(f, g)
     if not verdict:
         raise CompatibilityError(f"{what} needs compatible circuits, but {verdict.reason}.")
-
-
-def _require_deterministic(f: Circuit, what: str) -> None:
-    verdict = deterministic(f)
-    if not verdict:
-        raise PropertyError(
-            f"{what} needs a deterministic circuit, but {verdict.reason}. Powers do not "
-            "distribute over sums whose inputs overlap."
-        )

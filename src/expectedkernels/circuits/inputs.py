@@ -45,7 +45,7 @@ EDGE = 8.0 * float(np.finfo(np.float64).eps)
 class Family(ReadOnly):
     """What the families have in common: the words of blocks, of rows of numbers.
 
-    A family holds arrays and says what `numbers`, `with_numbers` and `meets` are.
+    A family holds arrays and says what its `numbers` are, and the rest of the questions.
     """
 
     cardinality: ClassVar[Any] = None
@@ -54,6 +54,7 @@ class Family(ReadOnly):
     numbers: ClassVar[Any]
     with_numbers: ClassVar[Any]
     meets: ClassVar[Any]
+    take: ClassVar[Any]
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -107,6 +108,11 @@ class Family(ReadOnly):
     def entered(self, n: int, at: Any) -> tuple[Any, Any]:
         """The block of n units that are zero, and where places of (n, width) are in `flat`."""
         return self.with_numbers(np.zeros((n, self.width))), at
+
+    def merged(self) -> tuple[Any, Any]:
+        """The block of distinct non-zero units, and for every unit its place there (-1: zero)."""
+        kept, place = distinct_dense_rows(self.numbers)
+        return (self if len(kept) == self.n_units else self.take(kept)), place
 
     def overlaps(self, other: Family) -> Any:
         """Which units of this block and of another can be not zero at the same value."""
@@ -207,10 +213,6 @@ class Table(Family):
     def take(self, units: Any) -> Table:
         """The block with some of the units, in the given order."""
         return Table(self.table[units])
-
-    def merged(self) -> tuple[Table, Any]:
-        """The block of distinct non-zero units, and for every unit its place there (-1: zero)."""
-        return _merge(self, self.table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,12 +477,12 @@ class Real(Family):
         return Real(weights[:, used], self.mean[used], self.variance[used], half)
 
     def merged(self) -> tuple[Real, Any]:
-        """The block of distinct non-zero units, and for every unit its place there (-1: zero)."""
+        """The block of distinct non-zero units, of distinct components, and the places of units."""
         parameters = np.stack([self.mean, self.variance, self.halves], axis=1)
         distinct, place = np.unique(parameters, axis=0, return_inverse=True)
         weights = np.zeros((self.n_units, len(distinct)))
         np.add.at(weights.T, place.ravel(), np.asarray(self.weights).T)
-        return _merge(Real(weights, *distinct.T), weights)
+        return super(Real, Real(weights, *distinct.T)).merged()
 
 
 Normal = Real
@@ -498,9 +500,3 @@ def _log_normal(away: Any, variance: Any) -> Any:
         density = -0.5 * (away**2 / spread + xp.log(spread) + log(2 * pi))
     at_point = xp.where(away == 0, xp.zeros_like(away), xp.full_like(away, -inf))
     return xp.where(xp.broadcast_to(point, away.shape), at_point, density)
-
-
-def _merge(block: Any, rows: Any) -> tuple[Any, Any]:
-    """Keep the first of equal rows; rows of zeros go."""
-    kept, place = distinct_dense_rows(rows)
-    return (block if len(kept) == len(rows) else block.take(kept)), place

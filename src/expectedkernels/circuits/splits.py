@@ -57,7 +57,8 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
             blocks = _blocks(graph, families, scope)
         if len(blocks) == 1:
             return Verdict(False, _conflict(graph, families, scope))
-        first, second = (union(half) for half in _halves(blocks))
+        middle = len(blocks) // 2
+        first, second = union(blocks[:middle]), union(blocks[middle:])
         todo.append((second, _restricted(graph, families, second), 2 * node + 1))
         todo.append((first, _restricted(graph, families, first), 2 * node))
     n = len(variable)  # parents come first; a vtree wants them last
@@ -194,10 +195,6 @@ def _show_family(graph: Graph, family: Family) -> str:
     parts = [graph.masks[i] for i in family.factors]
     rest = family.cover & ~union(parts)
     return show_split([*parts, *(1 << v for v in bits(rest))])
-
-
-def _halves(blocks: list[int]) -> tuple[list[int], list[int]]:
-    return blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]
 
 
 def _smallest(mask: int) -> int:

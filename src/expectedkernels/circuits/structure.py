@@ -355,20 +355,18 @@ def _lowest_above(
 
 
 def _inner(
-    left: list[int],
-    right: list[int],
-    entries: list[tuple[int, int, float]],
-    n_units: int,
-    n_left: int,
-    n_right: int,
+    left: list[int], right: list[int], entries: list[tuple[int, int, float]], *sizes: int
 ) -> Inner:
-    """The inner block with the given products and entries (unit, product, weight)."""
+    """The inner block with given products and entries (unit, product, weight).
+
+    The sizes are the numbers of its units, and of those of the children.
+    """
     row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
     if not np.isfinite(weight).all():
         raise ArithmeticError
     order = np.lexsort((column, row))
     edges = (row[order], column[order], weight[order])
-    return inner_of_edges(np.array(left), np.array(right), edges, n_units, n_left, n_right)
+    return inner_of_edges(np.array(left), np.array(right), edges, *sizes)
 
 
 def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_units: int) -> Input:

@@ -197,13 +197,7 @@ def tidy(weights: Any) -> sparse.csr_array:
     return csr
 
 
-def inner(
-    left: Array,
-    right: Array,
-    weights: Array | None,
-    n_left: int,
-    n_right: int,
-) -> Inner:
+def inner(left: Array, right: Array, weights: Array | None, n_left: int, n_right: int) -> Inner:
     """The block with these products and weights, stored in the cheapest form.
 
     Identity index arrays become None, weights that only pass products through are dropped
