@@ -67,14 +67,19 @@ class MessagePlan:
 
     @cached_property
     def table_bytes(self) -> int:
-        """About how much memory it takes to keep all tables."""
-        return 8 * (self.n_entries + 2 * max(stage.n_entries for stage in self.stages))
+        """About how much memory it takes to keep all tables and messages."""
+        largest = max(stage.n_entries for stage in self.stages)
+        return 8 * (self.n_entries + 2 * self._messages + 2 * largest)
+
+    @cached_property
+    def _messages(self) -> int:
+        """The number of entries of all messages."""
+        return sum(stage.n_entries // stage.shape[0] for stage in self.stages)
 
     @cached_property
     def message_bytes(self) -> int:
         """About how much memory it takes to keep all messages, and two tables at a time."""
-        messages = sum(stage.n_entries // stage.shape[0] for stage in self.stages)
-        return 8 * (2 * messages + 3 * max(stage.n_entries for stage in self.stages))
+        return 8 * (2 * self._messages + 3 * max(stage.n_entries for stage in self.stages))
 
     @cached_property
     def passing_bytes(self) -> int:

@@ -13,7 +13,9 @@ LOWEST = -600.0
 SMALL = 2**11
 """Tables up to this size are left to NumPy as they are."""
 SHORT = 16
-"""Loops over fewer numbers than this cost more than the numbers."""
+"""Loops of NumPy over fewer numbers than this cost more than the numbers."""
+LOOPS = 200
+"""A loop of Python takes about as long as so many loops of NumPy."""
 
 
 class Scaled(NamedTuple):
@@ -144,9 +146,15 @@ def _groups(kinds: Sequence[Any], shape: Sequence[int]) -> list[tuple[Any, int]]
     return groups
 
 
+def _falls_apart(shape: tuple[int, ...]) -> bool:
+    """Whether loops along all axes but the last are faster: few of them, and long."""
+    n = shape[-1]
+    return len(shape) > 1 and n < SHORT and prod(shape) > LOOPS * n * n
+
+
 def _write(operate: Any, a: Any, b: Any, out: Any) -> None:
     """Operate on arrays with axes of length one; last axes that are short are taken apart."""
-    if out.ndim == 1 or out.shape[-1] >= SHORT or out.size <= SMALL:
+    if not _falls_apart(out.shape):
         operate(a, b, out=out)
         return
     for i in range(out.shape[-1]):
@@ -171,7 +179,7 @@ def summed(table: Any, kept: Sequence[bool]) -> Any:
 
 def _sum(table: Any, kept: list[bool]) -> Any:
     """The sum over axes that are not kept; last axes that are short are taken apart."""
-    if table.ndim == 1 or table.shape[-1] >= SHORT or table.size <= SMALL:
+    if not _falls_apart(table.shape):
         return table.sum(axis=tuple(axis for axis, keep in enumerate(kept) if not keep))
     parts = (_sum(table[..., i], kept[:-1]) for i in range(table.shape[-1]))
     if kept[-1]:
