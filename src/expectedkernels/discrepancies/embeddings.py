@@ -78,7 +78,8 @@ def summable(model: Any) -> Summable:
     if not isinstance(model, Circuit):
         raise DataError(
             "The model must be a Circuit, a FactorGraph, a BayesianNetwork, a network or mixture "
-            f"of another library, or a Target. Got {type(model).__name__} instead."
+            f"of another library, or a Target. Got {type(model).__name__} instead; two sets of "
+            "samples are compared by mmd_two_sample_test."
         )
     check_single_root(model, "A test")
     require_normalized(model, "A test")
