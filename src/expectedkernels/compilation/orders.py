@@ -20,7 +20,7 @@ SCORES = ("front", "weighted fill", "size", "fill")
 """What greedy searches go by, in the order in which they are tried: see `best_elimination`."""
 SMALL = 15_000
 """For models that cost less than so many entries of tables, the first order is good enough."""
-STEP_ENTRIES = 500
+STEP_ENTRIES = 800
 """A step of a search takes about as long as so many entries of tables."""
 SHARE = 4
 """A search may take so many times less than the tables that it makes smaller."""
