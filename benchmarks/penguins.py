@@ -95,6 +95,7 @@ def _classifiers(numeric: list[str], text: list[str]) -> dict[str, Any]:
 
     others = _pipelines(numeric, text, SVC())
     return {
+        "ExpectedKernelClassifier()": ek.ExpectedKernelClassifier(),
         "ExpectedSVC()": ek.ExpectedSVC(),
         **{f"{name}, SVC()": pipeline for name, pipeline in others.items()},
         "HistGradientBoostingClassifier()": HistGradientBoostingClassifier(),

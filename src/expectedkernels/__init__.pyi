@@ -87,6 +87,9 @@ from expectedkernels.estimators.features import (
 from expectedkernels.estimators.imputer import (
     CircuitImputer as CircuitImputer,
 )
+from expectedkernels.estimators.least_squares import (
+    ExpectedKernelClassifier as ExpectedKernelClassifier,
+)
 from expectedkernels.estimators.prediction import (
     expected_prediction as expected_prediction,
 )

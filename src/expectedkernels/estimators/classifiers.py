@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
@@ -21,7 +20,7 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import GAMMA, KernelMachine
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import pairwise_coef
-from expectedkernels.estimators.tables import refuse_missing_targets
+from expectedkernels.estimators.tables import read_labels
 
 
 class ExpectedSVC(ClassifierMixin, KernelMachine):  # type: ignore[misc]
@@ -30,7 +29,8 @@ class ExpectedSVC(ClassifierMixin, KernelMachine):  # type: ignore[misc]
     Complete rows get the class that scikit-learn's SVC predicts. Rows with missing values get the
     class by the sign of E[f(x) | what is observed], exactly, and by a vote of all pairs of
     classes if there are more than two. The sign of an expectation is not the expectation of a
-    sign: the standard deviation of f says how clear the case is.
+    sign: the standard deviation of f says how clear the case is. The one to start with is
+    `ExpectedKernelClassifier`, which averages probabilities.
 
     Parameters
     ----------
@@ -224,13 +224,7 @@ max_bytes, random_state
         return votes
 
     def _read_target(self, X: Any, y: Any) -> Any:
-        if y is None:
-            validate_data(self, X, y, skip_check_array=True)
-        refuse_missing_targets(y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        check_consistent_length(X, y)
-        return y
+        return read_labels(self, X, y)
 
     def _make(self, kernel: Any) -> SVC:
         options = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from expectedkernels.errors import DataError
@@ -203,6 +204,17 @@ def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> A
         y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
     return y.astype(np.float64)
+
+
+def read_labels(estimator: Any, X: Any, y: Any) -> Any:
+    """The checked classes of rows."""
+    if y is None:
+        validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
+    refuse_missing_targets(y)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return y
 
 
 def refuse_missing_targets(y: Any) -> None:

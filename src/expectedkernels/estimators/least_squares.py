@@ -1,0 +1,343 @@
+"""Classification of rows with missing values by least squares, whose averages are probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from sklearn.base import ClassifierMixin
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.estimators.base import KernelMachine, scaled_gamma
+from expectedkernels.estimators.densities import DensityLike
+from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.rows import distinct
+from expectedkernels.estimators.scaling import Scaling
+from expectedkernels.estimators.tables import read_labels
+
+ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
+"""What "auto" chooses the weight of the size of functions from."""
+RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
+"""What "auto" chooses the rate of the kernel from, in multiples of "scale"."""
+MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
+"""How many rows a choice is made by, at most: some of them where there are more."""
+SMALLEST = 0.01
+"""The smallest probability of a class, before probabilities are made to sum to one."""
+
+
+class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
+    r"""Kernel least squares on classes, whose probabilities are averaged over missing values.
+
+    Kernel ridge regression of the one-hot labels, less their frequencies, gives one function for
+    every class; they sum to one, and estimate the probabilities of the classes. A row with missing
+    values gets
+
+    .. math:: E[f_c(x) \mid x_{obs}]
+
+    exactly, which is the averaged probability itself: unlike the margins of a support vector
+    machine, these functions mean the same thing everywhere, so that their mean is a fair vote.
+
+    Parameters
+    ----------
+    alpha : float or "auto"
+        How much the size of the functions counts.
+    gamma : float, "scale" or "auto"
+        The rate of the kernel exp(-gamma |x - x'|^2); "scale" as in scikit-learn's SVC.
+    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, n_jobs, \
+max_bytes, random_state
+        As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
+
+    Attributes
+    ----------
+    classes_ : array
+    alpha_, gamma_ : float
+        What was given, or chosen.
+    model_ : KernelRidge
+        The fitted model, of standardised columns if `standardize`; with kernel="precomputed" if
+        rows were incomplete.
+    circuit_ : Circuit
+        The density.
+
+    See Also
+    --------
+    ExpectedSVC : Support vector classification.
+
+    Notes
+    -----
+    "auto" takes what makes the log loss of the leave-one-out probabilities smallest, of rates
+    around "scale" and of alphas from 0.001 to 10. Rows that are equal, with equal labels, are left
+    out together; the frequencies of the classes stay those of all rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> X[:, 1] += 2 * X[:, 0]
+    >>> y = np.where(X[:, 1] > 0, "up", "down")
+    >>> model = ExpectedKernelClassifier().fit(X, y)
+    >>> model.predict([[1.5, np.nan], [-1.5, np.nan]]).tolist()
+    ['up', 'down']
+    >>> model.predict_proba([[1.5, np.nan], [0.0, np.nan]]).round(1).tolist()
+    [[0.0, 1.0], [0.5, 0.5]]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **KernelMachine._parameter_constraints,
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "gamma": [StrOptions({"auto", "scale"}), Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        alpha: float | str = "auto",
+        gamma: float | str = "auto",
+        density: DensityLike = "chow_liu",
+        n_bins: int = 10,
+        binning: str = "quantile",
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
+        standardize: bool = True,
+        fit_missing: str = "expected",
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.alpha, self.gamma = alpha, gamma
+        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
+        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
+        self.random_state = random_state
+
+    def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the density of the columns and the functions of the classes.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,)
+        sample_weight : array of shape (rows,), optional
+            How much errors count in each row. The density does not use it.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedKernelClassifier().fit(X, y).n_features_in_
+        2
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: RowsLike) -> Array:
+        """The classes of the largest averaged probabilities.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array of shape (rows,)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedKernelClassifier().fit(X, y).predict([[0.0, np.nan]]).tolist()
+        [0]
+        """
+        values = self._expect(X, return_std=False)
+        return self.classes_[np.argmax(values, axis=1)]
+
+    def predict_proba(self, X: RowsLike) -> Array:
+        """The averaged probabilities of the classes: at least 0.01 before they are normalised.
+
+        With more than ten classes it is a tenth of one over their number.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedKernelClassifier().fit(X, y).predict_proba([[0.0, np.nan]]).shape
+        (1, 2)
+        """
+        return as_probabilities(self._expect(X, return_std=False))
+
+    def decision_function(self, X: RowsLike, return_std: bool = False) -> Array:
+        """The expected functions of the classes, and on request their standard deviations.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        return_std : bool
+            Also return how far the functions spread over what is missing; zero for complete rows.
+
+        Returns
+        -------
+        array of shape (rows,) for two classes, the second less the first; else (rows, classes)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0, 0, 1, 1]
+        >>> ek.ExpectedKernelClassifier().fit(X, y).decision_function([[0.0, np.nan]]).shape
+        (1,)
+        """
+        answer = self._expect(X, return_std)
+        mean, std = answer if return_std else (answer, None)
+        if len(self.classes_) == 2:  # the two sum to one, so that both deviations are the same
+            mean, std = mean[:, 1] - mean[:, 0], None if std is None else 2.0 * std[:, 1]
+        return (mean, std) if return_std else mean
+
+    def _read_target(self, X: Any, y: Any) -> Any:
+        return read_labels(self, X, y)
+
+    def _learn_target(self, y: Any, sample_weight: Any) -> Any:
+        """The one-hot labels, less the frequencies of the classes."""
+        self.classes_, label = np.unique(y, return_inverse=True)
+        bits = np.eye(len(self.classes_))[label]
+        frequencies = np.average(bits, axis=0, weights=sample_weight)
+        self._target = Scaling(frequencies, np.ones(len(self.classes_)))
+        return self._target.apply(bits)
+
+    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
+        self._choose(
+            Z, y, sample_weight, MOST_COMPLETE, lambda rows, rate: rbf_kernel(Z[rows], gamma=rate)
+        )
+        super()._fit_complete(Z, y, sample_weight)
+
+    def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
+        def gram(rows: Any, rate: float) -> Any:
+            rates = self._raw_rates(rate, Z.shape[1])
+            return expected_gram(self.density_, rates, Z[rows], resources=self._resources)
+
+        self._choose(for_kernel, y, sample_weight, MOST_INCOMPLETE, gram)
+        super()._fit_embedded(Z, for_kernel, gaps, y, sample_weight)
+
+    def _choose(
+        self, Z: Any, y: Any, sample_weight: Any, most: int, gram: Callable[[Any, float], Any]
+    ) -> None:
+        """Choose the weight and the rate that are "auto"."""
+        alphas = ALPHAS if self.alpha == "auto" else np.array([float(self.alpha)])
+        rows, weights = self._rows_to_choose_by(Z, y, sample_weight, most)
+        if self.gamma == "auto":
+            rates = [share * _weighted_scale(Z[rows], weights) for share in RATES]
+        else:
+            rates = [scaled_gamma(self.gamma, Z)]
+        self.alpha_, self.gamma_ = float(alphas[0]), rates[0]
+        if len(rates) * len(alphas) == 1:
+            return
+        bits = self._target.undo(y[rows])  # type: ignore[union-attr]
+        best = np.inf
+        for rate in rates:
+            for alpha, found in zip(
+                alphas, leave_one_out(gram(rows, rate), y[rows], alphas, weights), strict=True
+            ):
+                p = as_probabilities(self._target.undo(found))  # type: ignore[union-attr]
+                loss = -float(weights @ np.log((p * bits).sum(axis=1)))
+                if loss < best:
+                    best, self.alpha_, self.gamma_ = loss, float(alpha), rate
+
+    def _rows_to_choose_by(self, Z: Any, y: Any, sample_weight: Any, most: int) -> tuple[Any, Any]:
+        """Rows that differ, at most so many, and how much each counts."""
+        first, number = distinct(np.nan_to_num(np.column_stack([Z, y.argmax(axis=1)]), nan=np.inf))
+        weights = np.bincount(number, weights=sample_weight).astype(np.float64)
+        used = np.flatnonzero(weights > 0)
+        if len(used) > most:
+            rng = check_random_state(self.random_state)
+            used = np.sort(rng.permutation(used)[:most])
+        return first[used], weights[used]
+
+    def _rate(self, Z: Any) -> Any:
+        return self.gamma_
+
+    def _make(self, kernel: Any) -> KernelRidge:
+        if kernel == "precomputed":
+            return KernelRidge(alpha=self.alpha_, kernel="precomputed")
+        return KernelRidge(alpha=self.alpha_, kernel="rbf", gamma=kernel)
+
+    def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
+        coef = np.asarray(model.dual_coef_)
+        return coef, np.zeros(coef.shape[1])
+
+    def _embedded(self, expansion: Any, **more: Any) -> Any:
+        return super()._embedded(expansion, flat=False, **more)
+
+
+def _weighted_scale(Z: Any, weights: Any) -> float:
+    """The rate that "scale" stands for, with rows that count as much as they weigh."""
+    seen = ~np.isnan(Z)
+    entries, shares = Z[seen], np.broadcast_to(weights[:, None], Z.shape)[seen]
+    if not len(entries):
+        return 1.0
+    mean = np.average(entries, weights=shares)
+    deviation = np.sqrt(np.average((entries - mean) ** 2, weights=shares))
+    return scaled_gamma("scale", np.tile([[-deviation], [deviation]], Z.shape[1]))
+
+
+def leave_one_out(gram: Any, targets: Any, alphas: Any, weights: Any) -> Any:
+    """What kernel ridge regression without each row says of it, (alphas, rows, outputs).
+
+    With S = diag(weights)^1/2 and c = (S K S + alpha)^-1 S y, the error at row i of the fit to all
+    other rows is c_i / (s_i (S K S + alpha)^-1_ii): one decomposition serves all alphas.
+
+    Parameters
+    ----------
+    gram : array of shape (rows, rows)
+    targets : array of shape (rows, outputs)
+    alphas : array
+    weights : array of shape (rows,)
+        Positive.
+
+    Examples
+    --------
+    >>> leave_one_out(np.eye(2), np.array([[1.0], [2.0]]), [0.5], np.ones(2)).tolist()
+    [[[0.0], [0.0]]]
+    """
+    root = np.sqrt(weights)[:, None]
+    values, vectors = eigh(root * gram * root.T)
+    values = np.maximum(values, 0.0)
+    turned = vectors.T @ (root * targets)
+    answers = []
+    for alpha in alphas:
+        share = 1.0 / (values + alpha)
+        coef = vectors @ (share[:, None] * turned)
+        answers.append(targets - coef / (root * (vectors**2 @ share)[:, None]))
+    return np.stack(answers)
+
+
+def as_probabilities(values: Any) -> Any:
+    """Values of classes, (rows, classes), made at least a little and to sum to one.
+
+    Examples
+    --------
+    >>> as_probabilities(np.array([[1.2, -0.2]])).round(3).tolist()
+    [[0.992, 0.008]]
+    """
+    positive = np.maximum(values, min(SMALLEST, 0.1 / values.shape[1]))
+    return positive / positive.sum(axis=1, keepdims=True)
