@@ -100,6 +100,10 @@ from expectedkernels.estimators.regressors import (
     ExpectedKernelRidge as ExpectedKernelRidge,
     ExpectedSVR as ExpectedSVR,
 )
+from expectedkernels.estimators.shapley import (
+    ShapleyValues as ShapleyValues,
+    shapley_values as shapley_values,
+)
 from expectedkernels.expectation import (
     Empirical as Empirical,
     expected_kernel as expected_kernel,

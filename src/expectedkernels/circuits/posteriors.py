@@ -26,7 +26,7 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
         empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
         return Marginals(empty, circuit.schema)
     refuse_signed(circuit, "A list of marginals")
-    result = _by_variable(circuit, read, _atom_shares(circuit, read))
+    result = _by_variable(circuit, read, atom_shares(circuit, read))
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
@@ -41,7 +41,7 @@ def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) 
     return result
 
 
-def _atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     """The posterior probabilities of all atoms, (rows, atoms)."""
     if not has_levels(circuit):
         return _wide_shares(circuit, evidence)

@@ -106,7 +106,10 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         """The columns of numbers of a table like the one in fit."""
         check_is_fitted(self)
         table = read_table(self, X, list(self.columns_.categories), reset=False)
-        Z = self.columns_.encode(table)
+        return self._completed(self.columns_.encode(table))
+
+    def _completed(self, Z: Any) -> Any:
+        """Columns of numbers without what the density does not know, and with what follows."""
         self.columns_.check_bits(Z)
         Z = self.columns_.without_unseen_codes(self.density_.variables, Z)
         return completed_groups(self.density_.variables, Z)
@@ -216,6 +219,10 @@ class KernelMachine(DensityEstimator):
 
     def _expected(self, Z: Any, return_std: bool, skip_complete: bool = False) -> Any:
         return expect(self._machine, self.density_, Z, self._resources, return_std, skip_complete)
+
+    def _answers(self, Z: Any) -> Any:
+        """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs)."""
+        return self._expected(Z, return_std=False)
 
     def _rate(self, Z: Any) -> Any:
         """The rate of the kernel for data that may be incomplete."""

@@ -67,6 +67,12 @@ class Columns:
         stops = np.cumsum(widths)
         return [np.arange(stop - width, stop) for stop, width in zip(stops, widths, strict=True)]
 
+    def groups_or_columns(self) -> list[list[int]]:
+        """What is known or missing as a whole: groups, and columns that are in none."""
+        grouped = {i: group for group in self.groups for i in group}
+        every = (grouped.get(i, [i]) for i in range(self.n_columns))
+        return [group for i, group in enumerate(every) if group[0] == i]
+
     def encode(self, table: list[Any]) -> Any:
         """The columns of numbers; unseen categories are missing, with a warning."""
         parts = []

@@ -1,0 +1,380 @@
+"""Shapley values of expected predictions: what every column of a row contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
+from expectedkernels.checks import check_choice, check_count, is_int
+from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.estimators.base import KernelMachine
+from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
+from expectedkernels.estimators.independent import independent_shares
+from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.tables import NUMBERS, checked, column_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+EXACT_PLAYERS = 14
+"""Up to so many players all subsets are asked for, if nothing else is said."""
+FEWEST_PERMUTATIONS = 32
+"""With fewer, standard errors are too small."""
+CHUNK_ROWS = 2**16
+"""How many rows a model is asked about at once, at most."""
+
+ModelLike = KernelMachine | Callable[[Array], ArrayLike]
+"""A fitted estimator of this library, or a function of rows in which NaN is unknown."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShapleyValues:
+    """What every player contributes to the predictions of rows.
+
+    With several outputs (targets, or pairs of classes) all arrays have one more axis, the last.
+
+    Attributes
+    ----------
+    values : array of shape (rows, players)
+        They sum to the prediction minus the base value.
+    base_values : array of shape (rows,)
+        The expected prediction if no player shows anything.
+    predictions : array of shape (rows,)
+    names : list
+        Of the players.
+    data : array of shape (rows, players), of objects
+        What the rows show of single columns; None for several columns that are one player.
+    standard_errors : array of shape (rows, players), or None
+        None: the values are exact.
+    interactions : array of shape (rows, players, players), or None
+        The Shapley interaction indices of pairs, if asked for; zero on the diagonal.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> found = ek.shapley_values(lambda Z: np.nan_to_num(Z).prod(axis=1), [[2.0, 3.0]])
+    >>> found.values.tolist(), found.base_values.tolist(), found.predictions.tolist()
+    ([[3.0, 3.0]], [0.0], [6.0])
+    """
+
+    values: Array
+    base_values: Array
+    predictions: Array
+    names: list[object]
+    data: Array
+    standard_errors: Array | None = None
+    interactions: Array | None = None
+
+    def __repr__(self) -> str:
+        rows, players = self.values.shape[:2]
+        how = "exact" if self.standard_errors is None else "estimated"
+        size = np.abs(self.values).mean(axis=0).reshape(players, -1).sum(axis=1)
+        top = ", ".join(f"{self.names[i]} {size[i]:.3g}" for i in np.argsort(-size)[:3])
+        return f"<ShapleyValues: {rows} rows, {players} players, {how}; largest on average: {top}>"
+
+    def plot(self, kind: str = "bar", row: int = 0, output: int = 0) -> Axes:
+        """The axes of a picture. Needs matplotlib.
+
+        Parameters
+        ----------
+        kind : {"bar", "beeswarm", "waterfall"}
+            Mean sizes; all values of all rows; how the prediction of one row comes about.
+        row : int
+            For "waterfall".
+        output : int
+            Which output to draw, if there are several.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> found = ek.shapley_values(lambda Z: np.nan_to_num(Z).sum(axis=1), [[2.0, 3.0]])
+        >>> found.plot("waterfall").get_xlabel()
+        'prediction'
+        """
+        from expectedkernels import plotting
+
+        check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
+        values, base = (
+            x.reshape(*x.shape[:n], -1)[..., output]
+            for x, n in ((self.values, 2), (self.base_values, 1))
+        )
+        names = [str(name) for name in self.names]
+        if kind == "bar":
+            return plotting.plot_importances(names, np.abs(values).mean(axis=0))
+        if kind == "beeswarm":
+            return plotting.plot_beeswarm(names, values, self.data)
+        return plotting.plot_waterfall(names, values[row], float(base[row]), self.data[row])
+
+    def to_shap(self) -> object:
+        """The same as an `Explanation` of the package shap, which must be installed.
+
+        Returns
+        -------
+        shap.Explanation
+
+        Raises
+        ------
+        ImportError
+            If shap is not installed.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> found = ek.shapley_values(lambda Z: np.nan_to_num(Z).sum(axis=1), [[2.0, 3.0]])
+        >>> shap.plots.waterfall(found.to_shap()[0])  # doctest: +SKIP
+        """
+        try:
+            shap = import_module("shap")
+        except ImportError as error:
+            raise ImportError("This needs the package shap: pip install shap") from error
+        return shap.Explanation(
+            self.values,
+            base_values=self.base_values,
+            data=self.data,
+            feature_names=[str(name) for name in self.names],
+        )
+
+
+def shapley_values(
+    model: ModelLike,
+    X: RowsLike,
+    players: Sequence[VariableLike | Sequence[VariableLike]] | None = None,
+    *,
+    method: str = "auto",
+    n_permutations: int = 128,
+    interactions: bool = False,
+    rng: RngLike = None,
+) -> ShapleyValues:
+    r"""What every column of a row contributes to its expected prediction.
+
+    The players are the columns; a coalition S is worth what the model expects of a row that shows
+    S and nothing else, :math:`v(S) = E[f(X) \mid X_S = x_S]`, which is exact.
+
+    Parameters
+    ----------
+    model : fitted estimator of this library, or function
+        Of a classifier it is the expected decision function that is explained (that of every pair
+        of classes, if there are more than two). A function takes an array of rows with NaN for
+        what is not known, and returns one value, or one row of values, for each.
+    X : array or data frame of shape (rows, columns)
+        What is missing contributes nothing.
+    players : sequence of columns or lists of columns, optional
+        Columns by name or number; those of a list are one player. Columns that are not named are
+        known from the start. Default: every column (and every one of `groups` of the estimator).
+    method : {"auto", "exact", "permutations", "independent"}
+        All subsets of the players that a row shows; random orders and their reverses, unbiased,
+        with standard errors; or the values as if all columns were independent, in polynomial
+        time. "auto" takes all subsets up to 14 players, and permutations for more.
+    n_permutations : int
+        The number of orders, at least 32.
+    interactions : bool
+        Also return the interaction indices of pairs of players; needs all subsets.
+    rng : int, Generator or None
+        For permutations.
+
+    Returns
+    -------
+    ShapleyValues
+
+    Raises
+    ------
+    DataError
+        If players overlap or are unknown, or the model cannot be asked.
+    EvidenceError
+        If a row has probability zero under the density.
+    SizeError
+        If all subsets of more than 20 players are asked for.
+
+    Notes
+    -----
+    All subsets of m players are 2^m predictions of rows with missing values, asked in batches.
+    "independent" ignores what columns tell about each other (the "interventional" values under
+    the product of the marginals), costs O(m^2) for every support vector, and needs a model that
+    was fitted to complete rows.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> model = ek.ExpectedKernelRidge(alpha=0.1).fit(X, X[:, 0] - X[:, 1])
+    >>> found = ek.shapley_values(model, X[:2])
+    >>> found.values.shape
+    (2, 3)
+    >>> bool(np.allclose(found.values.sum(axis=1) + found.base_values, model.predict(X[:2])))
+    True
+    """
+    methods = ("auto", "exact", "permutations", "independent")
+    check_choice("shapley_values", "method", method, methods)
+    check_count("shapley_values", "n_permutations", n_permutations, FEWEST_PERMUTATIONS)
+    asked = _read(model, X, players)
+    known = ~np.isnan(asked.Z)
+    active = np.stack([known[:, columns].any(axis=1) for columns in asked.columns], axis=1)
+    most = int(active.sum(axis=1).max(initial=0))
+    if method == "auto":
+        method = "exact" if most <= EXACT_PLAYERS else "permutations"
+    if interactions and method != "exact":
+        raise DataError(
+            f"Interactions need all subsets of the players, of which rows have up to {most}. Put "
+            f"columns together into at most {EXACT_PLAYERS} players, or set method='exact'. "
+            f"Got method={method!r}."
+        )
+    if method == "exact":
+        shares = by_subsets(asked.worth, active, interactions)
+    elif method == "permutations":
+        shares = by_orders(asked.worth, active, n_permutations, np.random.default_rng(rng))
+    else:
+        shares = _independent(asked)
+    return _answer(shares, asked)
+
+
+def _answer(shares: Shares, asked: Asked) -> ShapleyValues:
+    """The values, without an axis of outputs where the model has none."""
+    flat = asked.f(asked.Z[:1]).ndim == 1
+    values, base, total, errors, pairs = (
+        x[..., 0] if flat and x is not None else x
+        for x in (shares.values, shares.base, shares.total, shares.errors, shares.pairs)
+    )
+    return ShapleyValues(values, base, total, asked.names, asked.data, errors, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A model as a function of columns of numbers, and the rows that it is asked about.
+
+    Attributes
+    ----------
+    model : fitted estimator or function
+    f : function from (rows, columns) to (rows,) or (rows, outputs)
+    Z : array of shape (rows, columns)
+    columns : list of int arrays
+        The columns of numbers of every player.
+    names, data
+        As in `ShapleyValues`.
+    """
+
+    model: Any
+    f: Callable[[Any], Any]
+    Z: Any
+    columns: list[Any]
+    names: list[Any]
+    data: Any
+
+    def worth(self, rows: Any, shown: Any) -> Any:
+        """What rows are worth with some players shown, (rows, coalitions, outputs)."""
+        hidden = np.zeros((len(shown), self.Z.shape[1]), dtype=np.bool_)
+        for i, columns in enumerate(self.columns):
+            hidden[:, columns] = ~shown[:, i : i + 1]
+        Z = np.where(hidden, np.nan, self.Z[rows, None]).reshape(-1, self.Z.shape[1])
+        try:
+            found = [self.f(Z[i : i + CHUNK_ROWS]) for i in range(0, len(Z), CHUNK_ROWS)]
+        except EvidenceError:
+            self._refuse_impossible()
+            raise
+        return np.concatenate(found).reshape(len(rows), len(shown), -1)
+
+    def _refuse_impossible(self) -> None:
+        """Raise if a row has probability zero, and say which one."""
+        if isinstance(self.model, KernelMachine):
+            Rows(self.model.density_, self.Z).require_possible()
+
+
+def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
+    categories: dict[int, Any] = {}
+    if isinstance(model, KernelMachine):
+        Z = model._read(X)
+        names, places = list(model.columns_.names), model.columns_.places
+        f: Callable[[Any], Any] = model._answers
+        default, categories = model.columns_.groups_or_columns(), model.columns_.categories
+    elif callable(model):
+        Z = checked(X, lambda x: check_array(x, input_name="X", **NUMBERS), "Encode it.")
+        names = column_names(X) or list(range(Z.shape[1]))
+        places, f = [np.array([i]) for i in range(Z.shape[1])], _checked_answers(model)
+        default = [[i] for i in range(Z.shape[1])]
+    else:
+        raise DataError(
+            "The 'model' parameter must be a fitted estimator of this library, or a function of "
+            f"rows in which NaN is unknown. Got {type(model).__name__} instead."
+        )
+    groups = default if players is None else _players(players, names)
+    columns = [np.concatenate([places[i] for i in group]) for group in groups]
+    labels = [names[g[0]] if len(g) == 1 else "+".join(str(names[i]) for i in g) for g in groups]
+    data = np.full((len(Z), len(groups)), None, dtype=object)
+    for k, group in enumerate(groups):
+        if len(group) == 1:
+            data[:, k] = _shown(Z[:, columns[k]], categories.get(group[0]))
+    return Asked(model, f, Z, columns, labels, data)
+
+
+def _shown(Z: Any, categories: Any) -> Any:
+    """What rows show of one column: numbers, or categories (None where there is none)."""
+    if categories is None:
+        return Z[:, 0]
+    gap = np.isnan(Z).any(axis=1)
+    found = np.array(categories, dtype=object)[np.where(gap[:, None], 0.0, Z).argmax(axis=1)]
+    found[gap] = None
+    return found
+
+
+def _checked_answers(model: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def answers(Z: Any) -> Any:
+        found = np.asarray(model(Z), dtype=np.float64)
+        if found.ndim not in (1, 2) or len(found) != len(Z) or not np.isfinite(found).all():
+            raise DataError(
+                f"The 'model' function must return a finite value, or row of values, for each of "
+                f"{len(Z)} rows in which NaN is unknown. Got an array of shape {found.shape}"
+                f"{' with NaN or infinity' if not np.isfinite(found).all() else ''}."
+            )
+        return found
+
+    return answers
+
+
+def _players(players: Sequence[Any], names: list[Any]) -> list[list[int]]:
+    """The columns of every player, as numbers."""
+    groups = []
+    for player in players:
+        several = isinstance(player, Sequence | np.ndarray) and not isinstance(player, str)
+        groups.append([_place(name, names) for name in (player if several else [player])])
+    every = [i for group in groups for i in group]
+    if len(set(every)) < len(every) or not every or not all(groups):
+        raise DataError(
+            "The 'players' parameter must name columns, each at most once, and at least one for "
+            f"every player. Got {players!r} instead."
+        )
+    return groups
+
+
+def _place(name: Any, names: list[Any]) -> int:
+    """The number of a column given by name or number."""
+    if name in names:
+        return names.index(name)
+    if is_int(name) and 0 <= name < len(names):
+        return int(name)
+    raise DataError(
+        f"The 'players' parameter must name columns of X, {names}, or their numbers. "
+        f"Got {name!r} instead."
+    )
+
+
+def _independent(asked: Asked) -> Shares:
+    model = asked.model
+    if not isinstance(model, KernelMachine):
+        raise DataError(
+            "method='independent' needs a fitted estimator of this library, which knows the "
+            "distributions of columns. Got a function."
+        )
+    return independent_shares(
+        model._machine.expansion, model.density_, asked.Z, asked.columns, model._resources
+    )
