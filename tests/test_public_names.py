@@ -32,7 +32,16 @@ def test_every_public_name_has_a_docstring(name):
 
 
 def test_the_namespaces_are_these():
-    assert NAMESPACES == ["algebra", "datasets", "io", "kernels", "models", "stein", "vtrees"]
+    assert NAMESPACES == [
+        "algebra",
+        "datasets",
+        "io",
+        "kernels",
+        "models",
+        "monitoring",
+        "stein",
+        "vtrees",
+    ]
 
 
 def test_dir_lists_names_and_namespaces_only():

@@ -81,6 +81,9 @@ from expectedkernels.errors import (
 from expectedkernels.estimators.classifiers import (
     ExpectedSVC as ExpectedSVC,
 )
+from expectedkernels.estimators.drift import (
+    drift as drift,
+)
 from expectedkernels.estimators.features import (
     ExpectedKernelFeatures as ExpectedKernelFeatures,
 )
@@ -199,6 +202,9 @@ from .compilation import (
     datasets as datasets,
     models as models,
     vtrees as vtrees,
+)
+from .estimators import (
+    monitoring as monitoring,
 )
 from .sampling import (
     stein as stein,

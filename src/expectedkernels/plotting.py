@@ -27,6 +27,9 @@ SAMPLED, EXACT = "#D55E00", "#0072B2"
 # All of them, for curves, in the order in which they are used.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A900")
 
+MOST_BARS = 20
+"""How many variables are shown, at most."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -295,6 +298,37 @@ def _with_entry(name: str, entry: Any) -> str:
     if entry is None or entry != entry:
         return name
     return f"{name} = {entry:.4g}" if isinstance(entry, float) else f"{name} = {entry}"
+
+
+def plot_drift(drift: Any, order: Any) -> Axes:
+    """The axes with the parts of variables in a drift: by ignoring them, and by Shapley values."""
+    order = order[:MOST_BARS]
+    _, ax = plt.subplots(figsize=(5.6, 1.2 + 0.3 * len(order)), layout="constrained")
+    places = np.arange(len(order))
+    ax.barh(places - 0.2, drift.ignoring[order], 0.4, color=SAMPLED, label="less without it")
+    ax.barh(places + 0.2, drift.shapley[order], 0.4, color=EXACT, label="Shapley value")
+    ax.axvline(drift.mmd2, color="black", linestyle="--", linewidth=1, label="all of it")
+    ax.set_yticks(places, [str(drift.names[i]) for i in order.tolist()])
+    ax.invert_yaxis()
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("part of the squared discrepancy")
+    chance = "" if drift.p_value is None else f", p = {drift.p_value:.3g}"
+    ax.set_title(f"discrepancy {drift.mmd:.3g}{chance}", loc="left", fontsize="medium")
+    _tidy(ax)
+    return ax
+
+
+def plot_monitor(monitor: Any) -> Axes:
+    """The axes with the discrepancies between all windows, as an image."""
+    figure, ax = plt.subplots(figsize=(4.8, 4.0), layout="constrained")
+    last = len(monitor.mmd) + 0.5
+    image = ax.imshow(monitor.mmd, cmap="cividis", extent=(0.5, last, last, 0.5))
+    figure.colorbar(image, label="discrepancy")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("window")
+    ax.set_ylabel("window")
+    return ax
 
 
 def _styles(n: int) -> list[dict[str, Any]]:

@@ -215,17 +215,8 @@ def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
 def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
     """The root's value with one entry per row along every axis, for some rows of the first."""
     xp = namespace(root.data)
-    first: Any = (*(0,) * (root.data.ndim - len(axes)), ...)  # the root, and the whole kernel
-    if root.is_log:
-        finite = root.data > -inf
-        data = xp.astype(finite, root.data.dtype)
-        data = (data if root.sign is None else root.sign)[first]
-        scale = xp.where(finite, root.data, xp.zeros_like(root.data))[first]
-    else:
-        data = root.data[first]
-        scale = None
-        if root.scale is not None:
-            scale = xp.broadcast_to(root.scale[first], data.shape)
+    at_root = _scaled(root, root.data.ndim - len(axes))  # the root, and the whole kernel
+    data, scale = at_root.data, at_root.scale
     for axis, side in enumerate(axes):
         rows = side.root_rows
         if rows is None and axis == 0:
@@ -235,3 +226,24 @@ def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
             data = xp.take(data, index, axis=axis)
             scale = None if scale is None else xp.take(scale, index, axis=axis)
     return Scaled(data, scale)
+
+
+def _scaled(root: Value, leading: int) -> Scaled:
+    """The root's value at the first entry of some leading axes."""
+    xp = namespace(root.data)
+    first: Any = (*(0,) * leading, ...)
+    if root.is_log:
+        finite = root.data > -inf
+        data = xp.astype(finite, root.data.dtype)
+        data = (data if root.sign is None else root.sign)[first]
+        return Scaled(data, xp.where(finite, root.data, xp.zeros_like(root.data))[first])
+    data = root.data[first]
+    return Scaled(
+        data, None if root.scale is None else xp.broadcast_to(root.scale[first], data.shape)
+    )
+
+
+def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
+    """Values of circuits without evidence, for every root of the kernel: its weights are unused."""
+    operands = [*kernel.operands, *(side.operand for side in axes)]
+    return _scaled(sweep(operands, _leaf(axes, kernel), max_bytes), 1).linear()

@@ -1,0 +1,459 @@
+"""What changed between windows of data: how much, where, and whether it could be chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.checks import check_count, check_real
+from expectedkernels.circuits.build import stack
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.frames import make_frame
+from expectedkernels.circuits.sides import CircuitSide
+from expectedkernels.discrepancies.attribution import ignoring, shapley_account
+from expectedkernels.discrepancies.outcomes import rank_p_value
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.windows import Windows, read_windows
+from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.gram import gram
+from expectedkernels.kernels.kernel import Kernel, require_kernel
+from expectedkernels.kernels.library import ExpHamming
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+RATE = 0.5
+"""The rate of the default kernel: smaller ones see less of changed dependencies."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    """What `drift` finds.
+
+    Attributes
+    ----------
+    mmd2 : float
+        The squared maximum mean discrepancy between the circuits of both windows.
+    p_value : float or None
+        How often divisions of the rows at random give circuits at least as far apart.
+    ignoring : array of shape (variables,)
+        How much smaller the squared discrepancy is if a variable is ignored: who has changed.
+    before, after : Circuit
+        Fitted to the first and to the second window, on one structure.
+    names : tuple
+        What the variables are called: names of columns, or their numbers.
+    kernel : Kernel
+    statistic : float or None
+        What was compared with the permutations: `mmd2`, with circuits after one step of EM from
+        the pooled one. Without missing values it is `mmd2`.
+    null : array
+        The statistics of the permutations.
+    windows : Windows
+        The rows as states.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> print(ek.drift([[0], [0], [1]] * 30, [[0], [1], [1]] * 30, n_permutations=19, rng=0))
+    The windows differ at 5 %: p = 0.05, discrepancy 0.2924 (90 and 90 rows,
+    ExpHamming(gamma=0.5), 19 permutations of rows, fitted again). Most of it is in 0: without it,
+    0% of the squared discrepancy is left.
+    """
+
+    mmd2: float
+    p_value: float | None
+    ignoring: Array = field(repr=False)
+    before: Circuit = field(repr=False)
+    after: Circuit = field(repr=False)
+    names: tuple[str | int, ...] = field(repr=False)
+    kernel: Kernel
+    statistic: float | None = field(repr=False)
+    null: Array = field(repr=False)
+    windows: Windows = field(repr=False)
+
+    @property
+    def mmd(self) -> float:
+        """The maximum mean discrepancy between the circuits of both windows."""
+        return sqrt(max(0.0, self.mmd2))
+
+    @cached_property
+    def shapley(self) -> Array:
+        """The Shapley values of the variables in `mmd2`, which they sum to."""
+        return shapley_account(self.before, self.after, self.kernel)
+
+    @cached_property
+    def witness(self) -> tuple[Array, Array]:
+        """The witness function at the rows of either window: positive where rows were before.
+
+        What is missing in a row is averaged over, given the rest, by the circuit of all rows.
+        """
+        values = [
+            expected_kernel(p, self.windows.pooled, self.kernel, evidence_q=self.windows.states)
+            for p in (self.before, self.after)
+        ]
+        difference = np.asarray(values[0] - values[1])
+        n = self.windows.sizes[0]
+        return difference[:n], difference[n:]
+
+    def typical_rows(self, n: int = 5) -> tuple[Array, Array]:
+        """Numbers of rows: those of the first window most typical of what went, and of the second.
+
+        The rows of the second window are most typical of what came. The first of them is the most
+        typical.
+
+        Parameters
+        ----------
+        n : int
+            How many rows of either window.
+
+        Returns
+        -------
+        tuple of two int arrays
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> found = ek.drift([[0], [0], [1]] * 30, [[0], [1], [1]] * 30, n_permutations=0)
+        >>> [rows.tolist() for rows in found.typical_rows(2)]
+        [[0, 1], [1, 2]]
+        """
+        check_count("typical_rows", "n", n, 1, error=DataError)
+        gone, come = self.witness
+        return np.argsort(-gone, kind="stable")[:n], np.argsort(come, kind="stable")[:n]
+
+    def frame(self) -> DataFrame:
+        """A data frame with a row per variable, the most changed one first. Needs pandas.
+
+        Columns: `ignoring`, `shapley`, and the shares of missing values before and after, which
+        the discrepancy does not look at.
+
+        Returns
+        -------
+        DataFrame
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, Y = [[0, 0], [0, 1], [1, 0]] * 30, [[0, 0], [0, 1], [1, 1]] * 30
+        >>> ek.drift(X, Y, n_permutations=0).frame().columns.tolist()
+        ['ignoring', 'shapley', 'missing_before', 'missing_after']
+        """
+        order = self._order()
+        missing = [np.isnan(self.windows.rows(i)).mean(axis=0)[order] for i in (0, 1)]
+        columns = ["ignoring", "shapley", "missing_before", "missing_after"]
+        values = [self.ignoring[order], self.shapley[order], *missing]
+        return make_frame(columns, values, np.asarray(self.names, dtype=object)[order])
+
+    def plot(self) -> Axes:
+        """Axes with what every variable has to do with the change. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, Y = [[0, 0], [0, 1], [1, 0]] * 30, [[0, 0], [0, 1], [1, 1]] * 30
+        >>> ek.drift(X, Y, n_permutations=0).plot().get_xlabel()
+        'part of the squared discrepancy'
+        """
+        from expectedkernels.plotting import plot_drift
+
+        return plot_drift(self, self._order())
+
+    def _order(self) -> Any:
+        return np.argsort(-self.ignoring, kind="stable")
+
+    def __str__(self) -> str:
+        n, m = self.windows.sizes
+        sizes = f"{n} and {m} rows, {self.kernel!r}"
+        if self.p_value is None:
+            claim = f"The windows are {self.mmd:.4g} apart ({sizes})."
+        else:
+            verdict = "differ" if self.p_value <= 0.05 else "do not differ beyond chance"
+            claim = (
+                f"The windows {verdict} at 5 %: p = {self.p_value:.3g}, discrepancy {self.mmd:.4g} "
+                f"({sizes}, {len(self.null)} permutations of rows, fitted again)."
+            )
+        if not self.mmd2 > 0:
+            return claim
+        top = int(np.argmax(self.ignoring))
+        left = 1.0 - self.ignoring[top] / self.mmd2
+        return (
+            f"{claim} Most of it is in {self.names[top]!r}: without it, {max(0.0, left):.0%} of "
+            "the squared discrepancy is left."
+        )
+
+
+def drift(
+    X: RowsLike,
+    Y: RowsLike,
+    k: Kernel | None = None,
+    *,
+    n_permutations: int = 99,
+    n_bins: int = 8,
+    pseudocount: float = 1.0,
+    rng: RngLike = None,
+) -> Drift:
+    """How far two windows of data are apart, which variables changed, and whether it is chance.
+
+    A Chow-Liu tree is learned from the rows of both windows, its parameters are fitted to either,
+    and the circuits, which are compatible, are compared exactly.
+
+    Parameters
+    ----------
+    X, Y : arrays of shape (rows, columns), or data frames
+        Labels and numbers; NaN (or None) for missing values. Columns of frames are matched by
+        their names. Numbers of which there are more than `n_bins` different ones are divided
+        into so many bins, with equal shares of all rows.
+    k : Kernel, optional
+        Of states, a product over the variables or a sum of such. Default: ``ExpHamming(0.5)``.
+    n_permutations : int
+        How often rows are divided between the windows at random and the parameters fitted again,
+        for the p-value, which is a multiple of 1 / (n_permutations + 1). 0: no p-value.
+    n_bins : int
+    pseudocount : float
+        As for `em`.
+    rng : int, Generator or None
+
+    Returns
+    -------
+    Drift
+        Prints a sentence; has `mmd`, `mmd2`, `p_value`, `ignoring`, `shapley`, `witness`,
+        `frame()` and `plot()`.
+
+    Raises
+    ------
+    DataError
+        If the windows have other columns, or columns that are no states.
+    KernelError
+        If the kernel is no sum of products over the variables.
+
+    Notes
+    -----
+    The structure and the bins come from all rows, whatever window they are of, so that under the
+    hypothesis that rows are exchangeable the level of the test is exact. With missing
+    values, permutations are fitted by one step of EM from the circuit of all rows, and
+    so is the statistic that is compared with them; `mmd2` is that of EM until it converges.
+    That *more* values are missing is no drift here: `frame()` shows the shares.
+
+    Variables are asked one by one what happens without them (`Drift.ignoring`), which finds the one
+    that changed also where no marginal distribution did; `Drift.shapley` shares the squared
+    discrepancy among all that take part.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.integers(2, size=(2, 500))
+    >>> wet = np.where(rng.random((2, 500)) < [[0.1], [0.3]], 1 - rain, rain)
+    >>> X, Y = (np.stack([rain[i], wet[i], rng.integers(3, size=500)], axis=1) for i in (0, 1))
+    >>> found = ek.drift(X, Y, rng=0)
+    >>> found.p_value, bool(abs(found.shapley.sum() - found.mmd2) < 1e-15)
+    (0.01, True)
+    """
+    check_count("drift", "n_permutations", n_permutations, error=DataError)
+    windows = _read("drift", [X, Y], n_bins, pseudocount)
+    k = _kernel(k)
+    before, after = windows.fitted(0), windows.fitted(1)
+    blocks = k.blocks(before.vtree, before.cardinalities)
+    mmd2 = _squared(before, after, blocks)
+    parts = ignoring(before, after, k)
+    statistic, null = _permuted(windows, blocks, n_permutations, as_generator(rng))
+    return Drift(
+        mmd2,
+        None if statistic is None else rank_p_value(statistic, null),
+        parts,
+        before,
+        after,
+        windows.schema.names or tuple(range(windows.schema.n_variables)),
+        k,
+        statistic,
+        null,
+        windows,
+    )
+
+
+def _read(name: str, tables: Sequence[Any], n_bins: int, pseudocount: float) -> Windows:
+    check_count(name, "n_bins", n_bins, 2, error=DataError)
+    check_real(name, "pseudocount", pseudocount, error=DataError)
+    return read_windows(tables, n_bins, pseudocount)
+
+
+def _kernel(k: Kernel | None) -> Kernel:
+    if k is None:
+        return ExpHamming(RATE)
+    require_kernel(k, "ExpHamming(0.5)")
+    return k
+
+
+def _squared(p: Circuit, q: Circuit, blocks: Any) -> float:
+    """The squared discrepancy of circuits with one structure."""
+    a, b = CircuitSide(p), CircuitSide(q)
+    own, other, across = (
+        float(gram(axes, blocks, DEFAULT_MAX_BYTES).linear()[0, 0])
+        for axes in ((a, a), (b, b), (a, b))
+    )
+    return own + other - 2.0 * across
+
+
+def _permuted(windows: Windows, blocks: Any, n: int, rng: Any) -> tuple[float | None, Any]:
+    """The statistic of the windows, and those of random divisions of their rows."""
+    if not n:
+        return None, np.empty(0)
+    mask = np.arange(len(windows.states)) < windows.sizes[0]
+    masks = [mask, *(rng.permutation(mask) for _ in range(n))]
+    found = [_squared(*windows.divided(chosen), blocks) for chosen in masks]
+    return found[0], np.asarray(found[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Monitor:
+    """What `monitor` finds.
+
+    Attributes
+    ----------
+    mmd2 : array of shape (windows, windows)
+        The squared discrepancies between all pairs of windows.
+    circuits : list of Circuit
+        Fitted to the windows, on one structure.
+    kernel : Kernel
+    windows : Windows
+        The rows as states.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> found = ek.monitoring.monitor([[[0], [1]] * 20, [[0], [1]] * 30, [[1], [1]] * 20])
+    >>> found.steps.round(3).tolist()
+    [0.0, 0.433]
+    """
+
+    mmd2: Array = field(repr=False)
+    circuits: list[Circuit] = field(repr=False)
+    kernel: Kernel
+    windows: Windows = field(repr=False)
+
+    @property
+    def mmd(self) -> Array:
+        """The discrepancies between all pairs of windows."""
+        return np.sqrt(np.maximum(self.mmd2, 0.0))
+
+    @property
+    def steps(self) -> Array:
+        """The discrepancies between every window and the next one."""
+        return np.diagonal(self.mmd, 1)
+
+    def frame(self) -> DataFrame:
+        """A data frame with a row per window, from 1 on. Needs pandas.
+
+        Columns: how many rows it has, how far it is from the first window, and from the previous.
+
+        Returns
+        -------
+        DataFrame
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> found = ek.monitoring.monitor([[[0], [1]] * 20, [[0], [1]] * 30, [[1], [1]] * 20])
+        >>> found.frame()["from_first"].round(3).tolist()
+        [0.0, 0.0, 0.433]
+        """
+        steps = np.concatenate([[np.nan], self.steps])
+        values = [np.asarray(self.windows.sizes), self.mmd[0], steps]
+        numbers = np.arange(1, len(self.circuits) + 1)
+        return make_frame(["rows", "from_first", "from_previous"], values, numbers)
+
+    def plot(self) -> Axes:
+        """Axes with the discrepancies between all windows. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> found = ek.monitoring.monitor([[[0], [1]] * 20, [[0], [1]] * 30, [[1], [1]] * 20])
+        >>> found.plot().get_xlabel()
+        'window'
+        """
+        from expectedkernels.plotting import plot_monitor
+
+        return plot_monitor(self)
+
+    def __str__(self) -> str:
+        at = int(np.argmax(self.steps))
+        return (
+            f"{len(self.circuits)} windows: the largest step, {self.steps[at]:.4g}, is from window "
+            f"{at + 1} to {at + 2}; the last window is {self.mmd[0, -1]:.4g} from the first "
+            f"({self.kernel!r})."
+        )
+
+
+def monitor(
+    windows: Sequence[RowsLike],
+    k: Kernel | None = None,
+    *,
+    n_bins: int = 8,
+    pseudocount: float = 1.0,
+) -> Monitor:
+    """The discrepancies between all pairs of windows of data, as one Gram matrix.
+
+    One structure is learned from all rows, its parameters are fitted to every window, and the
+    expected kernels of all pairs of circuits are computed together.
+
+    Parameters
+    ----------
+    windows : sequence of arrays or data frames
+        At least two, as for `drift`.
+    k, n_bins, pseudocount
+        As for `drift`.
+
+    Returns
+    -------
+    Monitor
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two windows, or if they have other columns.
+
+    Notes
+    -----
+    Windows of few rows differ by chance, the more so the smaller they are. `drift` tells, of two
+    windows, whether they do.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> print(ek.monitoring.monitor([[[0], [1]] * 20, [[0], [1]] * 30, [[1], [1]] * 20]))
+    3 windows: the largest step, 0.4327, is from window 2 to 3; the last window is 0.4327 from the
+    first (ExpHamming(gamma=0.5)).
+    """
+    tables = list(windows) if isinstance(windows, Sequence) else []
+    if len(tables) < 2:
+        raise DataError(
+            "The 'windows' parameter of monitor must be a list of at least two windows of rows. "
+            f"Got {type(windows).__name__}"
+            + (f" of {len(tables)}." if isinstance(windows, Sequence) else ".")
+        )
+    read = _read("monitor", tables, n_bins, pseudocount)
+    k = _kernel(k)
+    circuits = [read.fitted(i) for i in range(len(tables))]
+    every = stack(circuits)
+    values = np.asarray(expected_kernel(every, every, k))
+    own = np.diag(values)
+    mmd2 = own[:, None] + own[None, :] - values - values.T
+    np.fill_diagonal(mmd2, 0.0)
+    return Monitor(mmd2, circuits, k, read)

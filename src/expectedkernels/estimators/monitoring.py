@@ -1,0 +1,10 @@
+"""Monitoring of data, `ek.monitoring`: many windows at once, and where discrepancies come from."""
+
+from expectedkernels.discrepancies.attribution import ignoring, shapley_account
+from expectedkernels.estimators.drift import Drift, Monitor, monitor
+
+__all__ = ["Drift", "Monitor", "ignoring", "monitor", "shapley_account"]
+
+
+def __dir__() -> list[str]:
+    return __all__
