@@ -78,6 +78,10 @@ from expectedkernels.errors import (
     SizeError as SizeError,
     VtreeError as VtreeError,
 )
+from expectedkernels.estimators.acquisition import (
+    acquire as acquire,
+    acquisition_gain as acquisition_gain,
+)
 from expectedkernels.estimators.classifiers import (
     ExpectedSVC as ExpectedSVC,
 )

@@ -85,6 +85,21 @@ class Columns:
             parts.append(np.where(codes[:, None] >= 0, bits, np.nan))
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
+    def encode_entry(self, i: int, entry: Any) -> Any:
+        """The numbers of one entry of a column; NaN if it is missing, or an unseen category."""
+        column = np.empty(1, dtype=object)
+        column[0] = entry
+        if i in self.categories:
+            code = self._codes(i, column)[0]
+            return np.eye(len(self.categories[i]))[code] if code >= 0 else np.nan
+        try:
+            number = np.nan if is_missing(entry) else float(entry)
+        except (TypeError, ValueError):
+            number = np.inf
+        if np.isinf(number):
+            raise DataError(f"Column {self.names[i]!r} holds numbers. Got {entry!r} instead.")
+        return number
+
     def _codes(self, i: int, column: Any) -> Any:
         """The number of every entry's category, -1 if it is missing or unseen."""
         number = {category: code for code, category in enumerate(self.categories[i].tolist())}
@@ -228,10 +243,10 @@ def _categorical(estimator: Any, X: Any, chosen: Any, names: list[Any] | None) -
                 f"Got {len(chosen)}."
             )
         return np.flatnonzero(chosen).tolist()
-    return sorted(_column(x, names, n, "categorical_features") for x in chosen)
+    return sorted(column_number(x, names, n, "categorical_features") for x in chosen)
 
 
-def _column(x: Any, names: list[Any] | None, n: int, parameter: str) -> int:
+def column_number(x: Any, names: list[Any] | None, n: int, parameter: str) -> int:
     """The number of a column given by number or name."""
     if isinstance(x, str):
         if names is None or x not in names:
@@ -268,7 +283,7 @@ def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[l
     seen: set[int] = set()
     for group in [] if groups is None else groups:
         members = [group] if isinstance(group, (str, int, np.integer)) else list(group)
-        columns = [_column(x, names, len(names), "groups") for x in members]
+        columns = [column_number(x, names, len(names), "groups") for x in members]
         again = [i for i in columns if i in seen or i in categories]
         if again or not columns:
             raise DataError(

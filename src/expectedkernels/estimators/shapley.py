@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
-from expectedkernels.checks import check_choice, check_count, is_int
+from expectedkernels.checks import check_choice, check_count
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
+from expectedkernels.estimators.columns import column_number
 from expectedkernels.estimators.independent import independent_shares
 from expectedkernels.estimators.rows import Rows
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
@@ -346,7 +347,8 @@ def _players(players: Sequence[Any], names: list[Any]) -> list[list[int]]:
     groups = []
     for player in players:
         several = isinstance(player, Sequence | np.ndarray) and not isinstance(player, str)
-        groups.append([_place(name, names) for name in (player if several else [player])])
+        group = player if several else [player]
+        groups.append([column_number(x, names, len(names), "players") for x in group])
     every = [i for group in groups for i in group]
     if len(set(every)) < len(every) or not every or not all(groups):
         raise DataError(
@@ -354,18 +356,6 @@ def _players(players: Sequence[Any], names: list[Any]) -> list[list[int]]:
             f"every player. Got {players!r} instead."
         )
     return groups
-
-
-def _place(name: Any, names: list[Any]) -> int:
-    """The number of a column given by name or number."""
-    if name in names:
-        return names.index(name)
-    if is_int(name) and 0 <= name < len(names):
-        return int(name)
-    raise DataError(
-        f"The 'players' parameter must name columns of X, {names}, or their numbers. "
-        f"Got {name!r} instead."
-    )
 
 
 def _independent(asked: Asked) -> Shares:

@@ -1,0 +1,250 @@
+"""Gains of missing values against the law of total variance over all worlds."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.estimators import nodes
+from oracles import values_at, worlds
+
+NAN = np.nan
+CARDS = [2, 3, 2, 3]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+def states(n, rng):
+    return np.stack([rng.integers(c, size=n) for c in CARDS], axis=1).astype(float)
+
+
+def fitted(seed, outputs=1):
+    rng = np.random.default_rng(seed)
+    circuit = ek.random_circuit(ek.Vtree.random(4, rng), 3, rng, cardinalities=CARDS)
+    X = states(40, rng)
+    y = np.stack([np.sin(X @ rng.normal(size=4)) for _ in range(outputs)], axis=1)
+    model = ek.ExpectedKernelRidge(density=circuit, alpha=0.1).fit(X, y if outputs > 1 else y[:, 0])
+    return rng, circuit, model
+
+
+def moments(share, f):
+    """The mean and the variance, summed over outputs."""
+    mean = share @ f / share.sum()
+    return mean, (share @ (f - mean) ** 2).sum() / share.sum()
+
+
+def by_definition(circuit, f, row, j):
+    """Var(f | row) - E[Var(f | row, x_j) | row], over all worlds."""
+    points = worlds(CARDS)
+    share = values_at(circuit, points)[:, 0] * ((points == row) | np.isnan(row)).all(axis=1)
+    left = 0.0
+    for state in range(CARDS[j]):
+        some = share * (points[:, j] == state)
+        left += some.sum() / share.sum() * moments(some, f(points))[1]
+    return moments(share, f(points))[1] - left
+
+
+@pytest.mark.parametrize(("seed", "outputs"), [(0, 1), (1, 1), (2, 2)])
+def test_gains_are_what_the_law_of_total_variance_says(seed, outputs):
+    rng, circuit, model = fitted(seed, outputs)
+    X = states(6, rng)
+    X[rng.random(X.shape) < 0.6] = NAN
+    X[0] = NAN
+    f = lambda points: model.predict(points).reshape(len(points), -1)  # noqa: E731
+    gain = ek.acquisition_gain(model, X)
+    assert (np.isnan(gain) == ~np.isnan(X)).all()
+    for i, j in np.argwhere(np.isnan(X)):
+        expected = by_definition(circuit, f, X[i], j)
+        np.testing.assert_allclose(gain[i, j], expected, atol=1e-12)
+
+
+def reals(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    X[:, 1] += X[:, 0]
+    X[:, 3] = np.where(rng.random(n) < 0.4, 0.0, X[:, 3])  # a value of its own beside bins
+    return X, np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + X[:, 2] * X[:, 3]
+
+
+@pytest.mark.parametrize("binning", ["quantile", "gaussian"])
+def test_a_single_hole_explains_all_the_variance(binning, monkeypatch):
+    X, y = reals()
+    model = ek.ExpectedSVR(C=2.0, binning=binning, n_bins=5).fit(X, y)
+    rows = np.repeat(X[:3], 4, axis=0)
+    rows[np.arange(12), np.tile(np.arange(4), 3)] = NAN
+    variance = model.predict(rows, return_std=True)[1] ** 2
+    found = np.nansum(ek.acquisition_gain(model, rows), axis=1)
+    np.testing.assert_allclose(found, variance, rtol=0.01, atol=1e-4)
+    monkeypatch.setattr(nodes, "OF_INTERVALS", 12)
+    monkeypatch.setattr(nodes, "OF_NORMALS", 60)
+    found = np.nansum(ek.acquisition_gain(model, rows), axis=1)
+    np.testing.assert_allclose(found, variance, rtol=1e-6)
+
+
+def test_few_nodes_are_enough_and_no_gain_is_larger_than_the_variance(monkeypatch):
+    X, y = reals(seed=1)
+    for binning, rough in (("quantile", 0.01), ("gaussian", 0.04)):
+        model = ek.ExpectedSVR(C=2.0, binning=binning, n_bins=5).fit(X, y)
+        rows = np.where(np.random.default_rng(0).random((5, 4)) < 0.7, NAN, X[:5])
+        gain = ek.acquisition_gain(model, rows)
+        variance = model.predict(rows, return_std=True)[1] ** 2
+        assert (np.nanmax(gain, axis=1, initial=0.0) <= 1.005 * variance + 1e-12).all()
+        with monkeypatch.context() as patch:
+            patch.setattr(nodes, "OF_INTERVALS", 8)
+            patch.setattr(nodes, "OF_NORMALS", 40)
+            finer = ek.acquisition_gain(model, rows)
+        np.testing.assert_allclose(gain, finer, rtol=rough, atol=1e-4)
+
+
+def test_nodes_have_the_moments_of_the_conditional():
+    X, y = reals()
+    model = ek.ExpectedSVR(binning="gaussian", n_bins=4).fit(X, y)
+    Z = model._read([[0.3, NAN, NAN, NAN]])
+    rows = nodes.Rows(model.density_, Z)
+    found = nodes.nodes_of(model.density_, rows)
+    assert len(found[0].rows) == 0
+    for i in (1, 2):
+        mean, variance = model.circuit_.marginals(rows.states)[i][0]
+        at, weights = found[i].values[:, 0], found[i].weights
+        np.testing.assert_allclose([weights.sum(), weights @ at], [1.0, mean])
+        np.testing.assert_allclose(weights @ (at - mean) ** 2, variance)
+
+
+def test_models_of_rows_with_holes_and_chunks_of_rows(monkeypatch):
+    X, y = reals()
+    X[:20, 0] = NAN
+    model = ek.ExpectedKernelRidge(n_bins=3).fit(X, y)
+    gain = ek.acquisition_gain(model, X[:5])
+    monkeypatch.setattr("expectedkernels.estimators.acquisition.CHUNK_ROWS", 2)
+    np.testing.assert_allclose(ek.acquisition_gain(model, X[:5]), gain, rtol=1e-10)
+    assert (gain[:, 0] > 0).all()
+    assert np.isnan(gain[:, 1:]).all()
+    assert np.isnan(ek.acquisition_gain(model, X[30:32])).all()
+
+
+def test_groups_become_known_together_and_bits_that_are_known_are_not_asked_for():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=80)
+    X = np.column_stack([np.eye(3)[kind], rng.integers(2, size=80)])
+    y = np.array([0.0, 1.0, 5.0])[kind] + X[:, 3]
+    bits = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], standardize=False, gamma=0.5).fit(X, y)
+    frame = pd.DataFrame({"kind": np.array(["a", "b", "c"])[kind], "more": X[:, 3]})
+    names = ek.ExpectedKernelRidge(standardize=False, gamma=0.5, categorical_features=["kind"])
+    names.fit(frame, y)
+    gain = ek.acquisition_gain(bits, [[NAN, NAN, NAN, 1.0], [0.0, NAN, NAN, NAN]])
+    one = ek.acquisition_gain(names, pd.DataFrame({"kind": [None], "more": [1.0]}))
+    np.testing.assert_allclose(gain[0, :3], one[0, 0])
+    assert np.isnan(gain[1, 0])
+    assert gain[1, 1] == gain[1, 2] > 0
+
+
+def test_costs_divide_gains():
+    _, _, model = fitted(0)
+    row = np.full((1, 4), NAN)
+    gain = ek.acquisition_gain(model, row)
+    costs = [1.0, 2.0, 4.0, 0.5]
+    np.testing.assert_allclose(ek.acquisition_gain(model, row, costs), gain / costs)
+    np.testing.assert_allclose(ek.acquisition_gain(model, row, {1: 2.0}), gain / [1, 2, 1, 1])
+
+
+def frame():
+    rng = np.random.default_rng(3)
+    sex = rng.choice(["f", "m"], size=120)
+    size = rng.normal(size=120) + 2.0 * (sex == "m")
+    X = pd.DataFrame({"sex": sex, "size": size, "noise": rng.normal(size=120)})
+    return X, 3.0 * (sex == "m") + size
+
+
+def test_questions_follow_gains_until_the_budget_is_spent():
+    X, y = frame()
+    model = ek.ExpectedSVR(C=3.0).fit(X, y)
+    truth = X.iloc[5]
+    history = ek.acquire(model, {}, lambda name: truth[name], budget=2)
+    assert history.answers == [truth[name] for name in history.asked]
+    shown = pd.DataFrame({name: pd.Series([None], dtype=X[name].dtype) for name in X})
+    for step, name in enumerate(history.asked):
+        gain = ek.acquisition_gain(model, shown)[0]
+        np.testing.assert_allclose(history.gains[step], gain)
+        np.testing.assert_allclose(history.predictions[step], model.predict(shown)[0])
+        assert list(X.columns)[np.nanargmax(gain)] == name
+        shown[name] = [truth[name]]
+    np.testing.assert_allclose(history.predictions[-1], model.predict(shown)[0])
+    assert history.costs.tolist() == [1.0, 1.0]
+    assert "2 questions at cost 2" in repr(history)
+    every = ek.acquire(model, {}, lambda name: truth[name], budget=np.inf)
+    np.testing.assert_allclose(every.predictions[-1], model.predict(X.iloc[[5]])[0])
+    assert sorted(every.asked) == sorted(X.columns)
+
+
+def test_what_is_too_dear_is_not_asked_for_and_what_cannot_be_had_not_again():
+    X, y = frame()
+    model = ek.ExpectedSVR(C=3.0).fit(X, y)
+    costs = {"sex": 10.0, "size": 2.0}
+    history = ek.acquire(model, X.iloc[5][["noise"]], X.iloc[5].get, 5.0, costs)
+    assert history.asked == ["size"]
+    assert history.costs.tolist() == [2.0]
+    silent = ek.acquire(model, X[5:6].assign(size=NAN, sex=None), lambda name: None, 7.0)
+    assert sorted(silent.asked) == ["sex", "size"]
+    assert (silent.predictions == silent.predictions[0]).all()
+    none = ek.acquire(model, X[5:6], lambda name: None, 7.0)
+    assert none.asked == []
+    assert none.gains.shape == (0, 3)
+    with pytest.warns(UserWarning, match="'sex' has categories that were not seen in fit: 'x'"):
+        ek.acquire(model, {"size": 1.0, "noise": 0.0}, lambda name: "x", 1.0)
+
+
+def test_groups_are_asked_for_as_a_whole():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
+    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]]).fit(X, 3.0 * X[:, 1] + X[:, 3])
+    history = ek.acquire(model, [NAN] * 4, lambda c: [0, 1, 0] if c == [0, 1, 2] else 0.5, 2)
+    assert history.asked[0] == [0, 1, 2]
+    np.testing.assert_allclose(history.predictions[-1], model.predict([[0, 1, 0, 0.5]])[0])
+    silent = ek.acquire(model, [NAN] * 4, lambda c: None, 5)
+    assert len(silent.asked) == 2
+    with pytest.raises(ek.DataError, match=r"columns \[0, 1, 2\] must be a value for each"):
+        ek.acquire(model, [NAN] * 4, lambda c: 1.0, 5)
+
+
+def test_the_picture_shows_gains_of_what_is_missing():
+    X, y = frame()
+    model = ek.ExpectedSVR().fit(X, y)
+    history = ek.acquire(model, {"noise": 0.0}, X.iloc[5].get, 1)
+    ax = history.plot()
+    np.testing.assert_allclose(
+        [bar.get_width() for bar in ax.patches], np.sort(history.gains[0][:2])
+    )
+    with pytest.raises(ek.DataError, match=r"There were 1 questions. Got number 1"):
+        history.plot(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": 3}, "'model' parameter of acquire must be a fitted estimator.*Got int"),
+        ({"ask": 3}, "'ask' parameter of acquire must be a function. Got 3"),
+        ({"budget": -1}, r"'budget' parameter of acquire .* \[0, inf\]. Got -1"),
+        ({"costs": [1.0]}, r"one positive number for every one of 4 columns. Got \[1.0\]"),
+        ({"costs": {0: -1.0}}, r"'costs' parameter of acquire .* \(0, inf\). Got -1.0"),
+        ({"costs": {"x": 1.0}}, "'costs' parameter names the column 'x'"),
+        ({"row": {"x": 1.0}}, "'row' parameter names the column 'x'"),
+        ({"row": {0: "many"}}, "Column 0 holds numbers. Got 'many'"),
+        ({"row": np.full((2, 4), NAN)}, "must be a single row. Got 2 rows"),
+        ({"ask": lambda column: "many"}, "holds numbers. Got 'many'"),
+    ],
+)
+def test_mistakes_are_named(change, message):
+    model = fitted(0)[2]
+    arguments = {"model": model, "row": {}, "ask": lambda column: 0, "budget": 1, **change}
+    with pytest.raises(ek.DataError, match=message):
+        ek.acquire(**arguments)
+
+
+def test_functions_have_no_gains():
+    with pytest.raises(ek.DataError, match="acquisition_gain must be a fitted estimator"):
+        ek.acquisition_gain(lambda Z: Z, [[1.0]])
