@@ -241,10 +241,17 @@ class Place:
     where : str or module
         ``"numpy"``, ``"torch"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ... (the last ones are
         devices of torch), or any array-API namespace.
+    dtype : {"float32", "float64"}, optional
+        The type of floating-point numbers. Default: as they are.
     """
 
-    def __init__(self, where: Any):
+    def __init__(self, where: Any, dtype: Any = None):
         self.device: Any = None
+        self.dtype = dtype
+        if dtype is not None and dtype not in ("float32", "float64"):
+            raise CircuitError(
+                f"The numbers of a circuit are 'float32' or 'float64'. Got {dtype!r} instead."
+            )
         if isinstance(where, str):
             if where == "numpy":
                 self.xp: Any = np
@@ -273,6 +280,9 @@ class Place:
         """Whether the array is at the target already; what is no array is everywhere."""
         if array is None or isinstance(array, int):
             return True
+        kind = str(array.dtype).rpartition(".")[2]
+        if self.dtype is not None and "float" in kind and kind != self.dtype:
+            return False
         if is_numpy(self.xp):
             return isinstance(array, np.ndarray) or sparse.issparse(array)
         if isinstance(array, np.ndarray) or sparse.issparse(array):
@@ -286,8 +296,17 @@ class Place:
 
     def move(self, array: Array | None) -> Array | None:
         """The array at this place; sparse ones are dense elsewhere."""
-        if array is None:
-            return None
+        return None if array is None else self._typed(self._moved(array))
+
+    def _typed(self, array: Array) -> Array:
+        """The array with its numbers, if they are floating-point ones, of the type asked for."""
+        if self.dtype is None or "float" not in str(array.dtype):
+            return array
+        if sparse.issparse(array):
+            return array.astype(self.dtype)
+        return self.xp.astype(array, getattr(self.xp, self.dtype))
+
+    def _moved(self, array: Array) -> Array:
         if array_api_compat.is_torch_array(array) and self.device is not None:
             return array.to(self.device)
         if sparse.issparse(array):

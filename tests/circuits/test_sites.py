@@ -24,7 +24,7 @@ def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
     p = drawn_circuit(seed)
     X = points_of(p, n, seed, missing)
     found = p.all_site_logs(X)
-    monkeypatch.setattr(sites, "has_levels", lambda p: False)
+    monkeypatch.setattr(sites, "levels_of", lambda p: None)
     for v, (logs, wide) in enumerate(zip(found, p.all_site_logs(X), strict=True)):
         assert_logs_close(logs, p.site_logs(X, v))
         assert_logs_close(wide, p.site_logs(X, v))

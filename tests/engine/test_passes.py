@@ -36,12 +36,12 @@ def random_rows(circuit, n, seed, missing=0.5):
 
 
 def passed(circuit, evidence):
-    return up(circuit.levels, observed(circuit, evidence))
+    return up(circuit.levels, observed(circuit, circuit.levels, evidence))
 
 
 def wide_marginals(circuit, X):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posteriors, "has_levels", lambda p: False)
+        patch.setattr(posteriors, "levels_of", lambda p: None)
         return circuit.marginals(X)
 
 
@@ -186,7 +186,7 @@ def test_chunks_and_the_order_of_rows_change_nothing(monkeypatch):
     for limit in ("FEWEST", "MOST"):
         monkeypatch.setattr(passes, limit, 8)
     monkeypatch.setattr(passes, "CACHED_BYTES", 1)
-    assert len(list(chunks(p, 70))) == 9
+    assert len(list(chunks(p.levels, 70))) == 9
     cut = p.marginals(X)
     for v in range(p.n_variables):
         for other in (cut[v], turned[v][::-1], np.stack([m[v] for m in one_by_one])):

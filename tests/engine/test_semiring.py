@@ -38,7 +38,7 @@ def test_largest_value_of_deterministic_circuits(seed, form):
 def test_supports_and_counts(seed):
     p = drawn_deterministic(seed)
     worlds = all_worlds(p.cardinalities)
-    atoms = observed(p, as_evidence(worlds, p.schema)).values
+    atoms = observed(p, p.levels, as_evidence(worlds, p.schema)).values
     positive = joint(p)[0].reshape(-1) > 0
     np.testing.assert_array_equal(root_over(LOGIC, p, atoms > 0), positive)
     everything = np.full(p.levels.n_atoms, 1, dtype=object)
@@ -113,7 +113,7 @@ def test_samples_are_those_of_the_walk_node_by_node(seed, long, monkeypatch):
 
         assert_close(sampled(), expected, scale)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choices, "has_levels", lambda p: False)
+            patch.setattr(choices, "levels_of", lambda p: None)
             assert_close(sampled(), expected, scale)
             patch.setattr(choices, "NOISE_BYTES", 8 * 10 * p.vtree.n_nodes)
             assert_close(sampled(), expected, scale)  # ten samples at a time
@@ -145,7 +145,7 @@ def test_samples_out_of_range_are_drawn_in_wide_numbers():
     p = mixture([factorized(tables), factorized(tables[::-1])])
     x = np.zeros((1, 400))
     x[0, 0] = np.nan
-    assert not certain(up(p.levels, observed(p, as_evidence(x, p.schema)))).any()
+    assert not certain(up(p.levels, observed(p, p.levels, as_evidence(x, p.schema)))).any()
     assert p.sample(2000, rng=0, evidence=x[0])[:, 0].mean() == pytest.approx(
         (far**2).sum(), abs=0.02
     )

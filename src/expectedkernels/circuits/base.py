@@ -188,7 +188,7 @@ class BlockCircuit:
     @property
     def operand(self) -> Operand:
         """The circuit as one axis of a sweep; what it caches must not outlive gradients."""
-        return self._operand.fresh() if self._has_gradients else self._operand
+        return self._operand.fresh() if self.has_gradients else self._operand
 
     @cached_property
     def _operand(self) -> Operand:
@@ -202,7 +202,7 @@ class BlockCircuit:
 
     @cached_property
     def levels(self) -> Levels:
-        """The units level by level, for passes up and down; only of circuits on the host."""
+        """The units level by level, for passes up and down, on the host."""
         return levels(self.vtree, self._each("matrix"), self._each("inputs"))
 
     def _each(self, name: str) -> list[Any]:
@@ -255,7 +255,8 @@ class BlockCircuit:
         return list(zip(variables, starts[:-1], starts[1:], strict=True))
 
     @property
-    def _has_gradients(self) -> bool:
+    def has_gradients(self) -> bool:
+        """Whether gradients with respect to some array are asked for."""
         if is_numpy(self.xp):
             return False
         arrays = chain.from_iterable(self._each("arrays"))
@@ -270,15 +271,40 @@ class BlockCircuit:
         """Whether all arrays are NumPy's."""
         return self._is_at(Place("numpy"))
 
-    def to(self, where: str | ModuleType) -> Self:
+    @property
+    def host(self) -> Self:
+        """The circuit on the host, kept as long as none of its arrays is written to."""
+        if self.is_on_host:
+            return self
+        written = self._n_writes
+        kept = vars(self).get("_kept_host")
+        if kept is None or written is None or kept[0] != written:
+            kept = vars(self)["_kept_host"] = (written, self.to("numpy"))
+        return kept[1]
+
+    @property
+    def _n_writes(self) -> int | None:
+        """How often tensors were written to, as they count it; None: other arrays do not."""
+        arrays = (x for x in chain.from_iterable(self._each("arrays")) if x is not None)
+        counts: list[Any] = [getattr(x, "_version", None) for x in arrays]
+        return None if None in counts else sum(counts)
+
+    def to(self, where: str | ModuleType, dtype: str | None = None) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.
 
         A circuit whose arrays are there already is returned itself, with all it has cached.
+
+        Circuits in torch, on a host or a card, answer log-likelihoods, marginals, sites, samples
+        and most probable rows there; `condition`, `normalize` and the algebra of circuits work on
+        the host.
 
         Parameters
         ----------
         where : str or module
             "numpy", "torch", a device of torch, or a namespace of the array-API standard.
+        dtype : str, optional
+            "float32" or "float64". Default: as numbers are. In single precision the logs of
+            likelihoods are still sums in double precision.
 
         Returns
         -------
@@ -290,11 +316,15 @@ class BlockCircuit:
         >>> ek.factorized([[0.2, 0.8]]).to("numpy").n_units
         1
         """
-        target = Place(where)
-        if self.is_on_host if is_numpy(target.xp) else self._is_at(target):
+        target = Place(where, dtype)
+        known = dtype is None and is_numpy(target.xp)
+        if self.is_on_host if known else self._is_at(target):
             return self
         blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
-        return type(self)(self.vtree, blocks, self.names, self.states)
+        moved = type(self)(self.vtree, blocks, self.names, self.states)
+        if dtype is None and self.is_on_host:  # what it has cached serves questions there, too
+            vars(moved)["_kept_host"] = (moved._n_writes, self)
+        return moved
 
     def aligned_to(self, vtree: Vtree) -> Self | None:
         """The circuit on a vtree equal to its own up to swaps, or None if it is not."""

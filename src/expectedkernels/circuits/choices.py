@@ -14,14 +14,14 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.likelihoods import certain
-from expectedkernels.circuits.observed import chunks, has_levels, log_modes, observed
+from expectedkernels.circuits.observed import chunks, levels_of, log_modes, observed
 from expectedkernels.circuits.queries import refuse_impossible, refuse_signed, require_possible
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide import as_plain
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.passes import Up, Workspace, up
+from expectedkernels.engine.passes import Up, up, workspace
 from expectedkernels.engine.semiring import MAX, lifted, up_over
 from expectedkernels.errors import DataError, PropertyError
 
@@ -79,7 +79,7 @@ def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
     weights = circuit.remembered("log weights", lambda: lifted(MAX, levels))
     completed = np.empty((evidence.n_rows, circuit.n_variables))
     possible = np.ones(evidence.n_rows, dtype=np.bool_)
-    for rows in chunks(circuit, evidence.n_rows):
+    for rows in chunks(levels, evidence.n_rows):
         some = evidence.rows(rows)
         atoms = log_modes(circuit, some)
         values = up_over(MAX, levels, weights, atoms)
@@ -131,10 +131,10 @@ def _write_samples(
     """
     n_rows = 1 if evidence is None else evidence.n_rows
     possible = np.ones(n_rows, dtype=np.bool_)
-    work = Workspace()
+    work = workspace(circuit.levels)
     for part, noise in _noises(circuit, generator, len(out)):
         first = part.start // n
-        for some in chunks(circuit, -(-part.stop // n) - first, per_row=1 + n // MANY):
+        for some in chunks(circuit.levels, -(-part.stop // n) - first, per_row=1 + n // MANY):
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
@@ -147,10 +147,11 @@ def _write_samples(
             _sample(circuit, given, found, row_of, own, out[start:stop])
 
 
-def _values(circuit: BlockCircuit, evidence: Evidence | None, work: Workspace) -> Up | WideUp:
+def _values(circuit: BlockCircuit, evidence: Evidence | None, work: Any) -> Up | WideUp:
     """All values, in plain numbers if these can tell."""
-    if has_levels(circuit):
-        found = up(circuit.levels, observed(circuit, evidence), work)
+    levels = levels_of(circuit)
+    if levels is not None:
+        found = up(levels, observed(circuit, levels, evidence), work)
         if not found.has_raised or certain(found).all():
             return found
     return wide_up(circuit, evidence)

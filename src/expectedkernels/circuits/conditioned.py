@@ -18,7 +18,7 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.equal_rows import distinct_rows
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input
-from expectedkernels.circuits.observed import has_levels, observed
+from expectedkernels.circuits.observed import levels_of, observed
 from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.wide import Wide, as_plain, logs_of, sums, wide, wide_exp
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
@@ -102,8 +102,9 @@ def conditioned_blocks(
 
 def _values(circuit: BlockCircuit, evidence: Evidence | None) -> Up | WideUp:
     """All values, in plain numbers if none of them is out of range."""
-    if has_levels(circuit):
-        found = up(circuit.levels, observed(circuit, evidence), values_only=True)
+    levels = levels_of(circuit)
+    if levels is not None:
+        found = up(levels, observed(circuit, levels, evidence), values_only=True)
         if not found.has_raised:
             return found
     return wide_up(circuit, evidence)

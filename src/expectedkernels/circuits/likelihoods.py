@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.circuits.observed import chunks, has_levels, observed
-from expectedkernels.engine.passes import Up, Workspace, chunk_rows, down, up
+from expectedkernels.circuits.observed import chunks, levels_of, observed
+from expectedkernels.engine.levels import Levels
+from expectedkernels.engine.passes import Up, chunk_rows, down, up, workspace
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
@@ -29,12 +31,12 @@ def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
     The other way works on the patterns of rows at every node, which is better for many rows that
     look alike. It is only considered where the time it takes in any case is not decisive.
     """
-    if not has_levels(circuit):
+    levels = levels_of(circuit)
+    if levels is None:
         return False
-    if evidence is None:
+    if evidence is None or not isinstance(levels, Levels):
         return True
     n = evidence.n_rows
-    levels = circuit.levels
     n_chunks = -(-n // chunk_rows(levels, values_only=True))
     cost = ENTRY * n * levels.n_entries + LEVEL * n_chunks * len(levels.levels)
     real = None in circuit.cardinalities
@@ -46,20 +48,24 @@ def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
     return cost <= other + REPEATED * ENTRY * float(counts @ levels.entries)
 
 
-def level_logs(circuit: BlockCircuit, evidence: Evidence | None, max_bytes: float) -> Any:
-    """The logs of the values of the roots, (rows, roots), NaN where logs are needed throughout."""
+def level_logs(
+    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: float
+) -> tuple[Any, Any]:
+    """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
+    levels: Any = levels_of(circuit)
+    host = circuit.host
     n = 1 if evidence is None else evidence.n_rows
-    logs = np.empty((n, circuit.n_roots))
-    work = Workspace()
-    for rows in chunks(circuit, n, max_bytes, values_only=True):
+    parts, lost = [], []
+    work = workspace(levels)
+    for rows in chunks(levels, n, max_bytes, values_only=True):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        atoms = observed(circuit, some)
-        found = up(circuit.levels, atoms, work, values_only=True)
-        logs[rows] = found.log_roots.T
+        atoms = observed(host, levels, some)
+        found = up(levels, atoms, work, values_only=True)
+        parts.append(found.log_roots.reshape(circuit.n_roots, -1).T)
         if found.has_raised:
-            found = up(circuit.levels, atoms, work)
-            logs[rows][~certain(found)] = np.nan
-    return logs
+            lost.append(rows.start + np.flatnonzero(~certain(up(levels, atoms, work))))
+    logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
+    return logs, np.concatenate(lost) if lost else ()
 
 
 def certain(found: Up) -> Any:
@@ -68,4 +74,4 @@ def certain(found: Up) -> Any:
     if len(values) > 1:
         return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
     # a sum is zero only if all its terms are
-    return np.atleast_1d(down(found).trusted | (values[0] == 0))
+    return np.atleast_1d(to_numpy(down(found).trusted | (values[0] == 0)))

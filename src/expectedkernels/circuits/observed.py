@@ -7,44 +7,97 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_torch_array
 
+from expectedkernels.arrays import as_like
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Column, Evidence
-from expectedkernels.engine.passes import Atoms, chunk_rows
+from expectedkernels.engine.on_tensors import States, TensorLevels, tensor_levels
+from expectedkernels.engine.passes import AnyLevels, Atoms, chunk_rows
 
 LEAST_ROOM = 30.0
 """With less room between the smallest weight and the smallest double, logs are better."""
+LEAST_TENSOR_ROOM = {"float64": LEAST_ROOM, "float32": 20.0}
+"""The same for tensors of either type."""
 
 
-def has_levels(circuit: BlockCircuit) -> bool:
-    """Whether passes over levels can answer: on the host, weights not negative nor too small."""
-    if not circuit.is_on_host:
-        return False
-    levels = circuit.levels
-    return not levels.signed and levels.room >= LEAST_ROOM
+def levels_of(circuit: BlockCircuit) -> AnyLevels | None:
+    """The levels that passes go over, where the circuit is; None if passes cannot answer.
+
+    They can with weights that are not negative nor too small, in NumPy or in torch, if no
+    gradients are asked for.
+    """
+    if circuit.is_on_host:
+        levels: AnyLevels = circuit.levels
+        return None if circuit.levels.signed or levels.room < LEAST_ROOM else levels
+    like: Any = circuit.blocks[0].numbers
+    kind = str(like.dtype).rpartition(".")[2]
+    if not is_torch_array(like) or kind not in LEAST_TENSOR_ROOM or circuit.has_gradients:
+        return None
+    host = circuit.host
+    if host.levels.signed:
+        return None
+    empty = circuit.xp.empty(0, dtype=like.dtype, device=like.device)
+    levels = host.remembered(
+        f"levels in {kind} at {like.device}", lambda: tensor_levels(host.levels, empty)
+    )
+    return None if levels.room < LEAST_TENSOR_ROOM[kind] else levels
 
 
 def chunks(
-    circuit: BlockCircuit,
+    levels: AnyLevels,
     n_rows: int,
     max_bytes: float = inf,
     per_row: int = 1,
     values_only: bool = False,
 ) -> Iterator[slice]:
     """Rows that are worked on at once, all of about one size, with `per_row` answers each."""
-    most = max(1, chunk_rows(circuit.levels, max_bytes, values_only) // per_row)
+    most = max(1, chunk_rows(levels, max_bytes, values_only) // per_row)
     step = max(1, -(-n_rows // max(1, -(-n_rows // most))))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
 
 
-def observed(circuit: BlockCircuit, evidence: Evidence | None) -> Atoms:
-    """What rows of evidence say of all atoms; one row gives arrays of one axis less."""
+def observed(circuit: BlockCircuit, levels: AnyLevels, evidence: Evidence | None) -> Atoms:
+    """What rows of evidence say of all atoms of a circuit on the host, for passes over levels.
+
+    One row gives arrays of one axis less in NumPy, but not in torch.
+    """
+    if isinstance(levels, TensorLevels):
+        return _sent(circuit, levels, evidence)
     if evidence is None:
         return Atoms(np.ones(circuit.levels.n_atoms))
     if evidence.values is not None and None not in circuit.cardinalities:
         return Atoms(_states(circuit, evidence.values))
-    return _general(circuit, evidence)
+    return _general(circuit, evidence, levels.room)
+
+
+def _sent(circuit: BlockCircuit, levels: TensorLevels, evidence: Evidence | None) -> Atoms:
+    """The same in tensors: states as they are, anything else as the values of atoms."""
+    like = levels.like
+    hard = evidence is None or (evidence.values is not None and None not in circuit.cardinalities)
+    if hard:
+        leaves = levels.host.levels[0].nodes
+        unknown = np.array(circuit.cardinalities)[circuit.vtree.variable[leaves]][:, None]
+    if evidence is None:
+        if None in circuit.cardinalities:
+            return Atoms(like.new_ones((levels.n_atoms, 1)))
+        return Atoms(States(as_like(unknown, like), levels.n_atoms))
+    if hard:
+        states = as_like(evidence.values.T[circuit.vtree.variable[leaves]], like)
+        states = states.nan_to_num(-1.0).to(levels.bases.dtype)
+        return Atoms(States(states.where(states >= 0, as_like(unknown, like)), levels.n_atoms))
+    found = _general(circuit, evidence, levels.room)
+    values = as_like(found.values.reshape(levels.n_atoms, -1), like).to(like.dtype)
+    if found.scale is None:
+        return Atoms(values)
+    raised = None
+    if found.raised is not None:
+        mask = np.zeros(found.values.shape, dtype=np.bool_)
+        mask[found.raised] = True
+        raised = as_like(mask.reshape(levels.n_atoms, -1), like)
+    scale = as_like(found.scale.reshape(len(found.scale), -1), like)
+    return Atoms(values, scale, found.low, raised)
 
 
 def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:
@@ -68,7 +121,7 @@ def _states(circuit: BlockCircuit, rows: Any) -> Any:
     return ((x == state[:, None]) | (x != x)).astype(np.float64)
 
 
-def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
+def _general(circuit: BlockCircuit, evidence: Evidence, room: float) -> Atoms:
     """Soft evidence and densities, relative to the largest of every variable and row."""
     level, n = circuit.levels.levels[0], evidence.n_rows
     values = np.empty((level.n_products, n))
@@ -76,7 +129,6 @@ def _general(circuit: BlockCircuit, evidence: Evidence) -> Atoms:
         values = _states(circuit, evidence.values).reshape(-1, n)
     scale, low = np.zeros((len(level.nodes), n)), np.zeros(len(level.nodes))
     raised = []
-    room = circuit.levels.room
     for i, node in enumerate(level.nodes.tolist()):
         variable = int(circuit.vtree.variable[node])
         column = _column(evidence, variable)

@@ -6,27 +6,28 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.marginals import Marginals
-from expectedkernels.circuits.observed import chunks, has_levels, observed
+from expectedkernels.circuits.observed import chunks, levels_of, observed
 from expectedkernels.circuits.queries import refuse_impossible, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide import as_plain, sums
 from expectedkernels.circuits.wide_passes import wide_ups
-from expectedkernels.engine.passes import Workspace, down, up
+from expectedkernels.engine.passes import down, operations, up, workspace
 
 
 def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
     """See `Circuit.marginals`."""
     check_single_root(circuit, "Marginals")
-    circuit = circuit.to("numpy")
+    host = circuit.host
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     if read is not None and read.n_rows == 0:
         empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
         return Marginals(empty, circuit.schema)
-    refuse_signed(circuit, "A list of marginals")
-    result = _by_variable(circuit, read, atom_shares(circuit, read))
+    refuse_signed(host, "A list of marginals")
+    result = _by_variable(host, read, atom_shares(circuit, read))
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
@@ -43,22 +44,24 @@ def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) 
 
 def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     """The posterior probabilities of all atoms, (rows, atoms)."""
-    if not has_levels(circuit):
+    levels = levels_of(circuit)
+    circuit = circuit.host
+    if levels is None:
         return _wide_shares(circuit, evidence)
     n = 1 if evidence is None else evidence.n_rows
-    shares = np.zeros((n, circuit.levels.n_atoms))
+    shares = np.zeros((n, levels.n_atoms))
     trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-    work = Workspace()
-    for rows in chunks(circuit, n):
+    work = workspace(levels)
+    for rows in chunks(levels, n):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        found = up(circuit.levels, observed(circuit, some), work)
-        possible[rows] = found.possible
+        found = up(levels, observed(circuit, levels, some), work)
+        possible[rows] = to_numpy(found.possible)
         if not possible[rows].all():
             continue
         below = down(found, work=work)
         with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
-            below.atoms *= found.atoms.values
-        shares[rows], trusted[rows] = below.atoms.T, below.trusted
+            terms = operations(levels).times_atoms(found, below.atoms)
+        shares[rows], trusted[rows] = to_numpy(terms).T, to_numpy(below.trusted)
     refuse_impossible(possible, evidence is not None)
     starts = circuit.levels.levels[0].product_starts
     with np.errstate(invalid="ignore", over="ignore"):

@@ -60,11 +60,11 @@ def log_values(
         return circuit.xp.zeros((0, circuit.n_roots)), None
     if not by_rows(circuit, evidence):
         return _swept_logs(circuit, evidence, max_bytes)
-    logs = level_logs(circuit, evidence, max_bytes)
-    lost = np.flatnonzero(np.isnan(logs).any(axis=1))
+    logs, lost = level_logs(circuit, evidence, max_bytes)
     if len(lost):
         some = None if evidence is None else evidence.rows(lost)
-        logs[lost] = _swept_logs(circuit, some, max_bytes)[0]
+        again = _swept_logs(circuit, some, max_bytes)[0]
+        logs[as_like(lost, logs)] = circuit.xp.astype(again, logs.dtype)
     return logs, None
 
 

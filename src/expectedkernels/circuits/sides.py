@@ -198,7 +198,7 @@ def _along(logs: Any, value: Value, axis: int) -> Value:
     """What statements say, (statements, atoms), as logs along an axis of a value."""
     shape = [1] * value.data.ndim
     shape[axis] = -1
-    batch = tuple(len(logs) if i == axis - 1 else 1 for i in range(len(value.batch)))
+    batch = tuple(logs.shape[0] if i == axis - 1 else 1 for i in range(len(value.batch)))
     return from_log(as_like(namespace(logs).reshape(logs, tuple(shape)), value.data), batch)
 
 

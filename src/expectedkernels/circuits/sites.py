@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import as_like, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.numbers import as_floats
-from expectedkernels.circuits.observed import chunks, has_levels, observed
+from expectedkernels.circuits.observed import chunks, levels_of, observed
 from expectedkernels.circuits.queries import site_logs
 from expectedkernels.circuits.wide import logs_of
 from expectedkernels.circuits.wide_passes import wide_ups
-from expectedkernels.engine.passes import Workspace, down, up
+from expectedkernels.engine.passes import down, operations, up, workspace
 from expectedkernels.errors import EvidenceError
 
 
@@ -29,33 +30,41 @@ def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None
                 "Only discrete variables are set to each of their states. "
                 f"Variable {variable} is real."
             )
-    if circuit.n_roots > 1 or not circuit.is_on_host or circuit.levels.signed:
+    levels = levels_of(circuit)
+    signed = circuit.is_on_host and circuit.levels.signed
+    if circuit.n_roots > 1 or signed or (levels is None and not circuit.is_on_host):
         return [site_logs(circuit, X, v) for v in chosen]
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     evidence = as_evidence(points, circuit.schema, single=False)
     found = _atom_logs(circuit, evidence)
-    place = {variable: slice(first, stop) for variable, first, stop in circuit.atom_slices}
+    place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
     return [found[:, place[v]] for v in chosen]
 
 
 def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The log of the circuit with every atom set in turn, (rows, atoms)."""
-    if not has_levels(circuit):
+    levels = levels_of(circuit)
+    if levels is None:
         return _wide_atom_logs(circuit, evidence)
-    logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
+    xp, host = circuit.xp, circuit.host
+    parts = [xp.zeros((0, levels.n_atoms))] if evidence.n_rows == 0 else []
     trusted = np.empty(evidence.n_rows, dtype=np.bool_)
-    work = Workspace()
-    for rows in chunks(circuit, evidence.n_rows):
-        found = up(circuit.levels, observed(circuit, evidence.rows(rows)), work)
+    work = workspace(levels)
+    for rows in chunks(levels, evidence.n_rows):
+        found = up(levels, observed(host, levels, evidence.rows(rows)), work)
         below = down(found, exact=True, work=work)
         roots = found.log_roots[0]
-        scale = np.zeros_like(roots) if found.scale is None else found.scale[-1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            by_row = np.log(below.atoms) + np.where(roots > -np.inf, roots, scale)
-        logs[rows], trusted[rows] = by_row.T, below.trusted
+        scale = xp.zeros_like(roots) if found.scale is None else found.scale[-1]
+        with np.errstate(invalid="ignore"):
+            logs = operations(levels).logs(below.atoms)
+            logs += xp.where(roots > -np.inf, roots, scale)
+        parts.append(logs.reshape(levels.n_atoms, -1).T)
+        trusted[rows] = to_numpy(below.trusted)
+    logs = parts[0] if len(parts) == 1 else xp.concat(parts)
     if not trusted.all():
         lost = np.flatnonzero(~trusted)
-        logs[lost] = _wide_atom_logs(circuit, evidence.rows(lost))
+        again = _wide_atom_logs(host, evidence.rows(lost))
+        logs[as_like(lost, logs)] = as_like(again, logs)
     return logs
 
 

@@ -91,7 +91,7 @@ def wide_up(circuit: BlockCircuit, evidence: Evidence | None, absolute: bool = F
 def wide_ups(circuit: BlockCircuit, evidence: Evidence | None) -> Iterator[tuple[slice, WideUp]]:
     """Rows in chunks that fit into memory, with what passes up find."""
     n = 1 if evidence is None else evidence.n_rows
-    for rows in chunks(circuit, n, per_row=SLOW):
+    for rows in chunks(circuit.levels, n, per_row=SLOW):
         yield rows, wide_up(circuit, None if evidence is None else evidence.rows(rows))
 
 

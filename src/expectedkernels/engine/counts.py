@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.engine.levels import Level, Levels
-from expectedkernels.engine.passes import Down, Up, Workspace, down
+from expectedkernels.arrays import namespace, to_numpy
+from expectedkernels.engine.levels import Level
+from expectedkernels.engine.passes import AnyLevels, Down, Up, down, operations
 
 
 class EdgeCounts:
     """Expected counts of all weights of a circuit, level by level."""
 
-    def __init__(self, levels: Levels) -> None:
+    def __init__(self, levels: AnyLevels) -> None:
         self.levels = levels
-        self._stacks = [[np.zeros_like(x.weights) for x in lv.stacks] for lv in levels.levels]
-        self._edges = [np.zeros(len(level.edges.weights)) for level in levels.levels]
+        every: Any = levels.levels
+        zeros = namespace(every[0].edges.weights).zeros_like
+        self._stacks = [[zeros(stack.weights) for stack in level.stacks] for level in every]
+        self._edges = [zeros(level.edges.weights) for level in every]
 
     def add(self, other: EdgeCounts) -> None:
         """Add the counts of other rows."""
@@ -29,18 +32,21 @@ class EdgeCounts:
 
     def take_in(self, found: Up, number: int, units: Any) -> None:
         """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
-        level, products = self.levels.levels[number], found.products[number]
+        level: Any = self.levels.levels[number]
+        ops, products = operations(self.levels), found.products[number]
+        if isinstance(products, tuple):  # the states of variables, in tensors
+            stacks, dots = ops.table_counts(*products[:1], ops.table_uses(*products, units))
+            for counts, more in zip(self._stacks[number], stacks, strict=True):
+                counts += more
+            self._edges[number] += dots
+            return
         for counts, stack in zip(self._stacks[number], level.stacks, strict=True):
             n, height, width = stack.weights.shape
             above = units[stack.units].reshape(n, height, -1)
             below = products[stack.products].reshape(n, width, -1)
-            counts += stack.weights * (above @ below.transpose(0, 2, 1))
-        edges = level.edges
-        if len(edges.weights):
-            above = units[level.sparse_units].reshape(len(edges.starts) - 1, -1)
-            below = products[level.sparse_products].reshape(level.forth.shape[1], -1)
-            dots = np.einsum("er,er->e", above[edges.units], below[edges.products])
-            self._edges[number] += edges.weights * dots
+            counts += stack.weights * (above @ below.swapaxes(1, 2))
+        if len(level.edges.weights):
+            self._edges[number] += level.edges.weights * ops.edge_dots(level, units, products)
 
     def by_node(self) -> list[Any]:
         """The counts of every vtree node as its weights are stored, None where there are none.
@@ -48,10 +54,11 @@ class EdgeCounts:
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
         counts: list[Any] = [None] * self.levels.vtree.n_nodes
-        for level, stacks, edges in zip(self.levels.levels, self._stacks, self._edges, strict=True):
+        own = self.levels.host.levels
+        for level, stacks, edges in zip(own, self._stacks, self._edges, strict=True):
             for node, found in zip(
                 level.nodes[level.n_passed_nodes :].tolist(),
-                _cut(level, stacks, edges),
+                _cut(level, list(map(to_numpy, stacks)), to_numpy(edges)),
                 strict=True,
             ):
                 counts[node] = found
@@ -77,12 +84,13 @@ def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:
     return found + (np.split(edges[n:], np.cumsum(stored)[:-1]) if stored else [])
 
 
-def counted(found: Up, weights: Any, work: Workspace | None = None) -> tuple[EdgeCounts, Down]:
+def counted(found: Up, weights: Any, work: Any = None) -> tuple[EdgeCounts, Down]:
     """The expected counts of all edges in weighted rows, and the pass down they are from."""
     counts = EdgeCounts(found.levels)
     below = down(
         found,
         work=work,
         each=lambda number, units: counts.take_in(found, number, units * weights),
+        to_atoms=False,
     )
     return counts, below

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -28,6 +28,8 @@ DENSE_RATE = 0.1
 """The time of one term of a dense matrix product, in terms of a sparse one."""
 LARGEST_ROOM, EXPONENTS = 300.0, 690.0
 """Logs of mantissas stay within the first, and of what is made of two of them in the second."""
+LOST = 1e-16
+"""Flow through raised values up to which a row is as good as if none had been raised."""
 PASSED, DENSE, SPARSE = range(3)
 
 
@@ -294,6 +296,13 @@ class Levels:
     vtree: Vtree
     levels: tuple[Level, ...]
     unit_starts: IntArray
+
+    lost: ClassVar[float] = LOST
+
+    @property
+    def host(self) -> Levels:
+        """The levels themselves; those in tensors have others on the host."""
+        return self
 
     @property
     def n_units(self) -> int:

@@ -11,21 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, prod
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.engine.levels import Level, Levels, in_room, next_bounds
+from expectedkernels.engine import on_arrays, on_tensors
+from expectedkernels.engine.levels import Levels
+from expectedkernels.engine.on_tensors import TensorLevels
 
-LOST = 1e-16
-"""Flow through raised values up to which a row is as good as if none had been raised."""
+AnyLevels = Levels | TensorLevels
+
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
 LEVEL_ENTRIES, LARGEST_BYTES = 40_000, 2**26
 """Where levels are small, chunks grow until a level has so many entries, or values fill memory."""
 FEWEST, MOST = 32, 1024
 """How many rows a chunk has at least and at most."""
+
+
+def operations(levels: AnyLevels) -> Any:
+    """What works on the arrays of these levels."""
+    return on_arrays if isinstance(levels, Levels) else on_tensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +76,7 @@ class Up:
     scale : array of shape (vtree nodes, ...), or None if all are zero
     """
 
-    levels: Levels
+    levels: AnyLevels
     atoms: Atoms
     values: Any
     inputs: list[Any] = field(default_factory=list)
@@ -81,8 +88,7 @@ class Up:
     @property
     def log_roots(self) -> Any:
         """The logs of the values of the roots, (roots, rows) or (roots,)."""
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.values[self.levels.roots])
+        logs = operations(self.levels).logs(self.values[self.levels.roots])
         return logs if self.scale is None else logs + self.scale[-1]
 
     def sums(self, number: int) -> Any:
@@ -101,28 +107,20 @@ class Up:
     @property
     def has_raised(self) -> bool:
         """Whether some value was raised."""
-        return bool(self.raised) or self.atoms.raised is not None
+        return operations(self.levels).has_raised(self)
 
 
-class Workspace:
-    """Memory that one chunk of rows leaves to the next: fresh memory is slow at first touch."""
-
-    def __init__(self) -> None:
-        self._held: dict[Any, Any] = {}
-
-    def array(self, key: Any, shape: tuple[int, ...]) -> Any:
-        """An array of a shape with anything in it; what had the same key is gone."""
-        if len(shape) == 1:  # of one row: not worth it
-            return np.empty(shape)
-        size = prod(shape)
-        held = self._held.get(key)
-        if held is None or held.size < size:
-            held = self._held[key] = np.empty(size)
-        return held[:size].reshape(shape)
+def workspace(levels: AnyLevels) -> Any:
+    """Memory for passes over some levels, one after the other."""
+    return operations(levels).Workspace(levels)
 
 
-def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False) -> int:
+def chunk_rows(levels: AnyLevels, max_bytes: float = inf, values_only: bool = False) -> int:
     """How many rows are best worked on at once, up and down or (`values_only`) up."""
+    if isinstance(levels, TensorLevels):
+        if levels.is_remote:
+            return levels.most_rows(max_bytes)
+        levels = levels.host
     kept = 0 if values_only else 2 * levels.n_products
     size = 8 * (levels.n_units + levels.n_atoms + kept)
     # a level takes some time however few its rows are
@@ -131,109 +129,29 @@ def chunk_rows(levels: Levels, max_bytes: float = inf, values_only: bool = False
     return int(max(1, min(best, MOST, max_bytes // (2 * size))))
 
 
-def up(
-    levels: Levels, atoms: Atoms, work: Workspace | None = None, values_only: bool = False
-) -> Up:
+def up(levels: AnyLevels, atoms: Atoms, work: Any = None, values_only: bool = False) -> Up:
     """The values of all units. The circuit has no negative weights, and `levels.room` > 0.
 
     With a workspace, what is found is good until the next pass that uses it. With `values_only`,
     there is no way down: inputs and products of levels are not kept.
     """
-    work = Workspace() if work is None else work
-    tail = atoms.values.shape[1:]
-    values = work.array("values", (levels.n_units, *tail))
+    ops = operations(levels)
+    work = ops.Workspace(levels) if work is None else work
+    values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
     found = Up(levels, atoms, values)
-    safe, low, high = 0, None, None
-    if atoms.scale is None:
-        safe, low, high = levels.static_bounds
-    for number, level in enumerate(levels.levels):
-        pair, products = None, atoms.values
-        if level.inputs is not None and not tail:
-            pair = values.take(level.inputs)
-            products = pair[0] * pair[1]
-        elif level.inputs is not None:
-            place = 0 if values_only else number
-            pair = work.array(("inputs", place), (2, level.n_products, *tail))
-            products = work.array(("products", place), (level.n_products, *tail))
-            # indices are in range; other modes would copy
-            values.take(level.inputs, axis=0, out=pair, mode="clip")
-            np.multiply(pair[0], pair[1], out=products)
+    safe, bounds = ops.first_bounds(levels, atoms)
+    every: Any = levels.levels
+    for number, level in enumerate(every):
+        pair, products = ops.products(found, number, work, 0 if values_only else number)
         if not values_only:
             found.inputs.append(pair)
             found.products.append(products)
-        sums(level, products, values[level.start : level.stop])
+        ops.sums(level, products, values[level.start : level.stop])
         if number >= safe:
             if number == safe:
-                low, high = _begin(found, low, high)
-            _keep_in_range(found, number, low, high)
+                bounds = ops.begin(found, bounds)
+            ops.keep_in_range(found, number, bounds)
     return found
-
-
-def sums(level: Level, products: Any, out: Any) -> None:
-    """Write the weighted sums of a level's products."""
-    if level.n_passed:
-        out[: level.n_passed] = products[: level.n_passed]
-    for stack in level.stacks:
-        n, units, width = stack.weights.shape
-        inputs = products[stack.products].reshape(n, width, -1)
-        np.matmul(stack.weights, inputs, out=out[stack.units].reshape(n, units, -1))
-    edges = level.edges
-    if len(edges.starts) == 1:
-        return
-    inputs = products[level.sparse_products]
-    if out.ndim == 1 and not edges.has_idle:
-        terms = inputs[edges.products]
-        terms *= edges.weights
-        out[level.sparse_units] = np.add.reduceat(terms, edges.starts[:-1])
-    else:
-        out[level.sparse_units] = level.forth @ inputs
-
-
-def _begin(found: Up, low: Any, high: Any) -> tuple[Any, Any]:
-    """The bounds of the values where care of their range begins; starts the scales."""
-    n_nodes = found.levels.vtree.n_nodes
-    found.scale = np.zeros((n_nodes, *found.values.shape[1:]))
-    if low is not None and found.levels.static_bounds[0] > 0:
-        return low.copy(), high.copy()
-    low, high = np.zeros(n_nodes), np.zeros(n_nodes)
-    if found.atoms.scale is not None:
-        leaves = found.levels.levels[0].nodes
-        low[leaves] = found.atoms.low
-        found.scale[leaves] = found.atoms.scale
-    return low, high
-
-
-def _keep_in_range(found: Up, number: int, low: Any, high: Any) -> None:
-    """Divide the values of a level by their largest, if they may leave the range."""
-    levels, level = found.levels, found.levels.levels[number]
-    next_bounds(levels.vtree, level, low, high)
-    nodes, vtree, scale = level.nodes, levels.vtree, found.scale
-    if level.inputs is not None:
-        scale[nodes] = scale[vtree.left[nodes]] + scale[vtree.right[nodes]]
-    if in_room(level, low, high, levels.room):
-        return
-    values = found.values[level.start : level.stop]
-    tops = level.tops(values)
-    tops[tops == 0] = 1.0
-    found.tops[number] = tops
-    positive = values > 0  # before the division, which may lose some
-    values /= tops[level.node_of_unit]
-    scale[nodes] += np.log(tops)
-    smallest, found_raised = raise_small(values, positive, levels.room)
-    if found_raised is not None:
-        found.raised[number] = found_raised
-    low[nodes], high[nodes] = smallest, 0.0
-
-
-def raise_small(values: Any, positive: Any, room: float) -> tuple[float, Any]:
-    """Raise positive values below exp(-room); the smallest log, and which values they are."""
-    smallest = float(values.min(where=positive, initial=1.0))
-    floor = float(np.exp(-room))
-    if smallest >= floor:
-        return float(np.log(smallest)), None
-    which = np.nonzero(positive & (values < floor))
-    values[which] = floor
-    return -room, which
 
 
 @dataclass(eq=False)
@@ -258,8 +176,9 @@ class Down:
 def down(
     found: Up,
     exact: bool = False,
-    work: Workspace | None = None,
+    work: Any = None,
     each: Callable[[int, Any], None] | None = None,
+    to_atoms: bool = True,
 ) -> Down:
     """The derivatives of the (only) root's log in all units and atoms.
 
@@ -267,81 +186,41 @@ def down(
     `exact`, all derivatives of trusted rows are right to the last digits, also those of states
     that are unlikely beside the row's own. For rows of value zero the root's derivatives stand in
     the place of its log's then. `each` is called with every level's number and the derivatives in
-    its units, on the scale of its products.
+    its units, on the scale of its products. Without `to_atoms` the way ends at the input units.
     """
     levels, values = found.levels, found.values
-    work = Workspace() if work is None else work
+    ops = operations(levels)
+    work = ops.Workspace(levels) if work is None else work
     derivatives = work.array("derivatives", values.shape)
     derivatives[:] = 0.0
     smallest = float(np.exp(-levels.room))
+    to_atoms = to_atoms or found.atoms.raised is not None
+    sent: Any = None
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         root = values[levels.roots]
-        derivatives[levels.roots] = 1.0 / (np.where(root > 0, root, 1.0) if exact else root)
+        derivatives[levels.roots] = 1.0 / (root + (root == 0) if exact else root)
         lost: Any = 0.0
         for number in range(len(levels.levels) - 1, -1, -1):
             level = levels.levels[number]
             here = derivatives[level.start : level.stop]
             positive = here > 0 if exact else None
             if number in found.raised:
-                flow = 1.0 if exact else values[level.start : level.stop] * here
-                lost = lost + _by_row(flow, found.raised[number], values.shape)
+                lost = lost + ops.raised_flow(found, number, here, exact)
             if number in found.tops:
-                here = here / found.tops[number][level.node_of_unit]
+                here = ops.divided(level, here, found.tops[number])
             if exact:  # what is made of numbers as small as that may vanish
                 lost = lost + (positive & (here < smallest)).any(axis=0)
             if each is not None:
                 each(number, here)
+            if number == 0 and not to_atoms:
+                break
             sent = work.array("sent", (level.n_products, *values.shape[1:]))
-            back(level, here, sent)
+            ops.back(level, here, sent)
             if level.inputs is not None:
-                inputs = found.inputs[number]
-                room = work.array("flow", inputs.shape) if sent.ndim > 1 else None
-                flow = np.multiply(sent, inputs[::-1], out=room)
-                scatter(level, flow, derivatives)
+                ops.pull(found, number, sent, derivatives, work)
         if found.atoms.raised is not None:
-            flow = 1.0 if exact else found.atoms.values * sent
-            lost = lost + _by_row(flow, found.atoms.raised, values.shape)
-        # a number that is not finite makes the sum so
-        trusted = np.isfinite(sent.sum(axis=0)) & (lost <= LOST)
-    return Down(derivatives, sent, trusted)
-
-
-def _by_row(flow: Any, which: Any, shape: tuple[int, ...]) -> Any:
-    """The sum over some entries, row by row; a number stands for an array of it."""
-    kept = np.full(len(which[0]), flow) if np.ndim(flow) == 0 else flow[which]
-    return kept.sum() if len(shape) == 1 else np.bincount(which[1], kept, shape[1])
-
-
-def back(level: Level, units: Any, sent: Any) -> None:
-    """Write the derivatives in a level's products, given those in its units."""
-    if level.n_passed:
-        sent[: level.n_passed] = units[: level.n_passed]
-    for stack in level.stacks:
-        n, height, width = stack.weights.shape
-        above = units[stack.units].reshape(n, height, -1)
-        below = sent[stack.products].reshape(n, width, -1)
-        np.matmul(stack.weights.transpose(0, 2, 1), above, out=below)
-    if len(level.edges.starts) == 1:
-        return
-    above = units[level.sparse_units]
-    if above.ndim == 1 and level.single is not None:
-        unit, weight = level.single
-        sent[level.sparse_products] = above[unit] * weight
-    elif above.ndim == 1:
-        edges = level.edges
-        terms = above[edges.units] * edges.weights
-        sent[level.sparse_products] = np.bincount(edges.products, terms, level.forth.shape[1])
-    else:
-        sent[level.sparse_products] = level.back @ above
-
-
-def scatter(level: Level, sent: Any, derivatives: Any) -> None:
-    """Add what products send to their inputs, (2, products, ...), to the derivatives of these."""
-    used, matrix, number = level.uses
-    flat = sent.reshape(-1, *sent.shape[2:])
-    if matrix is None:
-        derivatives[used] = flat
-    elif flat.ndim == 1:
-        derivatives[used] = np.bincount(number, flat, len(used))
-    else:
-        derivatives[used] = matrix @ flat
+            lost = lost + ops.raised_atom_flow(found, sent, exact)
+        # a number that is not finite makes the sum so, and then the difference is not zero
+        total = (sent if to_atoms else here).sum(axis=0)
+        trusted = (total - total == 0) & (lost <= levels.lost)
+    return Down(derivatives, sent if to_atoms else None, trusted)

@@ -83,8 +83,8 @@ class Parameters:
         n = evidence.n_rows
         possible = np.ones(n, dtype=np.bool_)
         used: list[Any] = []
-        for rows in chunks(circuit, n, max_bytes):
-            atoms = observed(circuit, evidence.rows(rows)).values > 0
+        for rows in chunks(circuit.levels, n, max_bytes):
+            atoms = observed(circuit, circuit.levels, evidence.rows(rows)).values > 0
             atoms = atoms.reshape(len(atoms), -1)
             values = up_over(LOGIC, circuit.levels, self._logic, atoms)
             possible[rows] = values[-1]

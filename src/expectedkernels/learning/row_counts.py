@@ -9,10 +9,10 @@ import numpy as np
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.likelihoods import ENTRY
-from expectedkernels.circuits.observed import chunks, has_levels, observed
+from expectedkernels.circuits.observed import chunks, levels_of, observed
 from expectedkernels.engine.counts import EdgeCounts, counted
 from expectedkernels.engine.levels import weight_cost
-from expectedkernels.engine.passes import Workspace, up
+from expectedkernels.engine.passes import up, workspace
 
 PASSES = 4.0
 """How many times a likelihood the two passes and the counts take."""
@@ -29,13 +29,13 @@ def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[floa
     n = evidence.n_rows
     if PASSES * ENTRY * n * sum(map(_entries, circuit.blocks)) > NODE * circuit.vtree.n_nodes:
         return None
-    if None in circuit.cardinalities or not has_levels(circuit):
+    levels = None if None in circuit.cardinalities else levels_of(circuit)
+    if levels is None:
         return None
-    levels = circuit.levels
-    total, counts, work = 0.0, EdgeCounts(levels), Workspace()
-    for rows in chunks(circuit, n):
+    total, counts, work = 0.0, EdgeCounts(levels), workspace(levels)
+    for rows in chunks(levels, n):
         some = evidence if rows.stop - rows.start == n else evidence.rows(rows)
-        found = up(levels, observed(circuit, some), work)
+        found = up(levels, observed(circuit, levels, some), work)
         logs = np.atleast_1d(found.log_roots[0])
         if not (logs > -np.inf).all():
             return None

@@ -1,0 +1,533 @@
+"""What passes over levels do with tensors, on a host or a card; `on_arrays` is the same in NumPy.
+
+Indices are sent once, with the levels. Which levels are divided, and which may hold values that
+have to be raised, is known before a pass from bounds alone: no number is read back during one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import as_like, namespace
+from expectedkernels.engine.levels import LOST, Level, Levels, in_room, next_bounds
+from expectedkernels.vtree import Vtree
+
+SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-9
+"""In single precision: how far logs reach, how far those of mantissas do, and what may be lost."""
+
+CARD_BYTES, MOST_ROWS = 2**31, 2**15
+"""How much memory values may take on a card, and how many rows are worked on at once there."""
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """The state of every discrete variable in every row.
+
+    Attributes
+    ----------
+    states : int tensor of shape (leaves, rows)
+        The number of states stands for one that is not known.
+    n_atoms : int
+    """
+
+    states: Any
+    n_atoms: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of atoms, and of rows."""
+        return self.n_atoms, int(self.states.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class TensorStack:
+    """Nodes of one level whose weights are dense and of one shape: tensors (nodes, units, width).
+
+    `table` says where the weights of input units lie in a list of all entries of tables.
+    """
+
+    weights: Any
+    units: slice
+    products: slice
+    table: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class TensorEdges:
+    """Weighted edges from units to products, in tensors; `table` as above."""
+
+    units: Any
+    products: Any
+    weights: Any
+    table: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class TensorLevel:
+    """A level with its numbers and indices in tensors.
+
+    Attributes
+    ----------
+    start, stop, n_products, n_passed : int
+    inputs : pair of int tensors, or None at height 0
+    used_once : bool
+        Whether no unit is an input of two products.
+    stacks : tuple of TensorStack
+    edges : TensorEdges
+    sparse_units, sparse_products : slices
+    node_of_unit : int tensor
+    n_nodes : int
+    height : int
+        The number of units of every node, 0 if nodes differ in it.
+    """
+
+    start: int
+    stop: int
+    n_products: int
+    n_passed: int
+    inputs: tuple[Any, Any] | None
+    used_once: bool
+    stacks: tuple[TensorStack, ...]
+    edges: TensorEdges
+    sparse_units: slice
+    sparse_products: slice
+    node_of_unit: Any
+    n_nodes: int
+    height: int
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """What is known of the range of all levels before a pass.
+
+    Attributes
+    ----------
+    safe : int
+        The first level that is divided.
+    divided, raised : tuples of bool
+        Which levels are divided, and which may hold values then that are too small.
+    """
+
+    safe: int
+    divided: tuple[bool, ...]
+    raised: tuple[bool, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorLevels:
+    """The levels of a circuit with numbers and indices in tensors.
+
+    Attributes
+    ----------
+    host : Levels
+    levels : tuple of TensorLevel, by height
+    bases : int tensor
+        Where the table of every input unit begins in a list of all of them, in which every unit
+        has one entry more than its variable has states: their sum.
+    """
+
+    host: Levels
+    levels: tuple[TensorLevel, ...]
+    bases: Any
+
+    @property
+    def vtree(self) -> Vtree:
+        """The vtree."""
+        return self.host.vtree
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return self.host.n_units
+
+    @property
+    def n_atoms(self) -> int:
+        """The number of atoms."""
+        return self.host.n_atoms
+
+    @property
+    def roots(self) -> slice:
+        """The place of the roots in the buffer."""
+        return self.host.roots
+
+    @property
+    def like(self) -> Any:
+        """A tensor of the type and at the place of all numbers."""
+        return self.levels[0].edges.weights
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the numbers are on a card."""
+        return str(self.like.device.type) != "cpu"
+
+    def most_rows(self, max_bytes: float) -> int:
+        """How many rows a pass takes at once on a card: as many as memory allows."""
+        widest = max(2 * level.n_products + level.edges.weights.shape[0] for level in self.levels)
+        size = 3 * self.n_units + self.host.n_products + 3 * widest + 2 * self.n_atoms
+        most = min(max_bytes, CARD_BYTES) // (self.like.element_size() * size)
+        return int(max(1, min(most, MOST_ROWS)))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether numbers are of single precision."""
+        return self.like.element_size() == 4
+
+    @property
+    def lost(self) -> float:
+        """Flow through raised values up to which a row is as good as if none had been raised."""
+        return SINGLE_LOST if self.is_single else LOST
+
+    @cached_property
+    def room(self) -> float:
+        """How far from zero the logs of mantissas may be; negative: weights are too small."""
+        if not self.is_single:
+            return self.host.room
+        low = min(float(level.bounds[0].min()) for level in self.host.levels)
+        high = max(float(level.bounds[1].max()) for level in self.host.levels)
+        return min(SINGLE_ROOM, (SINGLE_EXPONENTS - max(-low, high)) / 2)
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """What is known of ranges if atoms are 0 or 1."""
+        return self.ranges_given(None)
+
+    def ranges_given(self, low_atoms: Any) -> Ranges:
+        """What is known of ranges, given the logs of the smallest atoms of every leaf."""
+        host, room = self.host, self.room
+        low, high = np.zeros((2, host.vtree.n_nodes))
+        if low_atoms is not None:
+            low[host.levels[0].nodes] = low_atoms
+        divided, raised = [], []
+        for level in host.levels:
+            next_bounds(host.vtree, level, low, high)
+            divided.append(not in_room(level, low, high, room))
+            raised.append(False)
+            if divided[-1]:
+                nodes = level.nodes
+                # the smallest value over the largest, by both bounds or by the weights alone
+                smallest = np.maximum(low[nodes] - high[nodes], _spreads(level))
+                raised[-1] = bool(smallest.min() < -room)
+                low[nodes], high[nodes] = np.maximum(smallest, -room), 0.0
+        safe = divided.index(True) if True in divided else len(divided)
+        safe = safe if low_atoms is None else 0
+        return Ranges(safe, tuple(divided), tuple(raised))
+
+    @cached_property
+    def table(self) -> Any:
+        """All entries of the tables of input units, and behind those of every unit their sum."""
+        level = self.levels[0]
+        size = self.bases.shape[0] + sum(
+            int(np.prod(matrix.shape)) for matrix in self.host.levels[0].matrices
+        )
+        table = self.like.new_zeros(size)
+        for stack in level.stacks:
+            table[stack.table] = stack.weights
+        table[level.edges.table] = level.edges.weights
+        sums = self.like.new_zeros(level.stop)
+        for stack in level.stacks:
+            sums[stack.units] = stack.weights.sum(axis=2).reshape(-1)
+        sums[level.sparse_units].index_add_(0, level.edges.units, level.edges.weights)
+        table[self.last_entries] = sums
+        return table
+
+    @cached_property
+    def last_entries(self) -> Any:
+        """The place of the sum of every input unit in the list of tables."""
+        level = self.host.levels[0]
+        widths = np.repeat(np.diff(level.product_starts), np.diff(level.unit_starts))
+        return self.bases + as_like(widths, self.bases)
+
+    @cached_property
+    def atom_numbers(self) -> tuple[Any, Any, Any]:
+        """The leaf of every atom; its number there and how many there are, (atoms, 1)."""
+        starts = self.host.levels[0].product_starts
+        sizes = np.diff(starts)
+        leaf = np.repeat(np.arange(len(sizes)), sizes)
+        parts = (leaf, (np.arange(starts[-1]) - starts[leaf])[:, None], sizes[leaf][:, None])
+        leaf, number, size = (as_like(part, self.bases) for part in parts)
+        return leaf, number, size
+
+    def entries_at(self, states: Any) -> Any:
+        """The places in the list of tables of input units in every row, (units, rows)."""
+        return self.bases[:, None] + states.index_select(0, self.levels[0].node_of_unit)
+
+
+def _spreads(level: Level) -> Any:
+    """For every node the log of how small a unit can be beside another one; -inf: no bound."""
+    found = np.full(len(level.nodes), -np.inf)
+    for i, matrix in enumerate(level.matrices):
+        if matrix is not None and not sparse.issparse(matrix) and matrix.size:
+            low, high = matrix.min(axis=0), matrix.max(axis=0)
+            if low.min() > 0:
+                found[i] = np.log((low / high).min())
+    return found
+
+
+def tensor_levels(host: Levels, like: Any) -> TensorLevels:
+    """The levels with their numbers as tensors of the type and at the place of another one."""
+    xp = namespace(like)
+
+    def sent(array: Any) -> Any:
+        return xp.asarray(np.array(array), device=like.device)
+
+    def number(array: Any) -> Any:
+        return sent(array).to(like.dtype)
+
+    bases, made = _table_bases(host.levels[0]), []
+    for level in host.levels:
+        lowest = level.inputs is None
+        stacks = tuple(
+            TensorStack(
+                number(stack.weights),
+                stack.units,
+                stack.products,
+                sent(_stack_entries(bases, stack)) if lowest else None,
+            )
+            for stack in level.stacks
+        )
+        edges, at = level.edges, level.sparse_units
+        first = level.product_starts[level.node_of_unit[at]] - level.sparse_products.start
+        entries = bases[at][edges.units] + edges.products - first[edges.units] if lowest else None
+        sizes = np.unique(np.diff(level.unit_starts))
+        flat = None if level.inputs is None else level.inputs.reshape(-1)
+        made.append(
+            TensorLevel(
+                start=level.start,
+                stop=level.stop,
+                n_products=level.n_products,
+                n_passed=level.n_passed,
+                inputs=None if level.inputs is None else tuple(map(sent, level.inputs)),
+                used_once=flat is not None and len(np.unique(flat)) == len(flat),
+                stacks=stacks,
+                edges=TensorEdges(
+                    sent(edges.units),
+                    sent(edges.products),
+                    number(edges.weights),
+                    sent(entries) if lowest else None,
+                ),
+                sparse_units=at,
+                sparse_products=level.sparse_products,
+                node_of_unit=sent(level.node_of_unit),
+                n_nodes=len(level.nodes),
+                height=int(sizes[0]) if len(sizes) == 1 else 0,
+            )
+        )
+    return TensorLevels(host, tuple(made), sent(bases))
+
+
+def _table_bases(level: Level) -> Any:
+    """Where the entries of every input unit begin, with one more for each unit."""
+    widths = np.repeat(np.diff(level.product_starts), np.diff(level.unit_starts)) + 1
+    return np.cumsum(widths) - widths
+
+
+def _stack_entries(bases: Any, stack: Any) -> Any:
+    """Where the weights of a stack of tables lie among all entries."""
+    n, height, width = stack.weights.shape
+    return bases[stack.units].reshape(n, height, 1) + np.arange(width)
+
+
+def renumbered(levels: TensorLevels, host: Levels, numbers: list[tuple[list[Any], Any]]) -> Any:
+    """The levels with other weights: those of stacks and of edges for every level."""
+    made = []
+    for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
+        new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
+        made.append(replace(level, stacks=new, edges=replace(level.edges, weights=edges)))
+    return TensorLevels(host, tuple(made), levels.bases)
+
+
+class Workspace:
+    """Memory for a pass; libraries of tensors keep what was freed by themselves."""
+
+    def __init__(self, levels: TensorLevels) -> None:
+        self._like = levels.like
+
+    def array(self, key: Any, shape: tuple[int, ...]) -> Any:
+        """A tensor of a shape with anything in it."""
+        return self._like.new_empty(shape)
+
+
+def products(found: Any, number: int, work: Workspace, place: int) -> tuple[None, Any]:
+    """The values of a level's products; inputs are taken anew on the way down."""
+    level, values = found.levels.levels[number], found.values
+    if level.inputs is None:
+        atoms = found.atoms.values
+        return None, (found.levels, atoms) if isinstance(atoms, States) else atoms
+    left, right = level.inputs
+    return None, values.index_select(0, left).mul_(values.index_select(0, right))
+
+
+def sums(level: TensorLevel, products: Any, out: Any) -> None:
+    """Write the weighted sums of a level's products."""
+    if isinstance(products, tuple):
+        levels, atoms = products
+        out.copy_(levels.table[levels.entries_at(atoms.states)])
+        return
+    out[: level.n_passed] = products[: level.n_passed]
+    for stack in level.stacks:
+        n, height, width = stack.weights.shape
+        inputs = products[stack.products].view(n, width, -1)
+        # with beta = 0 what was there does not matter, not even if it is not finite
+        out[stack.units].view(n, height, -1).baddbmm_(stack.weights, inputs, beta=0)
+    edges = level.edges
+    if edges.weights.shape[0]:
+        terms = products[level.sparse_products].index_select(0, edges.products)
+        terms.mul_(edges.weights[:, None])
+        out[level.sparse_units].zero_().index_add_(0, edges.units, terms)
+    else:
+        out[level.sparse_units] = 0.0
+
+
+def first_bounds(levels: TensorLevels, atoms: Any) -> tuple[int, Any]:
+    """The first level that is divided, and what is known of all of them."""
+    ranges = levels.ranges if atoms.scale is None else levels.ranges_given(atoms.low)
+    return ranges.safe, ranges
+
+
+def begin(found: Any, ranges: Ranges) -> Ranges:
+    """Start the scale of the root, to which the logs of all divisors add up."""
+    shape = (1, found.values.shape[1])
+    found.scale = found.values.new_zeros(shape, dtype=namespace(found.values).float64)
+    if found.atoms.scale is not None:
+        found.scale += found.atoms.scale.sum(axis=0)
+    return ranges
+
+
+def keep_in_range(found: Any, number: int, ranges: Ranges) -> None:
+    """Divide the values of a level by their largest, if they may leave the range."""
+    if not ranges.divided[number]:
+        return
+    level, levels = found.levels.levels[number], found.levels
+    values = found.values[level.start : level.stop]
+    tops = _tops(level, values)
+    tops = tops + (tops == 0)
+    found.tops[number] = tops
+    positive = values > 0 if ranges.raised[number] else None
+    values.copy_(divided(level, values, tops))
+    found.scale += tops.to(found.scale.dtype).log().sum(axis=0)
+    if positive is not None:
+        floor = float(np.exp(-levels.room))
+        small = positive & (values < floor)
+        found.raised[number] = small
+        values.masked_fill_(small, floor)
+
+
+def _tops(level: TensorLevel, values: Any) -> Any:
+    """The largest of every node's values, (nodes, rows)."""
+    if level.height:
+        return values.view(level.n_nodes, level.height, -1).amax(1)
+    tops = values.new_zeros((level.n_nodes, values.shape[1]))
+    return tops.scatter_reduce_(0, level.node_of_unit[:, None].expand_as(values), values, "amax")
+
+
+def divided(level: TensorLevel, values: Any, tops: Any) -> Any:
+    """The values of a level's units over what their nodes were divided by."""
+    if level.height:
+        parts = values.view(level.n_nodes, level.height, -1) / tops[:, None]
+        return parts.view(values.shape)
+    return values / tops.index_select(0, level.node_of_unit)
+
+
+def has_raised(found: Any) -> bool:
+    """Whether some value was raised: one number, read when the pass is over."""
+    masks = [*found.raised.values()]
+    if found.atoms.raised is not None:
+        masks.append(found.atoms.raised)
+    if not masks:
+        return False
+    some = masks[0].any()
+    for mask in masks[1:]:
+        some = some | mask.any()
+    return bool(some)
+
+
+def times_atoms(found: Any, derivatives: Any) -> Any:
+    """The derivatives in atoms, multiplied by the values of these."""
+    atoms = found.atoms.values
+    if not isinstance(atoms, States):
+        return derivatives.mul_(atoms)
+    leaf, number, size = found.levels.atom_numbers
+    states = atoms.states.index_select(0, leaf)
+    return derivatives.masked_fill_((states != number) & (states != size), 0.0)
+
+
+def raised_flow(found: Any, number: int, here: Any, exact: bool) -> Any:
+    """What flows through the raised values of a level in every row; with `exact`, their number."""
+    small = found.raised[number]
+    if exact:
+        return small.sum(axis=0)
+    level = found.levels.levels[number]
+    flow = found.values[level.start : level.stop] * here
+    return flow.masked_fill_(~small, 0.0).sum(axis=0)
+
+
+def raised_atom_flow(found: Any, sent: Any, exact: bool) -> Any:
+    """The same of the raised atoms."""
+    small = found.atoms.raised
+    if exact:
+        return small.sum(axis=0)
+    return (found.atoms.values * sent).masked_fill_(~small, 0.0).sum(axis=0)
+
+
+def back(level: TensorLevel, units: Any, sent: Any) -> None:
+    """Write the derivatives in a level's products, given those in its units."""
+    sent[: level.n_passed] = units[: level.n_passed]
+    for stack in level.stacks:
+        n, height, width = stack.weights.shape
+        above = units[stack.units].view(n, height, -1)
+        below = sent[stack.products].view(n, width, -1)
+        below.baddbmm_(stack.weights.swapaxes(1, 2), above, beta=0)
+    edges = level.edges
+    below = sent[level.sparse_products].zero_()
+    if edges.weights.shape[0]:
+        terms = units[level.sparse_units].index_select(0, edges.units).mul_(edges.weights[:, None])
+        below.index_add_(0, edges.products, terms)
+
+
+def pull(found: Any, number: int, sent: Any, derivatives: Any, work: Workspace) -> None:
+    """Write the derivatives in the inputs of a level's products, given those in the products."""
+    level, values = found.levels.levels[number], found.values
+    left, right = level.inputs
+    for own, other in ((left, right), (right, left)):
+        flow = values.index_select(0, other).mul_(sent)
+        if level.used_once:
+            derivatives.index_copy_(0, own, flow)
+        else:
+            derivatives.index_add_(0, own, flow)
+
+
+def edge_dots(level: TensorLevel, units: Any, products: Any) -> Any:
+    """For every edge of sparse nodes, the sum over rows of its unit times its product."""
+    above = units[level.sparse_units].index_select(0, level.edges.units)
+    below = products[level.sparse_products].index_select(0, level.edges.products)
+    return above.mul_(below).sum(axis=1)
+
+
+def table_uses(levels: TensorLevels, atoms: States, units: Any) -> Any:
+    """For every entry of the list of tables, the sum of the derivatives of rows that take it."""
+    places = levels.entries_at(atoms.states).reshape(-1)
+    return levels.table.new_zeros(levels.table.shape).index_add_(0, places, units.reshape(-1))
+
+
+def table_counts(levels: TensorLevels, uses: Any) -> tuple[list[Any], Any]:
+    """The counts of tables, as weights of stacks and edges, given how entries are taken."""
+    level = levels.levels[0]
+    unknown = uses[levels.last_entries]
+    stacks = [
+        stack.weights
+        * (uses[stack.table] + unknown[stack.units].reshape(*stack.table.shape[:2], 1))
+        for stack in level.stacks
+    ]
+    edges = level.edges
+    found = uses[edges.table] + unknown[level.sparse_units].index_select(0, edges.units)
+    return stacks, edges.weights * found
+
+
+def logs(values: Any) -> Any:
+    """The logs of values in double precision, -inf for zeros."""
+    return values.to(namespace(values).float64).log()

@@ -1,0 +1,173 @@
+"""Passes over levels in torch, against the same questions in NumPy and sums written out."""
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close, assert_logs_close, host
+from circuit_oracles import as_weights, drawn_circuit, drawn_distribution, marginal, posterior
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.observed import levels_of, observed
+from expectedkernels.engine.on_tensors import TensorLevels
+from expectedkernels.engine.passes import down, up
+from expectedkernels.errors import CircuitError
+from expectedkernels.vtree import Vtree
+
+torch = pytest.importorskip("torch")
+
+CIRCUITS = {
+    "small": ek.random_circuit(6, 3, rng=0, cardinalities=3),
+    "sparse": ek.random_circuit(Vtree.random(40, rng=1), 12, rng=1, cardinalities=4, density=0.4),
+    "wide": ek.random_circuit(Vtree.balanced(600), 3, rng=2, density=0.5),
+    "deep": ek.random_circuit(Vtree.right_linear(200), 17, rng=3, cardinalities=[2, 5] * 100),
+    "one variable": ek.factorized([[0.2, 0.3, 0.5]]),
+}
+
+
+def rows_of(p, n, seed=0, missing=0.4):
+    rng = np.random.default_rng(seed)
+    X = p.sample(n, rng=rng)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def tensor_pass(p, X):
+    levels = levels_of(p)
+    assert isinstance(levels, TensorLevels)
+    return up(levels, observed(p.host, levels, as_evidence(X, p.schema)))
+
+
+@pytest.mark.parametrize(("dtype", "off"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_answers_are_those_of_arrays(name, dtype, off):
+    p = CIRCUITS[name]
+    q = p.to("torch", dtype=dtype)
+    X = rows_of(p, 30)
+    logs = q.log_likelihood(X)
+    assert isinstance(logs, torch.Tensor)
+    assert logs.dtype == torch.float64
+    expected = p.log_likelihood(X)
+    np.testing.assert_allclose(logs.numpy(), expected, rtol=off, atol=off)
+    np.testing.assert_allclose(float(q.log_partition()), 0.0, atol=off)
+    for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=off)
+    for found, wanted in zip(q.all_site_logs(X[:5]), p.all_site_logs(X[:5]), strict=True):
+        assert found.dtype == torch.float64
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=off, atol=off)
+    rng = np.random.default_rng(1)
+    soft = [np.exp(3 * rng.normal(size=(4, c))) for c in p.cardinalities]
+    np.testing.assert_allclose(
+        q.log_likelihood(soft).numpy(), p.log_likelihood(soft), rtol=off, atol=off
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_zeros_and_sums_written_out(seed):
+    p = drawn_distribution(seed)
+    X = rows_of(p, 5, seed)
+    table = posterior(p, as_weights(X, p.cardinalities))
+    found = p.to("torch").marginals(X)
+    for v in range(p.n_variables):
+        assert_close(found[v], marginal(table, v))
+    several = drawn_circuit(seed, roots=3, zeros=0.1)
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, several.cardinalities, size=(6, several.n_variables)).astype(float)
+    assert_logs_close(several.to("torch").log_likelihood(X), several.log_likelihood(X))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_and_derivatives_of_every_node_add_up_to_one(dtype):
+    p = CIRCUITS["deep"].to("torch", dtype=dtype)
+    found = tensor_pass(p, rows_of(CIRCUITS["deep"], 7))
+    assert found.tops
+    below = down(found)
+    flow = (found.values * below.units).double().numpy()
+    for level in p.host.levels.levels:
+        sums = np.add.reduceat(flow[level.start : level.stop], level.unit_starts[:-1], axis=0)
+        np.testing.assert_allclose(sums, 1.0, atol=1e-12 if dtype == "float64" else 1e-5)
+    assert below.trusted.all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_out_of_range_are_done_again(dtype):
+    ahead, behind = [1 - 1e-3, 1e-3], [1e-3, 1 - 1e-3]
+    n = 200
+    one, other = [ahead] * n, [behind] * n
+    p = ek.mixture([ek.factorized(one + other), ek.factorized(other + one)])
+    q = p.to("torch", dtype=dtype)
+    X = np.zeros((3, 2 * n))
+    X[1, :5] = np.nan
+    found = tensor_pass(q, X)
+    assert found.has_raised
+    assert not down(found).trusted.any()
+    np.testing.assert_allclose(host(q.log_likelihood(X)), p.log_likelihood(X), rtol=1e-6)
+    for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    for found, wanted in zip(q.all_site_logs(X), p.all_site_logs(X), strict=True):
+        np.testing.assert_allclose(host(found), wanted, rtol=1e-6)
+
+
+def test_impossible_rows():
+    p = ek.factorized([[1.0, 0.0], [0.5, 0.5]]).to("torch")
+    assert host(p.log_likelihood([[1, 0], [0, 0]])).tolist() == [-np.inf, np.log(0.5)]
+    with pytest.raises(ek.EvidenceError, match="row 1 has probability zero"):
+        p.marginals([[0, 0], [1, 0]])
+    assert host(p.log_likelihood(np.zeros((0, 2)))).shape == (0,)
+    assert p.all_site_logs(np.zeros((0, 2)))[0].shape == (0, 2)
+
+
+def test_real_variables_far_away():
+    p = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
+    X = np.array([[0.5, np.nan], [60.0, -60.0], [np.nan, np.nan], [0.1, 0.2]])
+    q = p.to("torch")
+    assert levels_of(q) is not None
+    assert_logs_close(host(q.log_likelihood(X)), p.log_likelihood(X))
+    for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
+        assert_close(found, wanted)
+    assert_close(host(q.log_partition()), p.log_partition(), 1.0)
+
+
+def test_arrays_that_are_written_to_are_read_again():
+    p = ek.random_circuit(3, 2, rng=0).to("torch")
+    X = rows_of(p.host, 4)
+    before = p.marginals(X)
+    assert p.host is p.host
+    weights = p.blocks[-1].weights
+    with torch.no_grad():
+        weights.copy_(weights.flip(1))
+    again = ek.Circuit(p.vtree, p.blocks)
+    assert_close(p.marginals(X)[0], again.to("numpy").marginals(X)[0])
+    assert_close(host(p.log_likelihood(X)), again.to("numpy").log_likelihood(X))
+    assert not np.allclose(before[0], p.marginals(X)[0])
+
+
+def test_gradients_take_their_own_way():
+    p = ek.random_circuit(3, 2, rng=0).to("torch")
+    assert levels_of(p) is not None
+    p.blocks[-1].weights.requires_grad_(True)
+    assert levels_of(p) is None
+    p.log_likelihood(np.zeros((1, 3))).sum().backward()
+    assert p.blocks[-1].weights.grad is not None
+    assert_close(p.marginals()[0], ek.random_circuit(3, 2, rng=0).marginals()[0])
+
+
+def test_negative_weights_and_half_precision_have_no_passes():
+    signed = ek.factorized([[0.5, -0.2], [1.0, 2.0]], normalized=False)
+    assert levels_of(signed.to("torch")) is None
+    assert_close(host(signed.to("torch").log_likelihood([[0, 1]])), signed.log_likelihood([[0, 1]]))
+    p = ek.random_circuit(2, 2, rng=0)
+    half = p.to("torch")
+    tables = [torch.asarray(block.arrays[0]).half() for block in half.blocks[:1]]
+    assert levels_of(ek.Circuit(Vtree.balanced(1), (type(half.blocks[0])(tables[0]),))) is None
+
+
+def test_types_of_numbers():
+    p = ek.random_circuit(3, 2, rng=0, density=0.9)
+    q = p.to("torch", dtype="float32")
+    assert {block.arrays[0].dtype for block in q.blocks if block.arrays[0] is not None} == {
+        torch.float32
+    }
+    assert q.to("torch", dtype="float64").input(0).table.dtype == torch.float64
+    assert p.to("numpy", dtype="float32").input(0).table.dtype == np.float32
+    with pytest.raises(CircuitError, match=r"are 'float32' or 'float64'. Got 'int8' instead"):
+        p.to("torch", dtype="int8")
