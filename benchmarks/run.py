@@ -8,6 +8,7 @@ from benchmarks import (
     compiling,
     corners,
     expected_kernels,
+    explanations,
     inference,
     learning,
     penguins,
@@ -17,6 +18,7 @@ from benchmarks import (
 
 MODULES = (
     expected_kernels,
+    explanations,
     corners,
     learning,
     regression,

@@ -229,6 +229,7 @@ def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
     ax.axvline(0.0, color="0.6", linewidth=1)
     ax.set_yticks(np.arange(len(order)), [names[i] for i in order])
     ax.set_xlabel("contribution")
+    ax.set_title("from small entries (blue) to large ones (orange)", fontsize="small")
     _tidy(ax, legend=False)
     return ax
 
@@ -266,8 +267,9 @@ def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) ->
             fontsize="small",
         )
     total = base + steps.sum()
-    ax.axvline(base, color="0.6", linewidth=1, label=f"nothing known: {base:.4g}")
+    ax.axvline(base, color="0.6", linewidth=1, label=f"base value: {base:.4g}")
     ax.axvline(total, color="black", linewidth=1, linestyle="--", label=f"this row: {total:.4g}")
+    ax.use_sticky_edges = False
     ax.margins(x=0.15)
     ax.set_yticks(np.arange(len(order)), [_with_entry(names[i], data[i]) for i in order])
     ax.set_xlabel("prediction")
