@@ -53,6 +53,9 @@ from expectedkernels.discrepancies.fit import (
 from expectedkernels.discrepancies.goodness import (
     kdsd_test as kdsd_test,
 )
+from expectedkernels.discrepancies.groups import (
+    group_discrepancies as group_discrepancies,
+)
 from expectedkernels.discrepancies.kdsd import (
     kdsd as kdsd,
 )

@@ -1,0 +1,408 @@
+"""How far subgroups of a population are from it, and from each other, by one circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, combinations_with_replacement, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.checks import check_real, is_int
+from expectedkernels.circuits.alignment import require_circuits
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.frames import is_frame, make_frame
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.labelled import as_table
+from expectedkernels.circuits.numbers import as_floats
+from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.engine.nodes import at_nodes
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError, EvidenceError, KernelError
+from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.blocks import is_parallel
+from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.kernel import Kernel, SumKernel, factor_matrix, require_kernel
+from expectedkernels.kernels.library import FactorKernel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+GroupsLike = int | RowsLike | Sequence[Mapping[str, Any]] | Sequence[str | Sequence[str]]
+"""Rows of evidence, mappings from variables to states, or variables whose states are groups."""
+
+AT_ONCE = 64
+"""Of how many groups the kernels of all pairs are computed, though few are used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """What `group_discrepancies` finds.
+
+    Attributes
+    ----------
+    groups : list of str
+        What is known of every group.
+    probabilities : array of shape (groups,)
+        How large the groups are.
+    mmd2 : array of shape (groups,)
+        The squared discrepancy of every group from the population.
+    rows : array of shape (groups, variables)
+        The groups as evidence, NaN where nothing is known.
+    circuit : Circuit
+    kernel : Kernel
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> found = ek.group_discrepancies(ek.asia().compile()[0], ["smoke", "tub"])
+    >>> found.groups, found.between.shape
+    (['smoke = yes', 'smoke = no', 'tub = yes', 'tub = no'], (4, 4))
+    """
+
+    groups: list[str]
+    probabilities: Array
+    mmd2: Array
+    rows: Array = field(repr=False)
+    circuit: Circuit = field(repr=False)
+    kernel: Kernel = field(repr=False)
+
+    @property
+    def mmd(self) -> Array:
+        """The discrepancy of every group from the population."""
+        return np.sqrt(np.maximum(self.mmd2, 0.0))
+
+    @cached_property
+    def between(self) -> Array:
+        """The squared discrepancies between all pairs of groups, (groups, groups).
+
+        The kernel ignores the variables that either of the two is made by. Cost: a Gram matrix for
+        every pair of sets of these variables.
+        """
+        known = ~np.isnan(self.rows)
+        sets, place = np.unique(known, axis=0, return_inverse=True)
+        members = [np.flatnonzero(place.reshape(-1) == i) for i in range(len(sets))]
+        found = np.zeros((len(known), len(known)))
+        terms = _terms(self.kernel, self.circuit)
+        for i, j in combinations_with_replacement(range(len(sets)), 2):
+            both = members[i] if i == j else np.concatenate([members[i], members[j]])
+            kernel = _without(terms, sets[i] | sets[j])
+            E = self.rows[both]
+            G = expected_kernel(self.circuit, self.circuit, kernel, evidence_p=E, evidence_q=E)
+            own = np.diag(G)
+            values = own[:, None] + own[None, :] - G - G.T
+            a, b = len(members[i]), 0 if i == j else len(members[i])
+            found[np.ix_(members[i], members[j])] = values[:a, b:]
+            found[np.ix_(members[j], members[i])] = values[:a, b:].T
+        np.fill_diagonal(found, 0.0)
+        return found
+
+    def frame(self) -> DataFrame:
+        """A data frame with a row per group, the furthest from the population first. Needs pandas.
+
+        Returns
+        -------
+        DataFrame
+            With the columns `probability` and `mmd`.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.group_discrepancies(ek.asia().compile()[0], ["smoke"]).frame().shape
+        (2, 2)
+        """
+        order = np.argsort(-self.mmd2, kind="stable")
+        names = np.asarray(self.groups, dtype=object)[order]
+        values = [self.probabilities[order], self.mmd[order]]
+        return make_frame(["probability", "mmd"], values, names)
+
+    def plot(self) -> Axes:
+        """Axes with the discrepancies of the groups against their sizes. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.group_discrepancies(ek.asia().compile()[0], ["smoke"]).plot().get_xlabel()
+        'probability of the group'
+        """
+        from expectedkernels.discrepancies.figures import plot_groups
+
+        return plot_groups(self)
+
+    def __str__(self) -> str:
+        top = int(np.argmax(self.mmd2))
+        return (
+            f"{len(self.groups)} groups, by {self.kernel!r}. The furthest from the population is "
+            f"{self.groups[top]}: discrepancy {self.mmd[top]:.4g}, probability "
+            f"{self.probabilities[top]:.3g}. Of rare groups a circuit knows little."
+        )
+
+
+def group_discrepancies(
+    p: Circuit,
+    groups: GroupsLike,
+    k: Kernel | None = None,
+    *,
+    min_probability: float = 0.0,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Groups:
+    """How far subgroups are from the population, all at once, with their probabilities.
+
+    A group is what is left of the circuit given evidence. The variables that a group is
+    made by are ignored by the kernel: they differ from those of the population by definition.
+
+    Parameters
+    ----------
+    p : Circuit
+        Of the population; it must sum to one.
+    groups : array or frame of evidence, list of mappings, list of names, or int
+        Rows with NaN for "not known"; mappings from names (or numbers) of variables to states;
+        names of variables, each for all of its states, or tuples of names, for all combinations
+        of their states; or a number, for all combinations of so many discrete variables.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    min_probability : float
+        Combinations of states that are less probable are left out, and those of probability zero.
+    max_bytes : int
+        How much memory intermediate values may take, as for `expected_kernel`.
+
+    Returns
+    -------
+    Groups
+        Prints a sentence; has `mmd`, `probabilities`, `between`, `frame()` and `plot()`.
+
+    Raises
+    ------
+    EvidenceError
+        If a group that was given by its states has probability zero.
+    DataError
+        If groups are given in another way.
+    KernelError
+        If the kernel is no sum of products over the variables.
+
+    Notes
+    -----
+    Every state gets a copy that the kernel does not look at. Evidence on the copies makes groups,
+    so that all groups are one call of `expected_kernel`, whatever variables they are made by.
+    What a circuit says of groups that were rare in the data it was learned from is a guess:
+    read the discrepancies beside the probabilities.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.asia().compile()[0]
+    >>> found = ek.group_discrepancies(p, [{"smoke": 0}, {"smoke": 1}, {"tub": 0, "smoke": 1}])
+    >>> found.groups
+    ['smoke = yes', 'smoke = no', 'tub = yes, smoke = no']
+    >>> found.mmd.round(3).tolist()
+    [0.093, 0.093, 0.591]
+    """
+    require_circuits("group_discrepancies", p)
+    check_single_root(p, "A discrepancy")
+    require_normalized(p, "A discrepancy")
+    check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
+    p = p.to("numpy")
+    k = default_kernel(p) if k is None else k
+    require_kernel(k)
+    terms = _terms(k, p)
+    rows, enumerated = _rows_of(p, groups)
+    chances = np.exp(p.log_likelihood(rows))
+    kept = chances > 0
+    if not enumerated and not kept.all():
+        raise EvidenceError(
+            f"Group {int(np.argmin(kept))}, {_call(p, rows[np.argmin(kept)])}, has probability "
+            "zero, so there is no distribution of its members. Leave it out."
+        )
+    if enumerated:
+        kept &= chances >= min_probability
+    rows, chances = rows[kept], chances[kept]
+    if not len(rows):
+        raise DataError("There are no groups of at least this probability. Lower min_probability.")
+    mmd2 = _from_population(p, rows, terms, max_bytes)
+    return Groups([_call(p, row) for row in rows], chances, mmd2, rows, p, k)
+
+
+def _from_population(p: Circuit, rows: Any, terms: Any, max_bytes: int) -> Any:
+    """The squared discrepancies of groups from the population."""
+    known = ~np.isnan(rows)
+    sets, place = np.unique(known, axis=0, return_inverse=True)
+    circuit = _with_copies(p)
+    kernel = _weighted(
+        (weight, list(map(_beside_copies, factors, p.cardinalities, range(p.n_variables))))
+        for weight, factors in terms
+    )
+    n = len(rows)
+    free = np.full(sets.shape, np.nan)
+    given = np.concatenate([rows, free, free[:1]])
+    # after the groups the population, of which the variables of every set are hidden, or none
+    hidden = np.concatenate([known, sets, np.zeros_like(sets[:1])])
+    E = _evidence(p, given, hidden)
+
+    def between(first: slice, second: slice) -> Any:
+        given: Any = {"evidence_p": [e[first] for e in E], "evidence_q": [e[second] for e in E]}
+        return expected_kernel(circuit, circuit, kernel, **given, max_bytes=max_bytes)
+
+    parts = [slice(start, min(n, start + AT_ONCE)) for start in range(0, n, AT_ONCE)]
+    own = np.concatenate([np.diag(between(part, part)) for part in parts])
+    across = between(slice(None), slice(-1, None))[:, 0]
+    return own + across[n:-1][place.reshape(-1)] - 2.0 * across[:n]
+
+
+def _with_copies(p: Circuit) -> Circuit:
+    """The circuit with a copy of every state of discrete variables."""
+
+    def leaf(node: int, variable: int) -> Any:
+        block = p.blocks[node]
+        if block.cardinality is None:
+            return block
+        return Table(np.concatenate([block.numbers, block.numbers], axis=1))
+
+    return Circuit(p.vtree, tuple(at_nodes(p.vtree, leaf, p.blocks.__getitem__)))
+
+
+def _beside_copies(factor: Factor, cardinality: int | None, variable: int) -> Factor:
+    """The factor on states and their copies, which it does not look at."""
+    if cardinality is None:
+        return factor
+    table = np.ones((2 * cardinality, 2 * cardinality))
+    table[:cardinality, :cardinality] = factor_matrix(factor, cardinality, variable)
+    return Factor(table=table)
+
+
+def _evidence(p: Circuit, rows: Any, hidden: Any) -> list[Any]:
+    """What rows allow every variable to be: states, or copies of them where they are hidden."""
+    found: list[Any] = []
+    for v, cardinality in enumerate(p.cardinalities):
+        if cardinality is None:
+            found.append(rows[:, v])
+            continue
+        states = np.arange(cardinality)
+        allowed = np.isnan(rows[:, v, None]) | (rows[:, v, None] == states)
+        parts = [allowed & ~hidden[:, v, None], allowed & hidden[:, v, None]]
+        found.append(np.concatenate(parts, axis=1).astype(np.float64))
+    return found
+
+
+class _Factors(FactorKernel):
+    """The product of given factors."""
+
+    def __init__(self, factors: Sequence[Factor]):
+        self._factors = list(factors)
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        return self._factors
+
+
+def _terms(k: Kernel, p: Circuit) -> list[tuple[float, Sequence[Factor]]]:
+    """The kernel as weights and products of factors."""
+    blocks = k.blocks(p.vtree, p.cardinalities)
+    if not is_parallel(blocks):
+        raise KernelError(
+            "The kernel of groups ignores the variables that they are made by, so it must be a "
+            f"product over the variables, or a sum of such. Got {k!r}, which has sums inside."
+        )
+    return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
+
+
+def _weighted(terms: Iterable[tuple[float, Sequence[Factor]]]) -> Kernel:
+    weights, products = zip(*terms, strict=True)
+    return SumKernel([_Factors(factors) for factors in products], list(weights))
+
+
+def _without(terms: Any, ignored: Any) -> Kernel:
+    """The kernel whose factors of some variables are one."""
+    return _weighted(
+        (weight, [Factor() if ignored[v] else f for v, f in enumerate(factors)])
+        for weight, factors in terms
+    )
+
+
+def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
+    """Groups as rows of evidence, and whether they are all combinations of states."""
+    groups = as_table(groups)
+    if is_int(groups):
+        discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
+        if not 1 <= groups <= len(discrete):
+            raise DataError(
+                f"Groups are made by 1 to {len(discrete)} discrete variables. Got {groups}."
+            )
+        return _combined(p, combinations(discrete, groups)), True
+    if is_frame(groups):
+        return _checked(p, p.schema.read_frame(groups)), False
+    if isinstance(groups, (list, tuple)) and groups:
+        if all(isinstance(x, Mapping) for x in groups):
+            return _checked(p, np.stack([_row(p, x) for x in groups])), False
+        if any(isinstance(x, str) or (isinstance(x, (list, tuple)) and _named(x)) for x in groups):
+            keys = [(x,) if isinstance(x, str) else x for x in groups]
+            return _combined(p, [p.schema.variables(key) for key in keys]), True
+    rows = as_floats(groups)
+    if rows.ndim != 2 or rows.shape[1] != p.n_variables or not len(rows):
+        raise DataError(
+            "Groups are rows of evidence with one column per variable, a list of mappings from "
+            "names to states, a list of names (or tuples of names), or a number of variables. "
+            f"Got an array of shape {rows.shape} for {p.n_variables} variables."
+        )
+    return _checked(p, rows), False
+
+
+def _named(group: Any) -> bool:
+    return bool(group) and all(isinstance(x, str) for x in group)
+
+
+def _row(p: Circuit, group: Mapping[Any, Any]) -> Any:
+    row = np.full(p.n_variables, np.nan)
+    for key, state in group.items():
+        variable = p.schema.variable(key)
+        if p.cardinalities[variable] is None:
+            row[variable] = float(state)
+        else:
+            row[variable] = p.schema.state(variable, state)
+    return row
+
+
+def _checked(p: Circuit, rows: Any) -> Any:
+    """The rows, after checking that groups are made by states, each by at least one."""
+    known = ~np.isnan(rows)
+    if not known.any(axis=1).all():
+        group = int(np.argmin(known.any(axis=1)))
+        raise DataError(f"Group {group} says nothing, so it is the population. Leave it out.")
+    for v in np.flatnonzero(known.any(axis=0)).tolist():
+        if p.cardinalities[v] is None:
+            raise DataError(
+                f"Groups are made by states, and {p.schema.call(v)} is real. Divide it into bins "
+                "before the circuit is learned."
+            )
+    return rows
+
+
+def _combined(p: Circuit, sets: Iterable[Sequence[int]]) -> Any:
+    """A row for every combination of states of every set of variables."""
+    rows = []
+    for variables in sets:
+        cards = [p.cardinalities[v] or 1 for v in variables]
+        for states in product(*map(range, cards)):
+            row = np.full(p.n_variables, np.nan)
+            row[list(variables)] = states
+            rows.append(row)
+    return _checked(p, np.stack(rows))
+
+
+def _call(p: Circuit, row: Any) -> str:
+    """What is known of a group, in words."""
+    parts = []
+    for v in np.flatnonzero(~np.isnan(row)).tolist():
+        labels = p.schema.labels(v)
+        state = int(row[v])
+        parts.append(f"{p.schema.name(v)} = {state if labels is None else labels[state]}")
+    return ", ".join(parts)
