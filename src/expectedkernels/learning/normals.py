@@ -1,0 +1,444 @@
+"""Mixtures of normal distributions with full covariances: conditionals, and learning with holes.
+
+Rows of one pattern of missing values share their matrices. These are kept at full size, with
+zeros for what is observed, so that all patterns are worked on at once by stacked products:
+the covariance given the observed columns is S - S P S, where P is the inverse of the observed part
+of S, padded with zeros.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+from sklearn.cluster import KMeans
+
+CHUNK_ENTRIES = 2**21
+"""How many entries of stacked matrices are worked on at once, about."""
+RIDGE = 1e-6
+PRIOR_ROWS = 2.0
+"""How many rows with independent columns are added to the data."""
+KERNEL_CENTRES = 500
+KERNEL_DRAWS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class NormalMixture:
+    """A mixture of normal distributions over a few real columns.
+
+    Attributes
+    ----------
+    weights : array of shape (components,)
+    means : array of shape (components, columns)
+    covariances : array of shape (components or 1, columns, columns)
+        One for all components, or one for each.
+    """
+
+    weights: Any
+    means: Any
+    covariances: Any
+
+    @property
+    def shared(self) -> bool:
+        return len(self.covariances) == 1 and len(self.weights) > 1
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows of one pattern, and the mixture given what they show.
+
+    Attributes
+    ----------
+    rows : array of int
+    missing : array of bool, (columns,)
+    shares : array of shape (rows, components)
+        The posterior weights of the components.
+    means : array of shape (rows, components, columns)
+        Of the components given the row; what is observed stands as it is.
+    covariances : array of shape (components or 1, columns, columns)
+        Zero for what is observed.
+    logs : array of shape (rows,)
+        Log-densities of what is observed.
+    """
+
+    rows: Any
+    missing: Any
+    shares: Any
+    means: Any
+    covariances: Any
+    logs: Any
+
+
+def given(mixture: NormalMixture, Z: Any) -> Iterator[Given]:
+    """The mixture given the observed columns of rows, pattern by pattern."""
+    Z = np.asarray(Z, dtype=np.float64)
+    holes, pattern = np.unique(np.isnan(Z), axis=0, return_inverse=True)
+    order = np.argsort(pattern.ravel(), kind="stable")
+    stops = np.cumsum(np.bincount(pattern.ravel(), minlength=len(holes)))
+    d, n_covariances = Z.shape[1], len(mixture.covariances)
+    size = max(1, CHUNK_ENTRIES // max(1, n_covariances * d * d))
+    for start in range(0, len(holes), size):
+        chunk = holes[start : start + size]
+        parts = [_padded(S, chunk) for S in mixture.covariances]
+        for k, missing in enumerate(chunk):
+            stop = stops[start + k]
+            first = stops[start + k - 1] if start + k else 0
+            rows = order[first:stop]
+            yield _of_pattern(mixture, Z[rows], rows, missing, [p.of(k) for p in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """For patterns of missing values: inverses of observed parts, regressions, what remains."""
+
+    precision: Any
+    gain: Any
+    covariance: Any
+    log_det: Any
+
+    def of(self, k: int) -> Padded:
+        return Padded(self.precision[k], self.gain[k], self.covariance[k], self.log_det[k])
+
+
+def _padded(S: Any, missing: Any) -> Padded:
+    """What a covariance becomes given the columns that are not missing, (patterns, d, d) each."""
+    d = len(S)
+    seen = ~missing
+    both = seen[:, :, None] & seen[:, None, :]
+    blocks = np.where(both, S, 0.0)
+    blocks[:, np.arange(d), np.arange(d)] += missing
+    factor = np.linalg.cholesky(blocks)
+    log_det = 2.0 * np.log(factor[:, np.arange(d), np.arange(d)]).sum(axis=1)
+    inverse = np.linalg.inv(factor)
+    precision = np.where(both, np.swapaxes(inverse, 1, 2) @ inverse, 0.0)
+    gain = S @ precision
+    # what is observed is observed exactly, whatever the rounding says
+    gain = np.where(seen[:, :, None], np.eye(d)[None] * seen[:, None, :], gain)
+    left = np.where(missing[:, :, None] & missing[:, None, :], S - gain @ S, 0.0)
+    return Padded(precision, gain, (left + np.swapaxes(left, 1, 2)) / 2.0, log_det)
+
+
+def _of_pattern(
+    mixture: NormalMixture, Z: Any, rows: Any, missing: Any, parts: list[Padded]
+) -> Given:
+    seen = ~missing
+    n, (c, d) = len(Z), mixture.means.shape
+    away = np.where(seen, Z, 0.0)[:, None, :] - np.where(seen, mixture.means, 0.0)
+    means = np.empty((n, c, d))
+    logs = np.empty((n, c))
+    for i, part in enumerate(parts):
+        of = slice(None) if len(parts) == 1 else slice(i, i + 1)
+        means[:, of] = mixture.means[of] + away[:, of] @ part.gain.T
+        square = np.einsum("ncd,ncd->nc", away[:, of] @ part.precision, away[:, of])
+        logs[:, of] = -0.5 * (square + part.log_det + seen.sum() * np.log(2.0 * np.pi))
+    means[:, :, seen] = Z[:, None, seen]
+    with np.errstate(divide="ignore"):
+        logs = logs + np.log(mixture.weights)
+    covariances = np.stack([part.covariance for part in parts])
+    return Given(rows, missing, softmax(logs, axis=1), means, covariances, logsumexp(logs, axis=1))
+
+
+def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
+    """The log-densities of what the rows show; holes are integrated out."""
+    logs = np.empty(len(Z))
+    for part in given(mixture, Z):
+        logs[part.rows] = part.logs
+    return logs
+
+
+def conditional_means(mixture: NormalMixture, Z: Any) -> Any:
+    """The rows with the conditional means in their holes."""
+    filled = np.array(Z, dtype=np.float64)
+    for part in given(mixture, Z):
+        filled[part.rows] = np.einsum("nc,ncd->nd", part.shares, part.means)
+    return filled
+
+
+def draws(mixture: NormalMixture, Z: Any, n: int, rng: Any) -> Any:
+    """Completions of the rows, (n, rows, columns)."""
+    Z = np.asarray(Z, dtype=np.float64)
+    found = np.empty((n, *Z.shape))
+    for part in given(mixture, Z):
+        u = np.flatnonzero(part.missing)
+        size, d = len(part.rows), Z.shape[1]
+        bounds = np.cumsum(part.shares, axis=1)
+        uniform = rng.random((n, size)) * bounds[:, -1]
+        component = (uniform[..., None] >= bounds).sum(axis=2).clip(max=bounds.shape[1] - 1)
+        normal = rng.standard_normal((n, size, d))
+        roots = np.zeros_like(part.covariances)
+        if len(u):
+            roots[:, u[:, None], u] = np.stack([_root(S[u[:, None], u]) for S in part.covariances])
+        at = component if len(roots) > 1 else np.zeros_like(component)
+        shift = np.einsum("nrde,nre->nrd", roots[at], normal)
+        found[:, part.rows] = part.means[np.arange(size), component] + shift
+    return found
+
+
+def _root(S: Any) -> Any:
+    """A square root of a covariance that may be singular."""
+    values, vectors = np.linalg.eigh(S)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMixture:
+    """The normal distribution of rows with holes, by exact EM, drawn a little to independence.
+
+    Parameters
+    ----------
+    Z : array of shape (rows, columns)
+        Standardised, NaN where missing.
+    steps : int
+        At most so many steps.
+    tolerance : float
+        Stop when a step gains less than this in the mean log-likelihood.
+    """
+    Z = np.asarray(Z, dtype=np.float64)
+    spread = _spread(Z)
+    start = NormalMixture(
+        np.ones(1), _observed_means(Z)[None], np.diag(spread + RIDGE)[None]
+    )
+    return _em(Z, start, spread, False, steps, tolerance)
+
+
+def _em(
+    Z: Any, mixture: NormalMixture, spread: Any, diagonal: bool, steps: int, tolerance: float
+) -> NormalMixture:
+    holes = find_holes(Z)
+    before = -np.inf
+    for _ in range(steps):
+        total, counts, first, second = _expected_sums(mixture, Z, holes)
+        mixture = _maximised(mixture, counts, first, second, spread, diagonal)
+        if total - before < tolerance * len(Z) or (len(counts) == 1 and not np.isnan(Z).any()):
+            break
+        before = total
+    return mixture
+
+
+@dataclass(frozen=True, eq=False)
+class Holes:
+    """Rows whose patterns have about as many missing columns.
+
+    Attributes
+    ----------
+    rows : array of int
+    pattern : array of int
+        The pattern of every row.
+    columns : array of shape (patterns, most missing)
+        The missing columns, filled up with the number of columns.
+    """
+
+    rows: Any
+    pattern: Any
+    columns: Any
+
+
+def find_holes(Z: Any) -> list[Holes]:
+    """The patterns of missing values of rows, in groups of about equal size."""
+    d = Z.shape[1]
+    patterns, of = np.unique(np.isnan(Z), axis=0, return_inverse=True)
+    sizes = patterns.sum(axis=1)
+    found = []
+    for low, high in itertools.pairwise(_bounds(int(sizes.max(initial=0)))):
+        chosen = np.flatnonzero((sizes >= low) & (sizes < high))
+        if not len(chosen):
+            continue
+        most = int(sizes[chosen].max())
+        columns = np.sort(np.where(patterns[chosen], np.arange(d), d), axis=1)[:, :most]
+        place = np.full(len(patterns), -1)
+        place[chosen] = np.arange(len(chosen))
+        rows = np.flatnonzero(place[of.ravel()] >= 0)
+        found.append(Holes(rows, place[of.ravel()[rows]], columns))
+    return found
+
+
+def _bounds(most: int) -> list[int]:
+    """Numbers of missing columns that are treated alike: each at most a third above the first."""
+    bounds = [0, 1]
+    while bounds[-1] <= most:
+        bounds.append(bounds[-1] + 1 + bounds[-1] // 3)
+    return bounds
+
+
+def _expected_sums(mixture: NormalMixture, Z: Any, holes: list[Holes]) -> Any:
+    """The log-likelihood; expected counts and moments about the means, of every component."""
+    c, d = mixture.means.shape
+    total, counts = 0.0, np.zeros(c)
+    first, second = np.zeros((c, d)), np.zeros((c, d, d))
+    forms = [_precision(S) for S in mixture.covariances]
+    for group in holes:
+        size = max(1, CHUNK_ENTRIES // max(d, group.columns.shape[1] ** 2) // c)
+        for start in range(0, len(group.rows), size):
+            part = _slice(group, start, start + size)
+            X = Z[part.rows]
+            found = [_completed(X - m, part, *form)
+                     for m, form in zip(mixture.means, forms, strict=True)]  # fmt: skip
+            logs = np.stack([f[0] for f in found], axis=1) + np.log(mixture.weights)
+            shares = softmax(logs, axis=1)
+            total += float(logsumexp(logs, axis=1).sum())
+            counts += shares.sum(axis=0)
+            for i, (_, full, left) in enumerate(found):
+                weighed = full * shares[:, i : i + 1]
+                first[i] += weighed.sum(axis=0)
+                second[i] += weighed.T @ full
+                by_pattern = np.bincount(part.pattern, shares[:, i], len(part.columns))
+                second[i] += _scattered(left * by_pattern[:, None, None], part.columns, d)
+    return total, counts, first, second
+
+
+def _slice(group: Holes, start: int, stop: int) -> Holes:
+    used, pattern = np.unique(group.pattern[start:stop], return_inverse=True)
+    return Holes(group.rows[start:stop], pattern.ravel(), group.columns[used])
+
+
+def _precision(S: Any) -> tuple[Any, float]:
+    factor = np.linalg.cholesky(S)
+    inverse = np.linalg.inv(factor)
+    return inverse.T @ inverse, 2.0 * float(np.log(np.diag(factor)).sum())
+
+
+def _completed(away: Any, holes: Holes, precision: Any, log_det: float) -> tuple[Any, Any, Any]:
+    """Log-densities, expected deviations, and the covariances that are left for each pattern.
+
+    Given the rest, the missing columns have the inverse of their part of the precision as
+    covariance.
+    """
+    n, d = away.shape
+    seen = ~np.isnan(away)
+    full = np.where(seen, away, 0.0)
+    columns = holes.columns
+    filler = columns == d
+    inside = np.minimum(columns, d - 1)
+    blocks = precision[inside[:, :, None], inside[:, None, :]]
+    blocks = np.where(filler[:, :, None] | filler[:, None, :], np.eye(columns.shape[1]), blocks)
+    left = np.linalg.inv(blocks)
+    log_blocks = np.linalg.slogdet(blocks)[1]
+    wide = np.zeros((n, d + 1))
+    wide[:, :d] = full
+    pulls = np.zeros((n, d + 1))
+    pulls[:, :d] = full @ precision
+    at = columns[holes.pattern]
+    rows = np.arange(n)[:, None]
+    shift = (left[holes.pattern] @ pulls[rows, at][:, :, None])[:, :, 0]
+    wide[rows, at] = -shift
+    full = wide[:, :d]
+    square = np.einsum("nd,nd->n", full @ precision, full)
+    known = seen.sum(axis=1)
+    logs = -0.5 * (square + log_det + log_blocks[holes.pattern] + known * np.log(2.0 * np.pi))
+    return logs, full, np.where(filler[:, :, None] | filler[:, None, :], 0.0, left)
+
+
+def _scattered(left: Any, columns: Any, d: int) -> Any:
+    """Matrices over missing columns, added up in their places."""
+    flat = columns[:, :, None] * (d + 1) + columns[:, None, :]
+    total = np.bincount(flat.ravel(), left.ravel(), (d + 1) ** 2)
+    return total.reshape(d + 1, d + 1)[:d, :d]
+
+
+def _observed_means(Z: Any) -> Any:
+    seen = ~np.isnan(Z)
+    return np.where(seen, Z, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+
+
+def _spread(Z: Any) -> Any:
+    """The variances of the observed values of all columns."""
+    seen = ~np.isnan(Z)
+    away = np.where(seen, Z - _observed_means(Z), 0.0)
+    return (away**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+
+
+def _drawn(away: Any, weights: Any, spread: Any) -> Any:
+    scatter = (away * weights[:, None]).T @ away
+    S = (scatter + PRIOR_ROWS * np.diag(spread)) / (weights.sum() + PRIOR_ROWS)
+    S[np.diag_indices_from(S)] += RIDGE
+    return S
+
+
+def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> NormalMixture:
+    """One component for every row, all of one covariance; mean and covariance stay the normal's.
+
+    Parameters
+    ----------
+    Z : array of shape (rows, columns)
+        A row with holes enters as a few draws of what is missing.
+    normal : NormalMixture
+        One component.
+    width : float in (0, 1]
+        One is the normal itself; towards zero only the nearest row counts.
+    rng : Generator
+    """
+    Z = np.asarray(Z, dtype=np.float64)
+    if len(Z) > KERNEL_CENTRES:
+        Z = Z[np.sort(rng.choice(len(Z), KERNEL_CENTRES, replace=False))]
+    gaps = np.isnan(Z).any(axis=1)
+    n_draws = max(1, min(KERNEL_DRAWS, (KERNEL_CENTRES - int((~gaps).sum())) // max(1, gaps.sum())))
+    centres, weights = [Z[~gaps]], [np.ones(int((~gaps).sum()))]
+    if gaps.any():
+        drawn = draws(normal, Z[gaps], n_draws, rng)
+        centres.append(drawn.reshape(-1, Z.shape[1]))
+        weights.append(np.full(len(centres[-1]), 1.0 / n_draws))
+    mean = normal.means[0]
+    rows, shares = np.concatenate(centres), np.concatenate(weights)
+    means = mean + np.sqrt(1.0 - width**2) * (rows - mean)
+    return NormalMixture(shares / shares.sum(), means, width**2 * normal.covariances)
+
+
+def fit_mixture(
+    Z: Any,
+    n_components: int,
+    *,
+    diagonal: bool = False,
+    steps: int = 50,
+    tolerance: float = 1e-3,
+    rng: Any,
+) -> NormalMixture:
+    """A mixture of normal distributions of rows with holes, by exact EM.
+
+    Parameters
+    ----------
+    Z : array of shape (rows, columns)
+        Standardised, NaN where missing.
+    n_components : int
+    diagonal : bool
+        Whether columns are independent in each component.
+    steps, tolerance
+        As for `fit_normal`.
+    rng : Generator
+    """
+    Z = np.asarray(Z, dtype=np.float64)
+    spread = _spread(Z)
+    start = _started(Z, n_components, diagonal, spread, rng)
+    return _em(Z, start, spread, diagonal, steps, tolerance)
+
+
+def _started(Z: Any, n: int, diagonal: bool, spread: Any, rng: Any) -> NormalMixture:
+    normal = fit_normal(Z)
+    filled = conditional_means(normal, Z)
+    n = min(n, len(np.unique(filled, axis=0)))
+    seed = int(rng.integers(2**31 - 1))
+    label = KMeans(n, n_init=1, random_state=seed).fit_predict(filled)
+    counts = np.bincount(label, minlength=n).astype(np.float64)
+    means = np.stack([filled[label == c].mean(axis=0) for c in range(n)])
+    S = np.stack([_drawn(filled[label == c] - means[c], np.ones(int(k)), spread)
+                  for c, k in enumerate(counts)])  # fmt: skip
+    if diagonal:
+        S = S * np.eye(Z.shape[1])
+    return NormalMixture(counts / counts.sum(), means, S)
+
+
+def _maximised(
+    mixture: NormalMixture, counts: Any, first: Any, second: Any, spread: Any, diagonal: bool
+) -> NormalMixture:
+    n = np.maximum(counts, 1e-300)
+    step = first / n[:, None]
+    scatter = second - counts[:, None, None] * step[:, :, None] * step[:, None, :]
+    S = (scatter + PRIOR_ROWS * np.diag(spread)) / (counts + PRIOR_ROWS)[:, None, None]
+    d = S.shape[1]
+    S[:, np.arange(d), np.arange(d)] += RIDGE
+    if diagonal:
+        S = S * np.eye(d)
+    weights = (counts + 1e-9) / (counts + 1e-9).sum()
+    return NormalMixture(weights, mixture.means + step, S)
