@@ -86,7 +86,7 @@ def test_normalized_features_use_the_resources_they_are_given(monkeypatch):
         seen.append(resources)
         return original(density, rates, A, B, resources)
 
-    monkeypatch.setattr("expectedkernels.estimators.features.expected_gram", recorded)
+    monkeypatch.setattr("expectedkernels.estimators.circuits.expected_gram", recorded)
     ExpectedKernelFeatures(5, normalize=True, max_bytes=2**20, random_state=0).fit_transform(X)
     assert [used.max_bytes for used in seen] == [2**20, 2**20]
 

@@ -356,10 +356,22 @@ def gaussian_mixture(
     n, d = mean.shape
     vtree = Vtree.balanced(d) if vtree is None else vtree
     _check_variables(vtree, d, "means and variances")
-    parts = Inner(n, n, None, None, None)
     eye = np.eye(n)
-    blocks = at_nodes(vtree, lambda _, v: Normal(eye, mean[:, v], variance[:, v]), lambda _: parts)
-    blocks[-1] = blocks[-1].with_numbers(share[None, :])
+    inputs = [Normal(eye, mean[:, v], variance[:, v]) for v in range(d)]
+    return mixture_of_products(share, inputs, vtree)
+
+
+def mixture_of_products(
+    weights: Array, inputs: Sequence[Input], vtree: Vtree | None = None
+) -> Circuit:
+    """The mixture of products of the units of input blocks, the first of all, the second, ..."""
+    vtree = Vtree.balanced(len(inputs)) if vtree is None else vtree
+    if len(inputs) == 1:
+        numbers = weights[None, :] @ inputs[0].numbers
+        return Circuit.from_blocks(vtree, [inputs[0].with_numbers(numbers)])
+    parts = Inner(len(weights), len(weights), None, None, None)
+    blocks = at_nodes(vtree, lambda _, v: inputs[v], lambda _: parts)
+    blocks[-1] = blocks[-1].with_numbers(weights[None, :])
     return Circuit.from_blocks(vtree, blocks)
 
 

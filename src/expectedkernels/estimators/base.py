@@ -16,10 +16,8 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import NAMES, learn_density
 from expectedkernels.estimators.expansion import Expansion
-from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.machines import Machine, expect, read_machine
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import Rows
 from expectedkernels.estimators.scaling import (
     Scaling,
     learn_scaling,
@@ -156,7 +154,7 @@ class KernelMachine(DensityEstimator):
         y = self._learn_target(y, sample_weight)
         gaps = np.isnan(Z).any(axis=1)
         if gaps.any():
-            Rows(self.density_, Z).require_possible()
+            self.density_.check(self.density_.rows(Z))
             self._fit_embedded(Z, for_kernel, gaps, y, sample_weight)
         else:
             self._fit_complete(for_kernel, y, sample_weight)
@@ -201,7 +199,7 @@ class KernelMachine(DensityEstimator):
         """Fit the model to the expected kernels between rows."""
         self.gamma_ = self._rate(for_kernel)
         rates = self._raw_rates(self.gamma_, Z.shape[1])
-        gram = expected_gram(self.density_, rates, Z, resources=self._resources)
+        gram = self.density_.gram(rates, Z, None, self._resources)
         self.model_ = self._make("precomputed")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(gram, y, **weights)

@@ -10,14 +10,18 @@ import numpy as np
 from sklearn.base import clone
 
 from expectedkernels.circuits.alignment import in_order
+from expectedkernels.circuits.build import mixture_of_products
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal
+from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.averages import AverageDensity
+from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.columns import Columns
-from expectedkernels.estimators.rows import Density
+from expectedkernels.estimators.normals import NormalDensity
+from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
 from expectedkernels.estimators.variables import (
     Variable,
     check_circuit,
@@ -25,10 +29,20 @@ from expectedkernels.estimators.variables import (
     completed_groups,
 )
 from expectedkernels.learning.chow_liu import learn_chow_liu
+from expectedkernels.learning.diagonal import fit_diagonal
 from expectedkernels.learning.mixtures import learn_mixture
+from expectedkernels.learning.normals import (
+    NormalMixture,
+    fit_mixture,
+    fit_normal,
+    kernel_mixture,
+    log_likelihood,
+)
 from expectedkernels.learning.strudel import learn_strudel
 
-NAMES = ("chow_liu", "strudel", "mixture")
+CIRCUITS = ("chow_liu", "strudel", "mixture", "diagonal_mixture")
+NORMALS = ("gaussian", "kernel", "gaussian_mixture")
+NAMES = ("auto", *NORMALS, *CIRCUITS)
 
 
 class Learner(Protocol):
@@ -43,18 +57,23 @@ DensityLike = str | Circuit | FactorGraph | Learner
 
 STRUDEL_SPLITS = 50
 MIXTURE_COMPONENTS = 8
+DIAGONAL_COMPONENTS = 60
+FULL_COMPONENTS = (1, 2, 4, 8)
+"""Numbers of normal distributions with full covariances to choose from."""
+WIDTH, NARROW = 0.6, 0.25
+"""The widths of kernels around training rows, in deviations of the table."""
 SMALLEST_VARIANCE = 1e-4
 """The variance of a normal piece is at least this share of its column's."""
 
 
 def learn_density(
     density: Any, columns: Columns, Z: Any, *, n_bins: int, binning: str, rng: Any
-) -> Density:
+) -> AnyDensity:
     """The density of columns of numbers, learned from rows with or without missing values.
 
     Parameters
     ----------
-    density : {"chow_liu", "strudel", "mixture"}, Circuit, model, or object with fit and circuit_
+    density : one of `NAMES`, Circuit, model, or object with fit and circuit_
     columns : Columns
     Z : array of shape (rows, columns)
     n_bins : int
@@ -70,15 +89,21 @@ def learn_density(
         categories = {i: known.tolist() for i, known in columns.categories.items()}
         density = in_order(density, columns.names, categories)
         variables = _given(columns, Z, density)
-        return Density(density, check_circuit(density, variables, "The density"))
+        return CircuitDensity(density, check_circuit(density, variables, "The density"))
     variables = columns.variables(Z, n_bins, "quantile" if binning == "gaussian" else binning)
     Z = completed_groups(variables, Z)
+    if isinstance(density, str) and density in NORMALS:
+        return _normal(density, columns, variables, Z, rng)
+    if isinstance(density, str) and density == "diagonal_mixture":
+        return _diagonal(columns, variables, Z, rng)
+    if isinstance(density, str) and density == "auto":
+        return _averaged(columns, variables, Z, rng)
     states = as_states(variables, Z)
     circuit = _learned(density, states, variables, rng)
     variables = check_circuit(circuit, variables, "The circuit of the density")
     if binning == "gaussian":
         circuit, variables = _with_normals(circuit, variables, Z, states)
-    return Density(circuit, variables)
+    return CircuitDensity(circuit, variables)
 
 
 def as_states(variables: list[Variable], Z: Any) -> Any:
@@ -117,6 +142,75 @@ def _learned(density: Any, states: Any, variables: list[Variable], rng: Any) -> 
             f"Got {type(circuit).__name__} from {type(model).__name__}."
         )
     return circuit
+
+
+def _standard(columns: Columns, Z: Any) -> tuple[Scaling, Any]:
+    """How numeric columns are standardised, and the columns that are."""
+    scaling = learn_scaling(Z, *numeric_columns(columns))
+    return scaling, scaling.apply(Z)
+
+
+def _normal(name: str, columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> Any:
+    scaling, x = _standard(columns, Z)
+    if name == "gaussian_mixture":
+        return NormalDensity(_validated_mixture(x, rng), scaling, variables)
+    mixture = fit_normal(x)
+    if name == "kernel":
+        mixture = kernel_mixture(x, mixture, WIDTH, rng)
+    return NormalDensity(mixture, scaling, variables)
+
+
+def _validated_mixture(x: Any, rng: Any) -> NormalMixture:
+    """As many components as are best for a fifth of the rows that is held out."""
+    order = rng.permutation(len(x))
+    held, rest = x[order[: len(x) // 5]], x[order[len(x) // 5 :]]
+    choices = [n for n in FULL_COMPONENTS if n == 1 or n * x.shape[1] <= len(rest)]
+    best = 1
+    if len(held) and len(choices) > 1:
+        fits = [log_likelihood(fit_mixture(rest, n, rng=rng), held).mean() for n in choices]
+        best = choices[int(np.argmax(fits))]
+    return fit_mixture(x, best, rng=rng)
+
+
+def _diagonal(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> CircuitDensity:
+    """A circuit: a mixture of products of normal distributions and tables."""
+    scaling, x = _standard(columns, Z)
+    numeric = [v.cuts is not None for v in variables]
+    at = [int(v.columns[0]) for v, real in zip(variables, numeric, strict=True) if real]
+    others = [v for v, real in zip(variables, numeric, strict=True) if not real]
+    states = np.nan_to_num(as_states(others, Z), nan=-1.0).astype(np.intp)
+    cards = [max(2, v.n_states or 2) for v in others]
+    n = max(1, min(DIAGONAL_COMPONENTS, len(Z) // 5))
+    found = fit_diagonal(x[:, at], states, cards, n, rng=rng)
+    means = iter((found.means * scaling.scale[at] + scaling.centre[at]).T)
+    variances = iter((found.variances * scaling.scale[at] ** 2).T)
+    tables = iter(found.tables)
+    eye = np.eye(len(found.weights))
+    inputs = [Normal(eye, next(means), next(variances)) if real else Table(next(tables))
+              for real in numeric]  # fmt: skip
+    circuit = mixture_of_products(found.weights, inputs)
+    own = [
+        replace(v, pieces=None) if real else v for v, real in zip(variables, numeric, strict=True)
+    ]
+    return CircuitDensity(circuit, check_circuit(circuit, own, "The circuit of the density"))
+
+
+def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> AverageDensity:
+    """The average of several densities; if rows have holes, of those that learn from them well."""
+    scaling, x = _standard(columns, Z)
+    normal = fit_normal(x)
+    parts: dict[str, Any] = {"gaussian": NormalDensity(normal, scaling, variables)}
+    complete = not np.isnan(x).any()
+    for width in (WIDTH, NARROW) if complete else (WIDTH,):
+        kernel = kernel_mixture(x, normal, width, rng)
+        parts[f"kernel({width})"] = NormalDensity(kernel, scaling, variables)
+    if complete:
+        parts["diagonal_mixture"] = _diagonal(columns, variables, Z, rng)
+        tree = _learned("chow_liu", as_states(variables, Z), variables, rng)
+        variables = check_circuit(tree, variables, "The circuit of the density")
+        parts["chow_liu"] = CircuitDensity(tree, variables)
+    weights = np.full(len(parts), 1.0 / len(parts))
+    return AverageDensity([*parts.values()], weights, [*parts], variables)
 
 
 def _given(columns: Columns, Z: Any, circuit: Circuit) -> list[Variable]:

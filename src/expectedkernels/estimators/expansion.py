@@ -35,6 +35,19 @@ Squares = Iterator[tuple[Any, Any, Any]]
 
 
 @dataclass(frozen=True, eq=False)
+class Prior:
+    """What a Gaussian process adds to the variance: scale^2 (total - E[k' form k])."""
+
+    total: float
+    form: Any
+    scale: Any
+
+    def left(self, forms: Any) -> Any:
+        """The variance of the process itself, (rows, outputs)."""
+        return np.maximum(self.total - forms, 0.0)[:, None] * self.scale**2
+
+
+@dataclass(frozen=True, eq=False)
 class Expansion:
     """A weighted sum of kernels at points, plus a constant; several of them at once.
 
@@ -68,10 +81,10 @@ class Expansion:
         """Whether some of the points have missing values."""
         return bool(np.isnan(self.points).any())
 
-    def at(self, density: Density, Z: Any, resources: Resources) -> Any:
-        """The values at complete rows, (rows, outputs)."""
+    def at(self, density: Any, Z: Any, resources: Resources) -> Any:
+        """The values at complete rows, (rows, outputs), whatever kind of density it is."""
         if self.is_embedded:
-            gram = expected_gram(density, self.rates, Z, self.points, resources)
+            gram = density.gram(self.rates, Z, self.points, resources)
             return gram @ self.coef + self.intercept
         answer, known = np.empty((len(Z), self.coef.shape[1])), np.ones(Z.shape, dtype=np.bool_)
         for index in chunks(np.arange(len(Z)), len(self.points), resources.chunk_bytes):

@@ -16,8 +16,7 @@ from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.gram import expected_gram
-from expectedkernels.estimators.rows import read_rows
+from expectedkernels.estimators.machines import read_rows
 
 
 class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
@@ -122,9 +121,7 @@ random_state
         self._rates = self._raw_rates(self.gamma_, Z.shape[1])
         self._root = None
         if self.normalize:
-            gram = expected_gram(
-                self.density_, self._rates, self.landmarks_, resources=self._resources
-            )
+            gram = self.density_.gram(self._rates, self.landmarks_, None, self._resources)
             values, vectors = np.linalg.eigh(gram)
             values = np.maximum(values, 1e-12 * values.max())
             self._root = (vectors / np.sqrt(values)) @ vectors.T
@@ -151,5 +148,5 @@ random_state
         """
         Z = self._read(X)
         read_rows(self.density_, Z)  # raises if a row has probability zero
-        gram = expected_gram(self.density_, self._rates, Z, self.landmarks_, self._resources)
+        gram = self.density_.gram(self._rates, Z, self.landmarks_, self._resources)
         return gram if self._root is None else gram @ self._root

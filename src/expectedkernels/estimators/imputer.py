@@ -17,8 +17,10 @@ from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
+from expectedkernels.estimators.circuits import filled
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.rows import Rows, read_rows
+from expectedkernels.estimators.machines import read_rows
+from expectedkernels.estimators.rows import Rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
@@ -186,11 +188,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
             drawn = self.circuit_.sample(n, rng, evidence=rows.states.rows(chunk))
             for k in range(n):
-                answers[k][index[chunk]] = self._filled(rows, chunk, drawn[:, k], rng)
+                answers[k][index[chunk]] = filled(rows, chunk, drawn[:, k], rng)
         return answers
 
     def _most_probable(self, rows: Rows, chunk: Any) -> Any:
-        return self._filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk)))
+        return filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk)))
 
     def _means(self, rows: Rows, chunk: Any) -> Any:
         Z = rows.Z[chunk].copy()
@@ -215,21 +217,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return [
             len(v.columns) == 1 and int(v.columns[0]) not in coded for v in self.density_.variables
         ]
-
-    def _filled(self, rows: Rows, chunk: Any, states: Any, rng: Any = None) -> Any:
-        """Rows completed by states: the middle of their pieces, or a draw from there."""
-        Z = rows.Z[chunk].copy()
-        for i, variable in enumerate(self.density_.variables):
-            missing = ~rows.said[i].observed[chunk]
-            values = states[missing, i]
-            if variable.pieces is None:
-                Z[missing, variable.columns[0]] = values
-                continue
-            pieces, at = variable.pieces, values.astype(np.intp)
-            low, high = pieces.low[at], pieces.high[at]
-            share = 0.5 if rng is None else rng.random(low.shape)
-            Z[np.ix_(missing, variable.columns)] = low + share * (high - low)
-        return Z
 
     def _decoded(self, Z: Any) -> Any:
         """Columns of numbers as columns of the table."""

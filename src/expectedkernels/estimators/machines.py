@@ -17,24 +17,15 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.errors import KernelError
-from expectedkernels.estimators.expansion import Expansion
+from expectedkernels.estimators.circuits import AnyDensity
+from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import Density, Rows, read_rows
-from expectedkernels.estimators.spread import steady_variance
+from expectedkernels.estimators.variables import completed_groups
 
 SUPPORTED = (
     "SVR, NuSVR, SVC, NuSVC and KernelRidge with kernel='rbf', and GaussianProcessRegressor with "
     "an RBF kernel (times a ConstantKernel, plus a WhiteKernel)"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """What a Gaussian process adds to the variance: scale^2 (total - E[k' form k])."""
-
-    total: float
-    form: Any
-    scale: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +52,7 @@ class Machine:
 
 def expect(
     machine: Machine,
-    density: Density,
+    density: AnyDensity,
     Z: Any,
     resources: Resources,
     return_std: bool = False,
@@ -82,10 +73,10 @@ def expect(
         if return_std and machine.spread is not None:
             std[complete] = _table(machine.spread(Z[complete]))
         elif return_std and machine.prior is not None:
-            known = Rows(density, Z[complete])
+            known = density.rows(Z[complete])
             std[complete] = _std(machine, density, known, mean[complete], resources)
     if len(incomplete):
-        mean[incomplete] = machine.expansion.mean(density, rows, resources)
+        mean[incomplete] = density.mean(machine.expansion, rows, resources)
         if return_std:
             std[incomplete] = _std(machine, density, rows, mean[incomplete], resources)
     if machine.flat:
@@ -93,7 +84,7 @@ def expect(
     return (mean, std) if return_std else mean
 
 
-def _answers(machine: Machine, density: Density, Z: Any, resources: Resources) -> Any:
+def _answers(machine: Machine, density: AnyDensity, Z: Any, resources: Resources) -> Any:
     """What the machine says of complete rows."""
     if machine.predict is not None:
         return _table(machine.predict(Z))
@@ -104,16 +95,17 @@ def _table(answers: Any) -> Any:
     return answers[:, None] if answers.ndim == 1 else answers
 
 
-def _std(machine: Machine, density: Density, rows: Any, mean: Any, resources: Resources) -> Any:
-    expansion, prior, own = machine.expansion, machine.prior, 0.0
-    if prior is None:
-        variance = expansion.variance(density, rows, mean, resources)
-    else:
-        variance, forms = expansion.variance(density, rows, mean, resources, prior.form)
-        own = np.maximum(prior.total - forms, 0.0)[:, None] * prior.scale**2
-    if np.isnan(rows.Z).any():
-        variance = steady_variance(expansion, density, rows, variance, resources, own)
-    return np.sqrt(variance + own)
+def _std(machine: Machine, density: AnyDensity, rows: Any, mean: Any, resources: Resources) -> Any:
+    return np.sqrt(density.variance(machine.expansion, rows, mean, resources, machine.prior))
+
+
+def read_rows(density: AnyDensity, Z: Any) -> tuple[Any, Any, Any]:
+    """The data with completed groups, which rows are incomplete, and these as evidence."""
+    Z = completed_groups(density.variables, Z)
+    incomplete = np.flatnonzero(np.isnan(Z).any(axis=1))
+    rows = density.rows(Z[incomplete])
+    density.check(rows, incomplete)
+    return Z, incomplete, rows
 
 
 def read_machine(model: Any) -> Machine:

@@ -19,10 +19,9 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
 from expectedkernels.errors import KernelError
-from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.machines import read_gp_kernel
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import Density
 from expectedkernels.estimators.scaling import Scaling
 
 STEP = 1e-5
@@ -36,7 +35,7 @@ class Covariances:
 
     Parameters
     ----------
-    density : Density
+    density : AnyDensity
     Z : array of shape (rows, columns)
         NaN is missing.
     alpha : float
@@ -50,7 +49,7 @@ class Covariances:
 
     def __init__(
         self,
-        density: Density,
+        density: AnyDensity,
         Z: Any,
         alpha: float,
         resources: Resources,
@@ -62,7 +61,7 @@ class Covariances:
         @lru_cache(maxsize=kept)
         def gram(rates: tuple[float, ...]) -> Any:
             raw = np.array(rates) if scaling is None else scaling.rates(np.array(rates))
-            return expected_gram(density, raw, Z, resources=resources)
+            return density.gram(raw, Z, None, resources)
 
         self._gram = gram
 

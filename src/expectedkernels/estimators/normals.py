@@ -1,113 +1,368 @@
-"""Expected RBF kernels under mixtures of normal distributions given what rows show.
+"""Mixtures of normal distributions as densities of machines.
 
-For x ~ N(m, S) and rates G = diag(g), with L L' = I + 2 G^1/2 S G^1/2 and Y = L^-1 G^1/2,
+For x ~ N(m, S) over the missing columns and rates G = diag(g), let A = G^1/2 S G^1/2 have the
+eigenvalues a and let t be G^1/2 (s - m) in its eigenvectors. Then
 
-    E k(x, s) = |L|^-1 exp(-|Y m - Y s|^2).
+    log E k(x, s)                = -sum log(1 + 2 a) / 2 - sum t^2 / (1 + 2 a)
+    log E k(x, s) k(x, r)        = log E k(x, s) + log E k(x, r) + c + p_s + p_r + q_s . q_r
 
-S is zero for what is observed: there the formula is the kernel itself. The second moment is
-of the same form with 4 for 2; two rows are one with the sum of the covariances.
+with c = sum log1p(4 a^2 / (1 + 4 a)) / 2, p_s = -4 sum a^2 t^2 / ((1 + 4 a)(1 + 2 a)) and
+q_s = t (4 a / (1 + 4 a))^1/2: covariances of kernels have all digits however small S is. The
+observed columns are a factor of the kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.spatial.distance import cdist
 
-from expectedkernels.learning.normals import Given, NormalMixture, given
+from expectedkernels.errors import KernelError
+from expectedkernels.estimators.circuits import HERMITE
+from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.resources import Resources, chunks
+from expectedkernels.estimators.scaling import Scaling
+from expectedkernels.estimators.variables import Variable, completed_groups
+from expectedkernels.kernels.gaussian import at_known
+from expectedkernels.learning.normals import (
+    Given,
+    NormalMixture,
+    conditional_means,
+    draws,
+    given,
+    log_likelihood,
+)
 
-LEFT_OUT = 1e-6
-"""Components that have less than this share of a row, all together, are left out."""
+LEFT_OUT = 1e-4
+"""Components that have less than this share of a row, all together, are left out: answers change
+by at most this share of the range of f."""
+DOUBTFUL = 1e4
+"""A variance is made anew from covariances if not larger than its rounding error by this factor."""
+FARTHEST = 1e100
+"""Standardised values beyond this are as good as this: every kernel is zero there."""
 CHUNK_ENTRIES = 2**21
 
 
-def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
-    """E[k(x, s) | what the row shows] for all rows and points, (rows, points)."""
-    found = np.empty((len(Z), len(points)))
-    root = np.sqrt(rates)
-    for part in given(mixture, Z):
-        maps = [_map(S, root, 2.0) for S in part.covariances]
-        seen = [points @ Y.T for Y, _ in maps]
-        for r, row in enumerate(part.rows):
-            total = np.zeros(len(points))
-            for means, shares, at in _components(part, r, len(maps)):
-                Y, log_det = maps[at]
-                distances = cdist(means @ Y.T, seen[at], "sqeuclidean")
-                total += shares @ np.exp(-distances) * np.exp(-log_det)
-            found[row] = total
-    return found
+class NormalDensity:
+    """A mixture of normal distributions as a density of columns of data.
+
+    Parameters
+    ----------
+    mixture : NormalMixture
+        Of standardised columns.
+    scaling : Scaling
+    variables : sequence of Variable
+        Which columns belong together.
+    """
+
+    circuit = None
+
+    def __init__(self, mixture: NormalMixture, scaling: Scaling, variables: Sequence[Variable]):
+        self.mixture, self.scaling, self.variables = mixture, scaling, list(variables)
+
+    def rows(self, Z: Any) -> Any:
+        """The standardised rows."""
+        return np.clip(self.scaling.apply(Z), -FARTHEST, FARTHEST)
+
+    def check(self, rows: Any, names: Any = None) -> None:
+        """Every row is possible."""
+
+    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
+        """The expectations of functions given rows, (rows, outputs)."""
+        rates, points = self._scaled(f)
+        return self._kernels(rates, rows, points, f.coef, resources) + f.intercept
+
+    def variance(
+        self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
+    ) -> Any:
+        """The variances of functions given rows, with those of a process: (rows, outputs)."""
+        rates, points = self._scaled(f)
+        form = None if prior is None else prior.form
+        if f.is_embedded:
+            forms = self._known_forms(rates, rows, points, form)
+            variance = np.zeros_like(mean)
+        else:
+            variance, forms = _spreads(self.mixture, rows, rates, points, f.coef, form)
+        return variance if prior is None else variance + prior.left(forms)
+
+    def _known_forms(self, rates: Any, rows: Any, points: Any, form: Any) -> Any:
+        """E[k' Q k] where points have missing values and rows have none."""
+        if np.isnan(rows).any():
+            raise KernelError(
+                "A machine that was fitted to expected kernels under normal distributions has no "
+                "standard deviations for rows with missing values. Fit it with fit_missing='mean', "
+                "or under a circuit, such as density='chow_liu'."
+            )
+        if form is None:
+            return np.zeros(len(rows))
+        kernels = self._gram(rates, rows, points, Resources())
+        return np.einsum("ri,ri->r", kernels @ form, kernels)
+
+    def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
+        """The expected kernels between rows, (rows of A, rows of B)."""
+        rates, resources = rates * self.scaling.scale**2, resources or Resources()
+        A = self.rows(A)
+        return self._gram(rates, A, None if B is None else self.rows(B), resources)
+
+    def _gram(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+        other = A if B is None else B
+        gaps = [np.isnan(x).any(axis=1) for x in (A, other)]
+        (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
+        gram = np.empty((len(A), len(other)))
+        gram[np.ix_(np.arange(len(A)), b)] = self._kernels(rates, A, other[b], None, resources)
+        gram[np.ix_(a, j)] = self._kernels(rates, other[j], A[a], None, resources).T
+        gram[np.ix_(i, j)] = between(self.mixture, A[i], None if B is None else other[j], rates)
+        return gram if B is not None else 0.5 * (gram + gram.T)
+
+    def _kernels(self, rates: Any, rows: Any, points: Any, coef: Any, resources: Resources) -> Any:
+        """E[k(x, s) | row], (rows, points); with coefficients their sums, (rows, outputs)."""
+        if np.isnan(points).any():
+            gram = self._gram(rates, rows, points, resources)
+            return gram if coef is None else gram @ coef
+        found = np.empty((len(rows), len(points) if coef is None else coef.shape[1]))
+        known = ~np.isnan(rows)
+        for at in chunks(np.arange(len(rows)), len(points), resources.chunk_bytes):
+            kernels = at_known(rates, rows[at], known[at], points)
+            kernels *= embed(self.mixture, rows[at], rates, points)
+            found[at] = kernels if coef is None else kernels @ coef
+        return found
+
+    def means(self, Z: Any) -> Any:
+        """The rows with the expected values of what is missing."""
+        Z = completed_groups(self.variables, Z)
+        filled = self.scaling.undo(conditional_means(self.mixture, self.rows(Z)))
+        return np.where(np.isnan(Z), filled, Z)
+
+    def draws(self, Z: Any, n: int, rng: Any) -> Any:
+        """Completions of the rows, (n, rows, columns)."""
+        Z = completed_groups(self.variables, Z)
+        drawn = self.scaling.undo(draws(self.mixture, self.rows(Z), n, rng))
+        return np.where(np.isnan(Z), drawn, Z)
+
+    def nodes(self, z: Any, columns: Any) -> tuple[Any, Any]:
+        """Values of columns given a row, (nodes, columns), and weights.
+
+        One column is integrated exactly up to polynomials of degree 13 in every component; of
+        several, which are bits, every one may be the one that is set, by their means.
+        """
+        (part,) = given(self.mixture, self.rows(z[None]))
+        scale, centre = self.scaling.scale[columns], self.scaling.centre[columns]
+        if len(columns) > 1:
+            shares = centre + scale * (part.shares[0] @ part.means[0][:, columns])
+            shares = np.maximum(shares, 0.0)
+            rest = max(0.0, 1.0 - float(shares.sum()))
+            weights = np.append(shares, rest)
+            values = np.vstack([np.eye(len(columns)), np.zeros(len(columns))])
+            return values[weights > 0], weights[weights > 0] / weights.sum()
+        ((means, shares, S),) = _kept(part, 0, columns, together=True)
+        steps, weights = HERMITE
+        values = means + np.sqrt(S) * steps
+        weights = shares[:, None] * (weights / weights.sum())
+        return centre + scale * values.reshape(-1, 1), weights.reshape(-1)
+
+    def log_density(self, Z: Any) -> Any:
+        """The log-densities of what rows show, (rows,)."""
+        Z = completed_groups(self.variables, Z)
+        logs = np.where(np.isnan(Z), 0.0, np.log(self.scaling.scale)).sum(axis=1)
+        return log_likelihood(self.mixture, self.rows(Z)) - logs
+
+    def _scaled(self, f: Expansion) -> tuple[Any, Any]:
+        return f.rates * self.scaling.scale**2, self.rows(f.points)
 
 
-def _components(part: Given, r: int, n_maps: int) -> Iterator[tuple[Any, Any, int]]:
-    """Means and shares of the components that count for a row, by covariance."""
+@dataclass(frozen=True, eq=False)
+class _Axes:
+    """What a covariance of the missing columns, and rates, make of kernels.
+
+    Attributes
+    ----------
+    turn : array of shape (missing, missing)
+        G^1/2 times the eigenvectors of A.
+    a : array of shape (missing,)
+        The eigenvalues.
+    """
+
+    turn: Any
+    a: Any
+
+    @classmethod
+    def of(cls, S: Any, root: Any) -> _Axes:
+        a, vectors = np.linalg.eigh(root[:, None] * S * root)
+        return cls(root[:, None] * vectors, np.maximum(a, 0.0))
+
+    def kernels(self, means: Any, points: Any) -> Any:
+        """E k(x, s) for all means and points, (means, points)."""
+        scale = 1.0 / np.sqrt(1.0 + 2.0 * self.a)
+        away = _squares(means @ self.turn * scale, points @ self.turn * scale)
+        return np.exp(-away) * np.prod(scale)
+
+    def roots(self, means: Any, points: Any) -> tuple[Any, Any]:
+        """Factors of E k(x, s) k(x, r) = h_s h_r B_sr: (means, points) and (points, points)."""
+        b = 1.0 + 4.0 * self.a
+        t = points @ self.turn
+        h = np.exp(-_squares(means @ self.turn / np.sqrt(b), t / np.sqrt(b)))
+        # the kernel of s and r at half their distance, less what h has of it
+        t = t * np.sqrt(2.0 * self.a / b)
+        pairs = np.exp(-_squares(t, t))
+        return h * np.prod(b) ** -0.25, pairs
+
+    def covariances(self, mean: Any, points: Any) -> Any:
+        """Cov(k(x, s), k(x, r)) for all pairs of points, one mean."""
+        a, t = self.a, (points - mean) @ self.turn
+        b, c = 1.0 + 4.0 * a, 1.0 + 2.0 * a
+        e = np.exp(-(t**2 / c).sum(axis=1)) / np.sqrt(np.prod(c))
+        p = -4.0 * (t**2) @ (a**2 / (b * c))
+        q = t * np.sqrt(4.0 * a / b)
+        logs = 0.5 * np.log1p(4.0 * a**2 / b).sum() + p[:, None] + p + q @ q.T
+        return e[:, None] * e * np.expm1(logs)
+
+
+def _squares(x: Any, y: Any) -> Any:
+    """The squared distances between rows."""
+    away = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2.0 * x @ y.T
+    return np.maximum(away, 0.0)
+
+
+def _kept(part: Given, r: int, u: Any, together: bool = False) -> Iterator[tuple[Any, Any, Any]]:
+    """Means, shares and covariances of the components that count for a row, over columns.
+
+    Those that have one covariance come together; with `together` all do, with variances only.
+    """
     shares = part.shares[r]
     order = np.argsort(shares)
     kept = order[np.cumsum(shares[order]) > LEFT_OUT]
     shares = shares / shares[kept].sum()
-    if n_maps == 1:
-        yield part.means[r, kept], shares[kept], 0
-        return
-    for c in kept:
-        yield part.means[r, c : c + 1], shares[c : c + 1], int(c)
+    means = part.means[r][:, u]
+    if together:
+        at = kept if len(part.covariances) > 1 else np.zeros_like(kept)
+        variances = part.covariances[:, u, u].reshape(-1, len(u))[at]
+        yield means[kept], shares[kept], variances
+    elif len(part.covariances) == 1:
+        yield means[kept], shares[kept], 0
+    else:
+        for c in kept:
+            yield means[c : c + 1], shares[c : c + 1], int(c)
 
 
-def _map(S: Any, root: Any, factor: float) -> tuple[Any, float]:
-    """L^-1 G^1/2 and log |L|, where L L' = I + factor G^1/2 S G^1/2."""
-    L = np.linalg.cholesky(np.eye(len(S)) + factor * root[:, None] * S * root)
-    Y = solve_triangular(L, np.diag(root), lower=True, check_finite=False)
-    return Y, float(np.log(np.diag(L)).sum())
+def _axes(part: Given, u: Any, root: Any) -> list[_Axes]:
+    return [_Axes.of(S[np.ix_(u, u)], root[u]) for S in part.covariances]
 
 
-def second_moments(mixture: NormalMixture, Z: Any, rates: Any, points: Any, coef: Any) -> Any:
-    """E[f(x)^2 | what the row shows] for f = sum_j coef_j k(s_j, .), (rows, outputs)."""
-    found = np.zeros((len(Z), coef.shape[1]))
-    root = np.sqrt(rates)
-    near = 0.5 * cdist(points * root, points * root, "sqeuclidean")
+def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
+    """E[k(x, s)] over the missing columns of rows, for all rows and points, (rows, points)."""
+    found = np.ones((len(Z), len(points)))
     for part in given(mixture, Z):
-        maps = [_map(S, root, 4.0) for S in part.covariances]
-        seen = [2.0 * points @ Y.T for Y, _ in maps]
-        pairs = [np.exp(cdist(p, p, "sqeuclidean") / 8.0 - near) for p in seen]
+        u = np.flatnonzero(part.missing)
+        if not len(u):
+            continue
+        axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
+        if mixture.means.shape[0] == 1:
+            found[part.rows] = axes[0].kernels(part.means[:, 0, u], seen)
+            continue
         for r, row in enumerate(part.rows):
-            for means, shares, at in _components(part, r, len(maps)):
-                Y, log_det = maps[at]
-                h = np.exp(-0.25 * cdist(2.0 * means @ Y.T, seen[at], "sqeuclidean"))
-                for k in range(coef.shape[1]):
-                    v = h * coef[:, k]
-                    squares = np.einsum("cj,cj->c", v @ pairs[at], v)
-                    found[row, k] += float(shares @ squares) * np.exp(-log_det)
+            found[row] = sum(
+                shares @ axes[at].kernels(means, seen) for means, shares, at in _kept(part, r, u)
+            )
     return found
 
 
-def gram(mixture: NormalMixture, Z: Any, W: Any, rates: Any) -> Any:
-    """E k(x, y) for x and y independent given rows of Z and of W, (rows of Z, rows of W)."""
-    root = np.sqrt(rates)
-    left, right = _stacked(mixture, Z), _stacked(mixture, W)
-    found = np.zeros((len(Z), len(W)))
-    d = len(rates)
-    size = max(1, CHUNK_ENTRIES // (d * d))
-    i, j = (x.ravel() for x in np.indices((len(left[0]), len(right[0]))))
-    for start in range(0, len(i), size):
-        a, b = i[start : start + size], j[start : start + size]
-        S = left[3][a] + right[3][b]
-        L = np.linalg.cholesky(np.eye(d) + 2.0 * root[:, None] * S * root)
-        away = np.linalg.solve(L, (root * (left[2][a] - right[2][b]))[:, :, None])[:, :, 0]
-        log_det = np.log(L[:, np.arange(d), np.arange(d)]).sum(axis=1)
-        value = left[1][a] * right[1][b] * np.exp(-(away**2).sum(axis=1) - log_det)
-        np.add.at(found, (left[0][a], right[0][b]), value)
+def _spreads(
+    mixture: NormalMixture, Z: Any, rates: Any, points: Any, coef: Any, form: Any
+) -> tuple[Any, Any]:
+    """Var[f(x)] given rows, (rows, outputs), and E[k' form k], (rows,)."""
+    variances, forms = np.zeros((len(Z), coef.shape[1])), np.zeros(len(Z))
+    known = ~np.isnan(Z)
+    for part in given(mixture, Z):
+        u = np.flatnonzero(part.missing)
+        axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
+        near = at_known(rates, Z[part.rows], known[part.rows], points)
+        for r, row in enumerate(part.rows):
+            total, parts = 0.0, []
+            for means, shares, at in _kept(part, r, u):
+                h, pairs = axes[at].roots(means, seen)
+                if form is not None:
+                    v = h * near[r]
+                    total += float(shares @ np.einsum("ci,ci->c", v @ (form * pairs), v))
+                parts.append((axes[at], means, shares, h, pairs))
+            variances[row], forms[row] = _variance(parts, near[r][:, None] * coef, seen), total
+    return variances, forms
+
+
+def _variance(parts: list[Any], coef: Any, points: Any) -> Any:
+    """The variance of sum_j coef_j k(x, s_j) under all components, (outputs,)."""
+    shares = np.concatenate([part[2] for part in parts])
+    centres = np.concatenate([axes.kernels(means, points) @ coef for axes, means, *_ in parts])
+    mean = shares @ centres
+    variance = shares @ (centres - mean) ** 2
+    squares, sizes = [], []
+    for _, _, _, h, pairs in parts:
+        weighed = h[:, :, None] * coef
+        squares.append(np.einsum("cjo,jk,cko->co", weighed, pairs, weighed, optimize=True))
+        sizes.append(np.einsum("cjo->co", np.abs(weighed)) ** 2)
+    within = np.concatenate(squares) - centres**2
+    error = np.finfo(np.float64).eps * np.concatenate(sizes)
+    if (shares @ within > DOUBTFUL * (shares @ error)).all():
+        return variance + shares @ np.maximum(within, 0.0)
+    for axes, means, weights, *_ in parts:
+        for mean_of, share in zip(means, weights, strict=True):
+            covariances = axes.covariances(mean_of, points)
+            inner = np.einsum("jo,jk,ko->o", coef, covariances, coef, optimize=True)
+            variance = variance + share * np.maximum(inner, 0.0)
+    return variance
+
+
+def between(mixture: NormalMixture, Z: Any, W: Any, rates: Any) -> Any:
+    """E k(x, y) for x and y independent given rows of Z and of W, (rows of Z, rows of W).
+
+    W is Z by default. Every pair of components is a normal distribution of x - y.
+    """
+    left = _listed(mixture, Z)
+    right = left if W is None else _listed(mixture, W)
+    found, root = np.zeros((len(left), len(right))), np.sqrt(rates)
+    for i, (means, shares, S) in enumerate(left):
+        start = i if W is None else 0
+        others = right[start:]
+        for a, covariance in enumerate(S):
+            of = slice(None) if len(S) == 1 else slice(a, a + 1)
+            found[i, start:] += _met(means[of], shares[of], covariance, others, root)
+    if W is None:
+        found = np.triu(found) + np.triu(found, 1).T
     return found
 
 
-def _stacked(mixture: NormalMixture, Z: Any) -> tuple[Any, Any, Any, Any]:
-    """Components of all rows end to end: their row, share, mean and covariance."""
-    rows, weights, centres, left = [], [], [], []
+def _met(means: Any, shares: Any, S: Any, others: list[Any], root: Any) -> Any:
+    """What components of one covariance and those of other rows make of the kernel, (others,)."""
+    d, found = len(root), []
+    size = max(1, CHUNK_ENTRIES // (d * d * max(len(T) for _, _, T in others)))
+    for start in range(0, len(others), size):
+        some = others[start : start + size]
+        T = np.concatenate([T for _, _, T in some])
+        L = np.linalg.cholesky(np.eye(d) + 2.0 * root[:, None] * (S + T) * root)
+        scale = 1.0 / np.prod(L[:, np.arange(d), np.arange(d)], axis=1)
+        turn = np.linalg.solve(L, np.broadcast_to(np.diag(root), L.shape))
+        at = 0
+        for centres, weights, own in some:
+            total = 0.0
+            for k in range(len(own)):
+                to = slice(None) if len(own) == 1 else slice(k, k + 1)
+                Y = turn[at].T
+                near = np.exp(-_squares(means @ Y, centres[to] @ Y))
+                total += float(shares @ near @ weights[to]) * scale[at]
+                at += 1
+            found.append(total)
+    return np.array(found)
+
+
+def _listed(mixture: NormalMixture, Z: Any) -> list[Any]:
+    """Means, shares and covariances (one, or one for each) of every row."""
+    found: list[Any] = [None] * len(Z)
+    every = np.arange(mixture.means.shape[1])
     for part in given(mixture, Z):
         for r, row in enumerate(part.rows):
-            for means, shares, at in _components(part, r, len(part.covariances)):
-                rows += [row] * len(shares)
-                weights.append(shares)
-                centres.append(means)
-                left += [part.covariances[at]] * len(shares)
-    return np.array(rows), np.concatenate(weights), np.concatenate(centres), np.stack(left)
+            parts = list(_kept(part, r, every))
+            means = np.concatenate([means for means, _, _ in parts])
+            shares = np.concatenate([shares for _, shares, _ in parts])
+            found[row] = means, shares, part.covariances[[at for _, _, at in parts]]
+    return found

@@ -14,10 +14,10 @@ from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import require_bits
 from expectedkernels.estimators.machines import expect, read_machine
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import Density
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names, is_frame
 from expectedkernels.estimators.variables import (
     Variable,
@@ -118,7 +118,9 @@ def expected_prediction(
     return expect(machine, density, rows, Resources(n_jobs, max_bytes), return_std)
 
 
-def coded_density(circuit: Any, n_columns: int, groups: Sequence[Any] | None = None) -> Density:
+def coded_density(
+    circuit: Any, n_columns: int, groups: Sequence[Any] | None = None
+) -> CircuitDensity:
     """A circuit over columns of states, one-hot bits or real values."""
     if not isinstance(circuit, Circuit):
         raise DataError(
@@ -139,7 +141,7 @@ def coded_density(circuit: Any, n_columns: int, groups: Sequence[Any] | None = N
             f"The 'groups' parameter must name every column in 0..{n_columns - 1} once. "
             f"Got {used.tolist()}."
         )
-    return Density(circuit, check_circuit(circuit, variables, "The circuit"))
+    return CircuitDensity(circuit, check_circuit(circuit, variables, "The circuit"))
 
 
 def _guessed_groups(cards: Sequence[int | None], n_columns: int) -> list[Any]:
@@ -172,7 +174,7 @@ def _coded(group: Any, cardinality: int | None) -> Variable:
     return codes_variable(int(columns[0]), np.arange(cardinality))
 
 
-def _check_states(density: Density, X: Any) -> None:
+def _check_states(density: CircuitDensity, X: Any) -> None:
     """Raise if a column of states, or of bits, holds something else."""
     for i, variable in enumerate(density.variables):
         if variable.n_states is None:

@@ -23,8 +23,8 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.expansion import Expansion
-from expectedkernels.estimators.machines import Prior, read_gp_kernel
+from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.machines import read_gp_kernel
 from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
 from expectedkernels.estimators.scaling import numeric_columns
 

@@ -18,7 +18,7 @@ from expectedkernels.circuits.evidence import Column, Evidence
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.queries import log_values, refuse_signed
 from expectedkernels.errors import EvidenceError
-from expectedkernels.estimators.variables import Said, Variable, completed_groups
+from expectedkernels.estimators.variables import Said, Variable
 
 
 class Density:
@@ -195,13 +195,3 @@ def distinct(x: Any) -> tuple[Any, Any]:
     axis = None if x.ndim == 1 else 0
     _, first, number = np.unique(x, axis=axis, return_index=True, return_inverse=True)
     return first, number.reshape(-1)
-
-
-def read_rows(density: Density, Z: Any) -> tuple[Any, Any, Rows]:
-    """The data with completed groups, which rows are incomplete, and these as evidence."""
-    Z = completed_groups(density.variables, Z)
-    incomplete = np.flatnonzero(np.isnan(Z).any(axis=1))
-    rows = Rows(density, Z[incomplete])
-    if len(rows):
-        rows.require_possible(incomplete)
-    return Z, incomplete, rows

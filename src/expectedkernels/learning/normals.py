@@ -42,10 +42,6 @@ class NormalMixture:
     means: Any
     covariances: Any
 
-    @property
-    def shared(self) -> bool:
-        return len(self.covariances) == 1 and len(self.weights) > 1
-
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -101,6 +97,7 @@ class Padded:
     log_det: Any
 
     def of(self, k: int) -> Padded:
+        """Those of one pattern."""
         return Padded(self.precision[k], self.gain[k], self.covariance[k], self.log_det[k])
 
 
@@ -198,9 +195,7 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
     """
     Z = np.asarray(Z, dtype=np.float64)
     spread = _spread(Z)
-    start = NormalMixture(
-        np.ones(1), _observed_means(Z)[None], np.diag(spread + RIDGE)[None]
-    )
+    start = NormalMixture(np.ones(1), _observed_means(Z)[None], np.diag(spread + RIDGE)[None])
     return _em(Z, start, spread, False, steps, tolerance)
 
 
