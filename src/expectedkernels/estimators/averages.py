@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.estimators.circuits import AnyDensity
+from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.variables import Variable
@@ -48,7 +48,8 @@ class AverageDensity:
     @property
     def circuit(self) -> Any:
         """The circuit of the last part that has one, None if none has."""
-        return next((p.circuit for p in reversed(self.parts) if p.circuit is not None), None)
+        part = circuit_part(self)
+        return None if part is None else part.circuit
 
     def rows(self, Z: Any) -> Any:
         """The rows as every part reads them."""
@@ -106,3 +107,9 @@ class AverageDensity:
 
     def _mixed(self, values: list[Any]) -> Any:
         return sum(w * value for w, value in zip(self.weights, values, strict=True))
+
+
+def circuit_part(density: AnyDensity) -> CircuitDensity | None:
+    """The density itself if it is a circuit, or the last part that is one; None if none is."""
+    parts = density.parts if isinstance(density, AverageDensity) else [density]
+    return next((part for part in reversed(parts) if isinstance(part, CircuitDensity)), None)

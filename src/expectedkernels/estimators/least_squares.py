@@ -19,7 +19,6 @@ from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import KernelMachine, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.scaling import Scaling
 from expectedkernels.estimators.tables import read_labels
@@ -234,7 +233,7 @@ max_bytes, random_state
     def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
         def gram(rows: Any, rate: float) -> Any:
             rates = self._raw_rates(rate, Z.shape[1])
-            return expected_gram(self.density_, rates, Z[rows], resources=self._resources)
+            return self.density_.gram(rates, Z[rows], None, self._resources)
 
         self._choose(for_kernel, y, sample_weight, MOST_INCOMPLETE, gram)
         super()._fit_embedded(Z, for_kernel, gaps, y, sample_weight)

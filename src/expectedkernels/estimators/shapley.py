@@ -14,11 +14,11 @@ from sklearn.utils import check_array
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.estimators.averages import circuit_part
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
 from expectedkernels.estimators.columns import column_number
 from expectedkernels.estimators.independent import independent_shares
-from expectedkernels.estimators.rows import Rows
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
 
 if TYPE_CHECKING:
@@ -288,7 +288,8 @@ class Asked:
     def _refuse_impossible(self) -> None:
         """Raise if a row has probability zero, and say which one."""
         if isinstance(self.model, KernelMachine):
-            Rows(self.model.density_, self.Z).require_possible()
+            density = self.model.density_
+            density.check(density.rows(self.Z))
 
 
 def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
@@ -365,6 +366,12 @@ def _independent(asked: Asked) -> Shares:
             "method='independent' needs a fitted estimator of this library, which knows the "
             "distributions of columns. Got a function."
         )
+    density = circuit_part(model.density_)
+    if density is None:
+        raise DataError(
+            "method='independent' needs a density that is a circuit, such as density='chow_liu'. "
+            f"Got {model.density_!r}."
+        )
     return independent_shares(
-        model._machine.expansion, model.density_, asked.Z, asked.columns, model._resources
+        model._machine.expansion, density, asked.Z, asked.columns, model._resources
     )
