@@ -126,11 +126,13 @@ def test_draws_means_nodes_and_log_densities_agree():
     p = density(3, False, 5)
     z = np.array([0.5, np.nan, -0.4])
     x, share = worlds(p, z)
-    values, weights = p.nodes(z, np.array([1]))
+    nodes = p.nodes(p.rows(z[None]))[1]
+    values, weights = nodes.values, nodes.weights
     np.testing.assert_allclose(p.means(z[None])[0, 1], share @ x[:, 1], rtol=1e-9)
     np.testing.assert_allclose(weights.sum(), 1.0)
     np.testing.assert_allclose(weights @ values[:, 0], share @ x[:, 1], rtol=1e-3)
     np.testing.assert_allclose(weights @ values[:, 0] ** 2, share @ x[:, 1] ** 2, rtol=1e-3)
+    np.testing.assert_allclose(weights @ values[:, 0] ** 9, share @ x[:, 1] ** 9, rtol=1e-2)
     drawn = p.draws(z[None], 4000, np.random.default_rng(0))[:, 0]
     assert (drawn[:, [0, 2]] == z[[0, 2]]).all()
     assert abs(drawn[:, 1].mean() - share @ x[:, 1]) < 4 * drawn[:, 1].std() / 63
@@ -225,9 +227,16 @@ def test_the_average_is_that_of_its_parts():
     every = [part.mean(f, part.rows(Z), Resources()) for part in p.parts]
     np.testing.assert_allclose(model.predict(holes)[:5], np.mean(every, axis=0)[:, 0])
     assert model.circuit_ is p.parts[-1].circuit
-    values, weights = p.nodes(Z[2], np.array([1]))
-    np.testing.assert_allclose(weights.sum(), 1.0)
-    np.testing.assert_allclose(weights @ values[:, 0], p.means(Z)[2, 1], rtol=0.1, atol=0.05)
+    means = p.means(Z)
+    for nodes, variable in zip(p.nodes(p.rows(Z)), p.variables, strict=True):
+        assert set(nodes.rows) == set(np.flatnonzero(np.isnan(Z[:, variable.columns[0]])))
+        for row in np.unique(nodes.rows):
+            weights, values = nodes.weights[nodes.rows == row], nodes.values[nodes.rows == row]
+            np.testing.assert_allclose(weights.sum(), 1.0)
+            np.testing.assert_allclose(
+                weights @ values, means[row, variable.columns], rtol=0.02, atol=0.02
+            )
+    assert np.isfinite(ek.acquisition_gain(model, holes)[2, 1:]).all()
     assert np.isfinite(p.log_density(Z)).all()
 
 

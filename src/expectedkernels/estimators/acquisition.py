@@ -14,9 +14,8 @@ from expectedkernels.checks import check_real
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.columns import Columns, column_number
-from expectedkernels.estimators.nodes import nodes_of
+from expectedkernels.estimators.machines import read_rows
 from expectedkernels.estimators.resources import spans
-from expectedkernels.estimators.rows import Rows, read_rows
 from expectedkernels.estimators.tables import is_missing
 
 if TYPE_CHECKING:
@@ -253,7 +252,7 @@ def _gains(model: KernelMachine, Z: Any) -> Any:
     gains = np.full((len(Z), len(density.variables)), np.nan)
     for span in spans(len(incomplete), CHUNK_ROWS):
         some = incomplete[span]
-        every, filled = nodes_of(density, Rows(density, Z[some])), []
+        every, filled = density.nodes(density.rows(Z[some])), []
         for variable, nodes in zip(density.variables, every, strict=True):
             rows = Z[some[nodes.rows]]
             rows[:, variable.columns] = nodes.values

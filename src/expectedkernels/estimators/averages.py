@@ -15,6 +15,7 @@ import numpy as np
 
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.nodes import Nodes
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.variables import Variable
 
@@ -95,11 +96,17 @@ class AverageDensity:
             found[chosen == k] = drawn[chosen == k]
         return found
 
-    def nodes(self, z: Any, columns: Any) -> tuple[Any, Any]:
-        """Values of columns that belong together given a row, (nodes, columns), and weights."""
-        found = [part.nodes(z, columns) for part in self.parts]
-        shares = [a * weights for a, (_, weights) in zip(self.weights, found, strict=True)]
-        return np.concatenate([values for values, _ in found]), np.concatenate(shares)
+    def nodes(self, rows: Any) -> list[Nodes]:
+        """The nodes of every variable, given what rows show of the others."""
+        every = [part.nodes(own) for part, own in zip(self.parts, rows, strict=True)]
+        return [
+            Nodes(
+                np.concatenate([n.rows for n in found]),
+                np.concatenate([n.values for n in found]),
+                np.concatenate([a * n.weights for a, n in zip(self.weights, found, strict=True)]),
+            )
+            for found in zip(*every, strict=True)
+        ]
 
     def log_density(self, Z: Any) -> Any:
         """The averaged log-densities of what rows show, (rows,)."""

@@ -13,14 +13,11 @@ import numpy as np
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.gram import expected_gram
+from expectedkernels.estimators.nodes import Nodes, nodes_of
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.estimators.spread import steady_variance
 from expectedkernels.estimators.variables import Variable, completed_groups
-
-TWO_NODES = 0.5 + np.array([-0.5, 0.5]) / np.sqrt(3.0)
-"""Where the two nodes of a Gauss-Legendre rule lie in an interval of length one."""
-HERMITE = np.polynomial.hermite_e.hermegauss(7)
 
 
 class AnyDensity(Protocol):
@@ -57,8 +54,8 @@ class AnyDensity(Protocol):
     def draws(self, Z: Any, n: int, rng: Any) -> Any:
         """Completions of the rows, (n, rows, columns)."""
 
-    def nodes(self, z: Any, columns: Any) -> tuple[Any, Any]:
-        """Values of columns that belong together given a row, (nodes, columns), and weights."""
+    def nodes(self, rows: Any) -> list[Nodes]:
+        """The nodes of every variable, given what rows show of the others."""
 
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show, (rows,)."""
@@ -131,21 +128,9 @@ class CircuitDensity(Density):
                 found[k, gaps] = filled(rows, np.arange(len(gaps)), drawn[:, k], rng)
         return found
 
-    def nodes(self, z: Any, columns: Any) -> tuple[Any, Any]:
-        """Values of the columns of a variable given a row, (nodes, columns), and their weights.
-
-        States have two nodes each; a real variable has those of the normal distribution with its
-        mean and variance.
-        """
-        i = next(k for k, v in enumerate(self.variables) if columns[0] in v.columns)
-        pieces: Any = self.variables[i].pieces
-        rows = Rows(self, completed_groups(self.variables, z[None]))
-        share = np.atleast_2d(self.circuit.marginals(rows.states)[i])[0]
-        if pieces is None:  # of a real variable its mean and variance
-            steps, weights = HERMITE
-            return (share[0] + np.sqrt(share[1]) * steps)[:, None], weights / weights.sum()
-        values = pieces.low[:, None] + TWO_NODES[:, None] * (pieces.high - pieces.low)[:, None]
-        return values.reshape(-1, pieces.low.shape[1]), np.repeat(share / 2.0, 2)
+    def nodes(self, rows: Rows) -> list[Nodes]:
+        """The nodes of every variable, given what rows show of the others."""
+        return nodes_of(self, rows)
 
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show: uniform in intervals, counts at single values."""

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.errors import KernelError
-from expectedkernels.estimators.circuits import HERMITE
 from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.nodes import Nodes
 from expectedkernels.estimators.resources import Resources, chunks
 from expectedkernels.estimators.scaling import Scaling
 from expectedkernels.estimators.variables import Variable, completed_groups
@@ -43,6 +43,7 @@ DOUBTFUL = 1e4
 FARTHEST = 1e100
 """Standardised values beyond this are as good as this: every kernel is zero there."""
 CHUNK_ENTRIES = 2**21
+HERMITE = np.polynomial.hermite_e.hermegauss(7)
 
 
 class NormalDensity:
@@ -141,26 +142,36 @@ class NormalDensity:
         drawn = self.scaling.undo(draws(self.mixture, self.rows(Z), n, rng))
         return np.where(np.isnan(Z), drawn, Z)
 
-    def nodes(self, z: Any, columns: Any) -> tuple[Any, Any]:
-        """Values of columns given a row, (nodes, columns), and weights.
+    def nodes(self, rows: Any) -> list[Nodes]:
+        """The nodes of every variable, given what rows show of the others.
 
-        One column is integrated exactly up to polynomials of degree 13 in every component; of
-        several, which are bits, every one may be the one that is set, by their means.
+        A column has the Gauss rule of its conditional distribution, exact for polynomials of
+        degree 13; a group of bits may have each of them set, by their means.
         """
-        (part,) = given(self.mixture, self.rows(z[None]))
+        found: list[list[Any]] = [[] for _ in self.variables]
+        for part in given(self.mixture, rows):
+            for i, variable in enumerate(self.variables):
+                if part.missing[variable.columns].any():
+                    for r, row in enumerate(part.rows):
+                        values, weights = self._rule(part, r, variable.columns)
+                        found[i].append((np.full(len(weights), row), values, weights))
+        return [
+            _joined(each, len(v.columns)) for each, v in zip(found, self.variables, strict=True)
+        ]
+
+    def _rule(self, part: Given, r: int, columns: Any) -> tuple[Any, Any]:
+        """Values of the columns of a variable given a row, (nodes, columns), and weights."""
         scale, centre = self.scaling.scale[columns], self.scaling.centre[columns]
         if len(columns) > 1:
-            shares = centre + scale * (part.shares[0] @ part.means[0][:, columns])
-            shares = np.maximum(shares, 0.0)
-            rest = max(0.0, 1.0 - float(shares.sum()))
-            weights = np.append(shares, rest)
+            shares = centre + scale * (part.shares[r] @ part.means[r][:, columns])
+            weights = np.append(np.maximum(shares, 0.0), max(0.0, 1.0 - float(shares.sum())))
             values = np.vstack([np.eye(len(columns)), np.zeros(len(columns))])
             return values[weights > 0], weights[weights > 0] / weights.sum()
-        ((means, shares, S),) = _kept(part, 0, columns, together=True)
+        ((means, shares, variances),) = _kept(part, r, columns, together=True)
         steps, weights = HERMITE
-        values = means + np.sqrt(S) * steps
-        weights = shares[:, None] * (weights / weights.sum())
-        return centre + scale * values.reshape(-1, 1), weights.reshape(-1)
+        values = means + np.sqrt(variances) * steps
+        nodes, weights = _gauss_rule(values.ravel(), (shares[:, None] * weights).ravel())
+        return centre + scale * nodes[:, None], weights
 
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show, (rows,)."""
@@ -217,6 +228,34 @@ class _Axes:
         q = t * np.sqrt(4.0 * a / b)
         logs = 0.5 * np.log1p(4.0 * a**2 / b).sum() + p[:, None] + p + q @ q.T
         return e[:, None] * e * np.expm1(logs)
+
+
+def _joined(found: list[Any], width: int) -> Nodes:
+    if not found:
+        return Nodes(np.empty(0, dtype=np.intp), np.empty((0, width)), np.empty(0))
+    return Nodes(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def _gauss_rule(values: Any, weights: Any) -> tuple[Any, Any]:
+    """The Gauss rule of weighted values with as many nodes as `HERMITE` has, by Lanczos steps."""
+    weights = weights / weights.sum()
+    centre = weights @ values
+    values = values - centre
+    scale = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    basis = [np.sqrt(weights)]
+    diagonal, beside = [], []
+    for _ in HERMITE[0]:
+        v = values / scale * basis[-1]
+        diagonal.append(float(basis[-1] @ v))
+        for _ in range(2):  # twice: rounding must not bring back what was taken out
+            v = v - np.stack(basis).T @ (np.stack(basis) @ v)
+        beside.append(float(np.linalg.norm(v)))
+        if beside[-1] < 1e-10:
+            break
+        basis.append(v / beside[-1])
+    off = beside[: len(diagonal) - 1]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    return centre + scale * nodes, vectors[0] ** 2
 
 
 def _squares(x: Any, y: Any) -> Any:
