@@ -67,6 +67,9 @@ from expectedkernels.discrepancies.mmd import (
 from expectedkernels.discrepancies.outcomes import (
     GoodnessOfFit as GoodnessOfFit,
 )
+from expectedkernels.discrepancies.quadrature import (
+    quadrature as quadrature,
+)
 from expectedkernels.discrepancies.two_samples import (
     mmd_two_sample_test as mmd_two_sample_test,
 )
@@ -181,6 +184,10 @@ from expectedkernels.sampling.cis import (
 from expectedkernels.sampling.gibbs import (
     collapsed_gibbs as collapsed_gibbs,
     gibbs as gibbs,
+)
+from expectedkernels.sampling.herding import (
+    HerdedPoints as HerdedPoints,
+    herd as herd,
 )
 from expectedkernels.sampling.reducible import (
     ReducibleWarning as ReducibleWarning,

@@ -60,8 +60,8 @@ class Summable:
         return expected_kernel(self.circuit, rows, k)
 
 
-def summable(model: Any) -> Summable:
-    """A model with its exact embedding; raises if it has none."""
+def summable(model: Any, what: str = "A test") -> Summable:
+    """A model with its exact embedding; raises if it has none. `what` is it that needs one."""
     if is_small(model):
         _, chances = states_of(model)
         table = Factor(range(len(model.cardinalities)), chances.reshape(model.cardinalities))
@@ -81,8 +81,8 @@ def summable(model: Any) -> Summable:
             f"of another library, or a Target. Got {type(model).__name__} instead; two sets of "
             "samples are compared by mmd_two_sample_test."
         )
-    check_single_root(model, "A test")
-    require_normalized(model, "A test")
+    check_single_root(model, what)
+    require_normalized(model, what)
     return Summable(model.to("numpy"))
 
 
