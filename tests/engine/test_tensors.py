@@ -8,6 +8,7 @@ from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import as_weights, drawn_circuit, drawn_distribution, marginal, posterior
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.observed import levels_of, observed
+from expectedkernels.engine import tensor_choices
 from expectedkernels.engine.on_tensors import TensorLevels
 from expectedkernels.engine.passes import down, up
 from expectedkernels.errors import CircuitError
@@ -105,6 +106,45 @@ def test_values_out_of_range_are_done_again(dtype):
         np.testing.assert_allclose(found, wanted, atol=1e-5)
     for found, wanted in zip(q.all_site_logs(X), p.all_site_logs(X), strict=True):
         np.testing.assert_allclose(host(found), wanted, rtol=1e-6)
+    np.testing.assert_array_equal(q.sample(9, rng=0, evidence=X), p.sample(9, rng=0, evidence=X))
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_samples_are_those_of_arrays(name):
+    p = CIRCUITS[name]
+    q, X = p.to("torch"), rows_of(p, 6)
+    np.testing.assert_array_equal(q.sample(50, rng=1), p.sample(50, rng=1))
+    np.testing.assert_array_equal(q.sample(3, rng=1, evidence=X), p.sample(3, rng=1, evidence=X))
+    single = p.to("torch", dtype="float32").sample(3, rng=1, evidence=X)
+    assert (single == p.sample(3, rng=1, evidence=X)).mean() > 0.99
+
+
+def test_samples_in_parts(monkeypatch):
+    p = CIRCUITS["sparse"]
+    monkeypatch.setattr(tensor_choices, "CHOICE_BYTES", 10_000)
+    X = rows_of(p, 3)
+    np.testing.assert_array_equal(
+        p.to("torch").sample(40, rng=1, evidence=X), p.sample(40, rng=1, evidence=X)
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_most_probable_rows(dtype):
+    for p in (
+        ek.learn_chow_liu(CIRCUITS["sparse"].sample(200, rng=0), pseudocount=1.0),
+        ek.learn_chow_liu(CIRCUITS["small"].sample(200, rng=0), pseudocount=1.0),
+    ):
+        q, X = p.to("torch", dtype=dtype), rows_of(p, 20)
+        found = q.map(X)
+        assert_close(p.log_likelihood(found), p.log_likelihood(p.map(X)))
+        np.testing.assert_array_equal(q.map(X[0]), found[0])
+    with pytest.raises(ek.PropertyError, match="need a deterministic circuit"):
+        CIRCUITS["small"].to("torch").map(X)
+    zero = ek.factorized([[1.0, 0.0], [0.5, 0.5]]).to("torch", dtype=dtype)
+    with pytest.raises(ek.EvidenceError, match="row 0 has probability zero"):
+        zero.map([[1, 0]])
+    with pytest.raises(ek.EvidenceError, match="row 0 has probability zero"):
+        zero.sample(2, rng=0, evidence=[[1, 0]])
 
 
 def test_impossible_rows():
@@ -125,6 +165,7 @@ def test_real_variables_far_away():
     for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
         assert_close(found, wanted)
     assert_close(host(q.log_partition()), p.log_partition(), 1.0)
+    assert_close(q.sample(8, rng=0, evidence=X), p.sample(8, rng=0, evidence=X))
 
 
 def test_arrays_that_are_written_to_are_read_again():

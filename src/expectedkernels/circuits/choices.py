@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import as_generator, as_like, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
@@ -21,8 +21,10 @@ from expectedkernels.circuits.wide import as_plain
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.passes import Up, up, workspace
+from expectedkernels.engine.on_tensors import TensorLevels
+from expectedkernels.engine.passes import AnyLevels, Up, up, workspace
 from expectedkernels.engine.semiring import MAX, lifted, up_over
+from expectedkernels.engine.tensor_choices import best, best_values, drawing, tensor_descend
 from expectedkernels.errors import DataError, PropertyError
 
 NOISE_BYTES = 2**28
@@ -36,14 +38,13 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     """See `Circuit.sample`."""
     check_samples(n)
     check_single_root(circuit, "Sampling")
-    circuit = circuit.to("numpy")
-    refuse_signed(circuit, "Sampling")
+    refuse_signed(circuit.host, "Sampling")
     generator = as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
     out = np.empty((n_rows * n, circuit.n_variables))
     if n == 0:
-        require_possible(circuit, read)
+        require_possible(circuit.host, read)
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
@@ -58,9 +59,9 @@ def check_samples(n: Any) -> None:
 def most_probable(circuit: BlockCircuit, X: Any) -> Any:
     """See `Circuit.map`."""
     check_single_root(circuit, "MAP")
-    circuit = circuit.to("numpy")
-    refuse_signed(circuit, "MAP")
-    verdict = deterministic(circuit)
+    host = circuit.host
+    refuse_signed(host, "MAP")
+    verdict = deterministic(host)
     if not verdict:
         raise PropertyError(
             "Most probable completions need a deterministic circuit (for others the problem is "
@@ -75,21 +76,38 @@ def most_probable(circuit: BlockCircuit, X: Any) -> Any:
 
 def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The most probable completions of rows, in logs; the circuit is deterministic."""
-    levels = circuit.levels
-    weights = circuit.remembered("log weights", lambda: lifted(MAX, levels))
+    levels: Any = levels_of(circuit)
+    circuit = circuit.host
     completed = np.empty((evidence.n_rows, circuit.n_variables))
     possible = np.ones(evidence.n_rows, dtype=np.bool_)
-    for rows in chunks(levels, evidence.n_rows):
+    for rows in chunks(circuit.levels if levels is None else levels, evidence.n_rows):
         some = evidence.rows(rows)
         atoms = log_modes(circuit, some)
-        values = up_over(MAX, levels, weights, atoms)
-        possible[rows] = values[-1] > -np.inf
+        way: Any = _best_of_tensors if isinstance(levels, TensorLevels) else _best_of_arrays
+        possible[rows], chosen = way(circuit, levels, atoms)
         refuse_impossible(possible, given=True)
-
-        choose = _best(levels, weights, values, atoms)
-        chosen = descend(levels, some.n_rows, choose)
-        _write(circuit, some, chosen, None, np.arange(some.n_rows), completed[rows])
+        _write(circuit, some, chosen(), None, np.arange(some.n_rows), completed[rows])
     return completed
+
+
+def _best_of_arrays(circuit: BlockCircuit, _: Any, atoms: Any) -> tuple[Any, Callable[[], Any]]:
+    """Which rows are possible, and what chooses the atoms of the best completions."""
+    levels = circuit.levels
+    weights = circuit.remembered("log weights", lambda: lifted(MAX, levels))
+    values = up_over(MAX, levels, weights, atoms)
+    n = 1 if atoms.ndim == 1 else atoms.shape[1]
+    choose = _best(levels, weights, values, atoms)
+    return values[-1] > -np.inf, lambda: descend(levels, n, choose)
+
+
+def _best_of_tensors(
+    circuit: BlockCircuit, levels: TensorLevels, atoms: Any
+) -> tuple[Any, Callable[[], Any]]:
+    """The same where the circuit is."""
+    sent = as_like(atoms.reshape(len(atoms), -1), levels.like)
+    values, products = best_values(levels, sent)
+    choose = best(levels, values, products)
+    return to_numpy(values[-1] > -np.inf), lambda: tensor_descend(levels, sent.shape[1], choose)
 
 
 def _best(levels: Levels, weights: Any, values: Any, atoms: Any) -> Any:
@@ -131,15 +149,18 @@ def _write_samples(
     """
     n_rows = 1 if evidence is None else evidence.n_rows
     possible = np.ones(n_rows, dtype=np.bool_)
-    work = workspace(circuit.levels)
+    levels = levels_of(circuit)
+    circuit = circuit.host
+    passed = circuit.levels if levels is None else levels
+    work = workspace(passed)
     for part, noise in _noises(circuit, generator, len(out)):
         first = part.start // n
-        for some in chunks(circuit.levels, -(-part.stop // n) - first, per_row=1 + n // MANY):
+        for some in chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
             rows = slice(first + some.start, first + some.stop)
             whole = evidence is None or rows.stop - rows.start == n_rows
             given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
-            found = _values(circuit, given, work)
-            possible[rows] = found.possible
+            found = _values(circuit, levels, given, work)
+            possible[rows] = to_numpy(found.possible)
             refuse_impossible(possible, evidence is not None)
             start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
             row_of = np.arange(start, stop) // n - rows.start
@@ -147,9 +168,10 @@ def _write_samples(
             _sample(circuit, given, found, row_of, own, out[start:stop])
 
 
-def _values(circuit: BlockCircuit, evidence: Evidence | None, work: Any) -> Up | WideUp:
+def _values(
+    circuit: BlockCircuit, levels: AnyLevels | None, evidence: Evidence | None, work: Any
+) -> Up | WideUp:
     """All values, in plain numbers if these can tell."""
-    levels = levels_of(circuit)
     if levels is not None:
         found = up(levels, observed(circuit, levels, evidence), work)
         if not found.has_raised or certain(found).all():
@@ -225,7 +247,10 @@ def _sample(
         scores, totals = _scores(found, choice, rows)
         return drawn(edges, choice.flat, scores, totals, numbers).reshape(choice.units.shape)
 
-    chosen = descend(circuit.levels, len(out), choose)
+    if isinstance(found, Up) and isinstance(found.levels, TensorLevels):
+        chosen = tensor_descend(found.levels, len(out), drawing(found, row_of, noise[0]))
+    else:
+        chosen = descend(circuit.levels, len(out), choose)
     _write(circuit, evidence, chosen, noise[1:], row_of, out)
 
 
