@@ -44,7 +44,7 @@ def _scores(table: Any, target: str, text: list[str], what: str, methods: Any) -
         scores = [_cross_validated(model, X, y, share, text) for share in HIDDEN]
         lines.append((name, *(f"{np.mean(s):.3f} +- {np.std(s):.3f}" for s in scores)))
     title = f"penguins, {len(X)} rows: {what}, {REPEATS} x {FOLDS} folds"
-    _show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN)), *lines])
+    show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN)), *lines])
 
 
 def _cross_validated(model: Any, X: Any, y: Any, share: float, text: list[str]) -> list[float]:
@@ -143,7 +143,7 @@ def _imputation(table: Any) -> None:
         errors = [_imputation_errors(imputer, table, numeric, share) for share in HIDDEN[1:]]
         lines.append((name, *(f"{np.mean(e):.3f} +- {np.std(e):.3f}" for e in errors)))
     title = f"penguins, {len(table)} rows: error of imputed numbers, in standard deviations"
-    _show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN[1:])), *lines])
+    show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN[1:])), *lines])
 
 
 def _imputation_errors(imputer: Any, table: Any, numeric: list[str], share: float) -> list[float]:
@@ -172,7 +172,8 @@ def _filled(imputer: Any, table: Any, numeric: list[str]) -> Any:
     return scaler.inverse_transform(filled)
 
 
-def _show(title: str, rows: list[tuple[str, ...]]) -> None:
+def show(title: str, rows: list[tuple[str, ...]]) -> None:
+    """Print a title, and rows with their cells below each other."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     print(f"\n{title}")
     for row in rows:

@@ -149,6 +149,10 @@ class KernelMachine(DensityEstimator):
             self._refuse_or_drop(gaps)
             Z, y = Z[~gaps], y[~gaps]
             sample_weight = None if sample_weight is None else sample_weight[~gaps]
+        return self._learn(Z, y, sample_weight)
+
+    def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn from columns of numbers and targets that are checked."""
         Z = self._learn_density(Z)
         for_kernel = self._learn_scaling(Z, sample_weight)
         y = self._learn_target(y, sample_weight)

@@ -24,6 +24,7 @@ from expectedkernels.errors import KernelError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.intervals import PredictionIntervals
 from expectedkernels.estimators.machines import read_gp_kernel
 from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
 from expectedkernels.estimators.scaling import numeric_columns
@@ -32,7 +33,7 @@ ENOUGH_ROWS = 200
 """So many rows are enough to fit the parameters of a kernel to."""
 
 
-class ExpectedGaussianProcessRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]
+class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     """Gaussian process regression that expects its prediction over missing values, exactly.
 
     The mean is the expectation of the posterior mean over what missing values could be, and the
@@ -191,6 +192,9 @@ random_state
                     "ignore", "The optimal value found for", category=ConvergenceWarning
                 )
             yield
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        return {"kernel": self.kernel_, "optimizer": None}
 
     def _make(self, kernel: Any) -> GaussianProcessRegressor:
         return GaussianProcessRegressor(

@@ -17,9 +17,10 @@ from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA, KernelMachine
 from expectedkernels.estimators.densities import DensityLike
+from expectedkernels.estimators.intervals import PredictionIntervals
 
 
-class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
+class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     r"""Support vector regression that expects its prediction over missing values, exactly.
 
     The prediction for a row with missing values (NaN) is
@@ -204,7 +205,7 @@ class ExpectedSVR(RegressorMixin, KernelMachine):  # type: ignore[misc]
         return coef, np.asarray(model.intercept_)
 
 
-class ExpectedKernelRidge(RegressorMixin, KernelMachine):  # type: ignore[misc]
+class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     """Kernel ridge regression that expects its prediction over missing values, exactly.
 
     Parameters

@@ -1,0 +1,71 @@
+"""How often intervals hold the target, and how wide they are, with more and more values missing.
+
+Every table is split at random several times, and values of the test rows are hidden completely at
+random: 90 % of targets should lie in 90 % intervals at any share.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import expectedkernels as ek
+from benchmarks.penguins import show
+
+HIDDEN = (0.0, 0.3, 0.6, 0.9)
+TRAIN, TEST, REPEATS = 300, 300, 8
+FILES = {
+    "abalone": "abalone.data",
+    "insurance": "insurance.csv",
+    "elevators": "elevators.data",
+    "delta_ailerons": "delta_ailerons.data",
+}
+
+
+def intervals() -> None:
+    """Coverage of 90 % intervals, and their mean width in standard deviations of the target."""
+    for name, (X, y) in _tables().items():
+        lines = []
+        for model in (ek.ExpectedKernelRidge(alpha=0.1), ek.ExpectedSVR()):
+            found = np.mean([_split(model, X, y, seed) for seed in range(REPEATS)], axis=0)
+            lines.append((type(model).__name__, *(f"{c:.1%}, {w:.2f}" for c, w in found)))
+        title = f"{name}: share of targets in 90 % intervals, and widths; {REPEATS} splits"
+        show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN)), *lines])
+
+
+def _tables() -> dict[str, tuple[Any, Any]]:
+    import pandas as pd
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    tables = {"diabetes": (X, y.to_numpy())}
+    folder = Path(os.environ.get("EXPECTEDKERNELS_DATA", ".")) / "regression"
+    for name, file in FILES.items():
+        if (folder / file).is_file():
+            frame = pd.read_csv(folder / file)
+            tables[name] = frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy(dtype=float)
+        else:
+            print(f"(no {file}: set EXPECTEDKERNELS_DATA to the folder with regression/)")
+    return tables
+
+
+def _split(model: Any, X: Any, y: Any, seed: int) -> Any:
+    """Coverage and width for every share of hidden values."""
+    from sklearn.base import clone
+
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(X))
+    train, test = order[:TRAIN], order[TRAIN : TRAIN + TEST]
+    fitted, found = clone(model).fit(X.iloc[train], y[train]), []
+    for share in HIDDEN:
+        rows = X.iloc[test].astype({n: float for n in X.columns if X[n].dtype.kind in "iu"})
+        low, high = fitted.predict_interval(rows.mask(rng.random(rows.shape) < share))
+        inside = (low <= y[test]) & (y[test] <= high)
+        found.append((inside.mean(), (high - low).mean() / y.std()))
+    return found
+
+
+ALL = [intervals]

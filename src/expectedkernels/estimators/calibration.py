@@ -1,0 +1,205 @@
+"""What machines say of rows that they were not fitted to, with values hidden like those asked for.
+
+A machine is fitted again without each of a few parts of its rows, and asked about these: as they
+are, and with values hidden. How far it is off there says how far it will be off elsewhere.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from expectedkernels.errors import DataError
+from expectedkernels.estimators.base import KernelMachine
+from expectedkernels.estimators.resources import spans
+
+FOLDS = 5
+MOST_ROWS = 400
+"""How many rows are asked about, at most."""
+COPIES = 4
+"""How often each of them is asked about with values hidden, besides as it is."""
+DRAWS = 64
+"""How many completions of a row tell how far a function spreads over what is missing."""
+AT_ONCE = 2**15
+"""How many completions there are at once, about."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What machines say of rows that they were not fitted to.
+
+    Attributes
+    ----------
+    target : array of shape (answers,) or (answers, targets)
+    mean, spread : arrays of shape (answers, outputs)
+        Expected values, and how far they spread over what is missing.
+    n_missing : int array of shape (answers,)
+        How many variables are missing.
+    as_is : bool array of shape (answers,)
+        Whether nothing was hidden.
+    """
+
+    target: Any
+    mean: Any
+    spread: Any
+    n_missing: Any
+    as_is: Any
+
+
+class Training:
+    """The rows that a machine was fitted to, and what is learned from holding some of them out.
+
+    Parameters
+    ----------
+    machine : KernelMachine
+        Not fitted.
+    columns : Columns
+    Z : array of shape (rows, columns)
+    y : array
+    sample_weight : array of shape (rows,) or None
+    """
+
+    def __init__(self, machine: Any, columns: Any, Z: Any, y: Any, sample_weight: Any):
+        self.machine, self.columns, self.Z = machine, columns, np.array(Z)
+        self.y, self.sample_weight = np.array(y), sample_weight
+
+    @cached_property
+    def seed(self) -> int:
+        """What starts every draw: the same answers for the same machine."""
+        state = self.machine.random_state
+        return 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
+
+    @cached_property
+    def held_out(self) -> HeldOut:
+        """What machines that were fitted to other rows say of some."""
+        rng = np.random.default_rng(self.seed)
+        labels = self.y if is_classifier(self.machine) else None
+        fold = _folds(len(self.Z), labels, rng)
+        asked = np.zeros(len(self.Z), dtype=np.bool_)
+        asked[rng.permutation(len(self.Z))[:MOST_ROWS]] = True
+        parts = [
+            self._part(fold != k, np.flatnonzero(asked & (fold == k)), rng)
+            for k in range(fold.max() + 1)
+        ]
+        return HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+    def _part(self, rest: Any, rows: Any, rng: Any) -> tuple[Any, ...]:
+        machine, weights = clone(self.machine), self.sample_weight
+        machine.columns_ = self.columns
+        with warnings.catch_warnings():
+            # of what the whole machine has warned of, and of categories that others lack
+            warnings.simplefilter("ignore")
+            machine._learn(self.Z[rest], self.y[rest], None if weights is None else weights[rest])
+            Z = machine._completed(self.Z[rows])
+        variables = machine.density_.variables
+        copies = [Z] + [hidden(variables, Z, k, COPIES, rng) for k in range(COPIES)]
+        Z = np.concatenate(copies)
+        mean, spread = moments(machine, Z, rng)
+        target = np.concatenate([self.y[rows]] * len(copies))
+        as_is = np.arange(len(Z)) < len(rows)
+        return target, mean, spread, n_missing(variables, Z), as_is
+
+
+def _folds(n: int, labels: Any, rng: Any) -> Any:
+    """The fold of every row; all folds leave rows of every class to the others."""
+    if labels is None:
+        smallest, order = n, rng.permutation(n)
+    else:
+        _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        smallest, order = int(counts.min()), rng.permutation(n)
+        order = order[np.argsort(code[order], kind="stable")]
+    if smallest < 2:
+        what = "rows" if labels is None else "rows of every class"
+        raise DataError(
+            f"At least 2 {what} are needed, so that some can be held out to see how far "
+            f"predictions are off. Got {smallest}. Fit to more rows."
+        )
+    fold = np.empty(n, dtype=np.intp)
+    fold[order] = np.arange(n) % min(FOLDS, n)
+    return fold
+
+
+def n_missing(variables: Any, Z: Any) -> Any:
+    """How many variables every row lacks."""
+    return sum(np.isnan(Z[:, v.columns]).any(axis=1).astype(np.intp) for v in variables)
+
+
+def hidden(variables: Any, Z: Any, part: int, parts: int, rng: Any) -> Any:
+    """Rows with values hidden at random: a number of variables out of one of several parts.
+
+    Over all parts every number is equally likely, from none to all; a row that lacks more
+    variables than that stays as it is.
+    """
+    Z, missing = Z.copy(), np.zeros((len(Z), len(variables)), dtype=np.bool_)
+    for i, v in enumerate(variables):
+        missing[:, i] = np.isnan(Z[:, v.columns]).any(axis=1)
+    share = (part + rng.random(len(Z))) / parts
+    wanted = np.floor(share * (len(variables) + 1)).astype(np.intp)
+    order = np.where(missing, -1.0, rng.random(missing.shape)).argsort(axis=1).argsort(axis=1)
+    hide = ~missing & (order < wanted[:, None])
+    for i, v in enumerate(variables):
+        Z[np.ix_(hide[:, i], v.columns)] = np.nan
+    return Z
+
+
+def moments(machine: Any, Z: Any, rng: Any) -> tuple[Any, Any]:
+    """Exact means of a machine's outputs, and spreads over completions that are drawn.
+
+    The exact spread takes all pairs of support vectors for every pattern of missing values; a
+    hundred times as long as the mean. Both are of shape (rows, outputs).
+    """
+    own = machine._machine.prior is not None
+    mean = table(machine._expected(Z, False))
+    variance = np.zeros(mean.shape)
+    gaps = np.isnan(Z).any(axis=1)
+    if own and not gaps.all():
+        variance[~gaps] = table(machine._expected(Z[~gaps], True)[1]) ** 2
+    for values, deviations, rows in completed(machine, Z, np.flatnonzero(gaps), DRAWS, rng):
+        variance[rows] = ((values - mean[rows]) ** 2 + deviations**2).mean(axis=0)
+    return mean, np.sqrt(variance)
+
+
+def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
+    """What a machine says of drawn completions of rows, part by part.
+
+    Yields values and deviations, (n, rows, outputs), of the machine itself at completions, and the
+    numbers of the rows; deviations are zero but for processes.
+    """
+    for part in spans(len(index), max(1, AT_ONCE // max(1, n))):
+        rows = index[part]
+        drawn = machine.density_.draws(Z[rows], n, rng).reshape(n * len(rows), -1)
+        if machine._machine.prior is None:
+            # by matrix products: libsvm's own prediction takes many times as long
+            at = machine._machine.expansion.at
+            values = at(machine.density_, drawn, machine._resources)
+            deviations = np.zeros_like(values)
+        else:
+            values, deviations = (table(x) for x in machine._expected(drawn, True))
+        shape = (n, len(rows), values.shape[1])
+        yield values.reshape(shape), deviations.reshape(shape), rows
+
+
+def table(x: Any) -> Any:
+    """Answers with an axis of outputs."""
+    return x[:, None] if x.ndim == 1 else x
+
+
+class CrossValidated(KernelMachine):
+    """A kernel machine that keeps the rows it was fitted to, to hold some of them out later."""
+
+    def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Any:
+        super()._learn(Z, y, sample_weight)
+        # parameters that are changed after fit do not count
+        again = type(self)(**(self.get_params(deep=False) | self._kept_parameters()))
+        self._training = Training(again, self.columns_, Z, y, sample_weight)
+        return self
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        """What is not learned again when rows are held out."""
+        return {}
