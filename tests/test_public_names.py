@@ -120,8 +120,7 @@ def test_signatures_say_what_they_take_and_return():
 
 
 INNER = {
-    "BlockCircuit": "aligned_to from_blocks input matched remembered sharing with_blocks_of "
-    "with_schema",
+    "BlockCircuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
     "Empirical": "on",
     "FactorKernel": "factors",
     "Kernel": "blocks gram is_symmetric log_gram pairs point_methods single_product",

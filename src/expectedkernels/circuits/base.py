@@ -8,13 +8,14 @@ from functools import cached_property
 from itertools import chain
 from operator import attrgetter, methodcaller
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import Place, StatesLike, is_numpy, namespace
 from expectedkernels.checks import is_int
+from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.matching import Matching
@@ -25,10 +26,23 @@ from expectedkernels.engine.leveling import levels
 from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.nodes import at_nodes, from_leaves
 from expectedkernels.engine.sweep import Operand
-from expectedkernels.errors import CircuitError
+from expectedkernels.errors import CircuitError, SizeError
 from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
+
+
+class Shortcuts(Protocol):
+    """What a circuit was made from, where that answers some questions faster than blocks.
+
+    Answers are None where levels are faster, be they made already or not.
+    """
+
+    def log_values(self, evidence: Evidence | None, has_levels: bool) -> Any:
+        """The log of the value of the root for every row, -inf for rows that are impossible."""
+
+    def marginals(self, evidence: Evidence | None, has_levels: bool) -> list[Any] | None:
+        """The probabilities of the states of every variable, (rows, cardinality) each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +67,37 @@ class BlockCircuit:
     names: tuple[str, ...] | None = None
     states: tuple[tuple[Label, ...] | None, ...] | None = None
 
+    shortcuts: ClassVar[Shortcuts | None] = None
+
     @classmethod
     def from_blocks(cls, vtree: Vtree, blocks: Sequence[Input | Inner]) -> Self:
         """Check the blocks, minimise them (merge equal units, drop useless ones), and wrap them."""
         _check(vtree, blocks)
         return cls(vtree, tuple(minimize(vtree, blocks)))
 
-    def with_blocks_of(self, cut: Callable[[], tuple[Input | Inner, ...]]) -> Self:
-        """The circuit over the same variables whose blocks `cut` makes when they are asked for."""
-        circuit = object.__new__(type(self))
-        same = {name: getattr(self, name) for name in ("vtree", "names", "states", "cardinalities")}
-        vars(circuit).update(same, _cut=cut)
+    @classmethod
+    def deferred(
+        cls,
+        vtree: Vtree,
+        schema: Schema,
+        cut: Callable[[], tuple[Input | Inner, ...]],
+        shortcuts: Shortcuts | None = None,
+    ) -> Self:
+        """The circuit on the host with one root, whose blocks `cut` makes when they are asked for.
+
+        Until then, `shortcuts` may answer in their place.
+        """
+        circuit = object.__new__(cls)
+        vars(circuit).update(vtree=vtree, names=schema.names, states=schema.states, _cut=cut)
+        vars(circuit).update(
+            cardinalities=schema.cardinalities, is_on_host=True, shortcuts=shortcuts
+        )
         return circuit
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether the blocks have not been made yet."""
+        return "blocks" not in vars(self)
 
     if not TYPE_CHECKING:
 
@@ -85,7 +118,7 @@ class BlockCircuit:
     @property
     def n_roots(self) -> int:
         """The number of functions the circuit computes at once, one per root unit."""
-        return self.blocks[-1].n_units
+        return 1 if self.is_deferred else self.blocks[-1].n_units
 
     @cached_property
     def cardinalities(self) -> tuple[int | None, ...]:
@@ -133,6 +166,8 @@ class BlockCircuit:
         """The circuit with the names and states of a schema."""
         if (schema.names, schema.states) == (self.names, self.states):
             return self
+        if self.is_deferred:
+            return self.deferred(self.vtree, schema, lambda: self.blocks, self.shortcuts)
         return type(self)(self.vtree, self.blocks, schema.names, schema.states)
 
     def matched(self, matching: Matching) -> Self:
@@ -344,10 +379,18 @@ class BlockCircuit:
 
     def __repr__(self) -> str:
         roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"
-        return (
-            f"<Circuit of {self.n_variables} variables: {self.n_units} units, "
-            f"{self.n_edges} edges{roots}>"
-        )
+        try:
+            size = f"{self.n_units} units, {self.n_edges} edges{roots}"
+        except SizeError:
+            size = "too large to be written out"
+        return f"<Circuit of {self.n_variables} variables: {size}>"
+
+
+def shortcut(circuit: BlockCircuit, question: str, evidence: Evidence | None) -> Any:
+    """What is found without blocks, None if these are to be asked."""
+    if circuit.shortcuts is None:
+        return None
+    return getattr(circuit.shortcuts, question)(evidence, "levels" in vars(circuit))
 
 
 def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:

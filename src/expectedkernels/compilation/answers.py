@@ -11,8 +11,12 @@ from expectedkernels.arrays import as_generator
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.queries import refuse_impossible
 from expectedkernels.compilation import messages
-from expectedkernels.compilation.compiler import NO_DISTRIBUTION
-from expectedkernels.compilation.messages import MessagePlan, Solution, Weights
+from expectedkernels.compilation.messages import (
+    NO_DISTRIBUTION,
+    MessagePlan,
+    Solution,
+    Weights,
+)
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
 
@@ -47,7 +51,7 @@ def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> l
 def log_partitions(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> Any:
     """The log of the sum over all states that evidence allows, for every row."""
     _require_room(plan, plan.passing_bytes, max_bytes)
-    logs = [messages.log_partition(plan, weights) for weights in _row_weights(evidence)]
+    logs = [messages.log_partition(plan, weights) for weights in row_weights(evidence)]
     if evidence is None or -np.inf in logs:
         _refuse_zero(plan)
     return np.asarray(logs)
@@ -67,7 +71,7 @@ def samples(plan: MessagePlan, evidence: Evidence | None, n: int, rng: Any, max_
 def most_probable(plan: MessagePlan, evidence: Evidence, max_bytes: int) -> Any:
     """The most probable states of all variables given every row, (rows, variables)."""
     _require_room(plan, plan.message_bytes, max_bytes)
-    found = [messages.most_probable(plan, weights) for weights in _row_weights(evidence)]
+    found = [messages.most_probable(plan, weights) for weights in row_weights(evidence)]
     _refuse_impossible(plan, [row is not None for row in found], True)
     return np.stack(found)
 
@@ -77,14 +81,14 @@ def _solutions(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> 
     keep = plan.table_bytes <= max_bytes
     if not keep:
         _require_room(plan, plan.message_bytes, max_bytes)
-    for row, weights in enumerate(_row_weights(evidence)):
+    for row, weights in enumerate(row_weights(evidence)):
         solution = Solution(plan, weights, keep)
         possible = solution.log_z > -np.inf
         _refuse_impossible(plan, [True] * row + [possible], evidence is not None)
         yield solution
 
 
-def _row_weights(evidence: Evidence | None) -> Iterator[Weights]:
+def row_weights(evidence: Evidence | None) -> Iterator[Weights]:
     """For every row the weights of the states of variables that it says something of."""
     if evidence is None:
         yield {}

@@ -10,18 +10,15 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.compilation.messages import compilation_stages, solved, stage_table
+from expectedkernels.circuits.schema import Schema
+from expectedkernels.compilation.messages import NO_DISTRIBUTION, compilation_stages
 from expectedkernels.compilation.plan import CompilationPlan, Step
-from expectedkernels.compilation.tables import Scaled
+from expectedkernels.compilation.tensors import Tensors, conditionals
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
 
 Axes = tuple[int, ...]
-NO_DISTRIBUTION = (
-    "The factors of this model multiply to zero at every state (Z = 0), so there is no "
-    "distribution. Check its zero entries and the evidence."
-)
 
 
 def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Circuit, float]:
@@ -43,60 +40,51 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     them makes every unit a distribution. Cost: O(D K^(w+1)) for D variables of K states and width
     w.
     """
-    # a weight, its column, and the temporaries that lead to it
-    _refuse_large(plan, plan.n_bytes, max_bytes)
-    if plan.method == "boundary":
-        blocks, log_z = _boundary_blocks(plan)
-    else:
-        blocks, log_z = _context_blocks(plan)
+    check_max_bytes(max_bytes)
+    if plan.method == "context":
+        return _deferred(plan, max_bytes)
+    _refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
+    blocks, log_z = _boundary_blocks(plan)
     if log_z == -np.inf:
         raise PropertyError(NO_DISTRIBUTION)
     return Circuit.from_blocks(plan.vtree, blocks), log_z
 
 
-def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int) -> None:
-    check_max_bytes(max_bytes)
+def _deferred(plan: CompilationPlan, max_bytes: int) -> tuple[Circuit, float]:
+    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
+    stages, number = compilation_stages(plan)
+    _refuse_large(plan, stages.table_bytes, max_bytes, "Compiling this model")
+    shares, log_z = conditionals(stages)
+
+    def cut() -> tuple[Input | Inner, ...]:
+        _refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
+        found = [None if i < 0 else shares.stages[i].factors[0].data for i in number]
+        blocks = [_context_block(plan, node, found[node]) for node in range(len(found))]
+        return Circuit.from_blocks(plan.vtree, blocks).blocks
+
+    schema = Schema(plan.potential.cardinalities)
+    return Circuit.deferred(plan.vtree, schema, cut, Tensors(shares, max_bytes)), log_z
+
+
+def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
     if needed > max_bytes:
         raise SizeError(
-            f"Compiling this model needs about {needed / 2**30:.3g} GiB, more than "
+            f"{what} needs about {needed / 2**30:.3g} GiB, more than "
             f"max_bytes={max_bytes}: the {plan.method} method has width {plan.width} on its vtree, "
             f"with {plan.n_products} products. Condition on some variables, try another vtree, or "
             "allow more memory."
         )
 
 
-def _context_blocks(plan: CompilationPlan) -> tuple[list[Input | Inner], float]:
-    """The units of all nodes of a compilation by contexts, and the log of the sum of the model."""
-    stages, number = compilation_stages(plan)
-    messages: list[Scaled | None] = []
-    blocks: list[Input | Inner] = []
-    log_z = plan.potential.constant
-    for node, step in enumerate(plan.steps):
-        conditional = None
-        if number[node] >= 0:
-            stage = stages[number[node]]
-            found = solved(stage_table(stage, messages, {}))
-            log_z += found.top
-            if log_z == -np.inf:
-                break
-            conditional = found.conditional.reshape(stage.shape[0], -1).T
-            messages.append(found.message)
-            for child in stage.children:
-                messages[child] = None
-        children = (int(plan.vtree.left[node]), int(plan.vtree.right[node]))
-        blocks.append(_context_block(plan, step, children, conditional))
-    return blocks, log_z
-
-
-def _context_block(
-    plan: CompilationPlan, step: Step, children: tuple[int, int], conditional: Any
-) -> Input | Inner:
-    """The units of one vtree node; `conditional` holds what it decides, (units, states)."""
-    cards = plan.potential.cardinalities
+def _context_block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
+    """The units of one vtree node; the table holds what it decides, (states, *context)."""
+    step, cards = plan.steps[node], plan.potential.cardinalities
     if step.kind == "literals":
         return Table(np.eye(cards[step.decides]))
+    conditional: Any = None if table is None else table.reshape(len(table), -1).T
     if step.kind == "inputs":
         return Table(np.ascontiguousarray(conditional))
+    children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
     below = [plan.steps[child] for child in children]
     n_left, n_right = below[0].n_units, below[1].n_units
     if step.kind == "product":

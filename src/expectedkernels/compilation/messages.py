@@ -21,6 +21,10 @@ from expectedkernels.compilation.tables import Scaled, product, scaled, scaled_l
 
 Weights = Mapping[int, Any]
 """Weights of the states of some variables: evidence."""
+NO_DISTRIBUTION = (
+    "The factors of this model multiply to zero at every state (Z = 0), so there is no "
+    "distribution. Check its zero entries and the evidence."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +59,20 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class MessagePlan:
-    """The stages of an elimination, in its order, and the log of what multiplies them all."""
+    """The stages of an elimination, in its order, and the log of what multiplies them all.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+    constant : float
+    is_normalized : bool
+        Whether the only factor of every stage is a conditional, so that messages are one as long as
+        no evidence enters them.
+    """
 
     stages: tuple[Stage, ...]
     constant: float
+    is_normalized: bool = False
 
     @cached_property
     def n_entries(self) -> int:
@@ -110,7 +124,7 @@ def message_plan(potential: Potential, found: Elimination) -> MessagePlan:
     return MessagePlan(tuple(stages), potential.constant)
 
 
-def compilation_stages(plan: CompilationPlan) -> tuple[list[Stage], list[int]]:
+def compilation_stages(plan: CompilationPlan) -> tuple[MessagePlan, list[int]]:
     """The stages of a compilation by contexts, one per variable, and the stage of every node.
 
     Nodes that decide nothing have -1: a product of two sides sends on what enters it.
@@ -131,7 +145,7 @@ def compilation_stages(plan: CompilationPlan) -> tuple[list[Stage], list[int]]:
             stages.append(
                 _stage(plan.potential, step.decides, step.axes, step.scopes, children, stages)
             )
-    return stages, number
+    return MessagePlan(tuple(stages), plan.potential.constant), number
 
 
 def _stage(
@@ -170,15 +184,15 @@ class Solved:
         Proportional to the conditional of the variable given its context.
     sums : array of shape context, or None
         What it sums to along the first axis; None: one, or zero for impossible contexts.
-    message : Scaled
-        The sums over the largest of them.
+    message : Scaled, or None
+        The sums over the largest of them; None: all are one.
     top : float
         The log of the largest, -inf if all are zero.
     """
 
     table: Any
     sums: Any
-    message: Scaled
+    message: Scaled | None
     top: float
 
     @property
@@ -204,8 +218,9 @@ def stage_table(stage: Stage, messages: Sequence[Scaled | None], weights: Weight
     """The product of what enters a stage."""
     parts = list(stage.factors)
     for child, shape in zip(stage.children, stage.places, strict=True):
-        message: Any = messages[child]
-        parts.append(message.shaped(shape))
+        message = messages[child]
+        if message is not None:  # else it is one
+            parts.append(message.shaped(shape))
     if stage.variable in weights:
         numbers, _ = scaled(weights[stage.variable])
         parts.append(numbers.shaped([-1] + [1] * len(stage.context)))
@@ -232,6 +247,16 @@ def solved(table: Scaled) -> Solved:
     return Solved(shares, None, scaled_logs(logs - last), last)
 
 
+def _found(
+    plan: MessagePlan, stage: Stage, messages: Sequence[Scaled | None], weights: Weights
+) -> Solved:
+    """The table of a stage and its message, None if that is one."""
+    untouched = plan.is_normalized and stage.variable not in weights
+    if untouched and all(messages[child] is None for child in stage.children):
+        return Solved(stage.factors[0].data, None, None, 0.0)
+    return solved(stage_table(stage, messages, weights))
+
+
 class Solution:
     """The messages of all stages of a plan given weights, and the tables if they are kept.
 
@@ -249,7 +274,7 @@ class Solution:
         for stage in plan.stages:
             if self.log_z == -np.inf:
                 return
-            found = solved(stage_table(stage, self.messages, weights))
+            found = _found(plan, stage, self.messages, weights)
             self.log_z += found.top
             self.messages.append(found.message)
             self._solved.append(found if keep else None)
@@ -260,7 +285,7 @@ class Solution:
             stage, found = self.plan.stages[i], self._solved[i]
             self._solved[i] = None
             if found is None:
-                found = solved(stage_table(stage, self.messages, self.weights))
+                found = _found(self.plan, stage, self.messages, self.weights)
             self.messages[i] = None
             yield stage, found
 
@@ -270,7 +295,7 @@ def log_partition(plan: MessagePlan, weights: Weights) -> float:
     log_z = plan.constant + _log_tops(weights)
     messages: list[Scaled | None] = []
     for stage in plan.stages:
-        found = solved(stage_table(stage, messages, weights))
+        found = _found(plan, stage, messages, weights)
         log_z += found.top
         messages.append(found.message)
         for child in stage.children:
@@ -302,7 +327,7 @@ def marginals(solution: Solution) -> list[Any]:
 def _spread_belief(stages: Sequence[Stage], stage: Stage, joint: Any, beliefs: list[Any]) -> Any:
     """The beliefs of the contexts of all children, and of the variable itself.
 
-    Small ones are summed from larger ones: every context starts with the variable.
+    Small ones are summed from larger ones.
     """
     known = [((stage.variable, *stage.context), joint)]
     for child in sorted(stage.children, key=lambda child: -prod(stages[child].shape[1:])):
@@ -315,7 +340,8 @@ def _spread_belief(stages: Sequence[Stage], stage: Stage, joint: Any, beliefs: l
             table = summed(table, [u in inside for u in axes])
             known.append((wanted, table))
         beliefs[child] = table
-    _, table = min(known, key=lambda pair: pair[1].size)
+    own = (table for axes, table in known if stage.variable in axes)
+    table = min(own, key=lambda table: table.size)
     return table.reshape(stage.shape[0], -1).sum(axis=1)
 
 

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import expectedkernels as ek
+from expectedkernels.compilation.datasets import asia, ising_grid
+from expectedkernels.compilation.messages import compilation_stages
+from expectedkernels.errors import EvidenceError, SizeError
+from expectedkernels.vtree import Vtree
+from factor_graphs import factor_graphs, scores
+from oracles import worlds
+from strategies import rngs
+
+
+def written_out(circuit):
+    return ek.Circuit(circuit.vtree, circuit.blocks, circuit.names, circuit.states)
+
+
+def assert_same(circuit, evidence, rows):
+    """Answers are those of the circuit's units, and need no unit."""
+    assert circuit.is_deferred
+    marginals, logs = circuit.marginals(evidence), circuit.log_likelihood(rows)
+    assert circuit.log_partition() == 0.0
+    assert circuit.is_deferred
+    units = written_out(circuit)
+    assert units.shortcuts is None
+    for ours, theirs in zip(marginals, units.marginals(evidence), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(logs, units.log_likelihood(rows), rtol=1e-13, atol=1e-13)
+
+
+@given(factor_graphs(), rngs, st.booleans())
+def test_answers_are_those_of_units(model, rng, linear):
+    points = worlds(model.cardinalities)
+    vtree = Vtree.right_linear(rng.permutation(model.n_variables).tolist()) if linear else None
+    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    rows = points[rng.integers(len(points), size=4)]
+    rows[::2][rng.random((2, len(row))) < 0.5] = np.nan
+    soft = [rng.random((1, card)) for card in model.cardinalities]
+    for evidence in (None, np.where(rng.random(len(row)) < 0.5, row, np.nan), soft):
+        assert_same(model.compile(vtree, "context")[0], evidence, rows)
+
+
+def test_many_rows_are_answered_by_units():
+    circuit, _ = asia().compile()
+    rows = circuit.sample(300, rng=0)
+    circuit, _ = asia().compile()
+    np.testing.assert_allclose(
+        circuit.log_likelihood(rows), written_out(circuit).log_likelihood(rows), rtol=1e-12
+    )
+    rows[:, 2] = np.nan
+    circuit, _ = asia().compile()
+    circuit.marginals(rows)
+    assert not circuit.is_deferred
+
+
+def test_names_need_no_units():
+    circuit, _ = asia().compile()
+    named = circuit.with_names([f"x{v}" for v in range(8)])
+    assert named.marginals({"x0": 0})["x0"].tolist() == [1.0, 0.0]
+    assert circuit.is_deferred
+    assert named.is_deferred
+    assert named.n_units == circuit.n_units
+    assert not circuit.is_deferred
+
+
+def test_ranges_beyond_doubles():
+    rng = np.random.default_rng(0)
+    factors = [((v, v + 1), np.exp(rng.uniform(-650, 0, size=(2, 2)))) for v in range(9)]
+    circuit, _ = ek.FactorGraph([2] * 10, factors).compile()
+    assert_same(circuit, {0: [1e-300, 1.0], 9: 1}, rng.integers(2, size=(2, 10)).astype(float))
+
+
+def test_units_that_do_not_fit():
+    grid = ising_grid(5, 5, rng=0)
+    plan = grid.plan()
+    needed = compilation_stages(plan)[0].table_bytes
+    assert needed < plan.n_bytes
+    circuit, _ = grid.compile(max_bytes=needed)
+    np.testing.assert_allclose(
+        np.array(circuit.marginals({3: 0})), np.array(grid.marginals({3: 0})), atol=1e-13
+    )
+    with pytest.raises(SizeError, match=r"To write out the units of this circuit needs about"):
+        circuit.sample(3)
+    assert repr(circuit) == "<Circuit of 25 variables: too large to be written out>"
+    with pytest.raises(SizeError, match="Compiling this model needs about"):
+        grid.compile(max_bytes=needed - 1)
+
+
+def test_impossible_evidence():
+    model = ek.FactorGraph([2, 2], [((0, 1), np.eye(2))])
+    circuit, _ = model.compile()
+    with pytest.raises(EvidenceError, match="The evidence in row 0 has probability zero"):
+        circuit.marginals({0: 0, 1: 1})
+    assert circuit.log_likelihood([[0, 1], [0, np.nan]])[0] == -np.inf
+    assert circuit.is_deferred
