@@ -12,6 +12,7 @@ from benchmarks import (
     inference,
     intervals,
     learning,
+    partition,
     penguins,
     queries,
     regression,
@@ -28,6 +29,7 @@ MODULES = (
     inference,
     queries,
     compiling,
+    partition,
 )
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 

@@ -178,6 +178,9 @@ from expectedkernels.sampling.bbis import (
     bbis as bbis,
     collapsed_bbis as collapsed_bbis,
 )
+from expectedkernels.sampling.bridge import (
+    log_partition_estimate as log_partition_estimate,
+)
 from expectedkernels.sampling.cis import (
     cis as cis,
 )

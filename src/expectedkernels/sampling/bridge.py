@@ -1,0 +1,230 @@
+"""Partition functions of targets that are too large to compile, from samples of them."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from expectedkernels.arrays import RngLike, SamplesLike, as_generator, to_numpy
+from expectedkernels.checks import check_real
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.errors import DataError, PropertyError
+from expectedkernels.kernels.rows import check_roles, is_model, sample_rows, sample_weights
+from expectedkernels.kernels.stein import discrete_cardinalities
+from expectedkernels.kernels.target import TargetLike, as_target
+from expectedkernels.learning.chow_liu import learn_chow_liu
+from expectedkernels.sampling.bbis import bbis
+
+LEAST = 20
+"""How many samples of the target there must be."""
+HALVINGS = 200
+"""More than enough halvings of an interval for a double."""
+
+
+class PartitionEstimate(NamedTuple):
+    """What `log_partition_estimate` finds, a pair of numbers.
+
+    Attributes
+    ----------
+    log_z : float
+        The estimated log of the partition function.
+    standard_error : float
+        Of that estimate.
+
+    Examples
+    --------
+    >>> low, high = PartitionEstimate(1.0, 0.1).interval()
+    >>> round(low, 3), round(high, 3)
+    (0.804, 1.196)
+    """
+
+    log_z: float
+    standard_error: float
+
+    def interval(self, coverage: float = 0.95) -> tuple[float, float]:
+        """A normal confidence interval of the log of the partition function."""
+        check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * coverage) * self.standard_error
+        return self.log_z - reach, self.log_z + reach
+
+
+def log_partition_estimate(
+    target: TargetLike,
+    samples: SamplesLike,
+    *,
+    proposal: Circuit | None = None,
+    weights: ArrayLike | str | None = None,
+    rng: RngLike = None,
+) -> PartitionEstimate:
+    r"""The log of a target's partition function and its standard error, from samples of it.
+
+    A circuit q is learned from the first half of the samples; the second half and as many draws of
+    q are put into the bridge of Meng and Wong, whose estimate Z solves
+
+    .. math:: \sum_A \frac{s_q Z}{s_p \ell + s_q Z} = \sum_Q \frac{s_p \ell}{s_p \ell + s_q Z}
+
+    with :math:`\ell = \tilde p / q` at samples A of the target and draws Q of the circuit, and the
+    shares of both among all.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Over discrete variables, known up to the constant that is estimated.
+    samples : array of shape (n, variables), or (chains, n, variables)
+        Of the target, in the order in which they were drawn: those of `gibbs`, or weighted ones.
+    proposal : Circuit, optional
+        Another normalised circuit q, which must not have been learned from these samples: all of
+        them are compared with it. Default: a Chow-Liu tree of the first half.
+    weights : array of shape (n,), or "default", optional
+        Weights of the samples; "default" for those of `bbis` on the samples that are compared
+        with q. Default: those that come with the samples, else equal ones.
+    rng : int, Generator or None
+        For the draws of q.
+
+    Returns
+    -------
+    PartitionEstimate
+        The pair (log_z, standard_error).
+
+    Raises
+    ------
+    DataError
+        If there are too few samples, or one has probability zero.
+    PropertyError
+        If the proposal does not fit the target.
+
+    Notes
+    -----
+    The standard error is by batch means over both sets, so that dependent samples count for less.
+    It knows nothing of modes that the samples have not seen.
+
+    Where half of the variables can be summed out, `cis` estimates the same number better, in its
+    `log_z`; where everything can, ``compile`` gives it exactly.
+
+    X.-L. Meng and W. H. Wong, "Simulating ratios of normalizing constants via a simple
+    identity", Statistica Sinica 1996.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> grid = ek.ising_grid(3, 3, rng=0)
+    >>> samples = ek.gibbs(grid, 400, burn_in=50, thin=5, rng=0)
+    >>> log_z, error = ek.log_partition_estimate(grid, samples, rng=0)
+    >>> abs(log_z - grid.log_partition()) < 3 * error < 0.3
+    True
+    """
+    target = as_target(target)
+    check_roles("log_partition_estimate(target, samples)", target, samples)
+    if not is_model(target):
+        raise DataError(
+            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
+            f"function: Target(log_prob, cardinalities). Got {type(target).__name__} instead."
+        )
+    cards = discrete_cardinalities(target)
+    rows = sample_rows(target, samples, least=LEAST)
+    if np.isnan(rows).any():
+        raise DataError("Partition functions are estimated from complete samples. Got NaN.")
+    shares = _shares(sample_weights(samples) if weights is None else weights, len(rows))
+    if proposal is None:
+        half = len(rows) // 2
+        given = None if shares is None else shares[:half]
+        proposal = learn_chow_liu(rows[:half], cardinalities=cards, sample_weight=given)
+        rows, shares = rows[half:], None if shares is None else shares[half:]
+    else:
+        _check_proposal(proposal, target)
+    if isinstance(weights, str):
+        shares = bbis(target, rows).weights
+    shares = np.full(len(rows), 1.0 / len(rows)) if shares is None else shares / shares.sum()
+    draws = proposal.sample(len(rows), rng=as_generator(rng))
+    ours, theirs = (_ratios(target, proposal, x) for x in (rows, draws))
+    if not np.isfinite(ours).all():
+        raise DataError(
+            f"Sample {int(np.argmin(np.isfinite(ours)))} of those that are compared has "
+            "probability zero under the target or the proposal, so it is no sample of the target, "
+            "or the proposal does not cover it."
+        )
+    return _bridge(ours, shares, theirs)
+
+
+def _shares(weights: Any, n: int) -> Any:
+    """Weights of the samples; None if they are equal, or found later."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights != "default":
+            raise DataError(
+                "The 'weights' parameter of log_partition_estimate must be 'default', one number "
+                f"per sample, or None. Got {weights!r} instead."
+            )
+        return None
+    shares = np.asarray(weights, dtype=np.float64)
+    good = shares.shape == (n,) and np.isfinite(shares).all() and (shares >= 0).all()
+    if not good or not shares[: n // 2].sum() > 0 or not shares[n // 2 :].sum() > 0:
+        raise DataError(
+            f"The 'weights' parameter of log_partition_estimate must be {n} numbers that are not "
+            "negative, one per sample, some of them positive in either half. Got an array of "
+            f"shape {shares.shape}."
+        )
+    return shares
+
+
+def _check_proposal(proposal: Any, target: Any) -> None:
+    """Raise unless draws and exact likelihoods of the proposal are those of the target's states."""
+    if not isinstance(proposal, Circuit):
+        raise PropertyError(
+            f"The proposal must be a Circuit. Got {type(proposal).__name__} instead."
+        )
+    check_single_root(proposal, "A proposal")
+    require_normalized(proposal, "A proposal")
+    if tuple(proposal.cardinalities) != tuple(target.cardinalities):
+        raise PropertyError(
+            "The proposal must have the variables of the target, with as many states. Got "
+            f"{list(proposal.cardinalities)} for {list(target.cardinalities)}."
+        )
+
+
+def _ratios(target: Any, proposal: Circuit, rows: Any) -> Any:
+    """The logs of target / proposal at rows of states."""
+    values = target.log_likelihood if isinstance(target, Circuit) else target.log_score
+    logs = to_numpy(values(rows))
+    return logs - to_numpy(proposal.log_likelihood(rows))
+
+
+def _bridge(ours: Any, weights: Any, theirs: Any) -> PartitionEstimate:
+    """The estimate from log ratios at weighted samples of the target, and at draws of q."""
+    size, m = 1.0 / float(weights @ weights), len(theirs)
+    odds = np.log(size / m)
+    equal = np.full(m, 1.0 / m)
+
+    def excess(log_z: float) -> float:
+        # the left side less the right side of the equation, which increases with Z
+        left = size * (weights @ _logistic(log_z - odds - ours))
+        return float(left - m * (equal @ _logistic(odds + theirs - log_z)))
+
+    finite = np.concatenate([ours, theirs[np.isfinite(theirs)]])
+    low, high = float(finite.min()) - 50.0, float(finite.max()) + 50.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+    log_z = 0.5 * (low + high)
+    a, b = _logistic(log_z - odds - ours), _logistic(odds + theirs - log_z)
+    slope = size * (weights @ (a * (1.0 - a))) + m * (equal @ (b * (1.0 - b)))
+    variance = size**2 * _mean_variance(a, weights) + m**2 * _mean_variance(b, equal)
+    return PartitionEstimate(log_z, float(np.sqrt(variance) / slope))
+
+
+def _logistic(x: Any) -> Any:
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+def _mean_variance(values: Any, weights: Any) -> float:
+    """The variance of a weighted mean of dependent values, by means over batches."""
+    parts = weights * (values - weights @ values)
+    n_batches = max(2, int(np.sqrt(len(parts))))
+    sums = np.array([part.sum() for part in np.array_split(parts, n_batches)])
+    return float(sums @ sums) * n_batches / (n_batches - 1)

@@ -1,0 +1,119 @@
+"""Estimates of partition functions, against exact ones and the fixed point of the bridge."""
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.sampling.bridge import _bridge, _mean_variance
+
+GRID = ek.ising_grid(3, 3, rng=1)
+SAMPLES = ek.gibbs(GRID, 600, burn_in=50, thin=5, rng=0, progress=False)
+
+
+def iterated(ours, theirs):
+    """The fixed point of Meng and Wong, iterated as it is written."""
+    share, z = len(ours) / (len(ours) + len(theirs)), 1.0
+    ours, theirs = np.exp(ours), np.exp(theirs)
+    for _ in range(2000):
+        above = (theirs / (share * theirs + (1 - share) * z)).mean()
+        z = above / (1.0 / (share * ours + (1 - share) * z)).mean()
+    return np.log(z)
+
+
+@pytest.mark.parametrize("sizes", [(50, 50), (30, 90)])
+def test_the_estimate_is_the_fixed_point_of_the_bridge(sizes):
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(1.0, 0.5, sizes[0]), rng.normal(0.5, 0.5, sizes[1])
+    found = _bridge(ours, np.full(sizes[0], 1 / sizes[0]), theirs)
+    assert found.log_z == pytest.approx(iterated(ours, theirs), abs=1e-10)
+
+
+def test_a_perfect_proposal_has_no_error():
+    circuit, log_z = GRID.compile()
+    found = ek.log_partition_estimate(GRID, SAMPLES, proposal=circuit, rng=0)
+    assert found.log_z == pytest.approx(log_z, abs=1e-9)
+    assert found.standard_error == pytest.approx(0.0, abs=1e-9)
+
+
+def test_large_constants_do_not_matter():
+    found = [ek.log_partition_estimate(GRID, SAMPLES, rng=0)]
+    shifted = ek.Target(lambda X: GRID.log_score(X) + 1e4, GRID.cardinalities)
+    found.append(ek.log_partition_estimate(shifted, SAMPLES, rng=0))
+    assert found[1].log_z - 1e4 == pytest.approx(found[0].log_z, abs=1e-8)
+    assert found[1].standard_error == pytest.approx(found[0].standard_error, rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [None, "default"])
+def test_intervals_hold_the_truth(weights):
+    truth, held, errors = GRID.log_partition(), 0, []
+    for seed in range(10):
+        samples = ek.gibbs(GRID, 200, burn_in=50, thin=5, rng=seed, progress=False)
+        found = ek.log_partition_estimate(GRID, samples, weights=weights, rng=seed)
+        low, high = found.interval(0.99)
+        held += low < truth < high
+        errors.append(found.log_z - truth)
+    assert held >= 9
+    assert np.sqrt(np.mean(np.square(errors))) < 0.15
+
+
+def test_circuits_and_networks_are_targets():
+    p = ek.factorized([[2.0, 6.0], [1.0, 1.0]], normalized=False)
+    X = p.normalize().sample(100, rng=0)
+    assert ek.log_partition_estimate(p, X, rng=0).log_z == pytest.approx(np.log(16.0), abs=0.05)
+    network = ek.asia()
+    X = network.sample(300, rng=0)
+    assert ek.log_partition_estimate(network, X, rng=0).log_z == pytest.approx(0.0, abs=0.3)
+
+
+def test_weights_count():
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(4000, 9))
+    weights = np.exp(GRID.log_score(X) - GRID.log_score(X).max())
+    q = ek.factorized([[0.5, 0.5]] * 9)
+    found = ek.log_partition_estimate(GRID, X, proposal=q, weights=weights, rng=1)
+    assert found.log_z == pytest.approx(GRID.log_partition(), abs=4 * found.standard_error)
+    weighted = ek.WeightedSamples(GRID, X, weights / weights.sum())
+    assert ek.log_partition_estimate(GRID, weighted, proposal=q, rng=1) == pytest.approx(found)
+
+
+def test_dependent_samples_count_for_less():
+    values = np.random.default_rng(0).normal(size=400)
+    equal = np.full(400, 1 / 400)
+    assert _mean_variance(values, equal) == pytest.approx(1 / 400, rel=0.4)
+    assert _mean_variance(np.repeat(values[:40], 10), equal) == pytest.approx(1 / 40, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"weights": "raw"}, ek.DataError, r"'weights' parameter .* must be 'default'"),
+        ({"weights": [1.0]}, ek.DataError, r"must be 600 numbers .* Got an array of shape \(1,\)"),
+        ({"proposal": GRID}, ek.PropertyError, r"proposal must be a Circuit. Got FactorGraph"),
+        (
+            {"proposal": ek.factorized([[0.5, 0.5]] * 3)},
+            ek.PropertyError,
+            r"must have the variables of the target",
+        ),
+        (
+            {"proposal": ek.factorized([[1.0, 0.0]] * 9)},
+            ek.DataError,
+            r"Sample \d+ of those that are compared has probability zero",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        ek.log_partition_estimate(GRID, SAMPLES, **options)
+
+
+def test_too_few_and_incomplete_samples_are_refused():
+    with pytest.raises(ek.DataError, match=r"at least 20 samples"):
+        ek.log_partition_estimate(GRID, SAMPLES[:5])
+    holes = SAMPLES.astype(float)
+    holes[0, 0] = np.nan
+    with pytest.raises(ek.DataError, match=r"from complete samples. Got NaN"):
+        ek.log_partition_estimate(GRID, holes)
+    with pytest.raises(ek.DataError, match=r"target and the samples are swapped"):
+        ek.log_partition_estimate(SAMPLES, GRID)
+    with pytest.raises(ek.DataError, match=r"Target\(log_prob, cardinalities\). Got function"):
+        ek.log_partition_estimate(lambda X: X.sum(axis=1), SAMPLES)
