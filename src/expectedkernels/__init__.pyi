@@ -198,6 +198,9 @@ from expectedkernels.sampling.reducible import (
 from expectedkernels.sampling.samples import (
     WeightedSamples as WeightedSamples,
 )
+from expectedkernels.sampling.thinning import (
+    stein_thin as stein_thin,
+)
 from expectedkernels.sampling.weights import (
     simplex_weights as simplex_weights,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,12 @@ import numpy as np
 
 from expectedkernels.arrays import SamplesLike, VariablesLike
 from expectedkernels.checks import check_choice
-from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import KernelError, PropertyError, SizeError
-from expectedkernels.kernels.kernel import Kernel, require_kernel
+from expectedkernels.errors import PropertyError, SizeError
+from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
 from expectedkernels.kernels.stein import (
@@ -24,11 +22,11 @@ from expectedkernels.kernels.stein import (
     SteinKernel,
     ZerosMet,
     discrete_cardinalities,
-    is_strictly_positive_definite,
 )
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.sampling.partition import PartitionSteinKernel, partition_cost
 from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
+from expectedkernels.sampling.stein_kernels import check_stein_kernel, stein_kernels
 from expectedkernels.sampling.stein_samples import (
     RULES,
     SteinSamples,
@@ -40,7 +38,6 @@ from expectedkernels.sampling.zeros import (
     REMEDIES,
     UPDATES,
     ZerosPlan,
-    is_positive,
     plan_zeros,
     warn_of_classes,
     warn_of_zeros,
@@ -208,7 +205,7 @@ def _from_samples(
     check_choice("bbis", "operator", operator, OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
     kernel = ExpHamming() if kernel is None else kernel
-    _check_kernel(kernel, cardinalities)
+    check_stein_kernel(kernel, cardinalities, level=4)
     rows = collapsed_rows(target, samples, collapsed)
     check_memory(rows, rule, operator, max_bytes)
     if isinstance(target, Target) and np.isnan(rows).any():
@@ -237,7 +234,7 @@ def _planned(plan: ZerosPlan, rows: Any, kernel: Kernel, rule: str, max_bytes: i
     """The samples with weights, zeros met as planned."""
     rows = rows.copy()
     rows[:, list(plan.hidden)] = np.nan
-    stein, updates, circuit, conditionals = _stein(
+    stein, updates, circuit, conditionals = stein_kernels(
         plan.target, rows, kernel, plan.shifts, max_bytes
     )
     samples = SteinSamples(
@@ -290,51 +287,3 @@ def _warn(found: SteinSamples, asked: str) -> None:
             warn_of_classes(found.target, found.rows, level)
     elif found.stein.zeros == "raise" and isinstance(found.stein, SteinKernel):
         warn_of_zeros(found.target, level)
-
-
-def _check_kernel(kernel: Any, cardinalities: list[int]) -> None:
-    require_kernel(kernel, "ExpHamming()")
-    definite = kernel.is_positive_definite(cardinalities)
-    if not definite:
-        raise KernelError(
-            f"Stein weights need a positive definite kernel, but {definite.reason}. "
-            "ExpHamming() is one."
-        )
-    strict = is_strictly_positive_definite(kernel, cardinalities)
-    if not strict:
-        warnings.warn(
-            f"The kernel may not be strictly positive definite ({strict.reason}): different "
-            "distributions can have discrepancy zero, and weights that look perfect can be wrong. "
-            "ExpHamming() tells all distributions apart.",
-            stacklevel=4,
-        )
-
-
-def _stein(
-    target: Any, rows: Any, kernel: Kernel, zeros: str, max_bytes: int
-) -> tuple[Any, Any, Circuit | None, Any]:
-    """Both Stein kernels for these rows, and the compiled target or else its conditionals."""
-    if not np.isnan(rows).any():
-        shifts, updates = (SteinKernel(target, kernel, zeros, kind) for kind in OPERATORS)
-        return shifts, updates, None, None
-    try:
-        circuit = target
-        if not isinstance(target, Circuit):
-            circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
-    except SizeError as error:
-        masks = np.unique(np.isnan(rows), axis=0)
-        if len(masks) > 1:
-            raise SizeError(
-                f"{error} Samples that collapse different variables need the whole model compiled; "
-                "with one set collapsed in all samples, only the conditionals are."
-            ) from error
-        hidden = np.flatnonzero(masks[0]).tolist()
-        model = CollapsedModel(target, hidden, shared=False, max_bytes=max_bytes)
-        one, other = (
-            PartitionSteinKernel(model, kernel, zeros, max_bytes, operator=kind)
-            for kind in OPERATORS
-        )
-        return one, other, None, model.marginals
-    known = True if is_positive(target) else None
-    first = CollapsedSteinKernel(circuit, kernel, zeros, max_bytes, positive=known)
-    return first, first.with_operator("gibbs"), circuit, None

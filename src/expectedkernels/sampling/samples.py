@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, VariablesLike, from_logs, to_numpy
+from expectedkernels.arrays import (
+    Array,
+    RngLike,
+    VariablesLike,
+    as_generator,
+    from_logs,
+    to_numpy,
+)
+from expectedkernels.checks import check_count
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.numbers import as_floats
@@ -18,10 +26,12 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.functions import values_of
+from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import Delta
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import Target, as_target
 from expectedkernels.sampling.rows import distinct_rows
+from expectedkernels.sampling.thinning import stein_thin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,6 +201,86 @@ class WeightedSamples:
             certificate=None,
             log_weights=None,
             log_z=None,
+        )
+
+    def resample(self, n: int | None = None, rng: RngLike = None) -> WeightedSamples:
+        """Samples with equal weights that stand for these: rows drawn in proportion to weights.
+
+        Systematic resampling: a row of weight w is taken n w times on average, and never more than
+        one time less or more than that.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many rows to draw. Default: as many as there are.
+        rng : int, Generator or None
+
+        Returns
+        -------
+        WeightedSamples
+
+        Raises
+        ------
+        DataError
+            If a weight is negative, or `n` is no positive int.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> samples = WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0], [1]], [0.25, 0.75])
+        >>> samples.resample(4, rng=0).rows.tolist()
+        [[0.0], [1.0], [1.0], [1.0]]
+        """
+        if self.signed:
+            raise DataError(
+                "Rows are drawn in proportion to their weights, and some weights here are "
+                "negative. Use thin(m), which looks at the target in place of the weights."
+            )
+        count = check_count("resample", "n", self.n if n is None else n, 1, error=DataError)
+        edges = np.cumsum(self.weights)
+        places = (np.arange(count) + as_generator(rng).random()) / count
+        drawn = np.searchsorted(edges, places * edges[-1], side="right")
+        # rounding may lead beyond the last row that has a weight
+        last = int(np.flatnonzero(self.weights)[-1])
+        return self._equally_weighted(np.minimum(drawn, last), "resampled")
+
+    def thin(
+        self, m: int, kernel: Kernel | None = None, *, operator: str = "gibbs"
+    ) -> WeightedSamples:
+        """The m rows, with repeats, that together stand for the target best: see `stein_thin`.
+
+        What is collapsed stays so. The weights do not matter, but rows of weight zero are not
+        chosen: the target says which of the others are needed.
+
+        Parameters
+        ----------
+        m : int
+        kernel : Kernel, optional
+        operator : "gibbs" or "shift"
+
+        Returns
+        -------
+        WeightedSamples
+            With equal weights.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.cis(ek.ising_grid(3, 3, rng=0), 30, 4, rng=0).thin(5).n
+        5
+        """
+        used = np.flatnonzero(self.weights)
+        chosen = stein_thin(self.target, self.rows[used], m, kernel=kernel, operator=operator)
+        return self._equally_weighted(used[chosen], "thinned")
+
+    def _equally_weighted(self, chosen: Any, rule: str) -> WeightedSamples:
+        """Some of the rows with equal weights; what was known of all rows is not of these."""
+        return WeightedSamples(
+            self.target,
+            self.rows[chosen],
+            rule=rule,
+            conditionals=self.conditionals,
+            circuit=self.circuit,
         )
 
     def marginals(self) -> Marginals:

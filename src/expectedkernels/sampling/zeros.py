@@ -85,7 +85,7 @@ def warn_of_zeros(target: Any, stacklevel: int) -> None:
         )
 
 
-def warn_of_classes(target: Any, rows: Any, stacklevel: int) -> None:
+def warn_of_classes(target: Any, rows: Any, stacklevel: int, option: str = "") -> None:
     """Updates of single variables cannot weigh parts of the support against each other."""
     if is_positive(target):
         return
@@ -97,9 +97,8 @@ def warn_of_classes(target: Any, rows: Any, stacklevel: int) -> None:
         if verdict:
             return
         reason = verdict.reason
-        advice = "Sum out the variables that others determine (zeros='collapse')."
-        if not isinstance(target, FactorGraph):
-            advice = "Sum out the variables that others determine (collapsed_bbis)."
+        own = "zeros='collapse'" if isinstance(target, FactorGraph) else "collapsed_bbis"
+        advice = f"Sum out the variables that others determine ({option or own})."
     warnings.warn(
         f"Gibbs updates may not tell what the parts of the support weigh: {reason}. {advice}",
         stacklevel=stacklevel + 1,

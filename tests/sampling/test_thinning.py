@@ -1,0 +1,166 @@
+"""Thinning against the definition, on Gram matrices of enumerated targets."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.sampling import thinning
+from oracles import distribution, worlds
+from stein_oracles import gibbs_gram, stein_gram
+
+K = ek.ExpHamming(0.5)
+CARDS = [2, 3, 2]
+
+
+def model(rng=0):
+    return ek.random_circuit(ek.Vtree.balanced(3), 3, rng, cardinalities=CARDS)
+
+
+def greedy(G, m):
+    """The choice by its definition."""
+    chosen = []
+    for _ in range(m):
+        scores = [G[j, j] / 2 + sum(G[j, s] for s in chosen) for j in range(len(G))]
+        # equal rows have equal scores up to rounding: the first
+        chosen.append(int(np.flatnonzero(scores <= min(scores) + 1e-12)[0]))
+    return chosen
+
+
+@pytest.mark.parametrize("chunk", [4096, 7])
+@pytest.mark.parametrize("operator", ["gibbs", "shift"])
+def test_complete_samples(operator, chunk, monkeypatch):
+    monkeypatch.setattr(thinning, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(thinning, "DIAGONAL_ROWS", chunk)
+    p = model()
+    X = np.random.default_rng(0).integers(CARDS, size=(40, 3)).astype(float)
+    G = ek.SteinKernel(p, K, operator=operator)(X)
+    assert ek.stein_thin(p, X, 12, kernel=K, operator=operator).tolist() == greedy(G, 12)
+
+
+def test_the_kernels_are_those_of_enumeration():
+    p, X = model(), worlds(CARDS)
+    for operator, oracle in (("gibbs", None), ("shift", stein_gram)):
+        G = ek.SteinKernel(p, K, operator=operator)(X)
+        if oracle is None:
+            wanted = gibbs_gram(X, distribution(p), CARDS, K)
+        else:
+            wanted = oracle(distribution(p), CARDS, K)
+        np.testing.assert_allclose(G, wanted, atol=1e-9)
+        assert ek.stein_thin(p, X, 9, kernel=K, operator=operator).tolist() == greedy(wanted, 9)
+
+
+@pytest.mark.parametrize("form", ["set", "mask", "names"])
+def test_collapsed_samples(form):
+    grid = ek.ising_grid(3, 3, rng=0)
+    X = np.random.default_rng(1).integers(2, size=(30, 9)).astype(float)
+    hidden = [1, 3, 5, 7]
+    collapsed = {"set": hidden, "mask": np.isin(np.arange(9), hidden), "names": None}[form]
+    if form == "names":
+        X[:, hidden] = np.nan
+    rows = X.copy()
+    rows[:, hidden] = np.nan
+    G = ek.CollapsedSteinKernel(grid.compile()[0], K, operator="gibbs")(rows)
+    found = ek.stein_thin(grid, X, 8, kernel=K, collapsed=collapsed)
+    assert found.tolist() == greedy(G, 8)
+
+
+def test_functions_chains_and_frames_of_samples():
+    grid = ek.ising_grid(2, 3, rng=0)
+    names = list("abcdef")
+    chains = np.stack([ek.gibbs(grid, 20, burn_in=5, rng=rng) for rng in range(2)])
+    wanted = ek.stein_thin(grid, chains.reshape(-1, 6), 6).tolist()
+    assert ek.stein_thin(grid, chains, 6).tolist() == wanted
+    function = ek.Target(grid.log_score, grid.cardinalities, names)
+    assert ek.stein_thin(function, chains, 6).tolist() == wanted
+    frame = pd.DataFrame(chains.reshape(-1, 6), columns=names)[names[::-1]]
+    assert ek.stein_thin(function, frame, 6).tolist() == wanted
+
+
+def test_thinning_repairs_samples_of_a_wrong_distribution():
+    grid = ek.ising_grid(3, 3, rng=2)
+    X = np.random.default_rng(0).integers(2, size=(300, 9))
+    exact = np.array([table[1] for table in grid.marginals()])
+    chosen = ek.stein_thin(grid, X, 50)
+    errors = [np.abs(rows.mean(axis=0) - exact).max() for rows in (X[chosen], X[:50])]
+    assert errors[0] < errors[1] / 2
+
+
+def test_many_samples_need_little_memory():
+    grid = ek.ising_grid(4, 4, rng=0)
+    X = np.random.default_rng(0).integers(2, size=(20_000, 16)).astype(float)
+    tracemalloc.start()
+    chosen = ek.stein_thin(grid, X, 3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(chosen) == 3
+    assert peak < 20 * X.nbytes  # the Gram matrix would be 1250 times as large
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"m": 0}, ek.DataError, "'m' parameter of stein_thin"),
+        ({"operator": "both"}, ek.DataError, "'operator' parameter of stein_thin"),
+        ({"samples": [[0, 1]]}, ek.DataError, r"shape \(samples, 3\)"),
+        ({"samples": model()}, ek.DataError, "Samples of a model are needed"),
+        ({"target": lambda X: X}, ek.DataError, "Wrap it: Target"),
+        ({"kernel": "rbf"}, ek.KernelError, "kernel"),
+    ],
+)
+def test_mistakes_are_told(options, error, match):
+    arguments = {"target": model(), "samples": [[0, 0, 0]], "m": 2, **options}
+    with pytest.raises(error, match=match):
+        ek.stein_thin(**arguments)
+
+
+def test_functions_cannot_be_collapsed_and_zeros_are_told():
+    function = ek.Target(lambda X: 0.0 * X[:, 0], [2, 2])
+    with pytest.raises(ek.PropertyError, match="a Target is a function"):
+        ek.stein_thin(function, [[0, np.nan]], 1)
+    asia = ek.asia()
+    X = asia.sample(20, rng=0)
+    with pytest.raises(ek.PropertyError, match="The target has zeros"):
+        ek.stein_thin(asia, X, 2, operator="shift")
+    with pytest.warns(UserWarning, match=r"2 classes.*collapsed=\[\.\.\.\]"):
+        ek.stein_thin(asia, X, 2)
+    assert len(ek.stein_thin(asia, X, 2, collapsed=["either"])) == 2
+    X[0, asia.names.index("either")] = 1 - X[0, asia.names.index("either")]
+    with pytest.raises(ek.DataError, match="The target is zero at the sample"):
+        ek.stein_thin(asia, X, 2)
+
+
+def test_resampled_rows_follow_their_weights():
+    coin = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+    rows, weights = [[0, np.nan], [1, 0], [1, 1]], [0.1, 0.65, 0.25]
+    samples = ek.WeightedSamples(coin, rows, weights)
+    for rng in range(5):
+        drawn = samples.resample(20, rng=rng)
+        counts = [np.isnan(drawn.rows[:, 1]).sum(), (drawn.rows[:, 1] == 0).sum()]
+        assert np.abs(counts - 20 * np.array([0.1, 0.65])).max() <= 1
+        np.testing.assert_allclose(drawn.weights, 0.05)
+    means = np.mean([samples.resample(3, rng=rng).marginals()[0][1] for rng in range(3000)])
+    np.testing.assert_allclose(means, samples.marginals()[0][1], atol=0.02)
+    assert samples.resample(rng=0).n == 3
+    with pytest.raises(ek.DataError, match=r"weights here are negative. Use thin\(m\)"):
+        ek.WeightedSamples(coin, rows, [0.5, 0.7, -0.2]).resample()
+    with pytest.raises(ek.DataError, match="'n' parameter of resample"):
+        samples.resample(0)
+
+
+def test_resampling_takes_no_row_without_weight():
+    coin = ek.factorized([[0.5, 0.5]])
+    samples = ek.WeightedSamples(coin, [[0], [1], [0]], [0.0, 1.0, 0.0])
+    assert (samples.resample(50, rng=0).rows == 1).all()
+
+
+def test_weighted_samples_are_thinned_among_those_with_weights():
+    grid = ek.ising_grid(3, 3, rng=0)
+    samples = ek.cis(grid, 20, 3, rng=0)
+    thinned = samples.thin(6)
+    rows = samples.rows[np.flatnonzero(samples.weights)]
+    np.testing.assert_array_equal(thinned.rows, rows[ek.stein_thin(grid, rows, 6)])
+    np.testing.assert_allclose(thinned.weights, 1 / 6)
+    assert ek.bbis(grid, grid.sample(10, rng=0)).thin(4).n == 4
