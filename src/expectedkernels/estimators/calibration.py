@@ -75,10 +75,14 @@ class Training:
         state = self.machine.random_state
         return 0 if state is None else int(check_random_state(state).randint(2**31 - 1))
 
+    def generator(self) -> np.random.Generator:
+        """A new generator of random numbers."""
+        return np.random.default_rng(self.seed)
+
     @cached_property
     def held_out(self) -> HeldOut:
         """What machines that were fitted to other rows say of some."""
-        rng = np.random.default_rng(self.seed)
+        rng = self.generator()
         labels = self.y if is_classifier(self.machine) else None
         fold = _folds(len(self.Z), labels, rng)
         asked = np.zeros(len(self.Z), dtype=np.bool_)
@@ -88,6 +92,11 @@ class Training:
             for k in range(fold.max() + 1)
         ]
         return HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+    @cached_property
+    def learned(self) -> Any:
+        """What the machine learns from that."""
+        return self.machine._calibrated(self.held_out)
 
     def _part(self, rest: Any, rows: Any, rng: Any) -> tuple[Any, ...]:
         machine, weights = clone(self.machine), self.sample_weight
@@ -199,6 +208,10 @@ class CrossValidated(KernelMachine):
         again = type(self)(**(self.get_params(deep=False) | self._kept_parameters()))
         self._training = Training(again, self.columns_, Z, y, sample_weight)
         return self
+
+    def _calibrated(self, held_out: HeldOut) -> Any:
+        """What is learned from rows that are held out."""
+        raise NotImplementedError
 
     def _kept_parameters(self) -> dict[str, Any]:
         """What is not learned again when rows are held out."""

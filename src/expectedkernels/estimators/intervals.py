@@ -242,14 +242,18 @@ class PredictionIntervals(CrossValidated):
             answer[rows] = np.moveaxis(drawn, 0, 2)
         return self._shaped(answer)
 
+    def _calibrated(self, held_out: HeldOut) -> Scores:
+        return Scores.of(held_out)
+
     @property
     def _scores(self) -> Scores:
-        return Scores.of(self._training.held_out)
+        scores: Scores = self._training.learned
+        return scores
 
     def _located(self, X: Any) -> tuple[Any, Any, Any]:
         """Predictions and scales, (rows, outputs), and how many variables rows lack."""
         Z = self._read(X)
-        mean, spread = moments(self, Z, np.random.default_rng(self._training.seed))
+        mean, spread = moments(self, Z, self._training.generator())
         return mean, np.hypot(spread, self._scores.noise), n_missing(self.density_.variables, Z)
 
     def _shaped(self, x: Any) -> Any:
