@@ -220,8 +220,6 @@ class Circuit(BlockCircuit):
     def condition(self, evidence: EvidenceLike) -> Circuit:
         """The circuit of the conditional distribution given one row of evidence, normalised.
 
-        It is made on the host, wherever the circuit is.
-
         The arrays of the result are NumPy's, also if those of the circuit are not: move it with
         `to`. Batches of conditionals on a device are rows of evidence for `expected_kernel`.
         Over real variables, parts of a mixture whose share is too small for a double are left out.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import namespace, to_numpy
-from expectedkernels.engine.levels import Level
+from expectedkernels.engine.levels import Level, Levels
 from expectedkernels.engine.passes import AnyLevels, Down, Up, down, operations
 
 
@@ -53,16 +54,21 @@ class EdgeCounts:
 
         A matrix for dense weights, one number per stored entry for sparse ones.
         """
-        counts: list[Any] = [None] * self.levels.vtree.n_nodes
-        own = self.levels.host.levels
-        for level, stacks, edges in zip(own, self._stacks, self._edges, strict=True):
-            for node, found in zip(
-                level.nodes[level.n_passed_nodes :].tolist(),
-                _cut(level, list(map(to_numpy, stacks)), to_numpy(edges)),
-                strict=True,
-            ):
-                counts[node] = found
-        return counts
+        return by_node(self.levels.host, self.by_level())
+
+    def by_level(self) -> list[tuple[list[Any], Any]]:
+        """The counts of the stacks and of the edges of every level."""
+        return list(zip(self._stacks, self._edges, strict=True))
+
+
+def by_node(levels: Levels, numbers: Sequence[tuple[list[Any], Any]]) -> list[Any]:
+    """Numbers of stacks and edges of every level as the weights of vtree nodes are stored."""
+    found: list[Any] = [None] * levels.vtree.n_nodes
+    for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
+        parts = _cut(level, list(map(to_numpy, stacks)), to_numpy(edges))
+        for node, part in zip(level.nodes[level.n_passed_nodes :].tolist(), parts, strict=True):
+            found[node] = part
+    return found
 
 
 def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:

@@ -259,7 +259,10 @@ class Level:
         if numbers is None:
             return None
         edges = replace(self.edges, weights=numbers)
-        level = replace(self, stacks=tuple(stacks), edges=edges, matrices=own)
+        return self.like_this(replace(self, stacks=tuple(stacks), edges=edges, matrices=own))
+
+    def like_this(self, level: Level) -> Level:
+        """Another level with the same edges, which takes over what is known of these."""
         for name in ("uses", "node_of_unit"):  # these have nothing to do with weights
             if name in vars(self):
                 vars(level)[name] = vars(self)[name]
@@ -418,9 +421,9 @@ def _renumbered(edges: Edges, before: list[Any], own: list[Any]) -> Any:
     return numbers if len(numbers) == len(edges.weights) and numbers.all() else None
 
 
-def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any) -> None:
-    """Write the bounds of a level's nodes, given those of lower ones."""
-    below, above = level.bounds
+def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any, own: Any = None) -> None:
+    """Write the bounds of a level's nodes, given those of lower ones; `own` are of weights."""
+    below, above = level.bounds if own is None else own
     nodes = level.nodes
     if level.inputs is None:
         low[nodes] += below

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -193,6 +195,26 @@ def times_atoms(found: Any, derivatives: Any) -> Any:
     """The derivatives in atoms, multiplied by the values of these."""
     derivatives *= found.atoms.values
     return derivatives
+
+
+def renumbered(levels: Levels, numbers: Sequence[tuple[Any, Any]], floor: float) -> Levels:
+    """The levels with other weights: those of stacks and of edges for every level.
+
+    No weight is below the floor, and weights of a unit add up to one. What the circuit's matrices
+    say of the old weights stays as it is.
+    """
+    made = []
+    for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
+        new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
+        own = replace(level, stacks=new, edges=replace(level.edges, weights=edges))
+        made.append(level.like_this(own))
+    return Levels(levels.vtree, tuple(made), levels.unit_starts)
+
+
+def unit_sums(level: Level, terms: Any) -> Any:
+    """For every edge of sparse nodes, the sum of the terms of all edges of its unit."""
+    units = level.edges.units
+    return np.bincount(units, terms, len(level.edges.starts) - 1)[units]
 
 
 def edge_dots(level: Level, units: Any, products: Any) -> Any:

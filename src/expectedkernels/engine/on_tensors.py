@@ -6,6 +6,7 @@ have to be raised, is known before a pass from bounds alone: no number is read b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,15 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import as_like, namespace
-from expectedkernels.engine.levels import LOST, Level, Levels, in_room, next_bounds
+from expectedkernels.engine.levels import (
+    EXPONENTS,
+    LARGEST_ROOM,
+    LOST,
+    Level,
+    Levels,
+    in_room,
+    next_bounds,
+)
 from expectedkernels.vtree import Vtree
 
 SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-9
@@ -129,11 +138,15 @@ class TensorLevels:
     bases : int tensor
         Where the table of every input unit begins in a list of all of them, in which every unit
         has one entry more than its variable has states: their sum.
+    floor : float, or None
+        What no weight is below, if weights are not those of the levels on the host; those of a
+        unit add up to one then.
     """
 
     host: Levels
     levels: tuple[TensorLevel, ...]
     bases: Any
+    floor: float | None = None
 
     @property
     def vtree(self) -> Vtree:
@@ -185,11 +198,19 @@ class TensorLevels:
     @cached_property
     def room(self) -> float:
         """How far from zero the logs of mantissas may be; negative: weights are too small."""
-        if not self.is_single:
-            return self.host.room
-        low = min(float(level.bounds[0].min()) for level in self.host.levels)
-        high = max(float(level.bounds[1].max()) for level in self.host.levels)
-        return min(SINGLE_ROOM, (SINGLE_EXPONENTS - max(-low, high)) / 2)
+        bounds = list(map(self._bounds, self.host.levels))
+        low = min(float(below.min()) for below, _ in bounds)
+        high = max(float(above.max()) for _, above in bounds)
+        limits = (SINGLE_ROOM, SINGLE_EXPONENTS) if self.is_single else (LARGEST_ROOM, EXPONENTS)
+        return min(limits[0], (limits[1] - max(-low, high)) / 2)
+
+    def _bounds(self, level: Level) -> tuple[Any, Any]:
+        """For every node the log of its smallest weight, and of the largest sum of a unit's."""
+        if self.floor is None:
+            return level.bounds
+        weighted = np.array([matrix is not None for matrix in level.matrices])
+        # sums of one, up to rounding
+        return np.where(weighted, np.log(self.floor), 0.0), np.where(weighted, 1e-3, 0.0)
 
     @cached_property
     def ranges(self) -> Ranges:
@@ -204,13 +225,13 @@ class TensorLevels:
             low[host.levels[0].nodes] = low_atoms
         divided, raised = [], []
         for level in host.levels:
-            next_bounds(host.vtree, level, low, high)
+            next_bounds(host.vtree, level, low, high, self._bounds(level))
             divided.append(not in_room(level, low, high, room))
             raised.append(False)
             if divided[-1]:
                 nodes = level.nodes
                 # the smallest value over the largest, by both bounds or by the weights alone
-                smallest = np.maximum(low[nodes] - high[nodes], _spreads(level))
+                smallest = np.maximum(low[nodes] - high[nodes], _spreads(level, self.floor))
                 raised[-1] = bool(smallest.min() < -room)
                 low[nodes], high[nodes] = np.maximum(smallest, -room), 0.0
         safe = divided.index(True) if True in divided else len(divided)
@@ -257,14 +278,17 @@ class TensorLevels:
         return self.bases[:, None] + states.index_select(0, self.levels[0].node_of_unit)
 
 
-def _spreads(level: Level) -> Any:
-    """For every node the log of how small a unit can be beside another one; -inf: no bound."""
+def _spreads(level: Level, floor: float | None) -> Any:
+    """For every node the log of how small a unit can be beside another one; -inf: no bound.
+
+    With a floor, weights are others than those of the level, between the floor and one.
+    """
     found = np.full(len(level.nodes), -np.inf)
     for i, matrix in enumerate(level.matrices):
         if matrix is not None and not sparse.issparse(matrix) and matrix.size:
             low, high = matrix.min(axis=0), matrix.max(axis=0)
             if low.min() > 0:
-                found[i] = np.log((low / high).min())
+                found[i] = np.log((low / high).min() if floor is None else floor)
     return found
 
 
@@ -332,13 +356,29 @@ def _stack_entries(bases: Any, stack: Any) -> Any:
     return bases[stack.units].reshape(n, height, 1) + np.arange(width)
 
 
-def renumbered(levels: TensorLevels, host: Levels, numbers: list[tuple[list[Any], Any]]) -> Any:
-    """The levels with other weights: those of stacks and of edges for every level."""
+def renumbered(
+    levels: TensorLevels, numbers: Sequence[tuple[Any, Any]], floor: float
+) -> TensorLevels:
+    """The levels with other weights: those of stacks and of edges for every level.
+
+    No weight is below the floor, and weights of a unit add up to one: ranges are known from that
+    alone, and are the same for all such weights.
+    """
     made = []
     for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
         new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
         made.append(replace(level, stacks=new, edges=replace(level.edges, weights=edges)))
-    return TensorLevels(host, tuple(made), levels.bases)
+    found = TensorLevels(levels.host, tuple(made), levels.bases, floor)
+    kept = ["last_entries", "atom_numbers"]
+    kept += ["room", "ranges"] if levels.floor == floor else []
+    vars(found).update({name: vars(levels)[name] for name in kept if name in vars(levels)})
+    return found
+
+
+def unit_sums(level: TensorLevel, terms: Any) -> Any:
+    """For every edge of sparse nodes, the sum of the terms of all edges of its unit."""
+    n = level.sparse_units.stop - level.sparse_units.start
+    return terms.new_zeros(n).index_add_(0, level.edges.units, terms)[level.edges.units]
 
 
 class Workspace:

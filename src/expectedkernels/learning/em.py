@@ -8,7 +8,7 @@ turns these counts into shares.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from math import inf
 from typing import Any
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
+from expectedkernels.arrays import RngLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
@@ -31,6 +32,14 @@ from expectedkernels.circuits.wide import as_plain, is_plain
 from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
+from expectedkernels.learning.batches import (
+    Rows,
+    Trained,
+    circuit_of,
+    epochs,
+    refuse_zero_row,
+    start_of,
+)
 from expectedkernels.learning.data import as_weights
 from expectedkernels.learning.flows import Flow, flows
 from expectedkernels.learning.row_counts import row_counts
@@ -39,6 +48,8 @@ from expectedkernels.learning.statistics import group_sums, shares
 Counts = list[Any]
 """For every vtree node the expected counts of its parameters, None if it has none."""
 
+DEFAULT_STEPS = 1.0, 0.05
+"""How far weights move towards the shares of a batch, at first and at last."""
 SMALLEST_VARIANCE = 1e-6
 """Fitted variances stay above this part of the variable's variance in the data."""
 
@@ -51,6 +62,11 @@ def em(
     pseudocount: float = 0.0,
     sample_weight: ArrayLike | None = None,
     tolerance: float | None = None,
+    batch_size: int | None = None,
+    step: float | tuple[float, float] | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    rng: RngLike = None,
     progress: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Circuit:
@@ -83,6 +99,19 @@ def em(
         How much every row counts. The pseudocount is multiplied by the mean weight.
     tolerance : float, optional
         Stop when the mean log-likelihood improves by less than this.
+    batch_size : int, optional
+        How many rows there are between two updates. Default: all. An iteration is one pass over
+        the data, in random order.
+    step : float, or pair of floats, optional
+        With batches, how far weights move towards the shares of a batch, between 0 and 1; of a
+        pair, from the first evenly to the second. Default: from 1 to 0.05; 1 without batches.
+    device : str, optional
+        Where the passes are made: "torch", "cuda", or another device of torch. Discrete variables
+        only. Default: in NumPy.
+    dtype : {"float32", "float64"}, optional
+        The type of numbers on a device. Default: "float64".
+    rng : int, Generator or None
+        For the order of rows in batches.
     progress : bool
         Whether to show a bar with the mean log-likelihood (only on a terminal).
     max_bytes : int
@@ -112,19 +141,66 @@ def em(
     if tolerance is not None:
         check_real("em", "tolerance", tolerance)
     check_max_bytes(max_bytes)
+    steps = checked_steps("em", batch_size, step)
     current = normalized(circuit)
     evidence, weights, mean_weight, numbers = _read_data(current, X, sample_weight)
+    beta = pseudocount * mean_weight
+    states: Iterator[tuple[Any, float]]
+    if batch_size is None and device is None and dtype is None and step is None:
+        states = _iterations(current, evidence, weights, numbers, iterations, beta, max_bytes)
+    else:
+        size = min(batch_size or evidence.n_rows, evidence.n_rows)
+        largest = size * float(weights.max())
+        start = start_of(current, device, dtype, beta * size / evidence.n_rows, largest)
+        numbers = np.arange(evidence.n_rows) if numbers is None else numbers
+        data = Rows(evidence, weights, numbers)
+        states = epochs(start, data, iterations, size, steps, beta, as_generator(rng))
+    return _last(current, states, iterations, tolerance, progress)
+
+
+def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
+    """The first and the last step of EM in batches; raises unless they are steps."""
+    if batch_size is not None:
+        check_count(name, "batch_size", batch_size, 1)
+    if step is None:
+        return (1.0, 1.0) if batch_size is None else DEFAULT_STEPS
+    pair = step if isinstance(step, (tuple, list)) and len(step) == 2 else (step, step)
+    first, last = (check_real(name, "step", x, 0.0, 1.0, "(]") for x in pair)
+    return first, last
+
+
+def _iterations(
+    current: Circuit,
+    evidence: Evidence,
+    weights: Any,
+    numbers: Any,
+    n: int,
+    beta: float,
+    max_bytes: int,
+) -> Iterator[tuple[Circuit, float]]:
+    """The circuit after every iteration, and the mean log-likelihood before it."""
     chunks = chunks_of(current, evidence, max_bytes)
     floors = _variance_floors(current, evidence)
-    beta = pseudocount * mean_weight
+    for _ in range(n):
+        total, counts = expected_counts(current, evidence, weights, chunks, numbers)
+        current = maximized(current, counts, beta, floors)
+        yield current, total / float(weights.sum())
+
+
+def _last(
+    current: Any,
+    states: Iterator[tuple[Any, float]],
+    n: int,
+    tolerance: float | None,
+    progress: bool,
+) -> Circuit:
+    """The last of n circuits, or the one from which on likelihoods do not get better."""
     before = -inf
-    bar = progress_bar(iterations, "EM", progress)
+    bar = progress_bar(n, "EM", progress)
     try:
-        for _ in range(iterations):
-            total, counts = expected_counts(current, evidence, weights, chunks, numbers)
-            mean = total / float(weights.sum())
+        for found, mean in states:
+            current = found
             bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
-            current = maximized(current, counts, beta, floors)
             bar.update()
             if tolerance is not None and mean - before < tolerance:
                 break
@@ -134,7 +210,7 @@ def em(
             bar.write("EM was interrupted: returning its last circuit.", file=sys.stderr)
     finally:
         bar.close()
-    return current
+    return circuit_of(current) if isinstance(current, Trained) else current
 
 
 def progress_bar(total: int, name: str, progress: bool, unit: str = "iteration") -> Any:
@@ -283,11 +359,7 @@ def _log_likelihood(root: Flow, start: int, numbers: Any) -> float:
         by_row = logs if patterns.rows is None else logs[patterns.rows]
         weight = weights if patterns.rows is None else weights[patterns.rows]
         first = start + int(np.argmax((by_row == -inf) & (weight > 0)))
-        raise DataError(
-            f"Row {first if numbers is None else numbers[first]} of the data has probability zero "
-            "under the circuit, whatever its weights: zeros stay zero in EM. Start from a circuit "
-            "with larger support, or drop the row."
-        )
+        refuse_zero_row(first if numbers is None else numbers[first])
     return float(weights[used] @ logs[used])
 
 

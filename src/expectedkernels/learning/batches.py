@@ -1,0 +1,254 @@
+"""EM on parts of the data at a time, wherever arrays are: NumPy, torch, a card.
+
+After every batch weights become (1 - step) times what they were, plus step times the shares of
+the expected counts of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.likelihoods import certain
+from expectedkernels.circuits.observed import chunks, observed
+from expectedkernels.engine.counts import EdgeCounts, by_node, counted
+from expectedkernels.engine.on_tensors import tensor_levels
+from expectedkernels.engine.passes import AnyLevels, operations, up, workspace
+from expectedkernels.errors import CircuitError, DataError
+
+SMALLEST = {"float64": 1e-30, "float32": 1e-15}
+"""Shares that are not zero stay above this, by the type of numbers."""
+
+Numbers = list[tuple[list[Any], Any]]
+"""For every level the weights of its stacks, and of its edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A circuit whose weights are being fitted.
+
+    Attributes
+    ----------
+    circuit : Circuit
+        On the host, as it was at the start.
+    levels : Levels or TensorLevels
+        With the weights of now.
+    floor : float
+        What no weight is below.
+    """
+
+    circuit: Circuit
+    levels: AnyLevels
+    floor: float
+
+
+def start_of(
+    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float
+) -> Trained:
+    """The circuit, normalised, with its weights at a place and of a type.
+
+    Batches weigh at most `largest`, and `beta` is what sums get in advance for every batch.
+    """
+    if None in circuit.cardinalities:
+        raise CircuitError(
+            "EM in batches or on a device is for discrete variables. Variable "
+            f"{circuit.cardinalities.index(None)} is real: leave out batch_size and device."
+        )
+    place = Place("numpy" if device is None else device, dtype)
+    kind = dtype or "float64"
+    if is_numpy(place.xp) and kind != "float64":
+        raise CircuitError(
+            "In NumPy, EM works in double precision. Single precision needs device='torch' or a "
+            "card."
+        )
+    levels: AnyLevels = circuit.levels
+    widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)
+    lowest = min(float(np.exp(level.bounds[0].min())) for level in circuit.levels.levels)
+    least = min(lowest, beta / (widest * (largest + beta)) if beta > 0 else 0.0)
+    floor = max(SMALLEST[kind], least * (1 - 1e-3))
+    if not is_numpy(place.xp):
+        levels = tensor_levels(circuit.levels, place.move(np.zeros(0)))
+    every: Any = levels.levels
+    numbers = [
+        ([_raised(s.weights, floor) for s in level.stacks], _raised(level.edges.weights, floor))
+        for level in every
+    ]
+    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor)
+
+
+def _raised(weights: Any, floor: float) -> Any:
+    """The weights, those that are not zero at least as large as the floor."""
+    return namespace(weights).where(weights > 0, weights.clip(min=floor), weights)
+
+
+def batch_counts(
+    trained: Trained, evidence: Evidence, weights: Any, numbers: Any
+) -> tuple[float, EdgeCounts]:
+    """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
+
+    Errors name rows by their `numbers`.
+    """
+    levels, total = trained.levels, 0.0
+    counts, work = EdgeCounts(levels), workspace(levels)
+    for rows, some in _parts(levels, evidence):
+        found = up(levels, observed(trained.circuit, levels, some), work)
+        own = weights[rows]
+        new, below = counted(found, _sent(own, found.values), work)
+        logs = to_numpy(found.log_roots).reshape(-1)
+        _refuse(logs, np.atleast_1d(to_numpy(below.trusted)), numbers[rows])
+        counts.add(new)
+        total += float(own @ logs)
+    return total, counts
+
+
+def mean_log_likelihood(trained: Trained, evidence: Evidence, weights: Any) -> float:
+    """The weighted mean of the log-likelihoods of rows."""
+    levels, total = trained.levels, 0.0
+    work, numbers = workspace(levels), np.arange(evidence.n_rows)
+    for rows, some in _parts(levels, evidence):
+        atoms = observed(trained.circuit, levels, some)
+        found = up(levels, atoms, work, values_only=True)
+        logs = to_numpy(found.log_roots).reshape(-1)
+        if found.has_raised:
+            _refuse(np.zeros(len(logs)), certain(up(levels, atoms, work)), numbers[rows])
+        total += float(weights[rows] @ logs)
+    return total / float(weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows to learn from: what they say, their weights, and their numbers in the data."""
+
+    evidence: Evidence
+    weights: Any
+    numbers: Any
+
+
+def epochs(
+    trained: Trained,
+    data: Rows,
+    n: int,
+    size: int,
+    steps: tuple[float, float],
+    beta: float,
+    generator: np.random.Generator,
+) -> Iterator[tuple[Trained, float]]:
+    """The circuit after every pass over the data, n of them, and the mean log-likelihood in it.
+
+    Rows come in random order, `size` at a time. Steps go evenly from the first to the last. `beta`
+    is what sums get in advance for all of the data.
+    """
+    n_rows = data.evidence.n_rows
+    per_pass = -(-n_rows // size)
+    every = np.linspace(*steps, n * per_pass).tolist()
+    for epoch in range(n):
+        order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
+        total = 0.0
+        for i in range(per_pass):
+            rows = order[i * size : (i + 1) * size]
+            part = data.evidence if per_pass == 1 else data.evidence.rows(rows)
+            found, counts = batch_counts(trained, part, data.weights[rows], data.numbers[rows])
+            total += found
+            share = len(rows) / n_rows
+            trained = stepped(trained, counts, beta * share, every[epoch * per_pass + i])
+        yield trained, total / float(data.weights.sum())
+
+
+def _parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:
+    """The rows that are worked on at once."""
+    n = evidence.n_rows
+    for rows in chunks(levels, n):
+        yield rows, evidence if rows.stop - rows.start == n else evidence.rows(rows)
+
+
+def _sent(weights: Any, like: Any) -> Any:
+    """The weights of rows where values are."""
+    sent = as_like(np.array(weights), like)
+    return sent if is_numpy(namespace(like)) else sent.to(like.dtype)
+
+
+def _refuse(logs: Any, trusted: Any, numbers: Any) -> None:
+    """Raise if a row has no likelihood, or if its numbers cannot be told."""
+    if not (logs > -np.inf).all():
+        refuse_zero_row(int(numbers[np.argmin(logs)]))
+    if not trusted.all():
+        raise DataError(
+            f"Row {int(numbers[np.argmin(trusted)])} of the data needs values that lie too far "
+            "apart for plain numbers of this type. Use dtype='float64', or leave out batch_size "
+            "and device: then such rows are worked out in numbers of any range."
+        )
+
+
+def refuse_zero_row(number: int) -> None:
+    """Raise because a row of the data has probability zero."""
+    raise DataError(
+        f"Row {number} of the data has probability zero "
+        "under the circuit, whatever its weights: zeros stay zero in EM. Start from a circuit "
+        "with larger support, or drop the row."
+    )
+
+
+def stepped(trained: Trained, counts: EdgeCounts, beta: float, step: float) -> Trained:
+    """The circuit with its weights moved towards the shares of counts."""
+    ops = operations(trained.levels)
+    every: Any = trained.levels.levels
+    numbers: Numbers = []
+    for level, (stacks, edges) in zip(every, counts.by_level(), strict=True):
+        moved = [
+            _moved(stack.weights, found, _row_sums, beta, step, trained.floor)
+            for stack, found in zip(level.stacks, stacks, strict=True)
+        ]
+
+        def sums(terms: Any, level: Any = level) -> Any:
+            return ops.unit_sums(level, terms)
+
+        numbers.append((moved, _moved(level.edges.weights, edges, sums, beta, step, trained.floor)))
+    levels = ops.renumbered(trained.levels, numbers, trained.floor)
+    return Trained(trained.circuit, levels, trained.floor)
+
+
+def _row_sums(terms: Any) -> Any:
+    return terms.sum(axis=2)[..., None]
+
+
+def _moved(old: Any, counts: Any, sums: Any, beta: float, step: float, floor: float) -> Any:
+    """Weights moved towards shares of counts; those of units without any stay."""
+    xp = namespace(old)
+    alive = xp.astype(old > 0, old.dtype)
+    if beta > 0:
+        counts = counts + beta * alive / sums(alive).clip(min=1.0)
+    total = sums(counts)
+    # where there is nothing to divide by, one does for what is not used
+    shares = xp.where(total > 0, counts / xp.where(total > 0, total, xp.ones_like(total)), old)
+    moved = shares if step == 1 else old + step * (shares - old)
+    return moved.clip(min=floor) * alive
+
+
+def circuit_of(trained: Trained) -> Circuit:
+    """The circuit with the weights of now, on the host, every unit summing to one."""
+    every: Any = trained.levels.levels
+    numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
+    found = by_node(trained.levels.host, numbers)
+    blocks = tuple(map(_refilled, trained.circuit.blocks, found))
+    circuit = trained.circuit
+    return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
+
+
+def _refilled(block: Any, numbers: Any) -> Any:
+    """The block with other numbers, as shares in double precision."""
+    if numbers is None:
+        return block
+    numbers = numbers.astype(np.float64)
+    if not sparse.issparse(block.numbers):
+        total = numbers.sum(axis=1, keepdims=True)
+        return block.with_numbers(numbers / np.where(total > 0, total, 1.0))
+    starts = block.matrix.indptr
+    units = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return block.refilled(numbers / np.bincount(units, numbers, len(starts) - 1)[units])
