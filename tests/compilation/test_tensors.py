@@ -4,7 +4,6 @@ from hypothesis import given, strategies as st
 
 import expectedkernels as ek
 from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.messages import compilation_stages
 from expectedkernels.errors import EvidenceError, SizeError
 from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, scores
@@ -64,6 +63,13 @@ def test_names_need_no_units():
     assert not circuit.is_deferred
 
 
+def test_variables_with_one_state():
+    rng = np.random.default_rng(1)
+    star = [((0, v), rng.random((1, 2))) for v in range(1, 5)]
+    circuit, _ = ek.FactorGraph([1, 2, 2, 2, 2], [*star, ((1, 2), rng.random((2, 2)))]).compile()
+    assert_same(circuit, {2: 1}, np.array([[0, 1, 0, np.nan, 1], [0, 1, 1, 0, 1.0]]))
+
+
 def test_ranges_beyond_doubles():
     rng = np.random.default_rng(0)
     factors = [((v, v + 1), np.exp(rng.uniform(-650, 0, size=(2, 2)))) for v in range(9)]
@@ -74,7 +80,7 @@ def test_ranges_beyond_doubles():
 def test_units_that_do_not_fit():
     grid = ising_grid(5, 5, rng=0)
     plan = grid.plan()
-    needed = compilation_stages(plan)[0].table_bytes
+    needed = grid.messages.table_bytes
     assert needed < plan.n_bytes
     circuit, _ = grid.compile(max_bytes=needed)
     np.testing.assert_allclose(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,17 @@ from scipy import sparse
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.schema import Schema
-from expectedkernels.compilation.messages import NO_DISTRIBUTION, compilation_stages
+from expectedkernels.compilation.messages import (
+    NO_DISTRIBUTION,
+    MessagePlan,
+    compilation_stages,
+)
 from expectedkernels.compilation.plan import CompilationPlan, Step
 from expectedkernels.compilation.tensors import Tensors, conditionals
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
+from expectedkernels.vtree import Vtree
 
 Axes = tuple[int, ...]
 
@@ -40,9 +45,9 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     them makes every unit a distribution. Cost: O(D K^(w+1)) for D variables of K states and width
     w.
     """
-    check_max_bytes(max_bytes)
     if plan.method == "context":
-        return _deferred(plan, max_bytes)
+        return deferred(plan.vtree, compilation_stages(plan), lambda: plan, max_bytes)
+    check_max_bytes(max_bytes)
     _refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
     blocks, log_z = _boundary_blocks(plan)
     if log_z == -np.inf:
@@ -50,20 +55,28 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     return Circuit.from_blocks(plan.vtree, blocks), log_z
 
 
-def _deferred(plan: CompilationPlan, max_bytes: int) -> tuple[Circuit, float]:
-    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
-    stages, number = compilation_stages(plan)
-    _refuse_large(plan, stages.table_bytes, max_bytes, "Compiling this model")
+def deferred(
+    vtree: Vtree, stages: MessagePlan, planned: Callable[[], CompilationPlan], max_bytes: int
+) -> tuple[Circuit, float]:
+    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them.
+
+    The plan is made when it is needed. Its contexts are those of the stages.
+    """
+    check_max_bytes(max_bytes)
+    if stages.table_bytes > max_bytes:
+        _refuse_large(planned(), stages.table_bytes, max_bytes, "Compiling this model")
     shares, log_z = conditionals(stages)
 
     def cut() -> tuple[Input | Inner, ...]:
+        plan = planned()
         _refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
-        found = [None if i < 0 else shares.stages[i].factors[0].data for i in number]
-        blocks = [_context_block(plan, node, found[node]) for node in range(len(found))]
-        return Circuit.from_blocks(plan.vtree, blocks).blocks
+        tables = {stage.variable: stage.factors[0].data for stage in shares.stages}
+        blocks = [_context_block(plan, node, tables) for node in range(vtree.n_nodes)]
+        return Circuit.from_blocks(vtree, blocks).blocks
 
-    schema = Schema(plan.potential.cardinalities)
-    return Circuit.deferred(plan.vtree, schema, cut, Tensors(shares, max_bytes)), log_z
+    cards = {stage.variable: stage.shape[0] for stage in stages.stages}
+    schema = Schema(tuple(cards[v] for v in range(len(cards))))
+    return Circuit.deferred(vtree, schema, cut, Tensors(shares, max_bytes)), log_z
 
 
 def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
@@ -76,14 +89,13 @@ def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str)
         )
 
 
-def _context_block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
-    """The units of one vtree node; the table holds what it decides, (states, *context)."""
+def _context_block(plan: CompilationPlan, node: int, tables: Mapping[int, Any]) -> Input | Inner:
+    """The units of one vtree node; tables hold what is decided, (states, *context)."""
     step, cards = plan.steps[node], plan.potential.cardinalities
     if step.kind == "literals":
         return Table(np.eye(cards[step.decides]))
-    conditional: Any = None if table is None else table.reshape(len(table), -1).T
     if step.kind == "inputs":
-        return Table(np.ascontiguousarray(conditional))
+        return Table(np.ascontiguousarray(_by_unit(tables[step.decides])))
     children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
     below = [plan.steps[child] for child in children]
     n_left, n_right = below[0].n_units, below[1].n_units
@@ -96,8 +108,13 @@ def _context_block(plan: CompilationPlan, node: int, table: Any) -> Input | Inne
     if step.other == children[0]:
         left, right = right, left
     columns = _numbers(other.axes, (*step.axes, step.decides), cards)
-    columns = columns.reshape(conditional.shape)
-    return _weighted(left, right, conditional, columns, n_left, n_right)
+    shares = _by_unit(tables[step.decides])
+    return _weighted(left, right, shares, columns.reshape(shares.shape), n_left, n_right)
+
+
+def _by_unit(table: Any) -> Any:
+    """A table (states, *context) with one row per unit."""
+    return table.reshape(len(table), -1).T
 
 
 def _weighted(left: Any, right: Any, shares: Any, columns: Any, n_left: int, n_right: int) -> Inner:

@@ -124,28 +124,22 @@ def message_plan(potential: Potential, found: Elimination) -> MessagePlan:
     return MessagePlan(tuple(stages), potential.constant)
 
 
-def compilation_stages(plan: CompilationPlan) -> tuple[MessagePlan, list[int]]:
-    """The stages of a compilation by contexts, one per variable, and the stage of every node.
-
-    Nodes that decide nothing have -1: a product of two sides sends on what enters it.
-    """
+def compilation_stages(plan: CompilationPlan) -> MessagePlan:
+    """The stages of a compilation by contexts, one per variable."""
     stages: list[Stage] = []
-    number: list[int] = []
     sent: list[list[int]] = []  # from every node: the stages whose messages it sends on
     for node, step in enumerate(plan.steps):
-        number.append(-1)
         if step.kind == "literals":
             sent.append([])
         elif step.kind == "product":
             sent.append(sent[plan.vtree.left[node]] + sent[plan.vtree.right[node]])
         else:
             children = [] if step.other < 0 else sent[step.other]
-            number[-1] = len(stages)
             sent.append([len(stages)])
             stages.append(
                 _stage(plan.potential, step.decides, step.axes, step.scopes, children, stages)
             )
-    return MessagePlan(tuple(stages), plan.potential.constant), number
+    return MessagePlan(tuple(stages), plan.potential.constant)
 
 
 def _stage(
