@@ -86,6 +86,17 @@ def test_a_single_hole_explains_all_the_variance(binning, monkeypatch):
     np.testing.assert_allclose(found, variance, rtol=1e-6)
 
 
+@pytest.mark.parametrize("density", ["auto", "gaussian", "kernel"])
+def test_a_single_hole_under_densities_of_other_kinds(density):
+    X, y = reals()
+    model = ek.ExpectedSVR(density=density, random_state=0).fit(X, y)
+    rows = np.repeat(X[:2], 4, axis=0)
+    rows[np.arange(8), np.tile(np.arange(4), 2)] = NAN
+    variance = model.predict(rows, return_std=True)[1] ** 2
+    found = np.nansum(ek.acquisition_gain(model, rows), axis=1)
+    np.testing.assert_allclose(found, variance, rtol=0.1, atol=1e-3)
+
+
 def test_few_nodes_are_enough_and_no_gain_is_larger_than_the_variance(monkeypatch):
     X, y = reals(seed=1)
     for binning, rough in (("quantile", 0.01), ("gaussian", 0.04)):

@@ -170,6 +170,31 @@ def test_values_sum_to_the_prediction_minus_the_base(method):
             np.testing.assert_allclose(found.predictions, model.predict(table), atol=1e-12)
 
 
+@pytest.mark.parametrize("density", ["auto", "gaussian", "kernel"])
+def test_densities_of_other_kinds(density):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 3))
+    y = np.sin(X[:, 0]) + X[:, 1]
+    model = ek.ExpectedSVR(density=density, random_state=0).fit(X, y)
+    found = ek.shapley_values(model, X[:2])
+    for row, values in zip(X, found.values, strict=False):
+        hidden = lambda S, row=row: np.where(np.isin(range(3), list(S)), row, NAN)  # noqa: E731
+        v = lambda S, hidden=hidden: model.predict(hidden(S)[None])[0]  # noqa: E731
+        np.testing.assert_allclose(values, list(over_orders(v, range(3)).values()), atol=1e-12)
+    if density != "auto":
+        with pytest.raises(ek.DataError, match="needs a density that is a circuit"):
+            ek.shapley_values(model, X[:2], method="independent")
+
+
+def test_functions_of_classes_are_explained():
+    X = frame()
+    model = ek.ExpectedKernelClassifier().fit(X, np.digitize(X["weight"], [0.0, 1.0]))
+    found = ek.shapley_values(model, X[:3])
+    total = found.values.sum(axis=1) + found.base_values
+    np.testing.assert_allclose(total, model.decision_function(X[:3]), atol=1e-12)
+    np.testing.assert_allclose(found.values.sum(axis=2), 0.0, atol=1e-10)  # they sum to one
+
+
 def test_permutations_are_unbiased_and_know_their_errors():
     rng, circuit = dependent(5)
     model = fitted(rng, circuit, alpha=0.1)

@@ -167,9 +167,10 @@ def shapley_values(
     Parameters
     ----------
     model : fitted estimator of this library, or function
-        Of a classifier it is the expected decision function that is explained (that of every pair
-        of classes, if there are more than two). A function takes an array of rows with NaN for
-        what is not known, and returns one value, or one row of values, for each.
+        Of `ExpectedSVC` it is the expected decision function that is explained (that of every pair
+        of classes, if there are more than two), of `ExpectedKernelClassifier` the expected
+        function of every class. A function takes an array of rows with NaN for what is not known,
+        and returns one value, or one row of values, for each.
     X : array or data frame of shape (rows, columns)
         What is missing contributes nothing.
     players : sequence of columns or lists of columns, optional
@@ -204,7 +205,8 @@ def shapley_values(
     All subsets of m players are 2^m predictions of rows with missing values, asked in batches.
     "independent" ignores what columns tell about each other (the "interventional" values under
     the product of the marginals), costs O(m^2) for every support vector, and needs a model that
-    was fitted to complete rows.
+    was fitted to complete rows and a density that is a circuit; of an average of densities (such
+    as density="auto") it takes the marginals of the circuit.
 
     Examples
     --------
