@@ -22,8 +22,8 @@ from expectedkernels.estimators.rows import distinct
 
 MOST_PLAYERS = 20
 """Of more players not all subsets are asked for."""
-BATCH = 2**12
-"""Rows are taken together up to so many coalitions: more of them share nothing."""
+BATCH = 2**15
+"""Rows are taken together up to so many coalitions: they share what depends on these only."""
 
 Worth = Callable[[Any, Any], Any]
 """From numbers of rows, and who takes part, (coalitions, players), to (rows, coalitions,
