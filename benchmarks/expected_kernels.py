@@ -150,37 +150,4 @@ def imports() -> None:
     )
 
 
-def on_a_card() -> None:
-    """Dense circuits on a CUDA card, beside the card's own rate of matrix products."""
-    try:
-        import torch
-    except ImportError:
-        return
-    if not torch.cuda.is_available():
-        print("\n(no CUDA card here: the benchmark of the card is left out)")
-        return
-    rows = []
-    for units in (128, 1024):
-        vtree = ek.Vtree.balanced(256)
-        p, q = (ek.random_circuit(vtree, units, rng=i).to("cuda") for i in range(2))
-        a = torch.rand(128, units, units, dtype=torch.float64, device="cuda")
-
-        def products(a=a):
-            for _ in range(4):  # about 2 * 255 products
-                torch.matmul(a, a)
-            torch.cuda.synchronize()
-
-        def ours(p=p, q=q):
-            ek.expected_kernel(p, q, KERNEL, max_bytes=2**34)
-            torch.cuda.synchronize()
-
-        mine, limit = alternating(ours, products, rounds=5)
-        limit *= 510 / 512
-        rows.append(
-            (f"K = {units}", seconds(mine), f"{seconds(limit)} matmul",
-             f"{100 * limit / mine:.0f} %")
-        )  # fmt: skip
-    show(f"Dense circuits of 256 variables on {torch.cuda.get_device_name()}, float64", rows)
-
-
-ALL = [learned_circuits, dense_circuits, many_variables, batches, imports, on_a_card]
+ALL = [learned_circuits, dense_circuits, many_variables, batches, imports]

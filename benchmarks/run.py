@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks import (
+    cards,
     compiling,
     corners,
     expected_kernels,
@@ -20,6 +21,7 @@ from benchmarks import (
 
 MODULES = (
     expected_kernels,
+    cards,
     explanations,
     corners,
     learning,

@@ -168,6 +168,9 @@ from expectedkernels.learning.chow_liu import (
 from expectedkernels.learning.em import (
     em as em,
 )
+from expectedkernels.learning.hclt import (
+    learn_hclt as learn_hclt,
+)
 from expectedkernels.learning.mixtures import (
     learn_mixture as learn_mixture,
 )

@@ -1,0 +1,211 @@
+"""Hidden Chow-Liu trees: a tree of hidden variables, each with one observed variable below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from expectedkernels.arrays import RngLike, RowsLike, as_generator
+from expectedkernels.checks import check_count, check_real
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.errors import DataError
+from expectedkernels.learning.batches import (
+    Rows,
+    circuit_of,
+    epochs as passes,
+    mean_log_likelihood,
+    start_of,
+)
+from expectedkernels.learning.data import MISSING, Data, FloatArray, read_data
+from expectedkernels.learning.em import checked_steps, progress_bar
+from expectedkernels.learning.statistics import PairCounts, mutual_information
+from expectedkernels.learning.trees import Forest, rooted, spanning_edges
+from expectedkernels.vtree import Vtree
+
+SPREAD = 4.0
+"""Weights start in proportion to exp(-SPREAD u), u uniform: nearly equal ones learn less."""
+
+
+def learn_hclt(
+    X: RowsLike,
+    n_latent: int = 16,
+    *,
+    X_valid: RowsLike | None = None,
+    batch_size: int | None = None,
+    epochs: int = 50,
+    pseudocount: float = 0.1,
+    step: float | tuple[float, float] | None = None,
+    patience: int = 5,
+    cardinalities: int | Sequence[int] | None = None,
+    sample_weight: ArrayLike | None = None,
+    alpha: float = 1.0,
+    device: str | None = None,
+    dtype: str | None = None,
+    rng: RngLike = None,
+    progress: bool = True,
+) -> Circuit:
+    """The hidden Chow-Liu tree fitted to data by EM, as a dense circuit.
+
+    The tree is that of `learn_chow_liu`. Every variable gets a hidden one with `n_latent` states;
+    hidden variables depend on each other along the tree, and every observed one on its own.
+
+    Parameters
+    ----------
+    X : array of shape (n, variables), or data frame
+        States coded as integers 0, 1, 2, ...; NaN for missing values, which are summed out.
+    n_latent : int
+        The number of states of hidden variables.
+    X_valid : array or data frame, optional
+        The weights with the largest likelihood of these rows are kept, and learning ends when
+        that has not become larger for some time.
+    batch_size : int, optional
+        How many rows there are between two updates. Default: all.
+    epochs : int
+        How many passes over the data there are at most.
+    pseudocount : float
+        How many rows' worth of counts every sum unit and table gets in advance, spread evenly.
+    step : float, or pair of floats, optional
+        With batches, how far weights move towards the shares of a batch: see `em`.
+    patience : int
+        After how many passes without a better likelihood of `X_valid` learning ends.
+    cardinalities : int or sequence of int, optional
+        The number of states of every variable. Default: one more than the largest code, and at
+        least two.
+    sample_weight : array of shape (n,), optional
+        How much every row counts.
+    alpha : float
+        Smoothing of the mutual information: every pair of variables gets 4 alpha counts in
+        advance, spread evenly over its cells.
+    device : str, optional
+        Where to learn: "torch", "cuda", or another device of torch. Default: in NumPy.
+    dtype : {"float32", "float64"}, optional
+        The type of numbers on a device. Default: "float64".
+    rng : int, Generator or None
+        For the weights at the start, and the order of rows.
+    progress : bool
+        Whether to show a bar with the mean log-likelihood (only on a terminal).
+
+    Returns
+    -------
+    Circuit
+        Normalised, on the host.
+
+    Raises
+    ------
+    DataError
+        If the data are not states coded as integers, or there are none.
+
+    Notes
+    -----
+    A pass costs O(n d K (K + 1)) for n rows of d variables and K = `n_latent`.
+
+    References
+    ----------
+    Liu, A. and Van den Broeck, G. (2021). Tractable regularization of probabilistic circuits.
+    NeurIPS.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> X = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]] * 5
+    >>> p = learn_hclt(X, 2, epochs=100, pseudocount=0.0, rng=0, progress=False)
+    >>> round(float(p.log_likelihood(X).mean()), 3)
+    -1.386
+    """
+    name = "learn_hclt"
+    check_count(name, "n_latent", n_latent, 1)
+    check_count(name, "epochs", epochs)
+    check_count(name, "patience", patience, 1)
+    beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
+    steps = checked_steps(name, batch_size, step)
+    data = read_data(X, X_valid, cardinalities, sample_weight)
+    train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
+    if len(train.weights) == 0:
+        raise DataError(f"{name} needs at least one row of data. Got none.")
+    generator = as_generator(rng)
+    start = hidden_tree(data, n_latent, alpha, generator)
+    n = len(train.weights)
+    size, beta = min(batch_size or n, n), beta * float(train.weights.mean())
+    largest = size * float(train.weights.max())
+    trained = start_of(start, device, dtype, beta * size / n, largest)
+    best, highest, waited = trained, -inf, 0
+    with progress_bar(epochs, "HCLT", progress, "pass") as bar:
+        for found, mean in passes(trained, train, epochs, size, steps, beta, generator):
+            bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
+            bar.update()
+            if valid is None:
+                best = found
+                continue
+            reached = mean_log_likelihood(found, valid.evidence, valid.weights)
+            waited += 1
+            if reached > highest:
+                best, highest, waited = found, reached, 0
+            if waited == patience:
+                break
+    return data.named(circuit_of(best))
+
+
+def _rows(data: Data, number: int) -> Rows:
+    """The rows of one set that have weights, and their numbers in it."""
+    kept = np.flatnonzero(data.weights[number])
+    states = np.where(data.states[kept] == MISSING, np.nan, data.states[kept])
+    evidence = Evidence(data.cardinalities, states)
+    return Rows(evidence, data.weights[number, kept], kept - number * data.n_rows)
+
+
+def hidden_tree(data: Data, n_latent: int, alpha: float, generator: Any) -> Circuit:
+    """The circuit of the hidden tree of data, with random weights."""
+    counts = PairCounts(data.train[0], data.cardinalities, data.train[1])
+    edges = spanning_edges(mutual_information(counts, alpha), -inf)
+    forest = rooted(len(data.cardinalities), edges)
+    nodes: list[tuple[int, int, int]] = []
+    blocks: list[Input | Inner] = []
+    waiting: list[int] = []
+    for v, joined in _in_postorder(forest):
+        # a hidden variable is summed out where all that depends on it has been joined
+        n_units = 1 if forest.parent[v] < 0 else n_latent
+        if joined == 0:
+            waiting.append(len(nodes))
+            nodes.append((-1, -1, v))
+            n_units = n_latent if forest.children[v] else n_units
+            blocks.append(Table(_random(n_units, data.cardinalities[v], generator)))
+            continue
+        right, left = waiting.pop(), waiting.pop()
+        waiting.append(len(nodes))
+        nodes.append((left, right, -1))
+        if joined < len(forest.children[v]):
+            blocks.append(Inner(n_latent, n_latent, None, None, None))
+        else:
+            weights = _random(n_units, n_latent, generator)
+            blocks.append(Inner(n_latent, n_units, None, None, weights))
+    vtree = Vtree(*map(list, zip(*nodes, strict=True)))
+    return Circuit(vtree, tuple(blocks))
+
+
+def _random(n_units: int, width: int, generator: Any) -> FloatArray:
+    """Rows of random weights that sum to one."""
+    weights = np.exp(-SPREAD * generator.random((n_units, width)))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _in_postorder(forest: Forest) -> list[tuple[int, int]]:
+    """Vtree nodes from the leaves up: every variable, and how many of its children are joined.
+
+    The child whose part is tallest is joined last, which keeps the vtree low.
+    """
+    order: list[int] = list(forest.roots)
+    for v in order:
+        order += forest.children[v]
+    height, parts = [0] * len(order), {v: [(v, 0)] for v in order}
+    for v in reversed(order):
+        for i, child in enumerate(sorted(forest.children[v], key=height.__getitem__)):
+            parts[v] += [*parts.pop(child), (v, i + 1)]
+            height[v] = max(height[v], height[child]) + 1
+    return parts[forest.roots[0]]

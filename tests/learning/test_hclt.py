@@ -1,0 +1,105 @@
+"""Hidden Chow-Liu trees: structure, what they learn, validation, places."""
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close
+from circuit_oracles import joint
+from expectedkernels.learning.hclt import _in_postorder
+from expectedkernels.learning.trees import Forest
+
+
+def mixed_rows(n, seed=0):
+    """Two groups of rows with different states, over variables of 2, 3 and 4 states."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 2, size=(n, 1))
+    noise = rng.random((n, 6)) < 0.2
+    cards = np.array([2, 3, 4, 2, 3, 4])
+    states = np.where(noise, rng.integers(0, cards, size=(n, 6)), group * (cards - 1))
+    return states.astype(float)
+
+
+def learned(X, *args, **options):
+    return ek.learn_hclt(X, *args, rng=0, progress=False, **options)
+
+
+def test_a_distribution_that_learns():
+    X = mixed_rows(300)
+    p = learned(X, 4, epochs=30)
+    assert p.cardinalities == (2, 3, 4, 2, 3, 4)
+    assert_close(joint(p).sum(), 1.0)
+    tree = ek.learn_chow_liu(X, pseudocount=0.1)
+    test = mixed_rows(300, seed=1)
+    assert p.log_likelihood(test).mean() > tree.log_likelihood(test).mean() + 0.05
+
+
+def test_likelihoods_never_decrease_without_batches():
+    X = mixed_rows(80)
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    means = [learned(X, 3, epochs=n, pseudocount=0.0).log_likelihood(X).mean() for n in range(6)]
+    assert (np.diff(means) >= -1e-12).all()
+
+
+def test_the_same_everywhere():
+    pytest.importorskip("torch")
+    X = mixed_rows(100)
+    X[0, :3] = np.nan
+    for options in ({}, {"batch_size": 32}):
+        wanted = learned(X, 5, epochs=4, **options).log_likelihood(X)
+        found = learned(X, 5, epochs=4, device="torch", **options).log_likelihood(X)
+        assert_close(found, wanted)
+        single = learned(X, 5, epochs=4, device="torch", dtype="float32", **options)
+        np.testing.assert_allclose(single.log_likelihood(X), wanted, atol=1e-4)
+
+
+def test_validation_keeps_the_best_and_stops():
+    X, valid = mixed_rows(25), mixed_rows(200, seed=3)
+    long = learned(X, 8, epochs=60, pseudocount=0.001)
+    kept = learned(X, 8, epochs=60, pseudocount=0.001, X_valid=valid, patience=3)
+    assert kept.log_likelihood(valid).mean() > long.log_likelihood(valid).mean()
+    every = [learned(X, 8, epochs=n, pseudocount=0.001) for n in range(1, 12)]
+    best = max(p.log_likelihood(valid).mean() for p in every)
+    assert_close(kept.log_likelihood(valid).mean(), best)
+
+
+def test_structure():
+    X = mixed_rows(50)
+    p = learned(X, 3, epochs=0)
+    kinds = {block.n_units for block in p.blocks[:-1]}
+    assert kinds == {3}
+    assert p.n_roots == 1
+    assert learned(X[:, :1], 3, epochs=1).n_variables == 1
+    assert learned(X, 1, epochs=2).n_roots == 1
+    chain = Forest((-1, 0, 1, 2))
+    assert _in_postorder(chain) == [(0, 0), (1, 0), (2, 0), (3, 0), (2, 1), (1, 1), (0, 1)]
+    # the child with children of its own comes last
+    assert _in_postorder(Forest((-1, 0, 1, 0))) == [
+        (0, 0), (3, 0), (0, 1), (1, 0), (2, 0), (1, 1), (0, 2)
+    ]  # fmt: skip
+
+
+def test_weights_of_rows_and_names():
+    pd = pytest.importorskip("pandas")
+    X = mixed_rows(60)
+    weights = np.random.default_rng(0).integers(0, 3, size=60).astype(float)
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    one = learned(X, 3, epochs=3, pseudocount=0.0, sample_weight=weights, cardinalities=4)
+    other = learned(repeated, 3, epochs=3, pseudocount=0.0, cardinalities=4)
+    assert_close(one.log_likelihood(X), other.log_likelihood(X))
+    frame = pd.DataFrame({"sky": ["grey", "blue", "grey"], "rain": ["yes", "no", "yes"]})
+    p = learned(frame, 2, epochs=3)
+    assert p.names == ("sky", "rain")
+    assert p.states == (("blue", "grey"), ("no", "yes"))
+
+
+def test_what_is_wrong_is_said():
+    X = mixed_rows(5)
+    for options in ({"n_latent": 0}, {"epochs": -1}, {"patience": 0}, {"batch_size": 0}):
+        name = next(iter(options))
+        with pytest.raises(ek.CircuitError, match=f"'{name}' parameter of learn_hclt must be an"):
+            ek.learn_hclt(X, progress=False, **options)
+    with pytest.raises(ek.CircuitError, match="'pseudocount' parameter of learn_hclt must be"):
+        learned(X, 2, pseudocount=-1.0)
+    with pytest.raises(ek.DataError, match="learn_hclt needs at least one row of data"):
+        learned(X[:0], 2, cardinalities=4)
