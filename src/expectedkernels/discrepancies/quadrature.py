@@ -147,9 +147,10 @@ def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> Embedding:
     if isinstance(p, Kernel):
         raise DataError(f"{what} is of a model. Got a kernel, {p!r}, in its place.")
     model = summable(as_target(p), what)
+    # by how far values are apart before evidence fixes some of them
+    kernel = default_kernel(model.circuit) if k is None else k
     if evidence is not None:
         model = Summable(model.circuit.condition(evidence), model.wide)
-    kernel = default_kernel(model.circuit) if k is None else k
     require_kernel(kernel, "ExpHamming()")
     definite = kernel.is_positive_definite(model.circuit.cardinalities)
     if not definite:

@@ -14,16 +14,20 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import check_choice
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
 from expectedkernels.estimators.circuits import filled
+from expectedkernels.estimators.completions import herded_states
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import read_rows
 from expectedkernels.estimators.rows import Rows
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
+METHODS = ("independent", "herded")
+"""How completions can be made."""
 KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
 """Categorical columns of these types keep them in data frames."""
 
@@ -143,9 +147,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return self._typed(self._decoded(Z), X)
 
     def sample(
-        self, X: RowsLike, n: int = 1, random_state: int | np.random.RandomState | None = None
+        self,
+        X: RowsLike,
+        n: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        method: str = "independent",
     ) -> list[Array]:
-        """Several completions of the rows of X, drawn independently: multiple imputation.
+        """Several completions of the rows of X: multiple imputation.
 
         Parameters
         ----------
@@ -154,6 +162,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             The number of completions.
         random_state : int, RandomState or None
             Default: that of the imputer.
+        method : "independent" or "herded"
+            Draws, or completions that stand for what is missing in a row as well as n equally
+            weighted ones can (see `herd`): means over a few of them are much closer to those over
+            infinitely many. They are not independent, so that differences between completed
+            tables say nothing of the errors of means over rows.
 
         Returns
         -------
@@ -162,7 +175,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Raises
         ------
         DataError
-            If `n` is not a positive int.
+            If `n` is not a positive int, or there is no such method.
 
         Examples
         --------
@@ -173,20 +186,26 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         if not isinstance(n, Integral) or n < 1:
             raise DataError(f"The number of completions 'n' must be a positive int. Got {n!r}.")
+        check_choice("CircuitImputer.sample", "method", method, METHODS, DataError)
         seed = self.random_state if random_state is None else random_state
-        return [self._decoded(Z) for Z in self._sampled(self._read(X), int(n), seed)]
+        herded = method == "herded"
+        return [self._decoded(Z) for Z in self._sampled(self._read(X), int(n), seed, herded)]
 
     def _chunk_rows(self) -> int:
         """How many rows to complete at once: a number for every unit must fit into memory."""
         return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * self.circuit_.n_units)))
 
-    def _sampled(self, Z: Any, n: int, random_state: Any) -> list[Any]:
+    def _sampled(self, Z: Any, n: int, random_state: Any, herded: bool = False) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         Z, index, rows = read_rows(self.density_, Z)
         answers = [Z.copy() for _ in range(n)]
+        chosen = herded_states(rows, self.circuit_, n, rng) if herded and len(rows) else None
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
-            drawn = self.circuit_.sample(n, rng, evidence=rows.states.rows(chunk))
+            if chosen is not None:
+                drawn = chosen[chunk]
+            else:
+                drawn = self.circuit_.sample(n, rng, evidence=rows.states.rows(chunk))
             for k in range(n):
                 answers[k][index[chunk]] = filled(rows, chunk, drawn[:, k], rng)
         return answers

@@ -108,6 +108,16 @@ def read_rows(density: AnyDensity, Z: Any) -> tuple[Any, Any, Any]:
     return Z, incomplete, rows
 
 
+def machine_of(model: Any) -> Machine | None:
+    """A fitted model as a kernel expansion, None if it is something else that rows are given to."""
+    try:
+        return read_machine(model)
+    except KernelError:
+        if getattr(model, "kernel", None) == "precomputed":  # wants kernels in place of rows
+            raise
+        return None
+
+
 def read_machine(model: Any) -> Machine:
     """A fitted model of scikit-learn as a kernel expansion; raises if it is not supported."""
     for classes, read in READERS:

@@ -9,14 +9,16 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import require_bits
-from expectedkernels.estimators.machines import expect, read_machine
+from expectedkernels.estimators.completions import answers_of, expected_answers
+from expectedkernels.estimators.machines import expect, machine_of, read_rows
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names, is_frame
 from expectedkernels.estimators.variables import (
@@ -25,6 +27,7 @@ from expectedkernels.estimators.variables import (
     codes_variable,
     group_variable,
 )
+from expectedkernels.kernels.kernel import Kernel
 
 
 def expected_prediction(
@@ -32,22 +35,31 @@ def expected_prediction(
     circuit: Circuit,
     X: RowsLike,
     return_std: bool = False,
+    std_tol: float = 0.01,
     *,
+    n_completions: int = 10,
+    return_bound: bool = False,
+    kernel: Kernel | None = None,
     groups: Sequence[int | Sequence[int]] | None = None,
     n_jobs: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
+    rng: RngLike = 0,
 ) -> Array:
-    r"""The expectation of a fitted model's prediction over the missing values, exactly.
+    r"""The expectation of a fitted model's prediction over the missing values.
 
-    .. math:: E[f(x) \mid x_{obs}], \quad x \sim p, \quad f(x) = \sum_j a_j k(s_j, x) + b
+    .. math:: E[f(x) \mid x_{obs}], \quad x \sim p
 
     Complete rows get the model's own prediction; a row of nothing but missing values gets E[f].
+    It is exact for kernel machines, :math:`f(x) = \sum_j a_j k(s_j, x) + b`. Any other model
+    is asked at a few completions of each row, with the weights of a Bayesian quadrature (see
+    `herd`).
 
     Parameters
     ----------
-    fitted_model : SVR, NuSVR, SVC, NuSVC, KernelRidge or GaussianProcessRegressor
-        Of scikit-learn, with an RBF kernel, fitted to columns that are integer-coded states,
-        one-hot bits, or real values.
+    fitted_model : model with predict_proba or predict, or function of an array of rows
+        Fitted to columns that are integer-coded states, one-hot bits, or real values. Exact for
+        SVR, NuSVR, SVC, NuSVC, KernelRidge and GaussianProcessRegressor of scikit-learn with an
+        RBF kernel; forests, boosting, networks, pipelines and whatever else by completions.
     circuit : Circuit
         The distribution of the columns. A discrete variable has a column of states 0, 1, ...,
         or one bit per state; a real variable has a column of its values.
@@ -56,6 +68,18 @@ def expected_prediction(
     return_std : bool
         Also return the standard deviation of the prediction that is due to the missing values;
         for Gaussian processes their own variance is included.
+    std_tol : float
+        The relative error that standard deviations may have; 0 asks for exact ones. Those of kernel
+        machines are exact in any case; those by completions are estimates that do not heed it.
+    n_completions : int
+        For models that are no kernel machines: at how many completions of a row they are asked. If
+        a row has no more possible ones, all are used, and the answer is exact.
+    return_bound : bool
+        Also return how far the answer for each row can be from the exact one, for a function of
+        norm 1 in the space of the kernel: the discrepancy (MMD) between the completions and the
+        conditional distribution. Zero where the answer is exact.
+    kernel : Kernel, optional
+        That of the quadrature, over the variables of the circuit. Default: as for `herd`.
     groups : sequence of int or lists of int, optional
         For every variable of the circuit its column, or the columns of its one-hot bits. Default:
         one column per variable, or, if there are as many columns as states of all variables
@@ -64,12 +88,15 @@ def expected_prediction(
         Number of threads, or of workers of the backend that `joblib.parallel_config` names.
     max_bytes : int
         Rows are worked on in chunks so that intermediate values stay below this.
+    rng : int, Generator or None
+        Completions are chosen among draws, if there are more than max(1000, 10 n_completions).
 
     Returns
     -------
-    array of shape (rows,) or (rows, outputs), or two of them
-        For classifiers the expected decision function: one value for two classes, one for every
-        pair of classes otherwise.
+    array of shape (rows,) or (rows, outputs), or a tuple of mean, std and bound as asked for
+        For SVC and NuSVC the expected decision function: one value for two classes, one for every
+        pair of classes otherwise. For other classifiers the expected probabilities of classes, or
+        the decision function if there are none.
 
     Raises
     ------
@@ -84,7 +111,8 @@ def expected_prediction(
 
     Cost: one sweep over the circuit for all rows that differ in what they say, against all
     distinct support vectors. The standard deviation needs all pairs of support vectors that differ
-    in the missing columns, row by row.
+    in the missing columns, row by row. Completions cost an expected kernel with 1000 draws for each
+    row that differs, and `n_completions` predictions.
 
     Examples
     --------
@@ -96,9 +124,17 @@ def expected_prediction(
     >>> mean, std = expected_prediction(model, p, [[1, np.nan], [0, 1]], return_std=True)
     >>> mean.round(3).tolist(), std.round(3).tolist()
     ([2.749, 1.001], [0.433, 0.0])
+    >>> product = expected_prediction(lambda X: X[:, 0] * X[:, 1], p, [[1, np.nan], [np.nan] * 2])
+    >>> product.round(6).tolist()
+    [0.75, 0.375]
     """
-    machine = read_machine(fitted_model)
-    n_columns = machine.expansion.points.shape[1]
+    check_real("expected_prediction", "std_tol", std_tol, error=DataError)
+    check_count("expected_prediction", "n_completions", n_completions, 1, error=DataError)
+    machine = machine_of(fitted_model)
+    answers = answers_of(fitted_model) if machine is None else None
+    n_columns = getattr(fitted_model, "n_features_in_", None)
+    if machine is not None:
+        n_columns = machine.expansion.points.shape[1]
     if is_frame(X) and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
     names = getattr(fitted_model, "feature_names_in_", column_names(X))
@@ -107,6 +143,7 @@ def expected_prediction(
         lambda x: check_array(x, input_name="X", ensure_min_samples=0, **NUMBERS),
         "Encode it as for the model.",
     )
+    n_columns = rows.shape[1] if n_columns is None else n_columns
     if rows.shape[1] != n_columns:
         raise DataError(
             f"X must have {n_columns} columns, as the model was fitted with. Got {rows.shape[1]}."
@@ -115,7 +152,35 @@ def expected_prediction(
         circuit = in_order(circuit, list(names))
     density = coded_density(circuit, n_columns, groups)
     _check_states(density, rows)
-    return expect(machine, density, rows, Resources(n_jobs, max_bytes), return_std)
+    if machine is None:
+        found = _by_completions(answers, density, rows, n_completions, kernel, as_generator(rng))
+    else:
+        found = expect(machine, density, rows, Resources(n_jobs, max_bytes), return_std)
+        found = (*(found if return_std else (found, None)), np.zeros(len(rows)))
+    asked = [x for x, wanted in zip(found, (True, return_std, return_bound), strict=True) if wanted]
+    return tuple(asked) if len(asked) > 1 else asked[0]
+
+
+def _by_completions(
+    answers: Any, density: CircuitDensity, Z: Any, n: int, kernel: Any, rng: Any
+) -> tuple[Any, Any, Any]:
+    """The means of answers over few completions of every row, deviations, and error bounds."""
+    Z, incomplete, rows = read_rows(density, Z)
+    complete = np.setdiff1d(np.arange(len(Z)), incomplete)
+    parts = []
+    if len(complete):
+        known = answers(Z[complete])
+        parts.append((complete, (known, np.zeros_like(known), np.zeros(len(complete)))))
+    if len(incomplete):
+        circuit = density.circuit
+        parts.append((incomplete, expected_answers(answers, rows, circuit, n, kernel, rng)))
+    if not parts:
+        return np.zeros(0), np.zeros(0), np.zeros(0)
+    order = np.argsort(np.concatenate([places for places, _ in parts]))
+    mean, std, bound = (
+        np.concatenate(some)[order] for some in zip(*(values for _, values in parts), strict=True)
+    )
+    return mean, std, bound
 
 
 def coded_density(
