@@ -9,7 +9,7 @@ At the root the sum over products and points is one product of matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,6 @@ DENSE = 0.2
 
 Found = tuple[tuple[int, ...], Any]
 """The players below a node, and its values, (units, points, subsets)."""
-Leaf = Callable[[int], Found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +69,7 @@ class Lattice:
 
     @cached_property
     def _hidden(self) -> list[Any]:
-        """The kernels of the components of every variable and the points."""
+        """The kernels of the components of every variable and the points, and then one."""
         tables = []
         for i, columns in enumerate(self.density.places):
             block: Any = self.density.real.input(i)
@@ -78,7 +77,8 @@ class Lattice:
             points = points[:, 0] if block.mean.ndim == 1 else points
             atoms = Atoms(None, block.mean, block.variance, block.half)
             at = Atoms(None, points, np.zeros_like(points))
-            tables.append(on_atoms(self.expansion.rates[columns], atoms, at))
+            table = on_atoms(self.expansion.rates[columns], atoms, at)
+            tables.append(np.append(table, np.ones((len(table), 1)), axis=1))
         return tables
 
     def peak(self, who: Sequence[int]) -> int:
@@ -109,33 +109,30 @@ class Lattice:
         if len(who) < FEWEST_PLAYERS or peak > LARGEST:
             return None
         size = max(1, AT_ONCE // peak)
-        rows = Rows(self.density, z[None])
+        leaves = self._leaves(Rows(self.density, z[None]), who)
         coef, n = self.expansion.coef, len(self.expansion.points)
-        players, chance = self._swept(self._leaf(rows, who, None), np.ones((1, 1)))
+        players, chance = self._swept(leaves, slice(n, n + 1), np.ones((1, 1)))
         if not (chance > SMALLEST).all():
             return None
-        total = sum(
-            self._swept(self._leaf(rows, who, some), coef[some])[1] for some in spans(n, size)
-        )
+        total = sum(self._swept(leaves, some, coef[some])[1] for some in spans(n, size))
         place = _places(tuple(reversed(who)), players)
         return (total / chance)[place] + self.expansion.intercept
 
-    def _leaf(self, rows: Rows, who: Sequence[int], some: slice | None) -> Leaf:
-        """The values of variables, hidden and shown, for some points; None: the kernel is one."""
-        owners = self.owners or []
-
-        def leaf(i: int) -> Found:
+    def _leaves(self, rows: Rows, who: Sequence[int]) -> list[Found]:
+        """The values of all variables, hidden and shown; after all points a kernel that is one."""
+        leaves: list[Found] = []
+        for i, owner in enumerate(self.owners or []):
             block: Any = self.density.real.input(i)
-            kernels = np.ones((block.width, 1)) if some is None else self._hidden[i][:, some]
-            shown = self._shown(rows, i, block, kernels, some)
-            if owners[i] not in who:
-                return (), shown[:, :, None]
-            return (owners[i],), np.stack([block.weights @ kernels, shown], axis=2)
+            shown = self._shown(rows, i, block)
+            if owner in who:
+                hidden = block.weights @ self._hidden[i]
+                leaves.append(((owner,), np.stack([hidden, shown], axis=2)))
+            else:
+                leaves.append(((), shown[:, :, None]))
+        return leaves
 
-        return leaf
-
-    def _shown(self, rows: Rows, i: int, block: Any, kernels: Any, some: slice | None) -> Any:
-        """The values of a variable given what the row says of it, (units, points)."""
+    def _shown(self, rows: Rows, i: int, block: Any) -> Any:
+        """The values of a variable given what the row says of it, (units, points + 1)."""
         column, observed = rows.by_state.column(i), bool(rows.said[i].observed[0])
         share = np.ones(block.width)
         if column.logs is not None:
@@ -143,39 +140,31 @@ class Lattice:
         elif observed:
             share = np.exp(block.log_density(column.values[column.codes]))[0]
         if not observed:
-            return (block.weights * share) @ kernels
-        known = 1.0
-        if some is not None:
-            at = self.density.places[i]
-            x, points = rows.Z[:, at], self.expansion.points[some][:, at]
-            known = at_known(self.expansion.rates[at], x, np.ones_like(x, dtype=np.bool_), points)
-        return (block.weights @ share)[:, None] * known
+            return (block.weights * share) @ self._hidden[i]
+        at = self.density.places[i]
+        x, points = rows.Z[:, at], self.expansion.points[:, at]
+        known = at_known(self.expansion.rates[at], x, np.ones_like(x, dtype=np.bool_), points)
+        return (block.weights @ share)[:, None] * np.append(known, [[1.0]], axis=1)
 
-    def _swept(self, leaf: Leaf, coef: Any) -> Found:
+    def _swept(self, leaves: list[Found], some: slice, coef: Any) -> Found:
         """The players at the root, and weighted sums over points there, (subsets, outputs)."""
         vtree, blocks = self.density.vtree, self.density.real.blocks
 
         def at_leaf(node: int, variable: int) -> Found:
-            players, values = leaf(variable)
+            players, values = leaves[variable][0], leaves[variable][1][:, some]
             if node == vtree.root:
                 return players, np.einsum("is,io->so", values[0], coef)
             return players, values
 
         def at_inner(node: int, left: Found, right: Found) -> Found:
             block: Any = blocks[node]
-            one, two = (
-                found[1][index] for found, index in zip((left, right), block.inputs, strict=True)
-            )
-            weights = block.csr
+            one = left[1] if block.left is None else left[1][block.left]
+            two = right[1] if block.right is None else right[1][block.right]
             players = _union(left[0], right[0])
             if node == vtree.root and len(players) == len(left[0]) + len(right[0]):
-                one = one * weights.toarray()[0][:, None, None]
+                one = one * block.csr.toarray()[0][:, None, None]
                 return players, _at_root(one, two, coef)
-            values = _products(one, two, left[0], right[0], players)
-            flat = values.reshape(len(values), -1)
-            dense = weights.nnz >= DENSE * weights.shape[0] * weights.shape[1]
-            flat = (weights.toarray() if dense else weights) @ flat
-            values = flat.reshape(-1, *values.shape[1:])
+            values = _summed(block, _products(one, two, left[0], right[0], players))
             if node == vtree.root:
                 return players, np.einsum("is,io->so", values[0], coef)
             return players, values
@@ -185,6 +174,16 @@ class Lattice:
 
 def _union(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return a + tuple(player for player in b if player not in a)
+
+
+def _summed(block: Any, values: Any) -> Any:
+    """The sums of products, (units, points, subsets)."""
+    if block.weights is None:
+        return values
+    weights = block.csr
+    if weights.nnz >= DENSE * weights.shape[0] * weights.shape[1]:
+        weights = weights.toarray()
+    return (weights @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
 
 
 def _at_root(one: Any, two: Any, coef: Any) -> Any:
