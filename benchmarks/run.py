@@ -8,6 +8,7 @@ from benchmarks import (
     cards,
     compiling,
     corners,
+    drift,
     expected_kernels,
     explanations,
     inference,
@@ -32,6 +33,7 @@ MODULES = (
     queries,
     compiling,
     partition,
+    drift,
 )
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 

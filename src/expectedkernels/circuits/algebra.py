@@ -26,6 +26,8 @@ from expectedkernels.circuits.products import product_parts
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import refuse_signed
 from expectedkernels.circuits.ranges import Part, plain_blocks, scaled_blocks
+from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.circuits.squares import marked_nonnegative, nonnegative
 from expectedkernels.circuits.wide import LOG_2, wide
 from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
@@ -34,10 +36,12 @@ __all__ = [
     "linear_combination",
     "marginalize",
     "multiply",
+    "nonnegative",
     "power",
     "quotient",
     "reciprocal",
     "shift",
+    "square",
     "stack",
 ]
 
@@ -111,6 +115,53 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     _refuse_zero_roots(product)
     log_z = product.log_partition() + (0.0 if scale is None else LOG_2 * scale)
     return product.normalize(), log_z if product.n_roots > 1 else float(np.squeeze(log_z))
+
+
+def square(f: Circuit) -> Circuit:
+    r"""The distribution whose density is the square of a circuit, :math:`p(x) = f(x)^2 / Z`.
+
+    The circuit f may have negative weights, which makes squares more expressive than mixtures. The
+    square answers what distributions answer: likelihoods, marginals, samples, expected kernels.
+
+    Parameters
+    ----------
+    f : Circuit
+        With one root, of any signs.
+
+    Returns
+    -------
+    Circuit
+        Normalised, and known to have no negative values (see `nonnegative`).
+
+    Raises
+    ------
+    PropertyError
+        If f is zero everywhere.
+
+    Notes
+    -----
+    Needs no property. Keeps structure: the square is compatible with f. Cost: at most that of f
+    squared. Its marginals and samples go through the states of one variable after the other, as
+    sums with negative weights are no choices: a sample costs as many likelihoods as there are
+    states. What else is made of the square (`Circuit.condition`, copies on other devices) is
+    a circuit with negative weights like any other; evidence can be given with the question.
+    Values that cancel are zero up to rounding, relative to what cancels.
+
+    L. Loconte et al., "Subtractive mixture models via squaring", ICLR 2024.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> a, b = ek.factorized([[0.5, 0.5], [0.5, 0.5]]), ek.factorized([[0.9, 0.1], [0.1, 0.9]])
+    >>> p = square(linear_combination([a, b], [1.0, -1.0]))
+    >>> np.exp(p.log_likelihood([[0, 0], [0, 1]])).round(4).tolist()
+    [0.0606, 0.7424]
+    >>> p.sample(3, rng=0).tolist()
+    [[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    """
+    require_circuits("square", f)
+    check_single_root(f, "A square")
+    return marked_nonnegative(multiply(f, f, normalize=True)[0])
 
 
 def _refuse_zero_roots(product: Circuit) -> None:

@@ -15,8 +15,14 @@ from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, levels_of, log_modes, observed
-from expectedkernels.circuits.queries import refuse_impossible, refuse_signed, require_possible
+from expectedkernels.circuits.queries import (
+    known_nonnegative,
+    refuse_impossible,
+    refuse_signed,
+    require_possible,
+)
 from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.circuits.squares import conditional_samples
 from expectedkernels.circuits.wide import as_plain
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
@@ -38,13 +44,17 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     """See `Circuit.sample`."""
     check_samples(n)
     check_single_root(circuit, "Sampling")
-    refuse_signed(circuit.host, "Sampling")
+    by_conditionals = known_nonnegative(circuit)
+    if not by_conditionals:
+        refuse_signed(circuit.host, "Sampling")
     generator = as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
     out = np.empty((n_rows * n, circuit.n_variables))
     if n == 0:
         require_possible(circuit.host, read)
+    elif n_rows and by_conditionals:
+        conditional_samples(circuit, read, n, generator, out)
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out

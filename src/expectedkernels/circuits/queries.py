@@ -105,6 +105,8 @@ def _swept_logs(
 def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
     """See `Circuit.log_likelihood`."""
     logs, sign = log_values(circuit, as_evidence(X, circuit.schema, single=False))
+    if sign is not None and known_nonnegative(circuit):
+        logs, sign = namespace(logs).where(sign > 0, logs, -inf), None  # rounding of a zero
     _refuse_negative(sign)
     return logs[:, 0] if circuit.n_roots == 1 else logs
 
@@ -137,6 +139,11 @@ def log_partition(circuit: BlockCircuit) -> Any:
     if circuit.n_roots > 1:
         return logs[0, :]
     return float(logs[0, 0]) if is_numpy(circuit.xp) else logs[0, 0]
+
+
+def known_nonnegative(circuit: BlockCircuit) -> bool:
+    """Whether the circuit was made so that it has no negative values, whatever its weights."""
+    return circuit.remembered("nonnegative", lambda: False)
 
 
 def _refuse_negative(sign: Any) -> None:

@@ -14,7 +14,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.errors import DataError, PropertyError
-from expectedkernels.kernels.rows import check_roles, is_model, sample_rows, sample_weights
+from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
 from expectedkernels.kernels.stein import discrete_cardinalities
 from expectedkernels.kernels.target import TargetLike, as_target
 from expectedkernels.learning.chow_liu import learn_chow_liu
@@ -120,11 +120,6 @@ def log_partition_estimate(
     """
     target = as_target(target)
     check_roles("log_partition_estimate(target, samples)", target, samples)
-    if not is_model(target):
-        raise DataError(
-            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
-            f"function: Target(log_prob, cardinalities). Got {type(target).__name__} instead."
-        )
     cards = discrete_cardinalities(target)
     rows = sample_rows(target, samples, least=LEAST)
     if np.isnan(rows).any():

@@ -1,0 +1,110 @@
+"""Squares of circuits with negative weights, against sums over all states."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+
+CARDS = [2, 3, 2, 2]
+STATES = np.array(list(product(*map(range, CARDS))))
+
+
+def signed(seed, units=3):
+    """A circuit whose weights have both signs, and its values at all states."""
+    rng = np.random.default_rng(seed)
+    vtree = ek.Vtree.random(4, rng=seed)
+    parts = [ek.random_circuit(vtree, units, rng=rng, cardinalities=CARDS) for _ in range(3)]
+    c = np.array([1.0, -1.3, 0.4])
+    values = sum(w * np.exp(p.log_likelihood(STATES)) for w, p in zip(c, parts, strict=True))
+    return ek.algebra.linear_combination(parts, c), values
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_density_is_the_square(seed):
+    f, values = signed(seed)
+    p = ek.algebra.square(f)
+    density = values**2 / (values**2).sum()
+    assert p.log_partition() == pytest.approx(0.0, abs=1e-12)
+    assert np.exp(p.log_likelihood(STATES)) == pytest.approx(density, abs=1e-13)
+    holes = STATES.astype(float)
+    holes[:, [0, 2]] = np.nan
+    wanted = [density[(STATES[:, [1, 3]] == row[[1, 3]]).all(axis=1)].sum() for row in holes]
+    assert np.exp(p.log_likelihood(holes)) == pytest.approx(wanted, abs=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_marginals_with_and_without_evidence(seed):
+    f, values = signed(seed)
+    p = ek.algebra.square(f)
+    for evidence in (None, {1: 2}, {0: 1, 3: 0}):
+        chosen = np.ones(len(STATES), dtype=bool)
+        for v, state in (evidence or {}).items():
+            chosen &= STATES[:, v] == state
+        density = np.where(chosen, values**2, 0.0)
+        for v, found in enumerate(p.marginals(evidence)):
+            wanted = np.bincount(STATES[:, v], density) / density.sum()
+            assert found == pytest.approx(wanted, abs=1e-12)
+
+
+def test_samples_have_the_density():
+    f, values = signed(1)
+    p = ek.algebra.square(f)
+    density = values**2 / (values**2).sum()
+    X = p.sample(20000, rng=0).astype(int)
+    counts = np.zeros(len(STATES))
+    np.add.at(counts, np.ravel_multi_index(X.T, CARDS), 1)
+    error = np.sqrt(density * (1 - density) / 20000)
+    assert (np.abs(counts / 20000 - density) < 5 * error + 1e-4).all()
+    given = p.sample(50, rng=0, evidence=[[1, np.nan, np.nan, 0], [0, 2, np.nan, np.nan]])
+    assert given.shape == (2, 50, 4)
+    assert (given[0][:, [0, 3]] == [1, 0]).all()
+    assert (given[1][:, :2] == [0, 2]).all()
+
+
+def test_expected_kernels_and_discrepancies():
+    (f, a), (g, b) = signed(2), signed(2, units=2)
+    p, q = ek.algebra.square(f), ek.algebra.square(g)
+    a, b = a**2 / (a**2).sum(), b**2 / (b**2).sum()
+    K = ek.ExpHamming(0.5)(STATES)
+    assert ek.expected_kernel(p, q, ek.ExpHamming(0.5)) == pytest.approx(a @ K @ b, abs=1e-13)
+    assert ek.mmd2(p, q, ek.ExpHamming(0.5)) == pytest.approx((a - b) @ K @ (a - b), abs=1e-13)
+
+
+def test_values_that_cancel_are_zero_and_not_negative():
+    a, b = ek.factorized([[0.3, 0.7], [0.1, 0.9]]), ek.factorized([[0.3, 0.7], [0.4, 0.6]])
+    f = ek.algebra.linear_combination([a, b], [4.0, -1.0])
+    p = ek.algebra.square(f)
+    logs = p.log_likelihood([[0, 0], [1, 0], [0, 1]])
+    assert (logs[:2] < -35).all()
+    assert p.marginals()[1] == pytest.approx([0.0, 1.0], abs=1e-15)
+    assert (p.sample(200, rng=0)[:, 1] == 1).all()
+
+
+def test_whether_values_are_negative_is_said_with_a_reason():
+    f, _ = signed(0)
+    assert not ek.algebra.nonnegative(f)
+    assert "no square" in ek.algebra.nonnegative(f).reason
+    assert "square" in ek.algebra.nonnegative(ek.algebra.square(f)).reason
+    plain = ek.factorized([[0.5, 0.5]])
+    assert ek.algebra.nonnegative(plain).reason == "no weight is negative"
+
+
+def test_copies_are_not_taken_for_squares():
+    p = pickle.loads(pickle.dumps(ek.algebra.square(signed(0)[0])))
+    with pytest.raises(ek.PropertyError, match="without negative weights"):
+        p.sample(1)
+
+
+def test_what_cannot_be_asked_is_refused():
+    normals = [ek.Gaussian(0, 0.0, 1.0), ek.Gaussian(0, 1.0, 1.0)]
+    f = ek.Circuit.from_units(ek.Sum(normals, [0.5, 0.5]))
+    p = ek.algebra.square(f)
+    with pytest.raises(ek.PropertyError, match=r"states of every variable. Variable 0 is real"):
+        p.sample(3)
+    with pytest.raises(ek.PropertyError, match=r"do not meet|zero"):
+        ek.algebra.square(ek.factorized([[0.0, 0.0]], normalized=False))
+    with pytest.raises(ek.EvidenceError, match=r"probability zero"):
+        ek.algebra.square(ek.factorized([[1.0, 0.0], [0.5, 0.5]])).sample(2, evidence={0: 1})
