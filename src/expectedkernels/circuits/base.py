@@ -294,8 +294,12 @@ class BlockCircuit:
         """Whether gradients with respect to some array are asked for."""
         if is_numpy(self.xp):
             return False
-        arrays = chain.from_iterable(self._each("arrays"))
-        return any(getattr(array, "requires_grad", False) for array in arrays)
+        return any(getattr(array, "requires_grad", False) for array in self._arrays)
+
+    @cached_property
+    def _arrays(self) -> list[Any]:
+        """The arrays of numbers of all blocks."""
+        return [x for x in chain.from_iterable(self._each("arrays")) if x is not None]
 
     def _is_at(self, place: Place) -> bool:
         """Whether all arrays are there."""
@@ -320,8 +324,7 @@ class BlockCircuit:
     @property
     def _n_writes(self) -> int | None:
         """How often tensors were written to, as they count it; None: other arrays do not."""
-        arrays = (x for x in chain.from_iterable(self._each("arrays")) if x is not None)
-        counts: list[Any] = [getattr(x, "_version", None) for x in arrays]
+        counts: list[Any] = [getattr(x, "_version", None) for x in self._arrays]
         return None if None in counts else sum(counts)
 
     def to(self, where: str | ModuleType, dtype: str | None = None) -> Self:

@@ -23,14 +23,6 @@ class EdgeCounts:
         self._stacks = [[zeros(stack.weights) for stack in level.stacks] for level in every]
         self._edges = [zeros(level.edges.weights) for level in every]
 
-    def add(self, other: EdgeCounts) -> None:
-        """Add the counts of other rows."""
-        for own, found in zip(self._stacks, other._stacks, strict=True):
-            for counts, more in zip(own, found, strict=True):
-                counts += more
-        for counts, more in zip(self._edges, other._edges, strict=True):
-            counts += more
-
     def take_in(self, found: Up, number: int, units: Any) -> None:
         """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
         level: Any = self.levels.levels[number]
@@ -90,13 +82,11 @@ def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:
     return found + (np.split(edges[n:], np.cumsum(stored)[:-1]) if stored else [])
 
 
-def counted(found: Up, weights: Any, work: Any = None) -> tuple[EdgeCounts, Down]:
-    """The expected counts of all edges in weighted rows, and the pass down they are from."""
-    counts = EdgeCounts(found.levels)
-    below = down(
+def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:
+    """The pass down that adds the expected counts of all edges in weighted rows."""
+    return down(
         found,
         work=work,
         each=lambda number, units: counts.take_in(found, number, units * weights),
         to_atoms=False,
     )
-    return counts, below

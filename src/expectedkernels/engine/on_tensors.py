@@ -90,6 +90,9 @@ class TensorLevel:
     edges : TensorEdges
     sparse_units, sparse_products : slices
     node_of_unit : int tensor
+    nodes : int tensor
+    children : pair of int tensors, or None at height 0
+        The left and right children of the nodes.
     n_nodes : int
     height : int
         The number of units of every node, 0 if nodes differ in it.
@@ -106,6 +109,8 @@ class TensorLevel:
     sparse_units: slice
     sparse_products: slice
     node_of_unit: Any
+    nodes: Any
+    children: tuple[Any, Any] | None
     n_nodes: int
     height: int
 
@@ -303,6 +308,7 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
         return sent(array).to(like.dtype)
 
     bases, made = _table_bases(host.levels[0]), []
+    left, right = host.vtree.left, host.vtree.right
     for level in host.levels:
         lowest = level.inputs is None
         stacks = tuple(
@@ -337,6 +343,8 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
                 sparse_units=at,
                 sparse_products=level.sparse_products,
                 node_of_unit=sent(level.node_of_unit),
+                nodes=sent(level.nodes),
+                children=None if lowest else (sent(left[level.nodes]), sent(right[level.nodes])),
                 n_nodes=len(level.nodes),
                 height=int(sizes[0]) if len(sizes) == 1 else 0,
             )

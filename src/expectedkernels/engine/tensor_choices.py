@@ -44,8 +44,8 @@ class TensorChoice:
     Attributes
     ----------
     number : int
-    nodes : int array
-        The vtree nodes, on the host.
+    nodes : int tensor
+        The vtree nodes.
     units : int tensor of shape (nodes, rows)
     places : int tensor
         The edges; where a unit has fewer than others, its last one again.
@@ -103,17 +103,16 @@ def _descend(
     products: Any = None
     for number in range(len(host.levels) - 1, -1, -1):
         own, level = host.levels[number], levels.levels[number]
-        products = at[as_like(own.nodes, at)] - level.start
+        products = at[level.nodes] - level.start
         free = own.n_passed_nodes
         if free < len(own.nodes):
-            choice = _choice(levels, number, own.nodes[free:], products[free:])
+            choice = _choice(levels, number, level.nodes[free:], products[free:])
             first = choice.places[..., :1]
             chosen = first + choose(choice, rows)[..., None]
             products[free:] = choice.edges.products[chosen[..., 0]]
-        if level.inputs is not None:
-            children = (host.vtree.left, host.vtree.right)
-            for child, inputs in zip(children, level.inputs, strict=True):
-                at[as_like(child[own.nodes], at)] = inputs[products]
+        if level.inputs is not None and level.children is not None:
+            for child, inputs in zip(level.children, level.inputs, strict=True):
+                at[child] = inputs[products]
     return to_numpy(products)
 
 
@@ -135,15 +134,16 @@ def drawing(found: Any, row_of: Any, uniform: Any) -> Callable[[TensorChoice, sl
     """
     levels = found.levels
     atoms = _atom_values(found)
+    row_of, uniform = as_like(np.array(row_of), levels.bases), as_like(uniform, levels.bases)
 
     def choose(choice: TensorChoice, rows: slice) -> Any:
         inputs = found.products[choice.number] if choice.number else atoms
-        which = as_like(row_of[rows], levels.bases)[None, :, None]
+        which = row_of[rows][None, :, None]
         edges = choice.edges
         scores = edges.weights[choice.places] * inputs[edges.products[choice.places], which]
         scores = scores.masked_fill_(~choice.real, 0.0)
         reached = scores.cumsum(-1)
-        goals = as_like(uniform[choice.nodes][:, rows], levels.bases).to(scores.dtype)
+        goals = uniform[choice.nodes, rows].to(scores.dtype)
         chosen = (reached <= (goals * reached[..., -1])[..., None]).sum(-1)
         # rounding may step over the last edge whose score is positive
         numbers = namespace(scores).arange(edges.most, device=scores.device)

@@ -18,7 +18,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, observed
-from expectedkernels.engine.counts import EdgeCounts, by_node, counted
+from expectedkernels.engine.counts import EdgeCounts, by_node, count
 from expectedkernels.engine.on_tensors import tensor_levels
 from expectedkernels.engine.passes import AnyLevels, operations, up, workspace
 from expectedkernels.errors import CircuitError, DataError
@@ -100,10 +100,9 @@ def batch_counts(
     for rows, some in _parts(levels, evidence):
         found = up(levels, observed(trained.circuit, levels, some), work)
         own = weights[rows]
-        new, below = counted(found, _sent(own, found.values), work)
+        below = count(found, _sent(own, found.values), counts, work)
         logs = to_numpy(found.log_roots).reshape(-1)
         _refuse(logs, np.atleast_1d(to_numpy(below.trusted)), numbers[rows])
-        counts.add(new)
         total += float(own @ logs)
     return total, counts
 

@@ -10,7 +10,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.likelihoods import ENTRY
 from expectedkernels.circuits.observed import chunks, levels_of, observed
-from expectedkernels.engine.counts import EdgeCounts, counted
+from expectedkernels.engine.counts import EdgeCounts, count
 from expectedkernels.engine.levels import weight_cost
 from expectedkernels.engine.passes import up, workspace
 
@@ -39,10 +39,9 @@ def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[floa
         logs = np.atleast_1d(found.log_roots[0])
         if not (logs > -np.inf).all():
             return None
-        new, below = counted(found, weights[rows], work)
+        below = count(found, weights[rows], counts, work)
         if not np.all(below.trusted):
             return None
-        counts.add(new)
         total += float(weights[rows] @ logs)
     return total, counts.by_node()
 
