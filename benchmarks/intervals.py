@@ -1,4 +1,4 @@
-"""How often intervals hold the target, and how wide they are, with more and more values missing.
+"""Intervals and probabilities, with more and more values missing.
 
 Every table is split at random several times, and values of the test rows are hidden completely at
 random: 90 % of targets should lie in 90 % intervals at any share.
@@ -36,6 +36,43 @@ def intervals() -> None:
         show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN)), *lines])
 
 
+def probabilities() -> None:
+    """The log loss of probabilities of classes, and the share of classes that are wrong."""
+    for name, (X, y) in _classes().items():
+        lines = []
+        for model in (ek.ExpectedKernelClassifier(), ek.ExpectedSVC()):
+            found = np.mean([_losses(model, X, y, seed) for seed in range(REPEATS)], axis=0)
+            lines.append((type(model).__name__, *(f"{x:.3f}, {e:.1%}" for x, e in found)))
+        title = f"{name}: log loss, and share of wrong classes; {REPEATS} splits"
+        show(title, [("", *(f"{share:.0%} hidden" for share in HIDDEN)), *lines])
+
+
+def _classes() -> dict[str, tuple[Any, Any]]:
+    from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+
+    tables = {
+        f.__name__[5:]: f(return_X_y=True) for f in (load_iris, load_wine, load_breast_cancer)
+    }
+    X, y = load_diabetes(return_X_y=True)
+    return {**tables, "thirds of diabetes": (X, np.digitize(y, np.quantile(y, [1 / 3, 2 / 3])))}
+
+
+def _losses(model: Any, X: Any, y: Any, seed: int) -> Any:
+    """The log loss and the share of wrong classes for every share of hidden values."""
+    from sklearn.base import clone
+    from sklearn.metrics import log_loss
+
+    rng, found = np.random.default_rng(seed), []
+    half = rng.permutation(len(X))[: min(TRAIN, len(X) // 2)]
+    test = np.setdiff1d(np.arange(len(X)), half)
+    fitted = clone(model).fit(X[half], y[half])
+    for share in HIDDEN:
+        rows = np.where(rng.random(X[test].shape) < share, np.nan, X[test])
+        wrong = (fitted.predict(rows) != y[test]).mean()
+        found.append((log_loss(y[test], fitted.predict_proba(rows)), wrong))
+    return found
+
+
 def _tables() -> dict[str, tuple[Any, Any]]:
     import pandas as pd
     from sklearn.datasets import load_diabetes
@@ -68,4 +105,4 @@ def _split(model: Any, X: Any, y: Any, seed: int) -> Any:
     return found
 
 
-ALL = [intervals]
+ALL = [intervals, probabilities]
