@@ -30,7 +30,7 @@ AT_ONCE = 2**20
 """So many points are taken together that nodes have about as many numbers."""
 LARGEST = 2**25
 """How many numbers a node may have for a single point."""
-FEWEST_PLAYERS = 8
+FEWEST_PLAYERS = 6
 """Of fewer players, sweeps over many rows at once are faster."""
 DENSE = 0.2
 """Sums of at least this share of all products are products of dense matrices."""
