@@ -1,8 +1,11 @@
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
+from expectedkernels.compilation import messages
 from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.errors import EvidenceError, SizeError
 from expectedkernels.vtree import Vtree
@@ -38,6 +41,27 @@ def test_answers_are_those_of_units(model, rng, linear):
     soft = [rng.random((1, card)) for card in model.cardinalities]
     for evidence in (None, np.where(rng.random(len(row)) < 0.5, row, np.nan), soft):
         assert_same(model.compile(vtree, "context")[0], evidence, rows)
+
+
+@given(factor_graphs(), rngs)
+def test_tables_are_cut_down_to_what_is_observed(model, rng):
+    points = worlds(model.cardinalities)
+    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    row = np.where(rng.random(len(row)) < 0.5, row, np.nan)
+    mixed = [
+        (np.arange(card) == row[v])[None] * 0.5 if row[v] >= 0 else rng.random((1, card))
+        for v, card in enumerate(model.cardinalities)
+    ]
+    circuit, _ = model.compile()
+    for evidence in (row, mixed):
+        expected = model.marginals(evidence), model.log_partition(evidence)
+        with patch.object(messages, "CUT", 0):
+            for asked in (model, circuit):
+                for ours, theirs in zip(asked.marginals(evidence), expected[0], strict=True):
+                    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(
+                model.log_partition(evidence), expected[1], rtol=1e-12, atol=1e-13
+            )
 
 
 def test_many_rows_are_answered_by_units():

@@ -42,7 +42,9 @@ def needs_circuit(plan: MessagePlan, n_rows: int, compiled: bool) -> bool:
 
 def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> list[Any]:
     """The probabilities of the states of every variable, (rows, cardinality) each."""
-    rows = [messages.marginals(solution) for solution in _solutions(plan, evidence, max_bytes)]
+    rows = [
+        messages.marginals(solution) for solution in _solutions(plan, evidence, max_bytes, True)
+    ]
     if len(rows) == 1:
         return [found[None] for found in rows[0]]
     return [np.stack(found) for found in zip(*rows, strict=True)]
@@ -76,13 +78,15 @@ def most_probable(plan: MessagePlan, evidence: Evidence, max_bytes: int) -> Any:
     return np.stack(found)
 
 
-def _solutions(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> Iterator[Solution]:
+def _solutions(
+    plan: MessagePlan, evidence: Evidence | None, max_bytes: int, cut: bool = False
+) -> Iterator[Solution]:
     """The messages for every row, with the tables if there is room for them."""
     keep = plan.table_bytes <= max_bytes
     if not keep:
         _require_room(plan, plan.message_bytes, max_bytes)
     for row, weights in enumerate(row_weights(evidence)):
-        solution = Solution(plan, weights, keep)
+        solution = Solution(plan, weights, keep, cut)
         possible = solution.log_z > -np.inf
         _refuse_impossible(plan, [True] * row + [possible], evidence is not None)
         yield solution
@@ -95,9 +99,14 @@ def row_weights(evidence: Evidence | None) -> Iterator[Weights]:
         return
     for row in range(evidence.n_rows):
         found = {}
+        if evidence.values is not None:
+            values, cards = evidence.values[row], evidence.domains
+            for v in np.flatnonzero(~np.isnan(values)).tolist():
+                found[v] = np.zeros(cards[v])  # type: ignore[arg-type]
+                found[v][int(values[v])] = 1.0
+            yield found
+            continue
         for v in range(len(evidence.domains)):
-            if evidence.values is not None and np.isnan(evidence.values[row, v]):
-                continue
             column = evidence.column(v)
             weights = column.weights[column.codes[row]]
             if (weights != 1.0).any():

@@ -8,7 +8,7 @@ variable of the context. So messages are reshaped where they enter, and never tr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, prod
 from typing import Any
@@ -21,6 +21,8 @@ from expectedkernels.compilation.tables import Scaled, product, scaled, scaled_l
 
 Weights = Mapping[int, Any]
 """Weights of the states of some variables: evidence."""
+CUT = 2_000
+"""It takes about as long to cut a stage down to what is observed as so many entries of a table."""
 NO_DISTRIBUTION = (
     "The factors of this model multiply to zero at every state (Z = 0), so there is no "
     "distribution. Check its zero entries and the evidence."
@@ -251,8 +253,42 @@ def _found(
     return solved(stage_table(stage, messages, weights))
 
 
+def observed(plan: MessagePlan, weights: Weights) -> tuple[MessagePlan, Weights]:
+    """The plan and the weights with one state of every variable that can have no other.
+
+    Where tables are too small for this to be worth it, nothing changes.
+    """
+    states = {
+        v: int(given.argmax()) for v, given in weights.items() if np.count_nonzero(given) == 1
+    }
+    if not states or plan.n_entries <= CUT * len(plan.stages):
+        return plan, weights
+    left = {v: x[[states[v]]] if v in states else x for v, x in weights.items()}
+    return replace(plan, stages=tuple([_cut(stage, states) for stage in plan.stages])), left
+
+
+def _cut(stage: Stage, states: Mapping[int, int]) -> Stage:
+    """The stage with one state of some variables."""
+    at = [states.get(v, -1) for v in (stage.variable, *stage.context)]
+    if max(at) < 0:
+        return stage
+
+    def shorter(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([n if i < 0 else 1 for n, i in zip(shape, at, strict=True)])
+
+    factors = []
+    for factor in stage.factors:
+        pairs = zip(factor.data.shape, at, strict=True)
+        place = [slice(None) if n == 1 or i < 0 else slice(i, i + 1) for n, i in pairs]
+        factors.append(factor._replace(data=factor.data[tuple(place)]))
+    shape, places = shorter(stage.shape), tuple(map(shorter, stage.places))
+    return replace(stage, shape=shape, places=places, factors=tuple(factors), n_entries=prod(shape))
+
+
 class Solution:
     """The messages of all stages of a plan given weights, and the tables if they are kept.
+
+    Tables can be cut down to what is observed.
 
     Attributes
     ----------
@@ -260,8 +296,9 @@ class Solution:
         The log of the sum over all states, -inf if it is zero; then there is nothing else.
     """
 
-    def __init__(self, plan: MessagePlan, weights: Weights, keep: bool):
-        self.plan, self.weights = plan, weights
+    def __init__(self, plan: MessagePlan, given: Weights, keep: bool, cut: bool = False):
+        plan, weights = observed(plan, given) if cut else (plan, given)
+        self.plan, self.weights, self.given = plan, weights, given
         self.messages: list[Scaled | None] = []
         self._solved: list[Solved | None] = []
         self.log_z = plan.constant + _log_tops(weights)
@@ -286,6 +323,7 @@ class Solution:
 
 def log_partition(plan: MessagePlan, weights: Weights) -> float:
     """The log of the sum over all states of the weighted product, without keeping anything."""
+    plan, weights = observed(plan, weights)
     log_z = plan.constant + _log_tops(weights)
     messages: list[Scaled | None] = []
     for stage in plan.stages:
@@ -315,6 +353,9 @@ def marginals(solution: Solution) -> list[Any]:
             joint = times(found.table, ratio[None])
             shares = _spread_belief(stages, stage, joint, beliefs)
         result[stage.variable] = shares / shares.sum()
+    for v, weights in solution.given.items():
+        if len(result[v]) < len(weights):
+            result[v] = (weights > 0).astype(np.float64)
     return result
 
 
