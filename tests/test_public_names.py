@@ -35,6 +35,7 @@ def test_the_namespaces_are_these():
     assert NAMESPACES == [
         "algebra",
         "datasets",
+        "divergences",
         "io",
         "kernels",
         "models",

@@ -220,6 +220,7 @@ from . import (
 )
 from .circuits import (
     algebra as algebra,
+    divergences as divergences,
 )
 from .compilation import (
     datasets as datasets,
