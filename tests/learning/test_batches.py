@@ -1,12 +1,17 @@
 """EM in batches and on devices, against EM on all data in NumPy."""
 
+import sys
+
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
+from circuit_oracles import sparsified
+from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.engine.counts import EdgeCounts
-from expectedkernels.learning.batches import circuit_of, start_of, stepped
+from expectedkernels.learning.batches import batch_counts, circuit_of, start_of, stepped
+from expectedkernels.learning.em import wide_counts
 from expectedkernels.vtree import Vtree
 
 P = ek.random_circuit(Vtree.random(12, rng=1), 18, rng=1, cardinalities=4, density=0.5)
@@ -67,7 +72,7 @@ def test_zeros_stay_zero_and_idle_units_stay():
     table = q.input(0).table
     assert table[0, 2] == 0
     assert 0 < table[0, 1] < 0.2
-    trained = start_of(p, None, None, 0.0, 1.0)
+    trained = start_of(p, None, None, 0.0, 1.0, wide_counts)
     same = circuit_of(stepped(trained, EdgeCounts(trained.levels), 0.0, 1.0))
     assert_close(same.input(0).table, p.input(0).table)
 
@@ -98,11 +103,53 @@ def test_what_is_wrong_is_said():
             ek.em(p, [[0, 0]], step=step, progress=False)
 
 
-def test_rows_too_far_apart_for_single_precision():
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_too_far_apart_are_worked_out_in_wide_numbers(dtype, sparse):
     pytest.importorskip("torch")
     n = 200
     one, other = [[1 - 1e-3, 1e-3]] * n, [[1e-3, 1 - 1e-3]] * n
-    p = ek.mixture([ek.factorized(one + other), ek.factorized(other + one)])
-    rows = np.zeros((2, 2 * n))
-    with pytest.raises(ek.DataError, match="Row 0 of the data needs values that lie too far apart"):
-        ek.em(p, rows, 1, device="torch", dtype="float32", progress=False)
+    p = ek.mixture([ek.factorized(one + other), ek.factorized(other + one)], [0.3, 0.7])
+    p = sparsified(p) if sparse else p
+    rows = np.zeros((4, 2 * n))
+    rows[1:, n:] = np.nan
+    rows[3, 0] = np.nan
+    weights = [1.0, 2.0, 0.0, 1.0]
+    options = {"pseudocount": 1.0, "sample_weight": weights, "progress": False}
+    wanted = ek.em(p, rows, 2, **options).log_likelihood(rows)
+    found = ek.em(p, rows, 2, device="torch", dtype=dtype, **options).log_likelihood(rows)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10 if dtype == "float64" else 1e-5)
+    large = ek.random_circuit(8, 20, rng=0, density=0.5 if sparse else 1.0)
+    X = large.sample(10, rng=0)
+    evidence = as_evidence(X, large.schema)
+    trained = start_of(large, "torch", None, 0.0, 1.0, wide_counts)
+    counts = EdgeCounts(trained.levels)
+    counts.add_nodes(wide_counts(large, evidence, np.ones(10), None)[1])
+    again = batch_counts(trained, evidence, np.ones(10), np.arange(10))[1]
+    for one, other in zip(counts.by_node(), again.by_node(), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_circuits_in_torch_are_fitted_there(monkeypatch):
+    pytest.importorskip("torch")
+    places = []
+
+    def watched(circuit, device, dtype, *rest):
+        places.append((device, dtype))
+        return start_of(circuit, device, dtype, *rest)
+
+    monkeypatch.setattr(sys.modules["expectedkernels.learning.em"], "start_of", watched)
+    wanted = ek.em(START, X, 2, progress=False).log_likelihood(X)
+    for dtype, off in (("float64", 1e-10), ("float32", 1e-4)):
+        found = ek.em(START.to("torch", dtype=dtype), X, 2, progress=False)
+        np.testing.assert_allclose(found.log_likelihood(X), wanted, atol=off)
+    assert places == [("cpu", "float64"), ("cpu", "float32")]
+    real = ek.gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0])
+    found = ek.em(real.to("torch"), [[0.5], [1.5]], 1, progress=False)
+    assert_close(
+        found.log_likelihood([[0.5]]),
+        ek.em(real, [[0.5], [1.5]], 1, progress=False).log_likelihood([[0.5]]),
+    )
+    assert len(places) == 2

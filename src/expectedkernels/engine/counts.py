@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import namespace, to_numpy
+from expectedkernels.arrays import as_like, namespace, to_numpy
 from expectedkernels.engine.levels import Level, Levels
 from expectedkernels.engine.passes import AnyLevels, Down, Up, down, operations
 
@@ -40,6 +40,21 @@ class EdgeCounts:
             counts += stack.weights * (above @ below.swapaxes(1, 2))
         if len(level.edges.weights):
             self._edges[number] += level.edges.weights * ops.edge_dots(level, units, products)
+
+    def add_nodes(self, found: Sequence[Any]) -> None:
+        """Add the counts of other rows, given as `by_node` gives them."""
+        for level, stacks, edges in zip(
+            self.levels.host.levels, self._stacks, self._edges, strict=True
+        ):
+            free = level.n_passed_nodes
+            own = [found[node] for node in level.nodes[free:].tolist()]
+            at = 0
+            for counts in stacks:
+                parts = zip(level.matrices[free + at :], own[at : at + len(counts)], strict=False)
+                counts += as_like(np.stack([_written(*part) for part in parts]), counts)
+                at += len(counts)
+            if len(edges):
+                edges += as_like(_edge_numbers(level, level.matrices[free + at :], own[at:]), edges)
 
     def by_node(self) -> list[Any]:
         """The counts of every vtree node as its weights are stored, None where there are none.
@@ -80,6 +95,24 @@ def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:
     found += [part.reshape(m.shape) for part, m in zip(parts, small, strict=True)]
     stored = [matrix.nnz for matrix in rest if sparse.issparse(matrix)]
     return found + (np.split(edges[n:], np.cumsum(stored)[:-1]) if stored else [])
+
+
+def _written(matrix: Any, numbers: Any) -> Any:
+    """Numbers as a dense matrix, given those of stored entries if the weights are sparse."""
+    if not sparse.issparse(matrix):
+        return numbers
+    dense = np.zeros(matrix.shape)
+    dense[matrix.nonzero()] = numbers
+    return dense
+
+
+def _edge_numbers(level: Level, matrices: Sequence[Any], own: Sequence[Any]) -> Any:
+    """Numbers of the sparse nodes of a level, edge by edge."""
+    pairs = list(zip(matrices, own, strict=True))
+    small = [numbers.reshape(-1) for matrix, numbers in pairs if not sparse.issparse(matrix)]
+    stored = [numbers for matrix, numbers in pairs if sparse.issparse(matrix)]
+    kept = np.concatenate(small)[level.edges.kept] if small else np.zeros(0)
+    return np.concatenate([kept, *stored])
 
 
 def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:

@@ -6,8 +6,8 @@ the expected counts of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, observed
+from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.counts import EdgeCounts, by_node, count
 from expectedkernels.engine.on_tensors import tensor_levels
 from expectedkernels.engine.passes import AnyLevels, operations, up, workspace
@@ -26,6 +27,7 @@ from expectedkernels.errors import CircuitError, DataError
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
 
+Wide = Callable[[Circuit, Evidence, Any, Any], tuple[float, Any]]
 Numbers = list[tuple[list[Any], Any]]
 """For every level the weights of its stacks, and of its edges."""
 
@@ -42,15 +44,19 @@ class Trained:
         With the weights of now.
     floor : float
         What no weight is below.
+    wide : callable
+        From a circuit, rows, their weights and numbers to the sum of their log-likelihoods and
+        the expected counts of all nodes, in numbers of any range.
     """
 
     circuit: Circuit
     levels: AnyLevels
     floor: float
+    wide: Wide
 
 
 def start_of(
-    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float
+    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float, wide: Wide
 ) -> Trained:
     """The circuit, normalised, with its weights at a place and of a type.
 
@@ -80,7 +86,7 @@ def start_of(
         ([_raised(s.weights, floor) for s in level.stacks], _raised(level.edges.weights, floor))
         for level in every
     ]
-    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor)
+    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor, wide)
 
 
 def _raised(weights: Any, floor: float) -> Any:
@@ -99,10 +105,21 @@ def batch_counts(
     counts, work = EdgeCounts(levels), workspace(levels)
     for rows, some in _parts(levels, evidence):
         found = up(levels, observed(trained.circuit, levels, some), work)
-        own = weights[rows]
-        below = count(found, _sent(own, found.values), counts, work)
+        own, named = weights[rows], numbers[rows]
         logs = to_numpy(found.log_roots).reshape(-1)
-        _refuse(logs, np.atleast_1d(to_numpy(below.trusted)), numbers[rows])
+        if not (logs > -np.inf).all():
+            refuse_zero_row(int(named[np.argmin(logs)]))
+        good = certain(found) if found.has_raised else None
+        if good is not None and not good.all():
+            lost, kept = np.flatnonzero(~good), np.flatnonzero(good)
+            more = trained.wide(circuit_of(trained), some.rows(lost), own[lost], named[lost])
+            total += more[0]
+            counts.add_nodes(more[1])
+            if not len(kept):
+                continue
+            own, logs = own[kept], logs[kept]
+            found = up(levels, observed(trained.circuit, levels, some.rows(kept)), work)
+        count(found, _sent(own, found.values), counts, work)
         total += float(own @ logs)
     return total, counts
 
@@ -110,13 +127,14 @@ def batch_counts(
 def mean_log_likelihood(trained: Trained, evidence: Evidence, weights: Any) -> float:
     """The weighted mean of the log-likelihoods of rows."""
     levels, total = trained.levels, 0.0
-    work, numbers = workspace(levels), np.arange(evidence.n_rows)
+    work = workspace(levels)
     for rows, some in _parts(levels, evidence):
         atoms = observed(trained.circuit, levels, some)
         found = up(levels, atoms, work, values_only=True)
         logs = to_numpy(found.log_roots).reshape(-1)
         if found.has_raised:
-            _refuse(np.zeros(len(logs)), certain(up(levels, atoms, work)), numbers[rows])
+            lost = np.flatnonzero(~certain(up(levels, atoms, work)))
+            logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
         total += float(weights[rows] @ logs)
     return total / float(weights.sum())
 
@@ -173,18 +191,6 @@ def _sent(weights: Any, like: Any) -> Any:
     return sent if is_numpy(namespace(like)) else sent.to(like.dtype)
 
 
-def _refuse(logs: Any, trusted: Any, numbers: Any) -> None:
-    """Raise if a row has no likelihood, or if its numbers cannot be told."""
-    if not (logs > -np.inf).all():
-        refuse_zero_row(int(numbers[np.argmin(logs)]))
-    if not trusted.all():
-        raise DataError(
-            f"Row {int(numbers[np.argmin(trusted)])} of the data needs values that lie too far "
-            "apart for plain numbers of this type. Use dtype='float64', or leave out batch_size "
-            "and device: then such rows are worked out in numbers of any range."
-        )
-
-
 def refuse_zero_row(number: int) -> None:
     """Raise because a row of the data has probability zero."""
     raise DataError(
@@ -210,7 +216,7 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: float, step: float) -> T
 
         numbers.append((moved, _moved(level.edges.weights, edges, sums, beta, step, trained.floor)))
     levels = ops.renumbered(trained.levels, numbers, trained.floor)
-    return Trained(trained.circuit, levels, trained.floor)
+    return replace(trained, levels=levels)
 
 
 def _row_sums(terms: Any) -> Any:

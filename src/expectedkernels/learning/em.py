@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
-from expectedkernels.arrays import RngLike, as_generator
+from expectedkernels.arrays import RngLike, as_generator, place_of
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
@@ -26,10 +26,12 @@ from expectedkernels.circuits.evidence import Column, Evidence, EvidenceLike, as
 from expectedkernels.circuits.extents import extent_of_operand, with_patterns
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
+from expectedkernels.circuits.observed import levels_of
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.wide import as_plain, is_plain
 from expectedkernels.engine.nodes import at_nodes
+from expectedkernels.engine.on_tensors import TensorLevels
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.batches import (
@@ -107,9 +109,9 @@ def em(
         pair, from the first evenly to the second. Default: from 1 to 0.05; 1 without batches.
     device : str, optional
         Where the passes are made: "torch", "cuda", or another device of torch. Discrete variables
-        only. Default: in NumPy.
+        only. Default: where the circuit is.
     dtype : {"float32", "float64"}, optional
-        The type of numbers on a device. Default: "float64".
+        The type of numbers on a device. Default: those of the circuit.
     rng : int, Generator or None
         For the order of rows in batches.
     progress : bool
@@ -143,6 +145,9 @@ def em(
     check_max_bytes(max_bytes)
     steps = checked_steps("em", batch_size, step)
     current = normalized(circuit)
+    if device is None:
+        device, kind = _place(circuit)
+        dtype = dtype or kind
     evidence, weights, mean_weight, numbers = _read_data(current, X, sample_weight)
     beta = pseudocount * mean_weight
     states: Iterator[tuple[Any, float]]
@@ -151,11 +156,29 @@ def em(
     else:
         size = min(batch_size or evidence.n_rows, evidence.n_rows)
         largest = size * float(weights.max())
-        start = start_of(current, device, dtype, beta * size / evidence.n_rows, largest)
+        share = beta * size / evidence.n_rows
+        start = start_of(current, device, dtype, share, largest, wide_counts)
         numbers = np.arange(evidence.n_rows) if numbers is None else numbers
         data = Rows(evidence, weights, numbers)
         states = epochs(start, data, iterations, size, steps, beta, as_generator(rng))
     return _last(current, states, iterations, tolerance, progress)
+
+
+def _place(circuit: Circuit) -> tuple[str | None, str | None]:
+    """Where the passes of a circuit are made, and in which numbers: (None, None) in NumPy."""
+    levels = None if None in circuit.cardinalities else levels_of(circuit)
+    if not isinstance(levels, TensorLevels):
+        return None, None
+    return place_of(levels.like), "float32" if levels.is_single else "float64"
+
+
+def wide_counts(
+    circuit: Circuit, evidence: Evidence, weights: Any, numbers: Any
+) -> tuple[float, list[Any]]:
+    """The log-likelihood of rows of discrete variables, and expected counts, of any range."""
+    chunks = chunks_of(circuit, evidence, DEFAULT_MAX_BYTES)
+    total, counts = expected_counts(circuit, evidence, weights, chunks, numbers)
+    return total, [None if found is None else found[0] for found in counts]
 
 
 def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from expectedkernels.learning.batches import (
     start_of,
 )
 from expectedkernels.learning.data import MISSING, Data, FloatArray, read_data
-from expectedkernels.learning.em import checked_steps, progress_bar
+from expectedkernels.learning.em import checked_steps, progress_bar, wide_counts
 from expectedkernels.learning.statistics import PairCounts, mutual_information
 from expectedkernels.learning.trees import Forest, rooted, spanning_edges
 from expectedkernels.vtree import Vtree
@@ -134,7 +134,7 @@ def learn_hclt(
     n = len(train.weights)
     size, beta = min(batch_size or n, n), beta * float(train.weights.mean())
     largest = size * float(train.weights.max())
-    trained = start_of(start, device, dtype, beta * size / n, largest)
+    trained = start_of(start, device, dtype, beta * size / n, largest, wide_counts)
     best, highest, waited = trained, -inf, 0
     with progress_bar(epochs, "HCLT", progress, "pass") as bar:
         for found, mean in passes(trained, train, epochs, size, steps, beta, generator):
