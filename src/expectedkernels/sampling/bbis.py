@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import SamplesLike, VariablesLike
 from expectedkernels.checks import check_choice
@@ -13,7 +14,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import PropertyError, SizeError
+from expectedkernels.errors import DataError, PropertyError, SizeError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
@@ -26,6 +27,7 @@ from expectedkernels.kernels.stein import (
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.sampling.partition import PartitionSteinKernel, partition_cost
 from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
+from expectedkernels.sampling.samples import WeightedSamples, as_log_weights
 from expectedkernels.sampling.stein_kernels import check_stein_kernel, stein_kernels
 from expectedkernels.sampling.stein_samples import (
     RULES,
@@ -54,6 +56,7 @@ def bbis(
     operator: str = "shift",
     zeros: str = "auto",
     epsilon: float = 0.01,
+    log_weights: ArrayLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> SteinSamples:
     r"""Samples weighted so that they stand for a target known up to a constant.
@@ -96,6 +99,11 @@ def bbis(
         that no change of a single variable connects).
     epsilon : float
         For ``zeros="smooth"``.
+    log_weights : array of shape (n,), optional
+        Logs of target over proposal, up to a constant, where the proposal is known: the default
+        weights are then shrunk towards importance weights in place of equal ones (see
+        `default_weights`). Good where a proposal visits several modes. Samples that
+        carry log-weights, such as those of `cis`, need not be told.
     max_bytes : int
         How much memory all Gram matrices and intermediate values may take together.
 
@@ -127,7 +135,10 @@ def bbis(
     target = as_target(target)
     check_roles("bbis(target, samples, kernel)", target, samples)
     rule = "signed" if signed else weights
-    return _from_samples(target, samples, (), kernel, rule, operator, zeros, epsilon, max_bytes)
+    logs = _log_weights(samples, log_weights, rule)
+    return _from_samples(
+        target, samples, (), kernel, rule, operator, zeros, epsilon, max_bytes, logs
+    )
 
 
 def collapsed_bbis(
@@ -141,6 +152,7 @@ def collapsed_bbis(
     operator: str = "shift",
     zeros: str = "auto",
     epsilon: float = 0.01,
+    log_weights: ArrayLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> SteinSamples:
     """Samples weighted as by `bbis`, with part of their variables summed out exactly.
@@ -156,7 +168,7 @@ def collapsed_bbis(
         The variables to sum out: one set for all samples, or a mask of shape (n, variables) (or
         (variables,)). Default: where the samples have NaN. Nothing collapsed makes plain `bbis`;
         with everything collapsed there is nothing to weigh, and all estimates are exact.
-    kernel, weights, signed, operator, zeros, epsilon, max_bytes
+    kernel, weights, signed, operator, zeros, epsilon, log_weights, max_bytes
         As for `bbis`.
 
     Returns
@@ -182,9 +194,22 @@ def collapsed_bbis(
     target = as_target(target)
     check_roles("collapsed_bbis(target, samples, collapsed, kernel)", target, samples)
     rule = "signed" if signed else weights
+    logs = _log_weights(samples, log_weights, rule)
     return _from_samples(
-        target, samples, collapsed, kernel, rule, operator, zeros, epsilon, max_bytes
+        target, samples, collapsed, kernel, rule, operator, zeros, epsilon, max_bytes, logs
     )
+
+
+def _log_weights(samples: Any, given: Any, rule: str) -> Any:
+    """The logs of importance weights that are given, or that samples of a sampler carry."""
+    if given is not None and rule != "default":
+        raise DataError(
+            f"Importance weights are what default weights are shrunk to, and weights={rule!r} are "
+            "asked for. Leave out log_weights, or ask for weights='default'."
+        )
+    if given is None and rule == "default" and isinstance(samples, WeightedSamples):
+        return samples.log_weights
+    return given
 
 
 def _from_samples(
@@ -197,6 +222,7 @@ def _from_samples(
     zeros: str,
     epsilon: float,
     max_bytes: int,
+    log_weights: Any = None,
 ) -> SteinSamples:
     """Check the arguments, compute the Gram matrix, and weigh the samples."""
     cardinalities = discrete_cardinalities(target)
@@ -207,6 +233,7 @@ def _from_samples(
     kernel = ExpHamming() if kernel is None else kernel
     check_stein_kernel(kernel, cardinalities, level=4)
     rows = collapsed_rows(target, samples, collapsed)
+    logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
     check_memory(rows, rule, operator, max_bytes)
     if isinstance(target, Target) and np.isnan(rows).any():
         raise PropertyError(
@@ -215,22 +242,24 @@ def _from_samples(
         )
     plan = plan_zeros(target, rows, zeros, operator, epsilon)
     try:
-        found = _planned(plan, rows, kernel, rule, max_bytes)
+        found = _planned(plan, rows, kernel, rule, max_bytes, logs)
     except SizeError:
         if zeros != "auto" or not plan.hidden:
             raise
         plan = replace(plan, hidden=(), note=UPDATES)
-        found = _planned(plan, rows, kernel, rule, max_bytes)
+        found = _planned(plan, rows, kernel, rule, max_bytes, logs)
     except ZerosMet as error:
         if zeros != "auto":
             raise ZerosMet(error.where, ADVICE) from error
         plan = replace(plan, operator="gibbs", note=UPDATES)
-        found = _planned(plan, rows, kernel, rule, max_bytes)
+        found = _planned(plan, rows, kernel, rule, max_bytes, logs)
     _warn(found, operator)
     return found
 
 
-def _planned(plan: ZerosPlan, rows: Any, kernel: Kernel, rule: str, max_bytes: int) -> SteinSamples:
+def _planned(
+    plan: ZerosPlan, rows: Any, kernel: Kernel, rule: str, max_bytes: int, log_weights: Any
+) -> SteinSamples:
     """The samples with weights, zeros met as planned."""
     rows = rows.copy()
     rows[:, list(plan.hidden)] = np.nan
@@ -242,6 +271,7 @@ def _planned(plan: ZerosPlan, rows: Any, kernel: Kernel, rule: str, max_bytes: i
         rows,
         None,
         rule,
+        log_weights=log_weights,
         conditionals=conditionals,
         circuit=circuit,
         stein=stein,

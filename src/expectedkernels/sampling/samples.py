@@ -113,12 +113,7 @@ class WeightedSamples:
         object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "weights", _as_weights(self.weights, len(rows)))
         if self.log_weights is not None:
-            logs = np.array(self.log_weights, dtype=np.float64)
-            if logs.shape != (len(rows),):
-                raise DataError(
-                    f"{len(rows)} samples need as many log-weights. Got shape {logs.shape}."
-                )
-            logs.flags.writeable = False
+            logs = as_log_weights(self.log_weights, len(rows))
             object.__setattr__(self, "log_weights", logs)
 
     @property
@@ -566,3 +561,17 @@ def _as_weights(weights: Any, n: int) -> Any:
         raise DataError(f"The weights of samples must sum to one. Got a sum of {total:.6g}.")
     found.flags.writeable = False
     return found
+
+
+def as_log_weights(log_weights: Any, n: int) -> Any:
+    """Logs of importance weights that nobody can write to; some must be finite."""
+    logs = np.array(as_floats(log_weights), dtype=np.float64)
+    if logs.shape != (n,):
+        raise DataError(f"{n} samples need as many log-weights. Got shape {logs.shape}.")
+    if np.isnan(logs).any() or (logs == np.inf).any() or (n and not np.isfinite(logs).any()):
+        raise DataError(
+            "Log-weights are numbers, or -inf for samples that the target rules out, but not for "
+            f"all. Got {logs[~np.isfinite(logs)][:5].tolist()} among them."
+        )
+    logs.flags.writeable = False
+    return logs

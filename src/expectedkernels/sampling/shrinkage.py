@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.errors import KernelError
+from expectedkernels.arrays import from_logs
+from expectedkernels.errors import DataError, KernelError
 from expectedkernels.sampling.weights import (
     Floats,
     SimplexWeights,
@@ -26,6 +27,10 @@ NEGLIGIBLE = 1e-8
 """A smaller ridge is none."""
 
 
+SMALLEST = 1e-12
+"""An importance weight below this fraction of the largest is zero."""
+
+
 @dataclass(frozen=True)
 class DefaultWeights:
     """Weights on the simplex, and how they came about.
@@ -34,9 +39,10 @@ class DefaultWeights:
     ----------
     weights : array of shape (N,)
         They are not negative and sum to 1.
-    rule : "gibbs" or "exact"
-        Which of the two problems the weights solve: the one of the Gibbs operators, or
-        the one of the ratio operators because its smallest value is zero.
+    rule : "gibbs", "exact" or "importance"
+        Which problem the weights solve: the one of the Gibbs operators, the one of the ratio
+        operators because its smallest value is zero, or the first with a ridge towards importance
+        weights.
     ridge : float
         The multiple of the identity added to G, relative to the mean of its diagonal: 1 for samples
         that look like draws from the target, 0 for those that surely are not.
@@ -77,7 +83,12 @@ class DefaultWeights:
 
 
 def default_weights(
-    K: ArrayLike, G: ArrayLike, *, groups: ArrayLike | None = None, exact: bool = True
+    K: ArrayLike,
+    G: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    exact: bool = True,
+    log_weights: ArrayLike | None = None,
 ) -> DefaultWeights:
     """The weights that minimise a bounded discrepancy, shrunk if the samples look good already.
 
@@ -108,6 +119,11 @@ def default_weights(
         not if the kernel is not strictly positive definite, nor if the operators were restricted
         to a support: samples that match one part of it and leave out the others have discrepancy
         zero, too. If False, there is no exception.
+    log_weights : array of shape (N,), optional
+        Logs of target over proposal, up to a constant. With the importance weights s that
+        they make, what is minimised is w'Gw + c sum w^2 / s, c = sum s^2 G_nn: at w = s the second
+        term is what w'Gw is there on average, if s is right. Equal s make the rule for draws from
+        the target. Samples with -inf have weight zero.
 
     Returns
     -------
@@ -141,10 +157,16 @@ def default_weights(
     z = z_score(gram)
     best, rule, ridge = _exact(ratios, groups) if exact else None, "exact", 0.0
     if best is None:
-        rule = "gibbs"
-        best, ridge = _shrunk(gram, z, groups)
+        rule = "gibbs" if log_weights is None else "importance"
+        if log_weights is None:
+            best, ridge = _shrunk(gram, z, groups)
+        else:
+            best, ridge = _towards(gram, _shares(log_weights, n), groups), 1.0
     value = certify(gram, best.weights, "").discrepancy
     reason = _reason(rule, ridge, uniform, value, z, best.ess, n)
+    if log_weights is not None:
+        size = 1.0 / np.sum(_shares(log_weights, n) ** 2)
+        reason += f" Importance weights alone have one of {size:.1f}."
     return DefaultWeights(best.weights, rule, ridge, best.certificate, value, uniform, z, reason)
 
 
@@ -180,6 +202,28 @@ def _shrunk(gram: Floats, z: float, groups: ArrayLike | None) -> tuple[SimplexWe
     return minimised(gram, groups, ridge=ridge), ridge
 
 
+def _shares(log_weights: ArrayLike, n: int) -> Floats:
+    """Importance weights that sum to one."""
+    weights = from_logs(np.asarray(log_weights, dtype=np.float64))
+    if weights.shape != (n,) or not np.isfinite(weights).all() or not weights.any():
+        raise DataError(
+            f"The 'log_weights' parameter of default_weights must hold {n} numbers, not all -inf. "
+            f"Got shape {weights.shape}."
+        )
+    return weights / weights.sum()
+
+
+def _towards(gram: Floats, shares: Floats, groups: ArrayLike | None) -> SimplexWeights:
+    """The weights of the Gibbs operators with a ridge towards importance weights."""
+    used = np.flatnonzero(shares > SMALLEST * shares.max())
+    some = None if groups is None else np.asarray(groups)[used]
+    few = shares[used] / shares[used].sum()
+    found = minimised(gram[np.ix_(used, used)], some, ridge=1.0, shares=few)
+    weights = np.zeros(len(shares))
+    weights[used] = found.weights
+    return replace(found, weights=weights)
+
+
 def _reason(
     rule: str, ridge: float, uniform: float, value: float, z: float, ess: float, n: int
 ) -> str:
@@ -188,7 +232,8 @@ def _reason(
     draws = f"The {n} samples {looks} like independent draws from the target (z = {z:.1f})."
     if rule == "exact":
         return f"{draws} Weighted samples match the target up to rounding: no shrinkage."
+    towards = " towards importance weights" if rule == "importance" else ""
     return (
-        f"{draws} Minimising with a ridge of {ridge:.2g} takes the discrepancy from "
+        f"{draws} Minimising with a ridge of {ridge:.2g}{towards} takes the discrepancy from "
         f"{uniform:.3g} to {value:.3g}, with an effective size of {ess:.1f}."
     )

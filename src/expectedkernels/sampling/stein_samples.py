@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike, VariablesLike
 from expectedkernels.checks import check_choice
@@ -18,7 +19,7 @@ from expectedkernels.kernels.stein import (
     shared_grams,
 )
 from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
-from expectedkernels.sampling.samples import WeightedSamples
+from expectedkernels.sampling.samples import WeightedSamples, as_log_weights
 from expectedkernels.sampling.shrinkage import default_weights
 from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
 from expectedkernels.sampling.zeros import is_positive
@@ -76,7 +77,12 @@ class SteinSamples(WeightedSamples):
         """The same samples with equal weights."""
         return self.reweighted("uniform")
 
-    def extended(self, new: RowsLike, collapsed: VariablesLike | None = None) -> SteinSamples:
+    def extended(
+        self,
+        new: RowsLike,
+        collapsed: VariablesLike | None = None,
+        log_weights: ArrayLike | None = None,
+    ) -> SteinSamples:
         """The samples with new ones, all weighted anew by the same rule.
 
         Only the rows of the Gram matrices that belong to new samples are computed.
@@ -88,6 +94,9 @@ class SteinSamples(WeightedSamples):
         collapsed : iterable of int or str, or boolean array, optional
             What to sum out in the new samples, as for `collapsed_bbis`. Default: where they have
             NaN, even if one set was given for the others.
+        log_weights : array of shape (m,), optional
+            Logs of the importance weights of new samples, up to the same constant as those of the
+            others; needed if these have some.
 
         Returns
         -------
@@ -96,7 +105,8 @@ class SteinSamples(WeightedSamples):
         Raises
         ------
         DataError
-            If there are gaps in new samples, and none in the old ones.
+            If there are gaps in new samples, and none in the old ones, or if only some samples
+            have importance weights.
         PropertyError
             If the target is zero next to a sample.
 
@@ -109,6 +119,14 @@ class SteinSamples(WeightedSamples):
         [[0.0, nan], [1.0, nan], [1.0, nan]]
         """
         added = collapsed_rows(self.target, new, collapsed, least=0)
+        logs = None
+        if (self.log_weights is None) != (log_weights is None):
+            raise DataError(
+                "Either all samples have importance weights or none. Give log_weights for the new "
+                "samples if, and only if, the others have them."
+            )
+        if log_weights is not None:
+            logs = np.concatenate([self.log_weights, as_log_weights(log_weights, len(added))])
         added[:, list(self.hidden)] = np.nan
         if np.isnan(added).any() and isinstance(self.stein, SteinKernel):
             raise DataError(
@@ -124,7 +142,10 @@ class SteinSamples(WeightedSamples):
             advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
             raise ZerosMet(error.where, advice) from error
         rows = np.vstack([self.rows, added])
-        return weighted(replace(self, gram=first, updates_gram=second, rows=rows, weights=None))
+        more = replace(
+            self, gram=first, updates_gram=second, rows=rows, weights=None, log_weights=logs
+        )
+        return weighted(more)
 
     def reweighted(self, weights: str = "default", operator: str | None = None) -> SteinSamples:
         """The same samples, weighted by another rule.
@@ -200,7 +221,10 @@ def weighted(samples: SteinSamples) -> SteinSamples:
     elif samples.rule == "default":
         exact = shift and (samples.stein.zeros == "raise" or is_positive(samples.target))
         exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
-        found = default_weights(chosen, samples.updates_gram, groups=groups, exact=exact)
+        logs = samples.log_weights
+        found = default_weights(
+            chosen, samples.updates_gram, groups=groups, exact=exact, log_weights=logs
+        )
         weights, certificate = found.weights, found.certificate
         decision = f"{samples.note} {found.reason}".strip()
     else:

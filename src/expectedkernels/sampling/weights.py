@@ -105,24 +105,31 @@ def simplex_weights(K: ArrayLike, *, groups: ArrayLike | None = None) -> Simplex
 
 
 def minimised(
-    gram: Floats, groups: ArrayLike | None, warn: bool = True, ridge: float = 0.0
+    gram: Floats,
+    groups: ArrayLike | None,
+    warn: bool = True,
+    ridge: float = 0.0,
+    shares: Floats | None = None,
 ) -> SimplexWeights:
     """What `simplex_weights` returns, for a matrix that has been checked.
 
-    `ridge` is a multiple of the mean diagonal entry to add to the diagonal.
+    `ridge` pulls the weights towards `shares`, positive numbers that sum to one (default: equal
+    ones). What is minimised is w'Gw + ridge c sum w^2 / s, with c = sum s^2 diag(G); for
+    equal shares that adds a multiple of the mean diagonal entry to the diagonal.
     """
     first, member = _groups(gram, groups)
-    counts = np.bincount(member)
+    s = np.full(len(gram), 1.0 / len(gram)) if shares is None else shares
+    together = np.bincount(member, s)
     merged = gram[np.ix_(first, first)]
     if ridge:
-        # equal samples share their weight evenly: c of them have c times less of the ridge
-        extra = ridge * float(np.trace(gram)) / len(gram)
-        merged.flat[:: len(merged) + 1] += extra / counts
+        # equal samples have weights in proportion to their shares, and one ridge for all of them
+        extra = ridge * float(s**2 @ np.diagonal(gram))
+        merged.flat[:: len(merged) + 1] += extra / together
         gram = gram.copy()
-        gram.flat[:: len(gram) + 1] += extra
+        gram.flat[:: len(gram) + 1] += extra / s
     best: SimplexWeights | None = None
     for weights, method in _attempts(merged):
-        found = certify(gram, (weights / counts)[member], method)
+        found = certify(gram, (weights / together)[member] * s, method)
         if best is None or _worse(best, found):
             best = found
         if best.solved:
