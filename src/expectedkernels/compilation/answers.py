@@ -24,7 +24,7 @@ STAGE = 10_000
 """Setting up a stage takes about as long as so many entries of its table."""
 CIRCUIT_BYTES = 40
 """About how much memory an entry of a table takes in a circuit."""
-COMPILED = 8, 60
+COMPILED = 9, 60
 """How many times longer compiling takes than an elimination: per stage, and per entry."""
 
 
@@ -34,7 +34,7 @@ def needs_circuit(plan: MessagePlan, n_rows: int, compiled: bool) -> bool:
     if not compiled and CIRCUIT_BYTES * entries > DEFAULT_MAX_BYTES:
         return False
     by_messages = n_rows * (stages + 2 * entries)
-    by_circuit = stages + 4 * n_rows * entries
+    by_circuit = stages // 4 + 4 * n_rows * entries
     if not compiled:
         by_circuit += COMPILED[0] * stages + COMPILED[1] * entries
     return by_messages > by_circuit or n_rows == 0

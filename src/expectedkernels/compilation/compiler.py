@@ -19,6 +19,7 @@ from expectedkernels.compilation.messages import (
 from expectedkernels.compilation.plan import CompilationPlan, Step
 from expectedkernels.compilation.tensors import Tensors, conditionals
 from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
+from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import PropertyError, SizeError
 from expectedkernels.vtree import Vtree
@@ -71,7 +72,11 @@ def deferred(
         plan = planned()
         _refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
         tables = {stage.variable: stage.factors[0].data for stage in shares.stages}
-        blocks = [_context_block(plan, node, tables) for node in range(vtree.n_nodes)]
+
+        def block(node: int, _: int = -1) -> Input | Inner:
+            return _context_block(plan, node, tables)
+
+        blocks = at_nodes(vtree, block, block)
         return Circuit.from_blocks(vtree, blocks).blocks
 
     cards = {stage.variable: stage.shape[0] for stage in stages.stages}

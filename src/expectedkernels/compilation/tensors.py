@@ -72,7 +72,7 @@ class Tensors:
         if rows is not None:
             complete = ~np.isnan(rows).any(axis=1)
         others = np.flatnonzero(~complete)
-        if answers.needs_circuit(self.plan, max(1, len(others)), has_levels):
+        if len(others) and answers.needs_circuit(self.plan, len(others), has_levels):
             return None
         logs = np.empty(len(complete))
         if complete.any():
