@@ -64,8 +64,8 @@ class Drift:
     >>> import expectedkernels as ek
     >>> print(ek.drift([[0], [0], [1]] * 30, [[0], [1], [1]] * 30, n_permutations=19, rng=0))
     The windows differ at 5 %: p = 0.05, discrepancy 0.2924 (90 and 90 rows,
-    ExpHamming(gamma=0.5), 19 permutations of rows, fitted again). Most of it is in 0: without it,
-    0% of the squared discrepancy is left.
+    ExpHamming(gamma=0.5), 19 permutations of rows, fitted again). The largest part is that of 0:
+    without it, 0% of the squared discrepancy is left.
     """
 
     mmd2: float
@@ -184,13 +184,13 @@ class Drift:
                 f"The windows {verdict} at 5 %: p = {self.p_value:.3g}, discrepancy {self.mmd:.4g} "
                 f"({sizes}, {len(self.null)} permutations of rows, fitted again)."
             )
-        if not self.mmd2 > 0:
+        if not self.mmd2 > 0 or (self.p_value is not None and self.p_value > 0.05):
             return claim
         top = int(np.argmax(self.ignoring))
         left = 1.0 - self.ignoring[top] / self.mmd2
         return (
-            f"{claim} Most of it is in {self.names[top]!r}: without it, {max(0.0, left):.0%} of "
-            "the squared discrepancy is left."
+            f"{claim} The largest part is that of {self.names[top]!r}: without it, "
+            f"{max(0.0, left):.0%} of the squared discrepancy is left."
         )
 
 
