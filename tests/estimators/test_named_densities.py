@@ -66,8 +66,8 @@ def test_other_names_are_refused():
 
 def test_other_categories_are_refused():
     rain = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["rain"], [["no", "some", "much"]])
-    table = pd.DataFrame({"rain": ["no", "some"] * 10})
-    with pytest.raises(ek.DataError, match=r"'rain' has the categories \['no', 'some'\], and"):
+    table = pd.DataFrame({"rain": ["no", "lots"] * 10})
+    with pytest.raises(ek.DataError, match=r"'rain' has the categories \['lots', 'no'\], and"):
         ek.ExpectedSVR(density=rain).fit(table, np.arange(20.0))
 
 
@@ -76,6 +76,15 @@ def test_arrays_are_matched_by_position():
     plain = ek.gaussian_mixture([1.0], [[1.0, 2.0, 0.0]], [[1.0] * 3])
     other = ek.ExpectedSVR(density=plain).fit(TABLE.to_numpy(), TARGET)
     assert_close(model.predict(HOLES.to_numpy()), other.predict(HOLES.to_numpy()))
+
+
+def test_categories_that_a_table_happens_to_lack_are_those_of_the_circuit():
+    rain = ek.factorized([[0.2, 0.3, 0.5]]).with_names(["rain"], [["no", "some", "much"]])
+    table = pd.DataFrame({"rain": ["no", "some"] * 10})
+    model = ek.ExpectedKernelRidge(density=rain).fit(table, np.arange(20.0))
+    asked = pd.DataFrame({"rain": ["no", "some", "much", None]})
+    found = model.predict(asked)
+    assert found[3] == pytest.approx(found[:3] @ [0.2, 0.3, 0.5])
 
 
 def test_models_as_densities_are_compiled():

@@ -121,7 +121,8 @@ def _merge_columns(weights: Any, alive: Any, column: Any, n: int) -> Any:
     """Add up the columns of products that became one, and drop those that became zero."""
     if not sparse.issparse(weights):
         merged = np.zeros((weights.shape[0], n))
-        np.add.at(merged.T, column, weights[:, alive].T)
+        with np.errstate(over="ignore"):  # refused below, with words
+            np.add.at(merged.T, column, weights[:, alive].T)
         _refuse_infinite(merged)
         return merged
     number = np.full(weights.shape[1], -1, dtype=np.intp)

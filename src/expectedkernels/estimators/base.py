@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.columns import learn_columns
-from expectedkernels.estimators.densities import NAMES, learn_density
+from expectedkernels.estimators.densities import NAMES, known_labels, learn_density
 from expectedkernels.estimators.expansion import Expansion
 from expectedkernels.estimators.machines import Machine, expect, read_machine
 from expectedkernels.estimators.resources import Resources
@@ -70,7 +70,8 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn_columns(self, X: Any) -> Any:
         """Learn how to read tables like this one; its columns of numbers."""
-        self.columns_, Z = learn_columns(self, X, self.categorical_features, self.groups)
+        labels = known_labels(self.density)
+        self.columns_, Z = learn_columns(self, X, self.categorical_features, self.groups, labels)
         return Z
 
     def _learn_density(self, Z: Any) -> Any:

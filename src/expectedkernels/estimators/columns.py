@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,15 +210,30 @@ def _warn_unseen(name: Any, unseen: list[Any]) -> None:
 
 
 def learn_columns(
-    estimator: Any, X: Any, categorical_features: Any, groups: Any
+    estimator: Any,
+    X: Any,
+    categorical_features: Any,
+    groups: Any,
+    labels: Mapping[Any, Sequence[Any]] | None = None,
 ) -> tuple[Columns, Any]:
-    """How to read tables like this one, and this one as columns of numbers."""
+    """How to read tables like this one, and this one as columns of numbers.
+
+    Parameters
+    ----------
+    estimator, X, categorical_features, groups
+        As they were given.
+    labels : mapping from names of columns to labels, optional
+        Categories that are known besides those that the table happens to show.
+    """
     names = column_names(X)
     categorical = _categorical(estimator, X, categorical_features, names)
     table = read_table(estimator, X, categorical, reset=True)
     names = list(range(len(table))) if names is None else names
     warn_of_missing_bits(names, table)
-    categories = {i: _categories(table[i], names[i]) for i in categorical}
+    categories = {
+        i: _with_labels(_categories(table[i], names[i]), (labels or {}).get(names[i]))
+        for i in categorical
+    }
     if isinstance(categorical_features, str):
         called = {i for i, dtype in enumerate(getattr(X, "dtypes", [])) if is_category(dtype)}
         text = {i: found for i, found in categories.items() if i not in called}
@@ -276,6 +291,15 @@ def _categories(column: Any, name: Any) -> Any:
     found = np.empty(len(distinct) or 1, dtype=object)
     found[: len(distinct)] = distinct
     return found
+
+
+def _with_labels(found: Any, labels: Sequence[Any] | None) -> Any:
+    """The labels, if they are more than what was found."""
+    if labels is None or not set(found.tolist()) < set(labels):
+        return found
+    known = np.empty(len(labels), dtype=object)
+    known[:] = list(labels)
+    return known
 
 
 def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[list[int]]:

@@ -106,6 +106,15 @@ def learn_density(
     return CircuitDensity(circuit, variables)
 
 
+def known_labels(density: Any) -> dict[Any, Any]:
+    """The labels of the states of a density that is given, by names of variables."""
+    density = converted(density)
+    names, states = getattr(density, "names", None), getattr(density, "states", None)
+    if names is None or states is None:
+        return {}
+    return {name: labels for name, labels in zip(names, states, strict=True) if labels is not None}
+
+
 def as_states(variables: list[Variable], Z: Any) -> Any:
     """Rows as states of the variables, NaN where they are not observed."""
     states = np.empty((len(Z), len(variables)))
