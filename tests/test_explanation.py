@@ -132,3 +132,12 @@ def test_mistakes_are_told_as_by_the_call():
         ek.explain(p, p, ek.RBF(1.0), evidence_p=[[1]])
     with pytest.raises(DataError, match="Evidence conditions circuits"):
         ek.explain([[0]], [[1]], ek.RBF(1.0), evidence_p=[[1]])
+
+
+def test_places_of_circuits():
+    pytest.importorskip("torch")
+    p = ek.random_circuit(3, 2, rng=0)
+    assert " in torch on cpu: as it is" in str(
+        ek.explain(p.to("torch"), p.to("torch"), ek.RBF(1.0))
+    )
+    assert " on cpu" not in str(ek.explain(p, p, ek.RBF(1.0)))

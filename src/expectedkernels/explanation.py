@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil
+from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import device_of
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.circuits.sides import CircuitSide, Side
@@ -173,6 +175,9 @@ def _described(side: Side, form: str | None) -> str:
     present = " and ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
     if present:
         text += f" ({present} matrices of weights)"
+    if not circuit.is_on_host:
+        numbers: Any = circuit.blocks[0].numbers
+        text += f", in {circuit.xp.__name__.rpartition('.')[2]} on {device_of(numbers)}"
     if side.n_rows is not None:
         text += f", given {_counted(side.n_rows, 'row')} of evidence"
     return f"{text}: {FORMS[form]}"
