@@ -25,6 +25,9 @@ from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.functions import values_of
 from expectedkernels.kernels.kernel import Kernel
 
+SHARPER = 4.0
+"""Models are rougher than the default kernel: its rates are multiplied by this."""
+
 
 class Completions(NamedTuple):
     """States of the variables given one row, their weights, and how far they are from the truth."""
@@ -75,7 +78,7 @@ def expected_answers(
 ) -> tuple[Any, Any, Any]:
     """The means of a model's answers over the completions of rows, deviations and bounds."""
     circuit = circuit.normalize()
-    kernel = default_kernel(circuit) if kernel is None else kernel
+    kernel = default_kernel(circuit, scale=SHARPER) if kernel is None else kernel
     first, number = rows.distinct
     sets = [
         completions_of(circuit, rows.states.rows(first[i : i + 1]), n, kernel, rng)

@@ -79,7 +79,8 @@ def expected_prediction(
         norm 1 in the space of the kernel: the discrepancy (MMD) between the completions and the
         conditional distribution. Zero where the answer is exact.
     kernel : Kernel, optional
-        That of the quadrature, over the variables of the circuit. Default: as for `herd`.
+        That of the quadrature, over the variables of the circuit. Default: that of `herd`, with
+        four times its rates.
     groups : sequence of int or lists of int, optional
         For every variable of the circuit its column, or the columns of its one-hot bits. Default:
         one column per variable, or, if there are as many columns as states of all variables
