@@ -226,7 +226,9 @@ class FactorGraph(Questions):
             every node that it interacts with, as conditioning and linear vtrees have. None: the
             first if it is possible.
         max_bytes : int
-            Models that need more memory than about this are refused.
+            Models whose tables need more memory than about this are refused. By contexts, units
+            are written out when a question needs them, which takes five times as much, and is
+            refused then if it does not fit; likelihoods and marginals of few rows need none.
         for_pairs : bool
             Without a vtree: whether it is `vtree_for_pairs`, for circuits that will meet others
             in expected kernels. They may be larger, but less work in pairs.
