@@ -91,6 +91,7 @@ def test_values_are_means_over_all_orders_of_expectations_over_all_worlds(seed):
     np.testing.assert_allclose(found.predictions, model.predict(X), atol=1e-12)
     nothing = model.predict(np.full((1, 4), NAN))[0]
     np.testing.assert_allclose(found.base_values, nothing, atol=1e-12)
+    assert found.base_value == pytest.approx(nothing, abs=1e-12)
 
 
 def test_players_with_several_columns_and_columns_known_from_the_start():

@@ -75,6 +75,23 @@ class ShapleyValues:
     standard_errors: Array | None = None
     interactions: Array | None = None
 
+    @property
+    def base_value(self) -> Array:
+        """What is expected of a row of which nothing is known: one number for all rows.
+
+        Where columns that are no players differ between rows, it is `base_values`.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.shapley_values(lambda Z: 1 + np.nan_to_num(Z).sum(axis=1), [[2.0], [3.0]]).base_value
+        1.0
+        """
+        first = self.base_values[:1]
+        if not len(first) or not np.allclose(self.base_values, first, rtol=1e-12, atol=0.0):
+            return self.base_values
+        return float(first[0]) if first.ndim == 1 else first[0]
+
     def __repr__(self) -> str:
         rows, players = self.values.shape[:2]
         how = "exact" if self.standard_errors is None else "estimated"
