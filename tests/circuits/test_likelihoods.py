@@ -31,8 +31,8 @@ def test_both_ways_agree(seed, roots, n):
     p = drawn_circuit(seed, roots=roots, share_real=0.3)
     rows = rows_of(p, n, seed)
     expected = _swept_logs(p, rows, LARGE)[0]
-    assert_logs_close(level_logs(p, rows, LARGE), expected)
-    assert_logs_close(level_logs(p, rows, 1), expected)  # one row at a time
+    assert_logs_close(level_logs(p, rows, LARGE)[0], expected)
+    assert_logs_close(level_logs(p, rows, 1)[0], expected)  # one row at a time
 
 
 @pytest.mark.parametrize("roots", [1, 2])
@@ -48,7 +48,7 @@ def test_rows_out_of_range_are_done_in_logs(roots):
     X = np.zeros((3, 400))
     X[1, 200:] = 1
     evidence = as_evidence(X, p.schema)
-    assert np.isnan(level_logs(p, evidence, LARGE)[0]).all()
+    assert 0 in level_logs(p, evidence, LARGE)[1]
     logs = log_values(p, evidence)[0]
     assert_logs_close(logs, _swept_logs(p, evidence, LARGE)[0])
     assert_logs_close(logs[0, 0], np.float64(-1000.0))
