@@ -80,6 +80,18 @@ def test_many_rows_are_answered_by_units():
     )
 
 
+def test_units_are_written_out_when_single_questions_would_have_paid_for_them():
+    circuit, _ = asia().compile()
+    row = np.array([np.nan, 1.0] * 4)
+    expected = [m.copy() for m in circuit.marginals(row)]
+    assert circuit.is_deferred
+    for _ in range(20):
+        found = circuit.marginals(row)
+    assert not circuit.is_deferred
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13)
+
+
 def test_names_need_no_units():
     circuit, _ = asia().compile()
     named = circuit.with_names([f"x{v}" for v in range(8)])

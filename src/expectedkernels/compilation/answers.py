@@ -28,8 +28,12 @@ COMPILED = 9, 60
 """How many times longer compiling takes than an elimination: per stage, and per entry."""
 
 
-def needs_circuit(plan: MessagePlan, n_rows: int, compiled: bool) -> bool:
-    """Whether rows of evidence are answered by a circuit for all of them, and not one by one."""
+def needs_circuit(plan: MessagePlan, n_rows: int, compiled: bool, before: int = 0) -> bool:
+    """Whether rows of evidence are answered by a circuit for all of them, and not one by one.
+
+    Rows that were answered one by one before count: a circuit is made when it would have paid.
+    """
+    n_rows += 0 if compiled else before
     stages, entries = STAGE * len(plan.stages), plan.n_entries
     if not compiled and CIRCUIT_BYTES * entries > DEFAULT_MAX_BYTES:
         return False

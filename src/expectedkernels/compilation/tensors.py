@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
 
@@ -58,10 +58,20 @@ class Tensors:
     ----------
     plan : MessagePlan
     max_bytes : int
+    asked : list of int
+        How many rows were answered one by one so far.
     """
 
     plan: MessagePlan
     max_bytes: int
+    asked: list[int] = field(default_factory=lambda: [0])
+
+    def _one_by_one(self, n_rows: int, has_levels: bool) -> bool:
+        """Whether rows are answered one by one, and not by the units of the circuit."""
+        if answers.needs_circuit(self.plan, n_rows, has_levels, self.asked[0]):
+            return False
+        self.asked[0] += n_rows
+        return True
 
     def log_values(self, evidence: Evidence | None, has_levels: bool) -> Any:
         """The log-probability of every row; complete ones are looked up."""
@@ -72,7 +82,7 @@ class Tensors:
         if rows is not None:
             complete = ~np.isnan(rows).any(axis=1)
         others = np.flatnonzero(~complete)
-        if len(others) and answers.needs_circuit(self.plan, len(others), has_levels):
+        if len(others) and not self._one_by_one(len(others), has_levels):
             return None
         logs = np.empty(len(complete))
         if complete.any():
@@ -94,7 +104,7 @@ class Tensors:
     def marginals(self, evidence: Evidence | None, has_levels: bool) -> list[Any] | None:
         """The probabilities of the states of every variable, (rows, cardinality) each."""
         n_rows = 1 if evidence is None else evidence.n_rows
-        if answers.needs_circuit(self.plan, n_rows, has_levels):
+        if not self._one_by_one(n_rows, has_levels):
             return None
         room = max(self.max_bytes, self.plan.message_bytes)
         return answers.marginals(self.plan, evidence, room)
