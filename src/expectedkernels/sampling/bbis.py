@@ -202,6 +202,7 @@ def collapsed_bbis(
 
 def _log_weights(samples: Any, given: Any, rule: str) -> Any:
     """The logs of importance weights that are given, or that samples of a sampler carry."""
+    check_choice("bbis", "weights", rule, RULES)
     if given is not None and rule != "default":
         raise DataError(
             f"Importance weights are what default weights are shrunk to, and weights={rule!r} are "
@@ -227,7 +228,6 @@ def _from_samples(
     """Check the arguments, compute the Gram matrix, and weigh the samples."""
     cardinalities = discrete_cardinalities(target)
     check_max_bytes(max_bytes)
-    check_choice("bbis", "weights", rule, RULES)
     check_choice("bbis", "operator", operator, OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
     kernel = ExpHamming() if kernel is None else kernel
