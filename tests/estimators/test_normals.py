@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal, norm
 
 import expectedkernels as ek
 from expectedkernels.estimators.averages import AverageDensity
+from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.densities import NAMES, learn_density
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.normals import LEFT_OUT, NormalDensity
@@ -264,3 +265,21 @@ def test_densities_are_learned_by_name_only_once_each():
         "gaussian", model.columns_, X, n_bins=10, binning="quantile", rng=np.random.default_rng(1)
     )
     np.testing.assert_array_equal(again.mixture.covariances, model.density_.mixture.covariances)
+
+
+def test_variances_of_mixtures_of_products_are_those_of_the_circuit():
+    X, y, holes = table(4)
+    model = ek.ExpectedSVR(density="diagonal_mixture", random_state=0).fit(X, y)
+    p, f, Z = model.density_, model._machine.expansion, model._read(holes)[:5]
+    form = np.random.default_rng(2).normal(size=(len(f.points),) * 2)
+    prior = Prior(500.0, form @ form.T, np.ones(1))
+    rows = p.rows(Z)
+    mean = p.mean(f, rows, Resources())
+    for given_prior in (None, prior):
+        wanted = CircuitDensity.variance(p, f, rows, mean, Resources(), given_prior)
+        got = p.variance(f, rows, mean, Resources(), given_prior)
+        np.testing.assert_allclose(got, wanted, rtol=20 * LEFT_OUT)
+    constant = Expansion(f.rates, f.points, 1e-7 * f.coef, f.intercept)
+    wanted = 1e-14 * CircuitDensity.variance(p, f, rows, mean, Resources())
+    got = p.variance(constant, rows, p.mean(constant, rows, Resources()), Resources())
+    np.testing.assert_allclose(got, wanted, rtol=20 * LEFT_OUT)

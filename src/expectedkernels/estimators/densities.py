@@ -20,6 +20,7 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.columns import Columns
+from expectedkernels.estimators.diagonal import DiagonalDensity
 from expectedkernels.estimators.normals import NormalDensity
 from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
 from expectedkernels.estimators.variables import (
@@ -201,7 +202,7 @@ def _diagonal(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> 
     own = [
         replace(v, pieces=None) if real else v for v, real in zip(variables, numeric, strict=True)
     ]
-    return CircuitDensity(circuit, check_circuit(circuit, own, "The circuit of the density"))
+    return DiagonalDensity(circuit, check_circuit(circuit, own, "The circuit of the density"))
 
 
 def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> AverageDensity:

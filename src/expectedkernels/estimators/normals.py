@@ -43,6 +43,7 @@ DOUBTFUL = 1e4
 FARTHEST = 1e100
 """Standardised values beyond this are as good as this: every kernel is zero there."""
 CHUNK_ENTRIES = 2**21
+EPS = float(np.finfo(np.float64).eps)
 HERMITE = np.polynomial.hermite_e.hermegauss(7)
 
 
@@ -184,7 +185,7 @@ class NormalDensity:
 
 
 @dataclass(frozen=True, eq=False)
-class _Axes:
+class Axes:
     """What a covariance of the missing columns, and rates, make of kernels.
 
     Attributes
@@ -193,13 +194,18 @@ class _Axes:
         G^1/2 times the eigenvectors of A.
     a : array of shape (missing,)
         The eigenvalues.
+    first, second : arrays of shape (points,) and (points, points), or one
+        What independent columns that are no numbers add to E k(x, s) and to E k(x, s) k(x, r).
     """
 
     turn: Any
     a: Any
+    first: Any = 1.0
+    second: Any = 1.0
 
     @classmethod
-    def of(cls, S: Any, root: Any) -> _Axes:
+    def of(cls, S: Any, root: Any) -> Axes:
+        """Those of a covariance, and of roots of rates."""
         a, vectors = np.linalg.eigh(root[:, None] * S * root)
         return cls(root[:, None] * vectors, np.maximum(a, 0.0))
 
@@ -207,17 +213,15 @@ class _Axes:
         """E k(x, s) for all means and points, (means, points)."""
         scale = 1.0 / np.sqrt(1.0 + 2.0 * self.a)
         away = _squares(means @ self.turn * scale, points @ self.turn * scale)
-        return np.exp(-away) * np.prod(scale)
+        return np.exp(-away) * np.prod(scale) * self.first
 
     def roots(self, means: Any, points: Any) -> tuple[Any, Any]:
         """Factors of E k(x, s) k(x, r) = h_s h_r B_sr: (means, points) and (points, points)."""
         b = 1.0 + 4.0 * self.a
         t = points @ self.turn
         h = np.exp(-_squares(means @ self.turn / np.sqrt(b), t / np.sqrt(b)))
-        # the kernel of s and r at half their distance, less what h has of it
         t = t * np.sqrt(2.0 * self.a / b)
-        pairs = np.exp(-_squares(t, t))
-        return h * np.prod(b) ** -0.25, pairs
+        return h * np.prod(b) ** -0.25, np.exp(-_squares(t, t)) * self.second
 
     def covariances(self, mean: Any, points: Any) -> Any:
         """Cov(k(x, s), k(x, r)) for all pairs of points, one mean."""
@@ -227,7 +231,21 @@ class _Axes:
         p = -4.0 * (t**2) @ (a**2 / (b * c))
         q = t * np.sqrt(4.0 * a / b)
         logs = 0.5 * np.log1p(4.0 * a**2 / b).sum() + p[:, None] + p + q @ q.T
-        return e[:, None] * e * np.expm1(logs)
+        other = self.second - np.multiply.outer(self.first, self.first)
+        return e[:, None] * e * (self.second * np.expm1(logs) + other)
+
+    def at(self, means: Any, points: Any) -> At:
+        """The components with some means."""
+        return At(self, means, points)
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """Components of one covariance and the points of an expansion, at the missing columns."""
+
+    axes: Axes
+    means: Any
+    points: Any
 
 
 def _joined(found: list[Any], width: int) -> Nodes:
@@ -264,29 +282,32 @@ def _squares(x: Any, y: Any) -> Any:
     return np.maximum(away, 0.0)
 
 
+def kept_components(shares: Any) -> tuple[Any, Any]:
+    """The components that count for a row, the smallest first, and their shares."""
+    order = np.argsort(shares)
+    kept = order[np.cumsum(shares[order]) > LEFT_OUT]
+    return kept, shares[kept] / shares[kept].sum()
+
+
 def _kept(part: Given, r: int, u: Any, together: bool = False) -> Iterator[tuple[Any, Any, Any]]:
     """Means, shares and covariances of the components that count for a row, over columns.
 
     Those that have one covariance come together; with `together` all do, with variances only.
     """
-    shares = part.shares[r]
-    order = np.argsort(shares)
-    kept = order[np.cumsum(shares[order]) > LEFT_OUT]
-    shares = shares / shares[kept].sum()
-    means = part.means[r][:, u]
+    kept, shares = kept_components(part.shares[r])
+    means = part.means[r][np.ix_(kept, u)]
     if together:
         at = kept if len(part.covariances) > 1 else np.zeros_like(kept)
-        variances = part.covariances[:, u, u].reshape(-1, len(u))[at]
-        yield means[kept], shares[kept], variances
+        yield means, shares, part.covariances[:, u, u].reshape(-1, len(u))[at]
     elif len(part.covariances) == 1:
-        yield means[kept], shares[kept], 0
+        yield means, shares, 0
     else:
-        for c in kept:
-            yield means[c : c + 1], shares[c : c + 1], int(c)
+        for k, c in enumerate(kept):
+            yield means[k : k + 1], shares[k : k + 1], int(c)
 
 
-def _axes(part: Given, u: Any, root: Any) -> list[_Axes]:
-    return [_Axes.of(S[np.ix_(u, u)], root[u]) for S in part.covariances]
+def _axes(part: Given, u: Any, root: Any) -> list[Axes]:
+    return [Axes.of(S[np.ix_(u, u)], root[u]) for S in part.covariances]
 
 
 def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
@@ -318,36 +339,46 @@ def _spreads(
         axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
         near = at_known(rates, Z[part.rows], known[part.rows], points)
         for r, row in enumerate(part.rows):
-            total, parts = 0.0, []
-            for means, shares, at in _kept(part, r, u):
-                h, pairs = axes[at].roots(means, seen)
-                if form is not None:
+            parts = [(axes[at].at(means, seen), shares, *axes[at].roots(means, seen))
+                     for means, shares, at in _kept(part, r, u)]  # fmt: skip
+            variances[row] = variance_of(parts, near[r][:, None] * coef)
+            if form is not None:
+                for _, shares, h, pairs in parts:
                     v = h * near[r]
-                    total += float(shares @ np.einsum("ci,ci->c", v @ (form * pairs), v))
-                parts.append((axes[at], means, shares, h, pairs))
-            variances[row], forms[row] = _variance(parts, near[r][:, None] * coef, seen), total
+                    forms[row] += shares @ np.einsum("ci,ci->c", v @ (form * pairs), v)
     return variances, forms
 
 
-def _variance(parts: list[Any], coef: Any, points: Any) -> Any:
-    """The variance of sum_j coef_j k(x, s_j) under all components, (outputs,)."""
-    shares = np.concatenate([part[2] for part in parts])
-    centres = np.concatenate([axes.kernels(means, points) @ coef for axes, means, *_ in parts])
-    mean = shares @ centres
-    variance = shares @ (centres - mean) ** 2
+def variance_of(parts: list[Any], coef: Any) -> Any:
+    """The variance of sum_j coef_j k(x, s_j) under components, (outputs,).
+
+    Parameters
+    ----------
+    parts : list of (At, shares, h, B)
+        With the factors of E k(x, s) k(x, r) = h_s h_r B_sr.
+    coef : array of shape (points, outputs)
+    """
+    shares = np.concatenate([part[1] for part in parts])
+    centres = np.concatenate([at.axes.kernels(at.means, at.points) @ coef for at, *_ in parts])
+    variance = shares @ (centres - shares @ centres) ** 2
     squares, sizes = [], []
-    for _, _, _, h, pairs in parts:
-        weighed = h[:, :, None] * coef
-        squares.append(np.einsum("cjo,jk,cko->co", weighed, pairs, weighed, optimize=True))
-        sizes.append(np.einsum("cjo->co", np.abs(weighed)) ** 2)
-    within = np.concatenate(squares) - centres**2
-    error = np.finfo(np.float64).eps * np.concatenate(sizes)
-    if (shares @ within > DOUBTFUL * (shares @ error)).all():
+    for _, _, h, pairs in parts:
+        for output in coef.T:
+            weighed = h * output
+            squares.append(np.einsum("cj,cj->c", weighed @ pairs, weighed))
+            sizes.append(np.abs(weighed).sum(axis=1) ** 2)
+    n = coef.shape[1]
+    within, error = (
+        np.concatenate([np.stack(x[i : i + n], axis=1) for i in range(0, len(x), n)])
+        for x in (squares, sizes)
+    )
+    within = within - centres**2
+    if (shares @ within > DOUBTFUL * EPS * (shares @ error)).all():
         return variance + shares @ np.maximum(within, 0.0)
-    for axes, means, weights, *_ in parts:
-        for mean_of, share in zip(means, weights, strict=True):
-            covariances = axes.covariances(mean_of, points)
-            inner = np.einsum("jo,jk,ko->o", coef, covariances, coef, optimize=True)
+    for at, weights, *_ in parts:
+        for mean, share in zip(at.means, weights, strict=True):
+            covariances = at.axes.covariances(mean, at.points)
+            inner = np.einsum("jo,jo->o", coef, covariances @ coef)
             variance = variance + share * np.maximum(inner, 0.0)
     return variance
 

@@ -1,0 +1,108 @@
+"""Mixtures of products as densities of machines: circuits whose variances are quick to have.
+
+Given a row and a component, columns are independent, so that covariances of kernels are products
+over the missing columns. Few components have a share of a row.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from expectedkernels.estimators.circuits import CircuitDensity
+from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.normals import Axes, kept_components, variance_of
+from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rows import Rows
+from expectedkernels.kernels.gaussian import at_known
+
+
+class DiagonalDensity(CircuitDensity):
+    """A mixture of products of normal distributions and tables.
+
+    The components that are left out of variances have a share of at most `normals.LEFT_OUT`.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        From `mixture_of_products`, over at least two variables.
+    variables : sequence of Variable
+    """
+
+    def variance(
+        self, f: Expansion, rows: Rows, mean: Any, resources: Resources, prior: Prior | None = None
+    ) -> Any:
+        """The variances of functions given rows, with those of a process: (rows, outputs)."""
+        partly = any(said.allowed is not None for said in rows.said)
+        if f.is_embedded or partly or len(self.variables) == 1:
+            return super().variance(f, rows, mean, resources, prior)
+        shares = softmax(self._component_logs(rows), axis=1)
+        near = at_known(f.rates, rows.Z, rows.known_columns, f.points)
+        found, forms = np.zeros_like(mean), np.zeros(len(rows))
+        for row in range(len(rows)):
+            parts = self._parts(f, np.flatnonzero(~rows.observed[row]), shares[row])
+            found[row] = variance_of(parts, near[row][:, None] * f.coef)
+            if prior is not None:
+                for _, share, h, pairs in parts:
+                    v = h[0] * near[row]
+                    forms[row] += share[0] * (v @ (prior.form * pairs) @ v)
+        return found if prior is None else found + prior.left(forms)
+
+    @cached_property
+    def _normals(self) -> dict[int, tuple[Any, Any]]:
+        """The means and variances of all components, of every real variable."""
+        found = {}
+        for i, variable in enumerate(self.variables):
+            if variable.pieces is None:
+                block: Any = self.circuit.input(i)
+                own = block.numbers.argmax(axis=1)  # every unit is one of the distributions
+                found[i] = block.mean[own], block.variance[own]
+        return found
+
+    def _component_logs(self, rows: Rows) -> Any:
+        """The logs of weights times densities of what rows show, (rows, components)."""
+        logs = np.log(self.circuit.blocks[-1].numbers)
+        for i, said in enumerate(rows.said):
+            if i in self._normals:
+                mean, variance = self._normals[i]
+                x = rows.Z[:, self.variables[i].columns]
+                own = -0.5 * (x - mean) ** 2 / variance - 0.5 * np.log(variance)
+                logs = logs + np.where(said.observed[:, None], own, 0.0)
+            else:
+                own = np.log(self.circuit.input(i).numbers).T[np.maximum(said.state, 0)]
+                logs = logs + np.where(said.state[:, None] >= 0, own, 0.0)
+        return logs
+
+    def _parts(self, f: Expansion, missing: Any, shares: Any) -> list[Any]:
+        """What `variance_of` asks of every component that counts."""
+        real = [i for i in missing if i in self._normals]
+        others = [i for i in missing if i not in self._normals]
+        u = np.array([self.variables[i].columns[0] for i in real], dtype=np.intp)
+        centres = [self._normals[i][0] for i in real]
+        spreads = [self._normals[i][1] for i in real]
+        root, points = np.sqrt(f.rates[u]), f.points[:, u]
+        parts = []
+        kept, shares = kept_components(shares)
+        for c, share in zip(kept, shares, strict=True):
+            means = np.array([[x[c] for x in centres]])
+            variances = np.array([x[c] for x in spreads])
+            first, second = self._of_states(f, others, c)
+            axes = Axes(np.diag(root), f.rates[u] * variances, first, second)
+            parts.append((axes.at(means, points), np.array([share]), *axes.roots(means, points)))
+        return parts
+
+    def _of_states(self, f: Expansion, variables: list[int], c: int) -> tuple[Any, Any]:
+        """E k(x, s) and E k(x, s) k(x, r) over missing discrete variables, for a component."""
+        first: Any = 1.0
+        second: Any = 1.0
+        for i in variables:
+            pieces: Any = self.variables[i].pieces
+            columns = self.variables[i].columns
+            known = np.ones(pieces.low.shape, dtype=np.bool_)
+            k = at_known(f.rates[columns], pieces.low, known, f.points[:, columns])
+            share = self.circuit.input(i).numbers[c]
+            first, second = first * (share @ k), second * ((k * share[:, None]).T @ k)
+        return first, second
