@@ -74,7 +74,7 @@ def reals(n=150, seed=0):
 @pytest.mark.parametrize("binning", ["quantile", "gaussian"])
 def test_a_single_hole_explains_all_the_variance(binning, monkeypatch):
     X, y = reals()
-    model = ek.ExpectedSVR(C=2.0, binning=binning, n_bins=5).fit(X, y)
+    model = ek.ExpectedSVR(C=2.0, binning=binning, n_bins=5, density="chow_liu").fit(X, y)
     rows = np.repeat(X[:3], 4, axis=0)
     rows[np.arange(12), np.tile(np.arange(4), 3)] = NAN
     variance = model.predict(rows, return_std=True)[1] ** 2
@@ -100,7 +100,7 @@ def test_a_single_hole_under_densities_of_other_kinds(density):
 def test_few_nodes_are_enough_and_no_gain_is_larger_than_the_variance(monkeypatch):
     X, y = reals(seed=1)
     for binning, rough in (("quantile", 0.01), ("gaussian", 0.04)):
-        model = ek.ExpectedSVR(C=2.0, binning=binning, n_bins=5).fit(X, y)
+        model = ek.ExpectedSVR(C=2.0, binning=binning, n_bins=5, density="chow_liu").fit(X, y)
         rows = np.where(np.random.default_rng(0).random((5, 4)) < 0.7, NAN, X[:5])
         gain = ek.acquisition_gain(model, rows)
         variance = model.predict(rows, return_std=True)[1] ** 2
@@ -114,7 +114,7 @@ def test_few_nodes_are_enough_and_no_gain_is_larger_than_the_variance(monkeypatc
 
 def test_nodes_have_the_moments_of_the_conditional():
     X, y = reals()
-    model = ek.ExpectedSVR(binning="gaussian", n_bins=4).fit(X, y)
+    model = ek.ExpectedSVR(binning="gaussian", n_bins=4, density="chow_liu").fit(X, y)
     Z = model._read([[0.3, NAN, NAN, NAN]])
     rows = nodes.Rows(model.density_, Z)
     found = nodes.nodes_of(model.density_, rows)
@@ -129,7 +129,7 @@ def test_nodes_have_the_moments_of_the_conditional():
 def test_models_of_rows_with_holes_and_chunks_of_rows(monkeypatch):
     X, y = reals()
     X[:20, 0] = NAN
-    model = ek.ExpectedKernelRidge(n_bins=3).fit(X, y)
+    model = ek.ExpectedKernelRidge(n_bins=3, density="chow_liu").fit(X, y)
     gain = ek.acquisition_gain(model, X[:5])
     monkeypatch.setattr("expectedkernels.estimators.acquisition.CHUNK_ROWS", 2)
     np.testing.assert_allclose(ek.acquisition_gain(model, X[:5]), gain, rtol=1e-10)
@@ -143,9 +143,13 @@ def test_groups_become_known_together_and_bits_that_are_known_are_not_asked_for(
     kind = rng.integers(3, size=80)
     X = np.column_stack([np.eye(3)[kind], rng.integers(2, size=80)])
     y = np.array([0.0, 1.0, 5.0])[kind] + X[:, 3]
-    bits = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], standardize=False, gamma=0.5).fit(X, y)
+    bits = ek.ExpectedKernelRidge(
+        groups=[[0, 1, 2]], standardize=False, gamma=0.5, density="chow_liu"
+    ).fit(X, y)
     frame = pd.DataFrame({"kind": np.array(["a", "b", "c"])[kind], "more": X[:, 3]})
-    names = ek.ExpectedKernelRidge(standardize=False, gamma=0.5, categorical_features=["kind"])
+    names = ek.ExpectedKernelRidge(
+        standardize=False, gamma=0.5, categorical_features=["kind"], density="chow_liu"
+    )
     names.fit(frame, y)
     gain = ek.acquisition_gain(bits, [[NAN, NAN, NAN, 1.0], [0.0, NAN, NAN, NAN]])
     one = ek.acquisition_gain(names, pd.DataFrame({"kind": [None], "more": [1.0]}))
@@ -173,7 +177,7 @@ def frame():
 
 def test_questions_follow_gains_until_the_budget_is_spent():
     X, y = frame()
-    model = ek.ExpectedSVR(C=3.0).fit(X, y)
+    model = ek.ExpectedSVR(C=3.0, density="chow_liu").fit(X, y)
     truth = X.iloc[5]
     history = ek.acquire(model, {}, lambda name: truth[name], budget=2)
     assert history.answers == [truth[name] for name in history.asked]
@@ -194,7 +198,7 @@ def test_questions_follow_gains_until_the_budget_is_spent():
 
 def test_what_is_too_dear_is_not_asked_for_and_what_cannot_be_had_not_again():
     X, y = frame()
-    model = ek.ExpectedSVR(C=3.0).fit(X, y)
+    model = ek.ExpectedSVR(C=3.0, density="chow_liu").fit(X, y)
     costs = {"sex": 10.0, "size": 2.0}
     history = ek.acquire(model, X.iloc[5][["noise"]], X.iloc[5].get, 5.0, costs)
     assert history.asked == ["size"]
@@ -212,7 +216,9 @@ def test_what_is_too_dear_is_not_asked_for_and_what_cannot_be_had_not_again():
 def test_groups_are_asked_for_as_a_whole():
     rng = np.random.default_rng(0)
     X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
-    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]]).fit(X, 3.0 * X[:, 1] + X[:, 3])
+    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], density="chow_liu").fit(
+        X, 3.0 * X[:, 1] + X[:, 3]
+    )
     history = ek.acquire(model, [NAN] * 4, lambda c: [0, 1, 0] if c == [0, 1, 2] else 0.5, 2)
     assert history.asked[0] == [0, 1, 2]
     np.testing.assert_allclose(history.predictions[-1], model.predict([[0, 1, 0, 0.5]])[0])
@@ -224,7 +230,7 @@ def test_groups_are_asked_for_as_a_whole():
 
 def test_the_picture_shows_gains_of_what_is_missing():
     X, y = frame()
-    model = ek.ExpectedSVR().fit(X, y)
+    model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
     history = ek.acquire(model, {"noise": 0.0}, X.iloc[5].get, 1)
     ax = history.plot()
     np.testing.assert_allclose(

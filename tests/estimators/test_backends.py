@@ -61,7 +61,7 @@ def answers():
     features = ExpectedKernelFeatures(9, normalize=True, n_bins=4, random_state=0)
     found["features"] = features.fit(holed).transform(holed)
     found["imputer"] = CircuitImputer("mean", n_bins=4, random_state=0).fit_transform(holed)
-    model = ExpectedSVR(binning="gaussian", n_bins=3, random_state=0).fit(X, y)
+    model = ExpectedSVR(density="chow_liu", binning="gaussian", n_bins=3, random_state=0).fit(X, y)
     found["normals"] = np.stack(model.predict(holed, return_std=True))
     predicted = expected_prediction(SVR().fit(X, y), model.circuit_, holed, return_std=True)
     found["expected_prediction"] = np.stack(predicted)

@@ -43,7 +43,7 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, binn
     new = np.vstack([X[:9], [[0.3, -0.2, 1.0], [NAN, 0.1, NAN]]])
     rates = np.array([0.7, 0.4, 0.2])
     assert np.isnan(X).any(axis=1).sum() > 3 * 7  # several blocks of either kind
-    whole = make(binning=binning, n_bins=4).fit(X, y)
+    whole = make(density="chow_liu", binning=binning, n_bins=4).fit(X, y)
     expected = whole.predict(new, return_std=True)
     kernels = gram.expected_gram(whole.density_, rates, X)
     across = gram.expected_gram(whole.density_, rates, new, X)
@@ -55,7 +55,9 @@ def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, binn
     np.testing.assert_allclose(blocked, across, rtol=1e-9, atol=1e-13)
     for got, wanted in zip(whole.predict(new, return_std=True), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
-    parts = make(binning=binning, n_bins=4).fit(X, y).predict(new, return_std=True)
+    parts = (
+        make(density="chow_liu", binning=binning, n_bins=4).fit(X, y).predict(new, return_std=True)
+    )
     for got, wanted in zip(parts, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
 
@@ -111,7 +113,7 @@ def test_classifiers_evaluate_complete_rows_once():
     X, _ = holed(90)
     complete = X[~np.isnan(X).any(axis=1)]
     labels = np.arange(len(complete)) % 3
-    model = ExpectedSVC(C=5.0).fit(complete, labels)
+    model = ExpectedSVC(C=5.0, density="chow_liu").fit(complete, labels)
     decisions = model.decision_function(X)
     single = np.concatenate([model.predict(row[None]) for row in X])
     called = []
@@ -148,7 +150,9 @@ def test_rows_of_probability_zero_are_not_imputed(strategy):
 
 def test_rows_that_are_surely_equal_need_noise():
     X = np.array([[0.0, 1.0], [NAN, 1.0], [NAN, 1.0], [0.0, 0.0], [NAN, 0.0]])
-    model = ExpectedGaussianProcessRegressor(RBF(1.0), alpha=1e-20, optimizer=None)
+    model = ExpectedGaussianProcessRegressor(
+        RBF(1.0), alpha=1e-20, optimizer=None, density="chow_liu"
+    )
     model.set_params(density=FIRST_IS_ZERO)
     with pytest.raises(
         ek.KernelError,

@@ -42,7 +42,7 @@ def mixed(n=70, seed=0):
 
 X_MIXED, Y_MIXED = mixed()
 FITTED = {
-    "svr": ExpectedSVR(C=3.0, groups=GROUPS, n_bins=5).fit(X_MIXED, Y_MIXED),
+    "svr": ExpectedSVR(C=3.0, groups=GROUPS, n_bins=5, density="chow_liu").fit(X_MIXED, Y_MIXED),
     "ridge, mixture": ExpectedKernelRidge(
         alpha=0.1, gamma=0.2, groups=GROUPS, n_bins=5, density="mixture", random_state=0
     ).fit(X_MIXED, Y_MIXED),
@@ -97,7 +97,7 @@ def test_a_single_column(binning):
     X = rng.normal(size=(60, 1))
     y = X[:, 0].copy()
     X[::5] = NAN
-    model = ExpectedSVR(C=10.0, binning=binning).fit(X, y)
+    model = ExpectedSVR(C=10.0, binning=binning, density="chow_liu").fit(X, y)
     gram = expected_gram(model.density_, np.ones(1), X)
     assert np.linalg.eigvalsh(gram).min() > -1e-10
     mean, std = model.predict([[NAN], [1.0]], return_std=True)
@@ -118,9 +118,9 @@ def test_points_of_a_single_column_may_come_in_any_order():
 
 
 def test_a_single_row():
-    model = ExpectedSVR().fit([[1.0, 2.0]], [3.0])
+    model = ExpectedSVR(density="chow_liu").fit([[1.0, 2.0]], [3.0])
     assert model.predict([[NAN, 2.0], [NAN, NAN]]).tolist() == [3.0, 3.0]
-    constant = ExpectedSVR().fit(np.ones((5, 2)), np.arange(5.0))
+    constant = ExpectedSVR(density="chow_liu").fit(np.ones((5, 2)), np.arange(5.0))
     mean, std = constant.predict([[NAN, 1.0]], return_std=True)
     np.testing.assert_allclose([mean[0], std[0]], [2.0, 0.0], atol=1e-12)
 
@@ -130,9 +130,11 @@ def test_a_column_without_any_value():
     X = rng.normal(size=(40, 2))
     y = X[:, 0]
     blank = np.column_stack([X, np.full(40, NAN)])
-    model = ExpectedSVR(gamma=0.5).fit(blank, y)
+    model = ExpectedSVR(gamma=0.5, density="chow_liu").fit(blank, y)
     np.testing.assert_allclose(
-        model.predict(blank), ExpectedSVR(gamma=0.5).fit(X, y).predict(X), atol=1e-6
+        model.predict(blank),
+        ExpectedSVR(gamma=0.5, density="chow_liu").fit(X, y).predict(X),
+        atol=1e-6,
     )
 
 
@@ -147,8 +149,10 @@ def test_a_last_bit_follows_from_zeros():
     holes = X.copy()
     holes[:, 0] = NAN
     for fit_missing in ("raise", "drop", "expected"):
-        model = ExpectedSVR(groups=[[0, 1, 2]], fit_missing=fit_missing).fit(holes, kind)
-        whole = ExpectedSVR(groups=[[0, 1, 2]]).fit(X, kind)
+        model = ExpectedSVR(groups=[[0, 1, 2]], fit_missing=fit_missing, density="chow_liu").fit(
+            holes, kind
+        )
+        whole = ExpectedSVR(groups=[[0, 1, 2]], density="chow_liu").fit(X, kind)
         np.testing.assert_array_equal(model.predict(holes), whole.predict(X))
     share = model.circuit_.marginals()[0]
     np.testing.assert_allclose(share, (np.bincount(kind) + 1 / 3) / 61, atol=0.02)
@@ -156,7 +160,7 @@ def test_a_last_bit_follows_from_zeros():
 
 def test_a_last_bit_does_not_follow_if_there_is_a_category_without_a_bit():
     X, kind = one_hot_rows()
-    model = ExpectedSVR(groups=[[0, 1]]).fit(X[:, [0, 1, 3]], kind)
+    model = ExpectedSVR(groups=[[0, 1]], density="chow_liu").fit(X[:, [0, 1, 3]], kind)
     mean, std = model.predict([[0.0, NAN, 0.0]], return_std=True)
     assert std[0] > 0.1
     ends = model.predict([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -172,7 +176,7 @@ def test_a_last_bit_does_not_follow_if_there_is_a_category_without_a_bit():
 )
 def test_bits_are_checked_in_predictions_too(row, message):
     X, kind = one_hot_rows()
-    model = ExpectedSVR(groups=[[0, 1, 2]]).fit(X, kind)
+    model = ExpectedSVR(groups=[[0, 1, 2]], density="chow_liu").fit(X, kind)
     with pytest.raises(ek.DataError, match=message):
         model.predict([row])
     codes = ek.learn_chow_liu(np.column_stack([kind, X[:, 3] > 0]).astype(float))
@@ -189,14 +193,14 @@ def test_values_whose_squares_are_out_of_range(scale, holes):
     if holes:
         X[0, 0] = NAN
     with pytest.raises(ek.DataError, match="cannot be 'scale' for values of this size"):
-        ExpectedSVR(standardize=False).fit(X, np.arange(20.0))
+        ExpectedSVR(standardize=False, density="chow_liu").fit(X, np.arange(20.0))
     with pytest.raises(ek.DataError, match="Column 0 holds values that cannot be standardised"):
-        ExpectedSVR(gamma=0.5).fit(X, np.arange(20.0))
+        ExpectedSVR(gamma=0.5, density="chow_liu").fit(X, np.arange(20.0))
 
 
 def test_distances_of_far_points_keep_their_digits():
     rng = np.random.default_rng(0)
-    model = ExpectedSVR(gamma=1.0, standardize=False)
+    model = ExpectedSVR(gamma=1.0, standardize=False, density="chow_liu")
     model.fit(rng.normal(size=(30, 2)), rng.normal(size=30))
     points = np.array([[1e8, 0.5], [1e300, 0.0], [0.0, 1.0]])
     rows = Rows(model.density_, np.array([[1e8 + 1, NAN], [1e300, 0.0], [-1e300, NAN], [0.0, 0.5]]))
@@ -210,7 +214,7 @@ def test_distances_of_far_points_keep_their_digits():
 def test_tables_that_are_none_with_categories():
     X = np.round(np.random.default_rng(0).normal(size=(30, 2)))
     y = X[:, 0]
-    model = ExpectedSVR(categorical_features=[0])
+    model = ExpectedSVR(categorical_features=[0], density="chow_liu")
     with pytest.raises(TypeError, match="Sparse data was passed"):
         model.fit(csr_array(X), y)
     with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
@@ -223,7 +227,7 @@ def test_tables_that_are_none_with_categories():
 def test_dates_are_refused():
     frame = pd.DataFrame({"x": np.arange(20.0), "when": pd.date_range("2020-01-01", periods=20)})
     with pytest.raises(ek.DataError, match="Column 'when' holds dates"):
-        ExpectedSVR().fit(frame, np.arange(20.0))
+        ExpectedSVR(density="chow_liu").fit(frame, np.arange(20.0))
 
 
 def frame_and_model():

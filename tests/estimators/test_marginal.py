@@ -39,7 +39,7 @@ def test_likelihoods_are_those_of_normal_densities():
 def test_complete_rows_have_scikit_learns_covariances_and_kernel():
     X, y = smooth()
     theirs = GaussianProcessRegressor(KERNEL, alpha=1e-6).fit(X, y)
-    density = ExpectedGaussianProcessRegressor(alpha=0.01).fit(X, y).density_
+    density = ExpectedGaussianProcessRegressor(alpha=0.01, density="chow_liu").fit(X, y).density_
     covariances = Covariances(density, X, 1e-6, Resources())
     np.testing.assert_allclose(
         covariances(KERNEL), KERNEL(X) + 1e-6 * np.eye(len(X)), rtol=1e-9, atol=1e-12
@@ -52,7 +52,9 @@ def test_complete_rows_have_scikit_learns_covariances_and_kernel():
 
 def test_covariances_of_incomplete_rows_are_those_of_samples():
     X, y = smooth(30, rate=0.3)
-    model = ExpectedGaussianProcessRegressor(RBF(1.0, "fixed"), alpha=0.2, n_bins=4).fit(X, y)
+    model = ExpectedGaussianProcessRegressor(
+        RBF(1.0, "fixed"), alpha=0.2, n_bins=4, density="chow_liu"
+    ).fit(X, y)
     got = Covariances(model.density_, X, 0.2, Resources())(model.kernel_)
     np.testing.assert_array_equal(np.diag(got), np.full(30, 1.2))
     imputer = ek.CircuitImputer("sample", n_bins=4, random_state=0).fit(X)
@@ -68,7 +70,7 @@ def test_kernels_are_fitted_with_few_or_no_complete_rows(n_complete):
     train, test = X[:90].copy(), X[90:]
     rows = np.arange(n_complete, 90)
     train[rows, rows % 3] = np.nan
-    options = {"alpha": 1e-6, "random_state": 0}
+    options = {"alpha": 1e-6, "random_state": 0, "density": "chow_liu"}
     model = ExpectedGaussianProcessRegressor(KERNEL, **options).fit(train, y[:90])
     assert (model.model_ is None) == (n_complete == 0)
     assert model.score(test, y[90:]) > 0.9
@@ -84,14 +86,14 @@ def test_incomplete_rows_are_not_taken_for_exact_ones():
     X, y = smooth(60)
     holes = X.copy()
     holes[::2, 0] = np.nan  # what is left tells of the target only roughly
-    model = ExpectedGaussianProcessRegressor(alpha=1e-8).fit(holes, y)
+    model = ExpectedGaussianProcessRegressor(alpha=1e-8, density="chow_liu").fit(holes, y)
     test, target = smooth(60, seed=1)
     assert model.score(test, target) > 0.5
 
 
 def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
     X, y = smooth(40, rate=0.2)
-    model = ExpectedGaussianProcessRegressor(alpha=0.1).fit(X, y)
+    model = ExpectedGaussianProcessRegressor(alpha=0.1, density="chow_liu").fit(X, y)
     row = np.array([[0.3, 0.4]])
     _, std = model.predict(row, return_std=True)
     expansion, prior = model._machine.expansion, model._machine.prior
@@ -104,6 +106,8 @@ def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
 
 def test_restarts_need_finite_bounds():
     X, y = smooth(20, rate=0.3)
-    model = ExpectedGaussianProcessRegressor(RBF(1.0, (1e-3, np.inf)), n_restarts_optimizer=1)
+    model = ExpectedGaussianProcessRegressor(
+        RBF(1.0, (1e-3, np.inf)), n_restarts_optimizer=1, density="chow_liu"
+    )
     with pytest.raises(ek.KernelError, match="needs finite bounds"):
         model.fit(X, y)

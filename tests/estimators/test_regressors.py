@@ -60,7 +60,11 @@ def conditional_mean(density, f, row):
 @pytest.mark.parametrize("binning", ["quantile", "uniform"])
 @pytest.mark.parametrize(
     "machine",
-    [ExpectedSVR(C=5.0), ExpectedKernelRidge(alpha=0.1), ExpectedSVR(C=5.0, standardize=False)],
+    [
+        ExpectedSVR(C=5.0, density="chow_liu"),
+        ExpectedKernelRidge(alpha=0.1, density="chow_liu"),
+        ExpectedSVR(C=5.0, standardize=False, density="chow_liu"),
+    ],
 )
 def test_numeric_columns_against_quadrature(binning, machine):
     X, y, _ = data()
@@ -76,7 +80,7 @@ def test_numeric_columns_against_quadrature(binning, machine):
 
 def test_gaussian_leaves_against_quadrature():
     X, y, _ = data()
-    model = ExpectedSVR(C=5.0, binning="gaussian", n_bins=4).fit(X, y)
+    model = ExpectedSVR(C=5.0, binning="gaussian", n_bins=4, density="chow_liu").fit(X, y)
     assert model.circuit_.cardinalities == (None, None, 3)
     row = X[0].copy()
     row[1] = np.nan
@@ -95,12 +99,12 @@ def test_complete_data_gives_the_wrapped_model():
     X, y, _ = data()
     labels = np.where(y > 0, "high", "low")
     pairs = [
-        (ExpectedSVR(C=2.0), SVR(C=2.0), y),
-        (ExpectedKernelRidge(), KernelRidge(kernel="rbf"), y),
-        (ExpectedSVC(), SVC(), labels),
+        (ExpectedSVR(C=2.0, density="chow_liu"), SVR(C=2.0), y),
+        (ExpectedKernelRidge(density="chow_liu"), KernelRidge(kernel="rbf"), y),
+        (ExpectedSVC(density="chow_liu"), SVC(), labels),
         (
             ExpectedGaussianProcessRegressor(
-                RBF(2.0) + WhiteKernel(0.1), optimizer=None, normalize_y=False
+                RBF(2.0) + WhiteKernel(0.1), optimizer=None, normalize_y=False, density="chow_liu"
             ),
             GaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None),
             y,
@@ -119,7 +123,9 @@ def test_complete_data_gives_the_wrapped_model():
 def test_a_process_adds_up_its_own_and_the_missing_variance():
     X, y, _ = data(40)
     X = np.round(X)
-    model = ExpectedGaussianProcessRegressor(RBF(2.0), alpha=0.1, optimizer=None).fit(X, y)
+    model = ExpectedGaussianProcessRegressor(
+        RBF(2.0), alpha=0.1, optimizer=None, density="chow_liu"
+    ).fit(X, y)
     row = X[:1].copy()
     row[0, 0] = np.nan
     mean, std = model.predict(row, return_std=True)
@@ -140,7 +146,7 @@ def test_a_process_adds_up_its_own_and_the_missing_variance():
 def test_expected_gram_matrices_are_positive_semidefinite(binning):
     X, y, rng = data(60)
     X[rng.random(X.shape) < 0.4] = np.nan
-    model = ExpectedKernelRidge(binning=binning, n_bins=5).fit(X, y)
+    model = ExpectedKernelRidge(binning=binning, n_bins=5, density="chow_liu").fit(X, y)
     gram = expected_gram(model.density_, np.full(3, 0.7), X)
     np.testing.assert_array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() > -1e-10
@@ -152,9 +158,9 @@ def test_expected_gram_matrices_are_positive_semidefinite(binning):
 @pytest.mark.parametrize(
     "machine",
     [
-        ExpectedSVR(C=5.0),
-        ExpectedKernelRidge(alpha=0.1),
-        ExpectedGaussianProcessRegressor(alpha=0.1, normalize_y=True),
+        ExpectedSVR(C=5.0, density="chow_liu"),
+        ExpectedKernelRidge(alpha=0.1, density="chow_liu"),
+        ExpectedGaussianProcessRegressor(alpha=0.1, normalize_y=True, density="chow_liu"),
     ],
     ids=lambda m: type(m).__name__,
 )
@@ -182,7 +188,7 @@ def test_a_classifier_learns_from_incomplete_rows():
     X, y, rng = data(90)
     labels = np.digitize(y, [0.5, 1.5])
     X[rng.random(X.shape) < 0.15] = np.nan
-    model = ExpectedSVC(C=5.0).fit(X, labels)
+    model = ExpectedSVC(C=5.0, density="chow_liu").fit(X, labels)
     assert model.score(X, labels) > 0.7
     assert model.decision_function(X).shape == (90, 3)
     model.set_params(decision_function_shape="ovo")
@@ -193,7 +199,7 @@ def test_a_classifier_learns_from_incomplete_rows():
 def test_classifiers_vote_like_scikit_learn():
     X, y, _ = data(90)
     labels = np.digitize(y, [0.0, 1.0, 2.0])
-    ours = ExpectedSVC(gamma=0.5, standardize=False).fit(X, labels)
+    ours = ExpectedSVC(gamma=0.5, standardize=False, density="chow_liu").fit(X, labels)
     theirs = SVC(gamma=0.5).fit(X, labels)
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X))
     values = ours._pairwise(X, return_std=False)
@@ -205,12 +211,14 @@ def test_dropping_and_refusing_incomplete_rows():
     holes = X.copy()
     holes[3, 0] = holes[10, 1] = np.nan
     kept = np.delete(np.arange(len(X)), [3, 10])
-    model = ExpectedSVR(fit_missing="drop", standardize=False).fit(holes, y)
+    model = ExpectedSVR(fit_missing="drop", standardize=False, density="chow_liu").fit(holes, y)
     np.testing.assert_array_equal(model.predict(X), SVR().fit(X[kept], y[kept]).predict(X))
     with pytest.raises(ek.DataError, match=r"2 rows with missing values \(the first is row 3\)"):
-        ExpectedSVR(fit_missing="raise").fit(holes, y)
+        ExpectedSVR(fit_missing="raise", density="chow_liu").fit(holes, y)
     with pytest.raises(ek.DataError, match="fit_missing='drop' leaves ExpectedSVR nothing"):
-        ExpectedSVR(fit_missing="drop").fit(np.full((3, 1), np.nan), [0.0, 1.0, 2.0])
+        ExpectedSVR(fit_missing="drop", density="chow_liu").fit(
+            np.full((3, 1), np.nan), [0.0, 1.0, 2.0]
+        )
 
 
 class Independent(BaseEstimator):
@@ -238,7 +246,7 @@ def test_densities(density):
 def test_everything_missing_gives_the_mean_under_the_density():
     rng = np.random.default_rng(0)
     X = rng.integers(3, size=(60, 4)).astype(float)
-    model = ExpectedSVR().fit(X, X.sum(axis=1) + rng.normal(size=60))
+    model = ExpectedSVR(density="chow_liu").fit(X, X.sum(axis=1) + rng.normal(size=60))
     grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
     share = np.exp(model.circuit_.log_likelihood(grid))
     mean = model.predict(np.full((2, 4), np.nan))
@@ -264,18 +272,18 @@ class Broken(BaseEstimator):
 def test_bad_input():
     X, y, _ = data(30)
     with pytest.raises(ValueError, match="The 'n_bins' parameter of ExpectedSVR must be an int"):
-        ExpectedSVR(n_bins=1).fit(X, y)
+        ExpectedSVR(n_bins=1, density="chow_liu").fit(X, y)
     with pytest.raises(ValueError, match="The 'density' parameter of ExpectedSVR must be"):
         ExpectedSVR(density="tree").fit(X, y)
     with pytest.raises(ek.DataError, match=r"must have a Circuit as 'circuit_'.*from Broken"):
         ExpectedSVR(density=Broken()).fit(X, y)
     with pytest.raises(ValueError, match="contains infinity"):
-        ExpectedSVR().fit(np.where(X > 1, np.inf, X), y)
+        ExpectedSVR(density="chow_liu").fit(np.where(X > 1, np.inf, X), y)
     text = X.astype(object)
     text[2, 1] = "tall"
     with pytest.raises(ek.DataError, match="Column 1 holds text, 'tall' in row 2"):
-        ExpectedSVR().fit(text, y)
-    model = ExpectedSVR().fit(X, y)
+        ExpectedSVR(density="chow_liu").fit(text, y)
+    model = ExpectedSVR(density="chow_liu").fit(X, y)
     with pytest.raises(ek.DataError, match="Column 1 holds text"):
         model.predict(text)
     with pytest.raises(ValueError, match="X has 2 features, but ExpectedSVR is expecting 3"):
@@ -304,12 +312,12 @@ def test_bad_columns(options, message):
 def test_two_ones_in_a_group_are_refused():
     X = np.array([[1.0, 0.0], [1.0, 1.0]])
     with pytest.raises(ek.DataError, match=r"At most one column.*Row 1 has several"):
-        ExpectedSVR(groups=[[0, 1]]).fit(X, [0.0, 1.0])
+        ExpectedSVR(groups=[[0, 1]], density="chow_liu").fit(X, [0.0, 1.0])
 
 
 def test_the_category_without_a_bit():
     X = np.vstack([np.eye(2), np.zeros((2, 2)), [[1.0, 0.0]]])
-    model = ExpectedSVR(groups=[[0, 1]]).fit(X, np.arange(5.0))
+    model = ExpectedSVR(groups=[[0, 1]], density="chow_liu").fit(X, np.arange(5.0))
     assert model.circuit_.cardinalities == (3,)
     rows = [[np.nan, 0.0], [np.nan, 1.0]]
     share = model.circuit_.marginals()[0] * [1.0, 0.0, 1.0]

@@ -311,7 +311,7 @@ def test_models_of_rows_with_holes_several_targets_and_one_hot_groups():
     X = np.column_stack([np.eye(3)[rng.integers(3, size=50)], rng.normal(size=(50, 2))])
     y = np.column_stack([X[:, 0] + X[:, 3], X[:, 4]])
     X[:8, 4] = NAN
-    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], n_bins=4).fit(X, y)
+    model = ek.ExpectedKernelRidge(groups=[[0, 1, 2]], n_bins=4, density="chow_liu").fit(X, y)
     found = ek.shapley_values(model, X[6:10], interactions=True)
     assert found.names == ["0+1+2", 3, 4]
     assert found.interactions.shape == (4, 3, 3, 2)

@@ -71,7 +71,7 @@ def enumerated(model, row):
 @pytest.mark.parametrize("columns", [[3], [2, 3]])
 def test_tiny_deviations_of_large_coefficients(real, columns):
     X, y = rough(real=real)
-    model = ek.ExpectedKernelRidge(alpha=1e-13, gamma=0.005, n_bins=5).fit(X, y)
+    model = ek.ExpectedKernelRidge(alpha=1e-13, gamma=0.005, n_bins=5, density="chow_liu").fit(X, y)
     assert np.abs(model._machine.expansion.coef).max() > 1e5
     rows = X[:6].copy()
     rows[:, columns] = NAN
@@ -87,7 +87,7 @@ def test_tiny_deviations_of_large_coefficients(real, columns):
 
 def test_support_vectors_with_a_large_bound():
     X, y = rough(60)
-    model = ek.ExpectedSVR(C=1e6, epsilon=1e-4, gamma=0.05, tol=1e-6).fit(X, y)
+    model = ek.ExpectedSVR(C=1e6, epsilon=1e-4, gamma=0.05, tol=1e-6, density="chow_liu").fit(X, y)
     rows = X[:4].copy()
     rows[:, 3] = NAN
     std = model.predict(rows, return_std=True)[1]
@@ -98,7 +98,7 @@ def test_embeddings_have_the_same_deviations():
     X, y = rough(50)
     holes = X.copy()
     holes[::7, 3] = NAN
-    model = ek.ExpectedKernelRidge(alpha=1e-9, gamma=0.02).fit(holes, y)
+    model = ek.ExpectedKernelRidge(alpha=1e-9, gamma=0.02, density="chow_liu").fit(holes, y)
     rows = X[1:4].copy()
     rows[:, 3] = NAN
     std = model.predict(rows, return_std=True)[1]
@@ -122,7 +122,9 @@ def test_nodes_agree_with_sums_of_products_where_digits_suffice(monkeypatch, max
     X, y = rough(real=True)
     kind = np.eye(3)[np.arange(len(X)) % 3]
     X = np.column_stack([X[:, [0, 2, 3]], kind])
-    model = ek.ExpectedSVR(groups=[[3, 4, 5]], n_bins=4, max_bytes=max_bytes).fit(X, y + kind[:, 0])
+    model = ek.ExpectedSVR(
+        groups=[[3, 4, 5]], n_bins=4, max_bytes=max_bytes, density="chow_liu"
+    ).fit(X, y + kind[:, 0])
     rows = X[:5].copy()
     rows[0, 0] = rows[1, [0, 2]] = rows[2, 3:] = rows[3, 3] = rows[4, [1, 3, 4]] = NAN
     expected = model.predict(rows, return_std=True)[1]
@@ -134,7 +136,7 @@ def test_nodes_agree_with_sums_of_products_where_digits_suffice(monkeypatch, max
 
 def test_lost_digits_are_told_where_nodes_are_too_many(monkeypatch):
     X, y = rough()
-    model = ek.ExpectedKernelRidge(alpha=1e-13, gamma=0.005).fit(X, y)
+    model = ek.ExpectedKernelRidge(alpha=1e-13, gamma=0.005, density="chow_liu").fit(X, y)
     rows = X[:2].copy()
     rows[:, 3] = NAN
     monkeypatch.setattr(spread, "MOST_KERNELS", 1)
@@ -145,7 +147,7 @@ def test_lost_digits_are_told_where_nodes_are_too_many(monkeypatch):
 def test_processes_do_not_miss_digits_below_their_own_variance():
     X, y = rough(40)
     kernel = RBF(3.0, "fixed")
-    model = ek.ExpectedGaussianProcessRegressor(kernel, alpha=1e-6).fit(X, y)
+    model = ek.ExpectedGaussianProcessRegressor(kernel, alpha=1e-6, density="chow_liu").fit(X, y)
     rows = X[:3].copy()
     rows[:, 3] = NAN
     assert np.isfinite(model.predict(rows, return_std=True)[1]).all()  # without a warning

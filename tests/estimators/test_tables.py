@@ -31,7 +31,7 @@ def table(n=60, seed=0, kind=None, tame=None):
 
 def expected():
     X, y = table()
-    return ek.ExpectedKernelRidge().fit(X, y).predict(X)
+    return ek.ExpectedKernelRidge(density="chow_liu").fit(X, y).predict(X)
 
 
 @pytest.mark.parametrize("kind", ["category", object, "str", "string"])
@@ -39,7 +39,7 @@ def expected():
 def test_text_and_bool_columns_are_categories(kind, tame):
     X, y = table(kind=kind, tame=tame)
     assert X["kind"].isna()[0]
-    model = ek.ExpectedKernelRidge().fit(X, y)
+    model = ek.ExpectedKernelRidge(density="chow_liu").fit(X, y)
     assert model.columns_.categories[1].tolist() == KINDS
     np.testing.assert_array_equal(model.predict(X), expected())
 
@@ -47,23 +47,23 @@ def test_text_and_bool_columns_are_categories(kind, tame):
 def test_columns_of_no_text_stay_numbers():
     X, y = table()
     blank = pd.DataFrame({"size": X["size"], "none": [None] * len(X)})
-    model = ek.ExpectedKernelRidge().fit(blank, y)
+    model = ek.ExpectedKernelRidge(density="chow_liu").fit(blank, y)
     assert model.columns_.categories == {}
     numbers = pd.DataFrame({"size": X["size"].astype(object), "count": np.arange(60)})
-    assert ek.ExpectedKernelRidge().fit(numbers, y).columns_.categories == {}
+    assert ek.ExpectedKernelRidge(density="chow_liu").fit(numbers, y).columns_.categories == {}
     objects = numbers.to_numpy(dtype=object)
     objects[3, 0] = None
     again = objects.astype(float)
     np.testing.assert_array_equal(
-        ek.ExpectedSVR().fit(objects, y).predict(objects),
-        ek.ExpectedSVR().fit(again, y).predict(again),
+        ek.ExpectedSVR(density="chow_liu").fit(objects, y).predict(objects),
+        ek.ExpectedSVR(density="chow_liu").fit(again, y).predict(again),
     )
 
 
 def test_text_is_refused_if_no_column_may_be_categorical():
     X, y = table(kind="str")
     with pytest.raises(ek.DataError, match=r"Column 'kind' holds text, '\w+' in row 1"):
-        ek.ExpectedSVR(categorical_features=None).fit(X, y)
+        ek.ExpectedSVR(categorical_features=None, density="chow_liu").fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum(KINDS)])
@@ -72,7 +72,7 @@ def test_data_frames_of_polars(kind):
     columns = {name: X[name].tolist() for name in X.columns}
     columns["kind"][0] = None
     frame = pl.DataFrame(columns).with_columns(pl.col("kind").cast(kind))
-    model = ek.ExpectedKernelRidge().fit(frame, y)
+    model = ek.ExpectedKernelRidge(density="chow_liu").fit(frame, y)
     assert model.feature_names_in_.tolist() == ["size", "kind", "tame"]
     np.testing.assert_array_equal(model.predict(frame), expected())
     holes = frame.with_columns(pl.when(pl.col("tame")).then(pl.col("size")).alias("size"))
@@ -81,13 +81,14 @@ def test_data_frames_of_polars(kind):
     filled = ek.CircuitImputer().fit(frame).set_output(transform="pandas").transform(holes)
     assert not filled.isna().any().any()
     numbers = frame.select("size")
-    alone = ek.ExpectedSVR().fit(numbers, y)
+    alone = ek.ExpectedSVR(density="chow_liu").fit(numbers, y)
     np.testing.assert_array_equal(
-        alone.predict(numbers), ek.ExpectedSVR().fit(X[["size"]], y).predict(X[["size"]])
+        alone.predict(numbers),
+        ek.ExpectedSVR(density="chow_liu").fit(X[["size"]], y).predict(X[["size"]]),
     )
     dates = frame.with_columns(pl.lit(0).cast(pl.Date).alias("when"))
     with pytest.raises(ek.DataError, match="Column 'when' holds dates"):
-        ek.ExpectedSVR().fit(dates, y)
+        ek.ExpectedSVR(density="chow_liu").fit(dates, y)
 
 
 def test_models_fitted_elsewhere_take_polars():
@@ -103,10 +104,10 @@ def test_models_fitted_elsewhere_take_polars():
 @pytest.mark.parametrize("chosen", ["from_dtype", [0], None])
 def test_single_columns_are_refused(as_series, chosen):
     x = as_series(np.arange(20.0))
-    model = ek.ExpectedSVR(categorical_features=chosen)
+    model = ek.ExpectedSVR(categorical_features=chosen, density="chow_liu")
     with pytest.raises(ek.DataError, match=r"got 1D .*a Series of 20 entries.*X\.to_frame\(\)"):
         model.fit(x, np.arange(20.0))
-    fitted = ek.ExpectedSVR().fit(np.arange(20.0)[:, None], np.arange(20.0))
+    fitted = ek.ExpectedSVR(density="chow_liu").fit(np.arange(20.0)[:, None], np.arange(20.0))
     for column in (x, np.arange(20.0)):
         with pytest.raises(ValueError, match="Reshape your data"):
             fitted.predict(column)
@@ -123,14 +124,14 @@ def test_rows_without_a_label_are_told(nothing):
     message = "Input y contains NaN: 2 of 10 rows have no target, the first is row 4"
     for y in (labels, pd.Series(labels), pd.Series(labels, dtype="string")):
         with pytest.raises(ek.DataError, match=message):
-            ek.ExpectedSVC().fit(X, y)
+            ek.ExpectedSVC(density="chow_liu").fit(X, y)
     numbers = np.arange(10.0)
     numbers[4] = numbers[7] = NAN
     for y in (numbers, pd.Series(numbers, dtype="Float64")):
         with pytest.raises(ek.DataError, match=message):
-            ek.ExpectedSVR().fit(X, y)
+            ek.ExpectedSVR(density="chow_liu").fit(X, y)
     with pytest.raises(ek.DataError, match="1 of 10 rows have no target, the first is row 9"):
-        ek.ExpectedKernelRidge().fit(X, [[0.0, 1.0]] * 9 + [[0.0, NAN]])
+        ek.ExpectedKernelRidge(density="chow_liu").fit(X, [[0.0, 1.0]] * 9 + [[0.0, NAN]])
 
 
 def test_text_without_names_comes_with_advice():
@@ -139,9 +140,12 @@ def test_text_without_names_comes_with_advice():
     with pytest.raises(
         ek.DataError, match=r"Column 1 holds text.*set_output\(transform='pandas'\)"
     ):
-        ek.ExpectedSVR().fit(keep.fit_transform(X), y)
+        ek.ExpectedSVR(density="chow_liu").fit(keep.fit_transform(X), y)
     keep.set_output(transform="pandas")
-    assert len(ek.ExpectedSVR().fit(keep.fit_transform(X), y).columns_.categories) == 2
+    assert (
+        len(ek.ExpectedSVR(density="chow_liu").fit(keep.fit_transform(X), y).columns_.categories)
+        == 2
+    )
 
 
 def test_bits_for_missing_values_are_told():
@@ -154,10 +158,10 @@ def test_bits_for_missing_values_are_told():
     bits = encode.fit_transform(X)
     assert "kind_nan" in bits.columns
     with pytest.warns(UserWarning, match="'kind_nan' looks like the bit .* leave the encoder out"):
-        ek.ExpectedSVR().fit(bits, y)
-    assert np.isfinite(ek.ExpectedSVR().fit(X, y).predict(X)).all()
+        ek.ExpectedSVR(density="chow_liu").fit(bits, y)
+    assert np.isfinite(ek.ExpectedSVR(density="chow_liu").fit(X, y).predict(X)).all()
     no_bits = bits.drop(columns=["kind_nan"]).rename(columns={"size": "size_nan"})
-    ek.ExpectedSVR().fit(no_bits, y)  # which does not warn
+    ek.ExpectedSVR(density="chow_liu").fit(no_bits, y)  # which does not warn
 
 
 def test_text_that_differs_in_most_rows_is_told():
@@ -165,18 +169,20 @@ def test_text_that_differs_in_most_rows_is_told():
     named = X.assign(name=[f"animal {i}" for i in range(len(X))])
     message = "Column 'name' holds text.*60 categories in 60 rows. Names and free text"
     with pytest.warns(UserWarning, match=message):
-        ek.ExpectedSVR().fit(named, y)
+        ek.ExpectedSVR(density="chow_liu").fit(named, y)
     written = X.assign(size=X["size"].astype(str))
     with pytest.warns(UserWarning, match="Column 'size' holds text.*are numbers: convert"):
-        ek.ExpectedSVR().fit(written, y)
+        ek.ExpectedSVR(density="chow_liu").fit(written, y)
     chosen = ["name", "kind", "tame"]
-    ek.ExpectedSVR(categorical_features=chosen).fit(named, y)  # which does not warn
-    ek.ExpectedSVR().fit(named.astype({"name": "category"}), y)  # nor does this
+    ek.ExpectedSVR(categorical_features=chosen, density="chow_liu").fit(
+        named, y
+    )  # which does not warn
+    ek.ExpectedSVR(density="chow_liu").fit(named.astype({"name": "category"}), y)  # nor does this
 
 
 def test_names_in_another_order_are_refused():
     X, y = table(kind="str")
-    model = ek.ExpectedSVR().fit(X, y)
+    model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
     with pytest.raises(ValueError, match="Feature names must be in the same order"):
         model.predict(X[["kind", "size", "tame"]])
     with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing"):

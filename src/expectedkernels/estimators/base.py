@@ -13,8 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import learn_columns
-from expectedkernels.estimators.densities import NAMES, known_labels, learn_density
+from expectedkernels.estimators.densities import NAMES, known_labels, learn_density, parts_of
 from expectedkernels.estimators.expansion import Expansion
 from expectedkernels.estimators.machines import Machine, expect, read_machine
 from expectedkernels.estimators.resources import Resources
@@ -28,6 +29,9 @@ from expectedkernels.estimators.scaling import (
 from expectedkernels.estimators.tables import read_table, read_target
 from expectedkernels.estimators.variables import completed_groups
 
+MIXTURES = ("mixture", "diagonal_mixture")
+"""Densities by name that are circuits of many components."""
+
 
 class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     """The part of an estimator that reads tables and learns their density.
@@ -38,8 +42,12 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         How tables are read.
     density_ : Density
         The circuit and what its variables mean.
-    circuit_ : Circuit
-        The circuit of the density.
+    circuit_ : Circuit or None
+        The circuit of the density, of the last one if several are averaged; None if none is one.
+    densities_ : list of str
+        What the density is an average of.
+    density_weights_ : array
+        With which weights.
     """
 
     density: Any
@@ -76,7 +84,9 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn_density(self, Z: Any) -> Any:
         """Learn the density of columns of numbers; these with what follows completed."""
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        # the same rows have the same density, unless it is asked for otherwise
+        chosen = 0 if self.random_state is None else self.random_state
+        seed = check_random_state(chosen).randint(2**31 - 1)
         self.density_ = learn_density(
             self.density,
             self.columns_,
@@ -86,6 +96,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
             rng=np.random.default_rng(seed),
         )
         self.circuit_ = self.density_.circuit
+        self.densities_, self.density_weights_ = parts_of(self.density_, self.density)
         return completed_groups(self.density_.variables, Z)
 
     def _learn_scaling(self, Z: Any, sample_weight: Any = None) -> Any:
@@ -127,13 +138,15 @@ class KernelMachine(DensityEstimator):
         The fitted model of scikit-learn.
     gamma_ : float or array
         The rate of the kernel (of every column, standardised if they are).
+    fit_missing_ : {"mean", "expected"} or None
+        What was done with incomplete rows; None if there were none.
     """
 
     fit_missing: str
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DensityEstimator._parameter_constraints,
-        "fit_missing": [StrOptions({"expected", "drop", "raise"})],
+        "fit_missing": [StrOptions({"auto", "mean", "expected", "drop", "raise"})],
         "standardize": ["boolean"],
     }
     _target_checks: ClassVar[dict[str, Any]] = {}
@@ -146,7 +159,7 @@ class KernelMachine(DensityEstimator):
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, Z)
         gaps = np.isnan(Z).any(axis=1)
-        if gaps.any() and self.fit_missing != "expected":
+        if gaps.any() and self.fit_missing in ("drop", "raise"):
             self._refuse_or_drop(gaps)
             Z, y = Z[~gaps], y[~gaps]
             sample_weight = None if sample_weight is None else sample_weight[~gaps]
@@ -158,12 +171,25 @@ class KernelMachine(DensityEstimator):
         for_kernel = self._learn_scaling(Z, sample_weight)
         y = self._learn_target(y, sample_weight)
         gaps = np.isnan(Z).any(axis=1)
-        if gaps.any():
+        self.fit_missing_ = self._way_to_fit() if gaps.any() else None
+        if self.fit_missing_ is not None:
             self.density_.check(self.density_.rows(Z))
+        if self.fit_missing_ == "expected":
             self._fit_embedded(Z, for_kernel, gaps, y, sample_weight)
-        else:
-            self._fit_complete(for_kernel, y, sample_weight)
+            return self
+        if self.fit_missing_ == "mean":
+            Z = self.density_.means(Z)
+            for_kernel = Z if self._scaling is None else self._scaling.apply(Z)
+        self._fit_complete(for_kernel, y, sample_weight)
         return self
+
+    def _way_to_fit(self) -> str:
+        """Whether to fit to means of incomplete rows, or to expected kernels between them."""
+        if self.fit_missing != "auto":
+            return self.fit_missing
+        # expected kernels between rows take long under mixtures, and are no better under normals
+        single = isinstance(self.density_, CircuitDensity) and self.density not in MIXTURES
+        return "expected" if single else "mean"
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """Learn how to standardise the target, if it is to be; the target to fit to."""
@@ -184,12 +210,12 @@ class KernelMachine(DensityEstimator):
             raise DataError(
                 f"X has {int(gaps.sum())} rows with missing values (the first is row "
                 f"{int(np.flatnonzero(gaps)[0])}), and {name} was asked to refuse them by "
-                "fit_missing='raise'. 'expected' learns from them, 'drop' leaves them out."
+                "fit_missing='raise'. 'auto' learns from them, 'drop' leaves them out."
             )
         if gaps.all():
             raise DataError(
                 f"All rows of X have missing values, so that fit_missing='drop' leaves {name} "
-                "nothing to learn from. fit_missing='expected' learns from incomplete rows."
+                "nothing to learn from. fit_missing='auto' learns from incomplete rows."
             )
 
     def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:

@@ -58,8 +58,10 @@ max_bytes, random_state
     model_ : SVC
         The fitted model, of standardised columns if `standardize`; with kernel="precomputed" if
         rows were incomplete.
-    circuit_ : Circuit
-        The density.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    circuit_ : Circuit or None
+        The tree among them, if there is one.
     gamma_ : float
         The rate of the kernel.
 
@@ -90,13 +92,13 @@ max_bytes, random_state
         tol: float = 1e-3,
         class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None,
         decision_function_shape: str = "ovr",
-        density: DensityLike = "chow_liu",
+        density: DensityLike = "auto",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
-        fit_missing: str = "expected",
+        fit_missing: str = "auto",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,

@@ -116,6 +116,13 @@ def known_labels(density: Any) -> dict[Any, Any]:
     return {name: labels for name, labels in zip(names, states, strict=True) if labels is not None}
 
 
+def parts_of(learned: AnyDensity, density: Any) -> tuple[list[str], Any]:
+    """The names of the densities that a learned one averages, and their weights."""
+    if isinstance(learned, AverageDensity):
+        return learned.names, learned.weights
+    return [density if isinstance(density, str) else type(density).__name__], np.ones(1)
+
+
 def as_states(variables: list[Variable], Z: Any) -> Any:
     """Rows as states of the variables, NaN where they are not observed."""
     states = np.empty((len(Z), len(variables)))

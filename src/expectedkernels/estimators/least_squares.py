@@ -63,8 +63,10 @@ max_bytes, random_state
     model_ : KernelRidge
         The fitted model, of standardised columns if `standardize`; with kernel="precomputed" if
         rows were incomplete.
-    circuit_ : Circuit
-        The density.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    circuit_ : Circuit or None
+        The tree among them, if there is one.
 
     See Also
     --------
@@ -104,13 +106,13 @@ max_bytes, random_state
         *,
         alpha: float | str = "auto",
         gamma: float | str = "auto",
-        density: DensityLike = "chow_liu",
+        density: DensityLike = "auto",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
-        fit_missing: str = "expected",
+        fit_missing: str = "auto",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,

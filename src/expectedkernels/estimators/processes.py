@@ -67,8 +67,10 @@ random_state
         The process fitted to the complete rows, None if there are none.
     kernel_ : kernel
         With fitted parameters.
-    circuit_ : Circuit
-        The density.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    circuit_ : Circuit or None
+        The tree among them, if there is one.
 
     Notes
     -----
@@ -104,13 +106,13 @@ random_state
         optimizer: str | None = "fmin_l_bfgs_b",
         n_restarts_optimizer: int = 0,
         normalize_y: bool = True,
-        density: DensityLike = "chow_liu",
+        density: DensityLike = "auto",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
-        fit_missing: str = "expected",
+        fit_missing: str = "auto",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,

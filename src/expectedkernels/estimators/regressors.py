@@ -40,10 +40,15 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVR.
     tol : float
         When to stop.
-    density : {"chow_liu", "strudel", "mixture"}, Circuit, or object with fit and circuit_
-        The density of the columns. An object is cloned and fitted to the states of all variables,
-        integers with NaN. A circuit says itself what numeric columns hold: its states, or real
-        values.
+    density : str, Circuit, or object with fit and circuit_
+        The density of the columns, by name: "gaussian" (one normal distribution with all
+        covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
+        (up to eight), "diagonal_mixture" (up to 60 with independent columns), "chow_liu",
+        "strudel" or "mixture" (circuits over bins); or "auto": the average of expectations
+        under the first two, a narrower "kernel", "diagonal_mixture" and "chow_liu", or under the
+        first two alone if training rows have missing values. An object is cloned and fitted to the
+        states of all variables, integers with NaN. A circuit says itself what numeric columns hold:
+        its states, or real values.
     n_bins : int
         About how many states a numeric column has for the density.
     binning : {"quantile", "uniform", "gaussian"}
@@ -62,24 +67,28 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         Whether the kernel sees numeric columns, and the fit the target, with mean zero and variance
         one (by the observed values in fit; see the notes). False: both as they are, as in
         scikit-learn.
-    fit_missing : {"expected", "drop", "raise"}
-        What to do with incomplete rows in fit: learn the density from them too, and use expected
-        kernels between rows (which are positive semidefinite); leave them out; or refuse them.
+    fit_missing : {"auto", "mean", "expected", "drop", "raise"}
+        What to do with incomplete rows in fit. The density learns from them too, and the machine
+        is fitted to their conditional means, or to expected kernels between rows (which are
+        positive semidefinite); "auto" is "expected" for single circuits and "mean" for all other
+        densities. "drop" leaves them out, "raise" refuses them.
     n_jobs : int, optional
         Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
         processes, or a cluster; answers are the same.
     max_bytes : int
         Memory for intermediate values.
     random_state : int, RandomState or None
-        For densities with random starts.
+        For densities with random starts; None is the same start always.
 
     Attributes
     ----------
     model_ : SVR
         The fitted model, of standardised columns and targets if `standardize`; with
         kernel="precomputed" if rows were incomplete.
-    circuit_ : Circuit
-        The density.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    circuit_ : Circuit or None
+        The tree among them, if there is one.
     gamma_ : float
         The rate of the kernel (of standardised columns if `standardize`).
     n_features_in_, feature_names_in_
@@ -128,13 +137,13 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         epsilon: float = 0.1,
         gamma: str | float = "scale",
         tol: float = 1e-3,
-        density: DensityLike = "chow_liu",
+        density: DensityLike = "auto",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
-        fit_missing: str = "expected",
+        fit_missing: str = "auto",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,
@@ -224,8 +233,10 @@ max_bytes, random_state
     model_ : KernelRidge
         The fitted model, of standardised columns and targets if `standardize`; with
         kernel="precomputed" if rows were incomplete.
-    circuit_ : Circuit
-        The density.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    circuit_ : Circuit or None
+        The tree among them, if there is one.
     gamma_ : float
         The rate of the kernel.
 
@@ -250,13 +261,13 @@ max_bytes, random_state
         *,
         alpha: float = 1.0,
         gamma: str | float | None = None,
-        density: DensityLike = "chow_liu",
+        density: DensityLike = "auto",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
-        fit_missing: str = "expected",
+        fit_missing: str = "auto",
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,

@@ -11,7 +11,8 @@ from sklearn.cluster import KMeans
 
 PRIOR_ROWS = 1.0
 """How many rows of the whole table are added to those of every component."""
-RIDGE = 1e-6
+RIDGE, LEAST = 1e-6, 1e-12
+"""What is added to variances, those of columns that vary and of others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,8 @@ def _maximised(Z: Any, bits: list[Any], shares: Any) -> DiagonalMixture:
     # a component that sees nothing of a column has the mean of the whole
     means = (shares.T @ x + RIDGE * centre) / (counts + RIDGE)
     squares = shares.T @ x**2 - 2.0 * means * (shares.T @ x) + counts * means**2
-    variances = (np.maximum(squares, 0.0) + PRIOR_ROWS * spread) / (counts + PRIOR_ROWS) + RIDGE
+    variances = (np.maximum(squares, 0.0) + PRIOR_ROWS * spread) / (counts + PRIOR_ROWS)
+    variances = variances + np.where(spread > LEAST, RIDGE, LEAST)
     tables = []
     for bit in bits:
         overall = (bit.sum(axis=0) + 1.0) / (bit.sum() + bit.shape[1])

@@ -19,7 +19,8 @@ from sklearn.cluster import KMeans
 
 CHUNK_ENTRIES = 2**21
 """How many entries of stacked matrices are worked on at once, about."""
-RIDGE = 1e-6
+RIDGE, LEAST = 1e-6, 1e-12
+"""What is added to variances, those of columns that vary and of others."""
 PRIOR_ROWS = 2.0
 """How many rows with independent columns are added to the data."""
 KERNEL_CENTRES = 500
@@ -195,7 +196,9 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
     """
     Z = np.asarray(Z, dtype=np.float64)
     spread = _spread(Z)
-    start = NormalMixture(np.ones(1), _observed_means(Z)[None], np.diag(spread + RIDGE)[None])
+    start = NormalMixture(
+        np.ones(1), _observed_means(Z)[None], np.diag(spread + _ridge(spread))[None]
+    )
     return _em(Z, start, spread, False, steps, tolerance)
 
 
@@ -345,10 +348,14 @@ def _spread(Z: Any) -> Any:
     return (away**2).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
 
 
+def _ridge(spread: Any) -> Any:
+    return np.where(spread > LEAST, RIDGE, LEAST)
+
+
 def _drawn(away: Any, weights: Any, spread: Any) -> Any:
     scatter = (away * weights[:, None]).T @ away
     S = (scatter + PRIOR_ROWS * np.diag(spread)) / (weights.sum() + PRIOR_ROWS)
-    S[np.diag_indices_from(S)] += RIDGE
+    S[np.diag_indices_from(S)] += _ridge(spread)
     return S
 
 
@@ -432,7 +439,7 @@ def _maximised(
     scatter = second - counts[:, None, None] * step[:, :, None] * step[:, None, :]
     S = (scatter + PRIOR_ROWS * np.diag(spread)) / (counts + PRIOR_ROWS)[:, None, None]
     d = S.shape[1]
-    S[:, np.arange(d), np.arange(d)] += RIDGE
+    S[:, np.arange(d), np.arange(d)] += _ridge(spread)
     if diagonal:
         S = S * np.eye(d)
     weights = (counts + 1e-9) / (counts + 1e-9).sum()
