@@ -109,7 +109,7 @@ def table(n=90, seed=0):
 
 def test_data_frames_with_categories():
     X, y = table()
-    model = ExpectedSVR(C=10.0).fit(X, y)
+    model = ExpectedSVR(C=10.0, density="chow_liu").fit(X, y)
     assert model.feature_names_in_.tolist() == ["size", "kind", "count"]
     assert model.circuit_.n_variables == 3
     row = X.iloc[:2].copy()

@@ -103,7 +103,7 @@ class Acquisition:
     >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     >>> model = ek.ExpectedKernelRidge(alpha=0.01).fit(X, [0.0, 1.0, 3.0, 4.0])
     >>> ek.acquire(model, [np.nan, np.nan], lambda column: 1.0, budget=1)
-    <Acquisition: 1 question at cost 1: 0; prediction 2.00 -> 3.48>
+    <Acquisition: 1 question at cost 1: 0; prediction 2.00 -> 3.46>
     """
 
     asked: list[object]

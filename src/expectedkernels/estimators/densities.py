@@ -199,17 +199,20 @@ def _diagonal(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> 
     cards = [max(2, v.n_states or 2) for v in others]
     n = max(1, min(DIAGONAL_COMPONENTS, len(Z) // 5))
     found = fit_diagonal(x[:, at], states, cards, n, rng=rng)
-    means = iter((found.means * scaling.scale[at] + scaling.centre[at]).T)
-    variances = iter((found.variances * scaling.scale[at] ** 2).T)
-    tables = iter(found.tables)
+    means = (found.means * scaling.scale[at] + scaling.centre[at]).T
+    variances = (found.variances * scaling.scale[at] ** 2).T
+    real = np.flatnonzero(numeric).tolist()
+    normals = dict(zip(real, zip(means, variances, strict=True), strict=True))
+    tables = dict(zip(np.flatnonzero(~np.array(numeric)).tolist(), found.tables, strict=True))
     eye = np.eye(len(found.weights))
-    inputs = [Normal(eye, next(means), next(variances)) if real else Table(next(tables))
-              for real in numeric]  # fmt: skip
-    circuit = mixture_of_products(found.weights, inputs)
-    own = [
-        replace(v, pieces=None) if real else v for v, real in zip(variables, numeric, strict=True)
+    inputs = [
+        Normal(eye, *normals[i]) if i in normals else Table(tables[i])
+        for i in range(len(variables))
     ]
-    return DiagonalDensity(circuit, check_circuit(circuit, own, "The circuit of the density"))
+    circuit = mixture_of_products(found.weights, inputs)
+    own = [replace(v, pieces=None) if i in normals else v for i, v in enumerate(variables)]
+    own = check_circuit(circuit, own, "The circuit of the density")
+    return DiagonalDensity(circuit, own, found.weights, normals, tables)
 
 
 def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> AverageDensity:

@@ -6,17 +6,19 @@ over the missing columns. Few components have a share of a row.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
+from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.normals import Axes, kept_components, variance_of
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.variables import Variable
 from expectedkernels.kernels.gaussian import at_known
 
 
@@ -28,9 +30,27 @@ class DiagonalDensity(CircuitDensity):
     Parameters
     ----------
     circuit : Circuit
-        From `mixture_of_products`, over at least two variables.
+        From `mixture_of_products`; it may have put equal units together.
     variables : sequence of Variable
+    weights : array of shape (components,)
+    normals : dict from real variables to means and variances, (components,) each
+    tables : dict from the others to arrays of shape (components, states)
     """
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        variables: Sequence[Variable],
+        weights: Any,
+        normals: dict[int, tuple[Any, Any]],
+        tables: dict[int, Any],
+    ):
+        super().__init__(circuit, variables)
+        self.weights, self.normals, self.tables = weights, normals, tables
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = (self.circuit, self.variables, self.weights, self.normals, self.tables)
+        return type(self), given
 
     def variance(
         self, f: Expansion, rows: Rows, mean: Any, resources: Resources, prior: Prior | None = None
@@ -51,38 +71,27 @@ class DiagonalDensity(CircuitDensity):
                     forms[row] += share[0] * (v @ (prior.form * pairs) @ v)
         return found if prior is None else found + prior.left(forms)
 
-    @cached_property
-    def _normals(self) -> dict[int, tuple[Any, Any]]:
-        """The means and variances of all components, of every real variable."""
-        found = {}
-        for i, variable in enumerate(self.variables):
-            if variable.pieces is None:
-                block: Any = self.circuit.input(i)
-                own = block.numbers.argmax(axis=1)  # every unit is one of the distributions
-                found[i] = block.mean[own], block.variance[own]
-        return found
-
     def _component_logs(self, rows: Rows) -> Any:
         """The logs of weights times densities of what rows show, (rows, components)."""
-        logs = np.log(self.circuit.blocks[-1].numbers)
+        logs = np.log(self.weights)[None]
         for i, said in enumerate(rows.said):
-            if i in self._normals:
-                mean, variance = self._normals[i]
+            if i in self.normals:
+                mean, variance = self.normals[i]
                 x = rows.Z[:, self.variables[i].columns]
                 own = -0.5 * (x - mean) ** 2 / variance - 0.5 * np.log(variance)
                 logs = logs + np.where(said.observed[:, None], own, 0.0)
             else:
-                own = np.log(self.circuit.input(i).numbers).T[np.maximum(said.state, 0)]
+                own = np.log(self.tables[i]).T[np.maximum(said.state, 0)]
                 logs = logs + np.where(said.state[:, None] >= 0, own, 0.0)
         return logs
 
     def _parts(self, f: Expansion, missing: Any, shares: Any) -> list[Any]:
         """What `variance_of` asks of every component that counts."""
-        real = [i for i in missing if i in self._normals]
-        others = [i for i in missing if i not in self._normals]
+        real = [i for i in missing if i in self.normals]
+        others = [i for i in missing if i not in self.normals]
         u = np.array([self.variables[i].columns[0] for i in real], dtype=np.intp)
-        centres = [self._normals[i][0] for i in real]
-        spreads = [self._normals[i][1] for i in real]
+        centres = [self.normals[i][0] for i in real]
+        spreads = [self.normals[i][1] for i in real]
         root, points = np.sqrt(f.rates[u]), f.points[:, u]
         parts = []
         kept, shares = kept_components(shares)
@@ -103,6 +112,6 @@ class DiagonalDensity(CircuitDensity):
             columns = self.variables[i].columns
             known = np.ones(pieces.low.shape, dtype=np.bool_)
             k = at_known(f.rates[columns], pieces.low, known, f.points[:, columns])
-            share = self.circuit.input(i).numbers[c]
+            share = self.tables[i][c]
             first, second = first * (share @ k), second * ((k * share[:, None]).T @ k)
         return first, second
