@@ -57,7 +57,9 @@ def table(n=70, seed=0):
 )
 def test_all_subsets_at_once(options, monkeypatch):
     X, y = table()
-    model = ek.ExpectedSVR(C=3.0, groups=[[0, 1, 2]], n_bins=4, **options).fit(X, y)
+    model = ek.ExpectedSVR(
+        C=3.0, groups=[[0, 1, 2]], n_bins=4, **({"density": "chow_liu"} | options)
+    ).fit(X, y)
     Z = X[:4].copy()
     Z[1, 3], Z[2, 4], Z[3, [1, 2]] = NAN, NAN, NAN
     Z[3, 0] = 0.0  # one bit of the group is known
@@ -84,13 +86,13 @@ def test_random_circuits_and_several_outputs(seed):
 
 def test_a_single_column():
     X = np.arange(20.0)[:, None]
-    model = ek.ExpectedKernelRidge().fit(X, X[:, 0])
+    model = ek.ExpectedKernelRidge(density="chow_liu").fit(X, X[:, 0])
     check(model, X[:3], [[0]])
 
 
 def test_what_is_left_to_sweeps(monkeypatch):
     X, y = table()
-    model = ek.ExpectedSVR(groups=[[0, 1, 2]], n_bins=4).fit(X, y)
+    model = ek.ExpectedSVR(groups=[[0, 1, 2]], n_bins=4, density="chow_liu").fit(X, y)
     players = [np.array([k]) for k in range(7)]
     expansion, density = model._machine.expansion, model.density_
     assert Lattice(expansion, density, players).owners is None  # bits of one variable
@@ -108,7 +110,9 @@ def test_what_is_left_to_sweeps(monkeypatch):
 
 def test_explanations_are_the_same_either_way(monkeypatch):
     X, y = table()
-    model = ek.ExpectedSVC(groups=[[0, 1, 2]], n_bins=4).fit(X, np.digitize(y, [-0.5, 0.8]))
+    model = ek.ExpectedSVC(groups=[[0, 1, 2]], n_bins=4, density="chow_liu").fit(
+        X, np.digitize(y, [-0.5, 0.8])
+    )
     Z = X[:5].copy()
     Z[2, 4:] = NAN
     for players in (None, [0, 1, 2, 3, 5], [[4, 3], 6]):
