@@ -10,7 +10,7 @@ import expectedkernels as ek
 from expectedkernels.sampling.zeros import plan_zeros
 from oracles import worlds
 
-bbis = import_module("expectedkernels.sampling.bbis")
+stein_kernels = import_module("expectedkernels.sampling.stein_kernels")
 
 ASIA = ek.asia()
 EXACT = np.array([0.01, 0.0104, 0.5, 0.055, 0.45, 0.064828, 0.110290, 0.435971])
@@ -95,14 +95,14 @@ def test_too_large_a_model_is_not_collapsed(monkeypatch):
     factors = [((i, i + 1), rng.random((2, 2)) + 0.1) for i in range(11)]
     model = ek.FactorGraph([2] * 12, [*factors, ((0, 11), np.eye(2))])
     X = model.compile()[0].sample(4, rng=0)
-    assert ek.bbis(model, X).hidden == ek.bbis(model, X, max_bytes=4000).hidden == (0,)
+    assert ek.bbis(model, X).hidden == ek.bbis(model, X, max_bytes=3000).hidden == (0,)
 
     def refuse(*_, **__):
         raise ek.SizeError("too large")
 
-    monkeypatch.setattr(bbis, "CollapsedModel", refuse)
+    monkeypatch.setattr(stein_kernels, "CollapsedModel", refuse)
     with pytest.warns(UserWarning, match="may not tell what the parts of the support weigh"):
-        samples = ek.bbis(model, X, max_bytes=4000)
+        samples = ek.bbis(model, X, max_bytes=3000)
     assert (samples.hidden, samples.operator) == ((), "gibbs")
 
 

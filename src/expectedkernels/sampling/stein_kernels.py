@@ -28,6 +28,7 @@ def stein_kernels(
         circuit = target
         if not isinstance(target, Circuit):
             circuit, _ = target.compile(kernel.vtree, max_bytes=max_bytes)
+            _ = circuit.blocks  # tables may fit where units do not
     except SizeError as error:
         masks = np.unique(np.isnan(rows), axis=0)
         if len(masks) > 1:

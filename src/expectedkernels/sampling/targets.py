@@ -327,6 +327,7 @@ def _possible_states(
                 return good[:n]
         try:
             circuit, _ = model.compile()
+            _ = circuit.blocks  # tables may fit where units do not
         except SizeError as error:
             raise CircuitError(
                 "No state with positive probability was found to start from, and the model is too "
