@@ -109,6 +109,7 @@ def test_variables_with_one_state():
     assert_same(circuit, {2: 1}, np.array([[0, 1, 0, np.nan, 1], [0, 1, 1, 0, 1.0]]))
 
 
+@pytest.mark.filterwarnings("ignore:.* conditional probabilities of the model are below")
 def test_ranges_beyond_doubles():
     rng = np.random.default_rng(0)
     factors = [((v, v + 1), np.exp(rng.uniform(-650, 0, size=(2, 2)))) for v in range(9)]
@@ -139,3 +140,11 @@ def test_impossible_evidence():
         circuit.marginals({0: 0, 1: 1})
     assert circuit.log_likelihood([[0, 1], [0, np.nan]])[0] == -np.inf
     assert circuit.is_deferred
+
+
+def test_conditionals_too_small_for_doubles_are_not_lost_silently():
+    model = ek.FactorGraph([2, 2], [((0, 1), [[1e-162, 2e-162], [3e160, 5e160]])])
+    for method in (None, "boundary"):
+        with pytest.warns(UserWarning, match="conditional probabilities of the model are below"):
+            model.compile(method=method)
+    np.testing.assert_allclose(model.marginals({0: 0})[1], [1 / 3, 2 / 3])

@@ -342,7 +342,8 @@ class BlockCircuit:
             "numpy", "torch", a device of torch, or a namespace of the array-API standard.
         dtype : str, optional
             "float32" or "float64". Default: as numbers are. In single precision the logs of
-            likelihoods are still sums in double precision.
+            likelihoods are still sums in double precision; weights below 1e-38 lose digits and
+            those below 1e-45 become zero.
 
         Returns
         -------

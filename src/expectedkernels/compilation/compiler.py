@@ -15,6 +15,7 @@ from expectedkernels.compilation.messages import (
     NO_DISTRIBUTION,
     MessagePlan,
     compilation_stages,
+    warn_of_lost_shares,
 )
 from expectedkernels.compilation.plan import CompilationPlan, Step
 from expectedkernels.compilation.tensors import Tensors, conditionals
@@ -217,7 +218,9 @@ def _summed(logs: Any, axes: Axes, kept: Axes) -> Any:
 def _shares(logs: Any, axes: Axes, sums: Any, kept: Axes) -> Any:
     """The numbers with these logarithms, divided by their sums; zero where the sum is zero."""
     sums = _spread(sums, kept, axes)
-    return np.exp(logs - np.where(sums > -np.inf, sums, 0.0))
+    shares = np.exp(logs - np.where(sums > -np.inf, sums, 0.0))
+    warn_of_lost_shares(logs, shares)
+    return shares
 
 
 def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:

@@ -7,6 +7,7 @@ variable of the context. So messages are reshaped where they enter, and never tr
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -241,6 +242,19 @@ def solved(table: Scaled) -> Solved:
     if last == -np.inf:
         return Solved(shares, None, Scaled(np.zeros_like(logs), 0.0), last)
     return Solved(shares, None, scaled_logs(logs - last), last)
+
+
+def warn_of_lost_shares(logs: Any, shares: Any) -> None:
+    """Say that conditional probabilities are too small for a double, if some are."""
+    lost = np.count_nonzero((logs > -np.inf) & (shares < np.finfo(np.float64).tiny))
+    if lost:
+        warnings.warn(
+            f"{lost} conditional probabilities of the model are below 2e-308, too small for the "
+            "weights of a circuit, where they count as zero or lose digits. Single questions to "
+            "the model itself (its marginals, log_partition and map) keep them.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _found(

@@ -16,6 +16,7 @@ from expectedkernels.compilation.messages import (
     Stage,
     solved,
     stage_table,
+    warn_of_lost_shares,
 )
 from expectedkernels.compilation.tables import Scaled
 from expectedkernels.errors import PropertyError
@@ -37,6 +38,8 @@ def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
     for stage in plan.stages:
         table = stage_table(stage, found, {})
         now = solved(table)
+        if table.is_log:
+            warn_of_lost_shares(table.data, now.conditional)
         log_z += now.top
         if log_z == -np.inf:
             raise PropertyError(NO_DISTRIBUTION)

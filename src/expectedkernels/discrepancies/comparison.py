@@ -32,7 +32,7 @@ def mmd_compare(
 
     with the embeddings :math:`\mu_i` of the models and their means :math:`M_i` under the models
     themselves, all exact. What is left to estimate is a plain mean over the samples: a paired
-    z-test, linear in the number of samples.
+    z-test, linear in the number of samples (and for some dozens of them at least).
 
     Parameters
     ----------

@@ -172,8 +172,9 @@ class MMDFit(GoodnessOfFit):
         of the interval with coverage 0.9 is below delta^2, the discrepancy is smaller than
         delta at a level of 5 %. A large p-value does not say that: it may come from few samples.
 
-        The interval is normal, with the standard error of a U-statistic: it is for many samples,
-        that do not come from the model exactly, and wide if they do.
+        The interval is normal and for many samples. Its width has two parts: the standard error of
+        a U-statistic, and the spread of the simulated null distribution, which is what is left of
+        it if the samples come from the model. Between these cases it is an approximation.
 
         Examples
         --------
@@ -190,7 +191,8 @@ class MMDFit(GoodnessOfFit):
                 "The discrepancy of an interval is that of one kernel, and this test has several. "
                 "Call mmd_test with one kernel."
             )
-        reach = NormalDist().inv_cdf(0.5 + 0.5 * coverage) * self.standard_error
+        spread = float(np.hypot(self.standard_error, np.std(self.null)))
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * coverage) * spread
         return max(0.0, self.statistic - reach), max(0.0, self.statistic + reach)
 
 

@@ -67,7 +67,8 @@ def stein_thin(
     Returns
     -------
     int array of shape (m,)
-        In the order of choice; of equal samples and of equally good ones, the first.
+        In the order of choice; of equal samples, the first; of others that are equally good,
+        rounding may decide.
 
     Raises
     ------
