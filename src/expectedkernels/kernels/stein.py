@@ -244,12 +244,18 @@ class SteinKernel(PairwiseKernel):
                     parts.append(_shifted_gram(self.kernel, some, second))
                 else:
                     parts.append(_product_gram(self._terms, some, second))
-            if not np.isfinite(parts[-1]).all():
-                raise KernelError(f"The Stein kernel is too large for a float here. {TOO_RARE}")
+            finite_gram(parts[-1])
         return np.concatenate(parts)
 
     def __repr__(self) -> str:
         return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
+
+
+def finite_gram(gram: Any) -> Any:
+    """These values of a Stein kernel; raises if one of them is too large."""
+    if not np.isfinite(gram).all():
+        raise KernelError(f"The Stein kernel is too large for a float here. {TOO_RARE}")
+    return gram
 
 
 def selected_grams(kernels: list[SteinKernel], rows: Any) -> list[Any]:

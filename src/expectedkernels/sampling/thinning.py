@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,11 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
 from expectedkernels.kernels.stein import OPERATORS, PairwiseKernel, discrete_cardinalities
+from expectedkernels.kernels.stein_columns import gram_columns
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
 from expectedkernels.sampling.stein_kernels import check_stein_kernel, stein_kernels
 from expectedkernels.sampling.zeros import warn_of_classes
-
-CHUNK_ROWS = 4096
-"""How many samples meet a chosen one at once."""
-
-DIAGONAL_ROWS = 64
-"""The diagonal is taken from blocks of this size."""
 
 
 def stein_thin(
@@ -126,19 +120,10 @@ def _in_order(rows: Any) -> tuple[Any, Any]:
 
 def _greedy(stein: PairwiseKernel, rows: Any, m: int) -> list[int]:
     """The numbers of m rows, each the best one to add to those before."""
-    # what the kernel needs to know of the rows is read once, and stays linear in their number
-    sides = [stein._read(rows[chunk]) for chunk in _chunks(len(rows), CHUNK_ROWS)]
-    blocks = (rows[chunk] for chunk in _chunks(len(rows), DIAGONAL_ROWS))
-    sums = 0.5 * np.concatenate([np.diag(stein(block)) for block in blocks])
-    chosen: list[int] = []
-    for _ in range(m):
-        best = int(np.argmin(sums))
-        chosen.append(best)
-        if len(chosen) < m:
-            one = stein._read(rows[best : best + 1])
-            sums += np.concatenate([stein._between(one, side)[0] for side in sides])
+    column, diagonal = gram_columns(stein, rows)
+    sums = 0.5 * diagonal
+    chosen = [int(np.argmin(sums))]
+    while len(chosen) < m:
+        sums += column(chosen[-1])
+        chosen.append(int(np.argmin(sums)))
     return chosen
-
-
-def _chunks(n: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, n, size))
