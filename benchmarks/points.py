@@ -1,8 +1,8 @@
 """Few points for a model, and few of many samples: `python -m benchmarks.points [part ...]`.
 
 Parts: herding and completions (NLTCS, from the folder density/ of EXPECTEDKERNELS_DATA; exact
-values by enumeration of its 65 536 states), thinning and weights (a small grid of models and
-proposals), memory (100 000 samples of 50 variables to 200 points). With none named, all of them.
+values by enumeration of its 65 536 states), weights (a small grid of models and proposals), memory
+(100 000 samples of 50 variables to 200 points). With none named, all of them.
 """
 
 from __future__ import annotations
@@ -137,42 +137,11 @@ def models() -> dict[str, Any]:
     }
 
 
-def proposals(model: Any, n: int, seed: int) -> dict[str, Any]:
-    d, learned = len(model.cardinalities), ek.learn_chow_liu(model.sample(300, rng=99))
-    return {
-        "independent": model.sample(n, rng=seed),
-        "one sweep apart": ek.gibbs(model, n, thin=d, rng=seed),
-        "uniform": np.random.default_rng(seed).integers(2, size=(n, d)),
-        "learned circuit": learned.sample(n, rng=seed),
-    }
-
-
 def log_hellinger(model: Any, rows: Any, weights: Any = None) -> float:
     found = np.average(rows, axis=0, weights=weights)
     exact = np.array([table[1] for table in model.marginals()])
     square = 1.0 - np.sqrt(found * exact) - np.sqrt((1.0 - found) * (1.0 - exact))
     return float(np.log(np.mean(np.sqrt(np.maximum(square, 0.0)))))
-
-
-def thinning(tries: int) -> None:
-    """Marginals of 50 of 200 samples: the first, or thinned; logs of mean Hellinger distances."""
-    names = ("first 50", "by shifts", "by updates", "all 200", "weights")
-    print(f"{'model':14}{'proposal':18}" + "".join(f"{name:>12}" for name in names))
-    wins = cells = 0
-    for name, model in models().items():
-        found: dict[str, list[Any]] = {}
-        for seed in range(tries):
-            for proposal, X in proposals(model, 200, seed).items():
-                thin = [ek.stein_thin(model, X, 50, operator=o) for o in ("shift", "gibbs")]
-                sets = [X[:50], X[thin[0]], X[thin[1]], X]
-                row = [log_hellinger(model, rows) for rows in sets]
-                row.append(log_hellinger(model, X, ek.bbis(model, X).weights))
-                found.setdefault(proposal, []).append(row)
-        for proposal, rows in found.items():
-            mean = np.mean(rows, axis=0)
-            wins, cells = wins + (mean[2] < mean[0]), cells + 1
-            print(f"{name:14}{proposal:18}" + "".join(f"{value:12.2f}" for value in mean))
-    print(f"thinned by updates beats the first 50 in {wins} of {cells} cells")
 
 
 def weights(tries: int) -> None:
@@ -233,7 +202,6 @@ def main() -> None:
     parts = {
         "herding": lambda: herding(arguments.tries),
         "completions": lambda: completions(60),
-        "thinning": lambda: thinning(arguments.tries),
         "weights": lambda: weights(arguments.tries),
         "memory": lambda: memory(arguments.samples),
     }

@@ -18,6 +18,7 @@ from benchmarks import (
     penguins,
     queries,
     regression,
+    thinning,
 )
 
 MODULES = (
@@ -34,6 +35,7 @@ MODULES = (
     compiling,
     partition,
     drift,
+    thinning,
 )
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
