@@ -1,5 +1,6 @@
 """Squares of circuits with negative weights, against sums over all states."""
 
+import copy
 import pickle
 from itertools import product
 
@@ -92,8 +93,58 @@ def test_whether_values_are_negative_is_said_with_a_reason():
     assert ek.algebra.nonnegative(plain).reason == "no weight is negative"
 
 
-def test_copies_are_not_taken_for_squares():
-    p = pickle.loads(pickle.dumps(ek.algebra.square(signed(0)[0])))
+def stored(p, tmp_path):
+    ek.io.save(p, tmp_path / "square.npz")
+    return ek.io.load(tmp_path / "square.npz")
+
+
+def swapped(vtree):
+    return ek.Vtree(vtree.right, vtree.left, vtree.variable)
+
+
+COPIES = {
+    "pickled": lambda p, _: pickle.loads(pickle.dumps(p)),
+    "copied": lambda p, _: copy.deepcopy(p),
+    "stored": stored,
+    "moved": lambda p, _: p.to("torch"),
+    "moved back": lambda p, _: p.to("torch").to("numpy"),
+    "named": lambda p, _: p.with_names(list("abcd")),
+    "normalised": lambda p, _: p.normalize(),
+    "swapped": lambda p, _: p.aligned_to(swapped(p.vtree)),
+    "given nothing": lambda p, _: p.condition({0: {0, 1}}),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_are_squares(how, tmp_path):
+    f, values = signed(0)
+    p = COPIES[how](ek.algebra.square(f), tmp_path)
+    assert "square" in ek.algebra.nonnegative(p).reason
+    density = values**2 / (values**2).sum()
+    assert np.exp(np.asarray(p.log_likelihood(STATES))) == pytest.approx(density, abs=1e-13)
+    assert p.marginals()[1] == pytest.approx(np.bincount(STATES[:, 1], density), abs=1e-12)
+    np.testing.assert_array_equal(p.sample(5, rng=0), ek.algebra.square(f).sample(5, rng=0))
+
+
+def test_conditionals_and_marginals_are_squares():
+    f, values = signed(1)
+    p = ek.algebra.square(f)
+    given = p.condition({1: 2, 3: {0}})
+    density = values**2 * ((STATES[:, 1] == 2) & (STATES[:, 3] == 0))
+    density /= density.sum()
+    assert np.exp(given.log_likelihood(STATES)) == pytest.approx(density, abs=1e-12)
+    assert (given.sample(20, rng=0)[:, [1, 3]] == [2, 0]).all()
+    less = ek.algebra.marginalize(p, [0])
+    wanted = np.bincount(STATES[:, 2], values**2) / (values**2).sum()
+    assert less.marginals()[1] == pytest.approx(wanted, abs=1e-12)
+    assert less.sample(3, rng=0).shape == (3, 3)
+
+
+def test_a_square_whose_numbers_were_changed_is_none():
+    p = ek.algebra.square(signed(0)[0]).to("torch")
+    p.blocks[-1].weights[0, 0] *= -3.0
+    assert not ek.algebra.nonnegative(p)
+    assert not ek.algebra.nonnegative(p.to("numpy"))
     with pytest.raises(ek.PropertyError, match="without negative weights"):
         p.sample(1)
 

@@ -8,6 +8,7 @@ it needs, checks them, and says which ones it keeps. Results are minimised and l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from numbers import Real
 from typing import Any, Literal, overload
@@ -29,7 +30,7 @@ from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import refuse_signed
 from expectedkernels.circuits.ranges import Part, plain_blocks, scaled_blocks
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.circuits.squares import marked_nonnegative, nonnegative
+from expectedkernels.circuits.squares import nonnegative
 from expectedkernels.circuits.wide import LOG_2, wide
 from expectedkernels.engine.blocks import inner
 from expectedkernels.engine.nodes import at_nodes
@@ -165,7 +166,7 @@ def square(f: Circuit) -> Circuit:
     """
     require_circuits("square", f)
     check_single_root(f, "A square")
-    return marked_nonnegative(multiply(f, f, normalize=True)[0])
+    return replace(multiply(f, f, normalize=True)[0], nonnegative=True)
 
 
 def _refuse_zero_roots(product: Circuit) -> None:

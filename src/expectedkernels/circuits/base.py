@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter, methodcaller
@@ -60,12 +60,15 @@ class BlockCircuit:
         The names of the variables.
     states : tuple of tuples of labels (None for variables without), or None
         The labels of the states of every variable.
+    nonnegative : bool
+        Whether it was made so that it has no negative values, whatever its weights are.
     """
 
     vtree: Vtree
     blocks: tuple[Input | Inner, ...]
     names: tuple[str, ...] | None = None
     states: tuple[tuple[Label, ...] | None, ...] | None = None
+    nonnegative: bool = False
 
     shortcuts: ClassVar[Shortcuts | None] = None
 
@@ -168,7 +171,7 @@ class BlockCircuit:
             return self
         if self.is_deferred:
             return self.deferred(self.vtree, schema, lambda: self.blocks, self.shortcuts)
-        return type(self)(self.vtree, self.blocks, schema.names, schema.states)
+        return replace(self, names=schema.names, states=schema.states)
 
     def matched(self, matching: Matching) -> Self:
         """The circuit with its variables and states as those of another one (see `match`)."""
@@ -187,7 +190,7 @@ class BlockCircuit:
             return block.recoded(states[variable]) if states[variable] else block
 
         blocks = tuple(at_nodes(vtree, leaf, self.blocks.__getitem__))
-        return type(self)(vtree, blocks, schema.names, schema.states)
+        return replace(self, vtree=vtree, blocks=blocks, names=schema.names, states=schema.states)
 
     def input(self, variable: int) -> Input:
         """The block of input units of a variable."""
@@ -303,7 +306,7 @@ class BlockCircuit:
 
     def _is_at(self, place: Place) -> bool:
         """Whether all arrays are there."""
-        return all(place.holds(x) for fields in map(vars, self.blocks) for x in fields.values())
+        return all(place.holds(x) for block in map(vars, self.blocks) for x in block.values())
 
     @cached_property
     def is_on_host(self) -> bool:
@@ -320,6 +323,11 @@ class BlockCircuit:
         if kept is None or written is None or kept[0] != written:
             kept = vars(self)["_kept_host"] = (written, self.to("numpy"))
         return kept[1]
+
+    @property
+    def is_known_nonnegative(self) -> bool:
+        """Whether it was made so that it has no negative values, and has its numbers still."""
+        return self.nonnegative and not self._n_writes
 
     @property
     def _n_writes(self) -> int | None:
@@ -360,7 +368,7 @@ class BlockCircuit:
         if self.is_on_host if known else self._is_at(target):
             return self
         blocks = tuple(map(methodcaller("moved", target.move), self.blocks))
-        moved = type(self)(self.vtree, blocks, self.names, self.states)
+        moved = replace(self, blocks=blocks, nonnegative=self.is_known_nonnegative)
         if dtype is None and self.is_on_host:  # what it has cached serves questions there, too
             vars(moved)["_kept_host"] = (moved._n_writes, self)
         return moved
@@ -375,11 +383,11 @@ class BlockCircuit:
         blocks = [self.blocks[node] for node in alignment.node]
         for node in np.flatnonzero(alignment.swapped):
             blocks[node] = blocks[node].swapped()
-        return type(self)(vtree, tuple(blocks), self.names, self.states)
+        return replace(self, vtree=vtree, blocks=tuple(blocks))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is cached is not part of the value
-        return type(self), (self.vtree, self.blocks, self.names, self.states)
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         roots = "" if self.n_roots == 1 else f", {self.n_roots} roots"

@@ -16,7 +16,6 @@ from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, levels_of, log_modes, observed
 from expectedkernels.circuits.queries import (
-    known_nonnegative,
     refuse_impossible,
     refuse_signed,
     require_possible,
@@ -44,7 +43,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     """See `Circuit.sample`."""
     check_samples(n)
     check_single_root(circuit, "Sampling")
-    by_conditionals = known_nonnegative(circuit)
+    by_conditionals = circuit.is_known_nonnegative
     if not by_conditionals:
         refuse_signed(circuit.host, "Sampling")
     generator = as_generator(rng)
@@ -54,7 +53,7 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     if n == 0:
         require_possible(circuit.host, read)
     elif n_rows and by_conditionals:
-        conditional_samples(circuit, read, n, generator, out)
+        conditional_samples(circuit.host, read, n, generator, out)
     elif n_rows:
         _write_samples(circuit, read, generator, n, out)
     return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from expectedkernels.arrays import VariablesLike
@@ -67,7 +68,8 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     kept = sorted(set(range(f.n_variables)) - gone)
     vtree, parts = _projected(f, kept)
     blocks = plain_blocks(vtree, parts, "The marginal", "normalise the circuit first")
-    return Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
+    found = Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
+    return replace(found, nonnegative=f.nonnegative)
 
 
 def _checked(f: Circuit, variables: Any) -> set[int]:

@@ -11,7 +11,7 @@ from expectedkernels.circuits.base import BlockCircuit, shortcut
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.observed import chunks, levels_of, observed
-from expectedkernels.circuits.queries import known_nonnegative, refuse_impossible, refuse_signed
+from expectedkernels.circuits.queries import refuse_impossible, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.squares import conditional_marginals
 from expectedkernels.circuits.wide import as_plain, sums
@@ -28,8 +28,8 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
         empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
         return Marginals(empty, circuit.schema)
     result = shortcut(circuit, "marginals", read)
-    if result is None and known_nonnegative(circuit):
-        result = conditional_marginals(circuit, read)
+    if result is None and circuit.is_known_nonnegative:
+        result = conditional_marginals(host, read)
     elif result is None:
         refuse_signed(host, "A list of marginals")
         result = _by_variable(host, read, atom_shares(circuit, read))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -105,7 +106,7 @@ def _swept_logs(
 def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
     """See `Circuit.log_likelihood`."""
     logs, sign = log_values(circuit, as_evidence(X, circuit.schema, single=False))
-    if sign is not None and known_nonnegative(circuit):
+    if sign is not None and circuit.is_known_nonnegative:
         logs, sign = namespace(logs).where(sign > 0, logs, -inf), None  # rounding of a zero
     _refuse_negative(sign)
     return logs[:, 0] if circuit.n_roots == 1 else logs
@@ -139,11 +140,6 @@ def log_partition(circuit: BlockCircuit) -> Any:
     if circuit.n_roots > 1:
         return logs[0, :]
     return float(logs[0, 0]) if is_numpy(circuit.xp) else logs[0, 0]
-
-
-def known_nonnegative(circuit: BlockCircuit) -> bool:
-    """Whether the circuit was made so that it has no negative values, whatever its weights."""
-    return circuit.remembered("nonnegative", lambda: False)
 
 
 def _refuse_negative(sign: Any) -> None:
@@ -182,7 +178,8 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     parts = conditional_parts(circuit, evidence)
     what = "The normalised circuit" if evidence is None else "The conditional"
     blocks = plain_blocks(circuit.vtree, parts, what, "write it with numbers that differ less")
-    return type(circuit).from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
+    found = type(circuit).from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
+    return replace(found, nonnegative=circuit.nonnegative)
 
 
 def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[Part]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence, as_evidence
-from expectedkernels.circuits.queries import known_nonnegative, log_values, negative_node
+from expectedkernels.circuits.queries import log_values, negative_node
 from expectedkernels.errors import EvidenceError, PropertyError
 from expectedkernels.verdict import Verdict
 
@@ -16,17 +16,12 @@ CHUNK = 2**14
 """How many rows are asked at once, at most."""
 
 
-def marked_nonnegative(circuit: Any) -> Any:
-    """The circuit, marked as one that has no negative values, whatever its weights are."""
-    circuit.remembered("nonnegative", lambda: True)
-    return circuit
-
-
 def nonnegative(circuit: BlockCircuit) -> Verdict:
     """Whether a circuit is known to have no negative values, with the reason.
 
-    It has none if it has no negative weights, or if it was made by `square`. Of other circuits
-    it is not known: that is hard to decide.
+    It has none if it has no negative weights, or if it was made by `square`, or from such a square
+    by conditioning, marginalising, renaming, moving, copying or storing it. Of other circuits it is
+    not known: that is hard to decide.
 
     Parameters
     ----------
@@ -43,7 +38,7 @@ def nonnegative(circuit: BlockCircuit) -> Verdict:
     >>> bool(ek.algebra.nonnegative(f)), bool(ek.algebra.nonnegative(ek.algebra.square(f)))
     (False, True)
     """
-    if known_nonnegative(circuit):
+    if circuit.is_known_nonnegative:
         return Verdict(True, "it is the square of a circuit")
     node = negative_node(circuit.host)
     if node is None:

@@ -48,6 +48,8 @@ INDICES = ("left", "right", "csr_indptr", "csr_indices")
 FLOATS = ("tables", "normal_weights", "normal_mean", "normal_variance", "dense", "csr_data")
 HALF = "normal_half"
 """Half the widths of intervals, of all real inputs; only in files of circuits that have some."""
+SQUARE = "nonnegative"
+"""A one, only in files of circuits that were made so that they have no negative values."""
 KINDS = (Table, Real, Inner)
 """The blocks by the number of their kind."""
 ARRAYS = (
@@ -112,6 +114,8 @@ def save(circuit: Circuit, path: PathLike) -> None:
                 "infinities or NaN, which come from an overflow; normalize() it, or rescale its "
                 "weights, before the step that overflows."
             )
+    if circuit.nonnegative:
+        arrays[SQUARE] = np.ones(1, dtype=np.int64)
     if not circuit.schema.is_plain:
         schema = {"names": circuit.schema.names, "states": circuit.schema.states}
         arrays["schema"] = np.array([json.dumps(schema)])
@@ -217,6 +221,8 @@ def _read(path: PathLike) -> dict[str, Any]:
             arrays[name] = arrays[name].astype(np.int64)
     if HALF in archive.names:
         arrays[HALF] = archive.array(HALF, "f")
+    if SQUARE in archive.names:
+        arrays[SQUARE] = archive.array(SQUARE, "i")
     if "schema" in archive.names:
         arrays["schema"] = archive.array("schema", "U")
     for name in sorted(archive.names - set(arrays)):
@@ -262,7 +268,9 @@ class _Loader:
         vtree = self.vtree()
         self.check_nodes(vtree)
         self.check_numbers()
-        circuit = Circuit(vtree, tuple(self.blocks(vtree)))
+        square = self.arrays.get(SQUARE, np.zeros(0)).tolist()
+        self.require(square in ([], [1]), f"{SQUARE!r} must be one, or not there")
+        circuit = Circuit(vtree, tuple(self.blocks(vtree)), nonnegative=bool(square))
         return self.named(circuit) if "schema" in self.arrays else circuit
 
     def named(self, circuit: Circuit) -> Circuit:
