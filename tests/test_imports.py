@@ -1,9 +1,12 @@
 """Importing the library stays light: heavy dependencies come in when they are used."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
+
+import expectedkernels as ek
 
 HEAVY = ("matplotlib", "narwhals", "pandas", "sklearn", "torch", "typer")
 
@@ -21,6 +24,29 @@ def test_importing_the_library_imports_nothing_heavy():
 
 def test_importing_the_command_line_imports_only_typer():
     assert imported_by("import expectedkernels.cli") == {"typer"}
+
+
+def test_namespaces_are_imported_by_statements():
+    spaces = sorted(set(ek._NAMESPACES))
+    assert {"algebra", "datasets", "divergences", "io", "models", "stein", "vtrees"} < set(spaces)
+    lines = ["import expectedkernels as ek", "import importlib, sys"]
+    for space in spaces:
+        lines += [
+            f"import expectedkernels.{space} as found",
+            f"assert found is ek.{space} is sys.modules[ek._NAMESPACES[{space!r}]]",
+            f"assert found.__spec__.name == found.__name__ == ek._NAMESPACES[{space!r}]",
+            f"from expectedkernels.{space} import {sorted(getattr(ek, space).__all__)[0]}",
+        ]
+    imported_by("\n".join(lines))
+
+
+def test_a_namespace_imports_nothing_heavy():
+    assert imported_by("from expectedkernels.algebra import multiply") == set()
+
+
+def test_other_modules_are_not_found():
+    with pytest.raises(ModuleNotFoundError, match=r"expectedkernels\.nothing"):
+        importlib.import_module("expectedkernels.nothing")
 
 
 @pytest.mark.parametrize("package", HEAVY)

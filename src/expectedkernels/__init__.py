@@ -1,7 +1,9 @@
 """Exact expectations of kernels under probabilistic circuits."""
 
 import ast as _ast
+import sys as _sys
 from importlib import import_module as _import_module
+from importlib.machinery import ModuleSpec as _ModuleSpec
 from pathlib import Path as _Path
 from typing import Any as _Any
 
@@ -44,6 +46,29 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(message)
     globals()[name] = value
     return value
+
+
+class _Namespaces:
+    """Finds and loads namespaces where imports name them: ``import expectedkernels.algebra``."""
+
+    @staticmethod
+    def find_spec(name: str, path: _Any = None, target: _Any = None) -> _ModuleSpec | None:
+        package, _, namespace = name.rpartition(".")
+        if package != __name__ or namespace not in _NAMESPACES:
+            return None
+        return _ModuleSpec(name, _Namespaces())
+
+    @staticmethod
+    def create_module(spec: _ModuleSpec) -> None:
+        """The module that there would be by default: it is replaced below."""
+
+    @staticmethod
+    def exec_module(module: _Any) -> None:
+        # one module under two names: classes of a copy would not be those of the library
+        _sys.modules[module.__name__] = __getattr__(module.__name__.rpartition(".")[2])
+
+
+_sys.meta_path.append(_Namespaces)
 
 
 def _listed(module: str) -> list[str]:
