@@ -17,7 +17,7 @@ from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.nodes import Nodes
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.variables import Variable
+from expectedkernels.estimators.variables import Variable, completed_groups
 
 
 class AverageDensity:
@@ -85,7 +85,9 @@ class AverageDensity:
 
     def means(self, Z: Any) -> Any:
         """The rows with the expected values of what is missing."""
-        return self._mixed([part.means(Z) for part in self.parts])
+        Z = completed_groups(self.variables, Z)
+        # what is known stands as it is, to the last digit
+        return np.where(np.isnan(Z), self._mixed([part.means(Z) for part in self.parts]), Z)
 
     def draws(self, Z: Any, n: int, rng: Any) -> Any:
         """Completions of the rows, (n, rows, columns): each from a density drawn for it."""

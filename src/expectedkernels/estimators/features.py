@@ -42,8 +42,10 @@ random_state
     Attributes
     ----------
     landmarks_ : array of shape (components, columns)
-    circuit_ : Circuit
-        The density.
+    circuit_ : Circuit or None
+        The density, if it is a circuit.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
     gamma_ : float
         The rate of the kernel.
 

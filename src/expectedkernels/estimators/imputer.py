@@ -1,4 +1,4 @@
-"""Imputation of missing values from a circuit: mean, most probable, or sampled values."""
+"""Imputation of missing values from a density: mean, most probable, or sampled values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.checks import check_choice
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
-from expectedkernels.estimators.circuits import filled
+from expectedkernels.estimators.circuits import CircuitDensity, filled
 from expectedkernels.estimators.completions import herded_states
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import read_rows
@@ -37,6 +38,14 @@ def _wants_pandas(transformer: Any) -> bool:
     return _get_output_config("transform", transformer)["dense"] == "pandas"
 
 
+def _best_states(x: Any, values: Any) -> Any:
+    """How well numbers fit states: codes by their distance, bits by their size, (rows, states)."""
+    if x.shape[1] == 1:
+        return -np.abs(x - values.T)
+    none = values.sum(axis=1) == 0
+    return x @ values.T + none * (1.0 - x.sum(axis=1, keepdims=True))
+
+
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
     """Missing values filled in from the density of the columns, given what is observed.
 
@@ -45,21 +54,26 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     strategy : {"mean", "map", "sample"}
         Fill in the conditional mean of numeric columns and the most probable category of others,
         which keeps errors small; the most probable states of all missing columns together (needs a
-        deterministic density: not a mixture, and no binning="gaussian"); or a sample. The middle of
-        a bin stands for it, except in samples.
+        deterministic circuit as density: not a mixture, and no binning="gaussian"); or a sample.
+        The middle of a bin stands for it, except in samples.
     density, n_bins, binning, categorical_features, groups, max_bytes, random_state
         As for `ExpectedSVR`. Samples do not heed max_bytes: with a seed they would depend on it.
 
     Attributes
     ----------
-    circuit_ : Circuit
-        The density.
+    circuit_ : Circuit or None
+        The density, if it is a circuit.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
 
     Notes
     -----
     `sample` draws several completions of every row, for multiple imputation: fit a model to each,
     or average a model's predictions over them. `ExpectedSVR` and its kin give the limit of
     infinitely many.
+
+    Normal distributions ("gaussian" and its kin, and parts of "auto") take bits and codes for
+    numbers: the category of the largest bit is taken, and the code that is nearest.
 
     Examples
     --------
@@ -113,6 +127,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         self._validate_params()
         self._learn_density(self._learn_columns(X))
+        if self.strategy == "map":
+            self._require_circuit("The strategy 'map'", "strategy='mean'")
         return self
 
     def transform(self, X: RowsLike) -> Array:
@@ -142,8 +158,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         size = self._chunk_rows()
         for start in range(0, len(index), size):
             chunk = np.arange(start, min(len(index), start + size))
-            fill = self._most_probable if self.strategy == "map" else self._means
-            Z[index[chunk]] = fill(rows, chunk)
+            if not isinstance(rows, Rows):
+                some = Z[index[chunk]]
+                Z[index[chunk]] = self._as_states(some, self.density_.means(some))
+            elif self.strategy == "map":
+                Z[index[chunk]] = self._most_probable(rows, chunk)
+            else:
+                Z[index[chunk]] = self._means(rows, chunk)
         return self._typed(self._decoded(Z), X)
 
     def sample(
@@ -166,7 +187,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             Draws, or completions that stand for what is missing in a row as well as n equally
             weighted ones can (see `herd`): means over a few of them are much closer to those over
             infinitely many. They are not independent, so that differences between completed
-            tables say nothing of the errors of means over rows.
+            tables say nothing of the errors of means over rows. The density must be a circuit.
 
         Returns
         -------
@@ -175,7 +196,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Raises
         ------
         DataError
-            If `n` is not a positive int, or there is no such method.
+            If `n` is not a positive int, if there is no such method, or if it needs a circuit and
+            the density is none.
 
         Examples
         --------
@@ -189,26 +211,53 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         check_choice("CircuitImputer.sample", "method", method, METHODS, DataError)
         seed = self.random_state if random_state is None else random_state
         herded = method == "herded"
+        if herded:
+            check_is_fitted(self)
+            self._require_circuit("The method 'herded'", "method='independent'")
         return [self._decoded(Z) for Z in self._sampled(self._read(X), int(n), seed, herded)]
+
+    def _require_circuit(self, what: str, other: str) -> None:
+        if not isinstance(self.density_, CircuitDensity):
+            raise DataError(
+                f"{what} of CircuitImputer needs a circuit as density, such as 'chow_liu'. Got "
+                f"density={self.density!r}, which is none. Give such a one, or {other}."
+            )
 
     def _chunk_rows(self) -> int:
         """How many rows to complete at once: a number for every unit must fit into memory."""
-        return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * self.circuit_.n_units)))
+        units = 1 if self.circuit_ is None else self.circuit_.n_units
+        return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))
 
     def _sampled(self, Z: Any, n: int, random_state: Any, herded: bool = False) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         Z, index, rows = read_rows(self.density_, Z)
         answers = [Z.copy() for _ in range(n)]
-        chosen = herded_states(rows, self.circuit_, n, rng) if herded and len(rows) else None
+        chosen: Any = herded_states(rows, self.circuit_, n, rng) if herded and len(rows) else None
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
-            if chosen is not None:
-                drawn = chosen[chunk]
-            else:
-                drawn = self.circuit_.sample(n, rng, evidence=rows.states.rows(chunk))
+            some = Z[index[chunk]]
+            drawn = self.density_.draws(some, n, rng) if chosen is None else None
             for k in range(n):
-                answers[k][index[chunk]] = filled(rows, chunk, drawn[:, k], rng)
+                if drawn is None:
+                    whole = filled(rows, chunk, chosen[chunk, k], rng)
+                else:
+                    whole = self._as_states(some, drawn[k])
+                answers[k][index[chunk]] = whole
         return answers
+
+    def _as_states(self, Z: Any, whole: Any) -> Any:
+        """Completed rows, with a category or code wherever a number was found for one."""
+        for variable, numeric in zip(self.density_.variables, self._numeric(), strict=True):
+            said, pieces = variable.say(Z), variable.pieces
+            missing = ~said.observed
+            if numeric or pieces is None or not missing.any():
+                continue
+            at = np.ix_(missing, variable.columns)
+            fits = _best_states(whole[at], pieces.low)
+            if said.allowed is not None:
+                fits = np.where(said.allowed[missing], fits, -np.inf)
+            whole[at] = pieces.low[fits.argmax(axis=1)]
+        return whole
 
     def _most_probable(self, rows: Rows, chunk: Any) -> Any:
         return filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk)))

@@ -391,6 +391,8 @@ def between(mixture: NormalMixture, Z: Any, W: Any, rates: Any) -> Any:
     left = _listed(mixture, Z)
     right = left if W is None else _listed(mixture, W)
     found, root = np.zeros((len(left), len(right))), np.sqrt(rates)
+    if not right:
+        return found
     for i, (means, shares, S) in enumerate(left):
         start = i if W is None else 0
         others = right[start:]

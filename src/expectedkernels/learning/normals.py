@@ -177,9 +177,9 @@ def draws(mixture: NormalMixture, Z: Any, n: int, rng: Any) -> Any:
 
 
 def _root(S: Any) -> Any:
-    """A square root of a covariance that may be singular."""
+    """The symmetric square root of a covariance that may be singular."""
     values, vectors = np.linalg.eigh(S)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMixture:
@@ -379,8 +379,13 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     n_draws = max(1, min(KERNEL_DRAWS, (KERNEL_CENTRES - int((~gaps).sum())) // max(1, gaps.sum())))
     centres, weights = [Z[~gaps]], [np.ones(int((~gaps).sum()))]
     if gaps.any():
-        drawn = draws(normal, Z[gaps], n_draws, rng)
-        centres.append(drawn.reshape(-1, Z.shape[1]))
+        # columns are drawn in an order that does not depend on how they come
+        order = np.lexsort(np.where(np.isnan(Z), np.inf, Z))
+        turned = NormalMixture(
+            normal.weights, normal.means[:, order], normal.covariances[:, order[:, None], order]
+        )
+        drawn = draws(turned, Z[np.ix_(gaps, order)], n_draws, rng).reshape(-1, Z.shape[1])
+        centres.append(drawn[:, np.argsort(order)])
         weights.append(np.full(len(centres[-1]), 1.0 / n_draws))
     mean = normal.means[0]
     rows, shares = np.concatenate(centres), np.concatenate(weights)
