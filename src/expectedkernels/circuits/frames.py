@@ -236,3 +236,9 @@ def make_frame(names: Sequence[Any], columns: Sequence[Any], index: Any = None) 
             column = pd.Categorical.from_codes(codes, categories=list(labels))
         made[name] = column
     return pd.DataFrame(made, index=index)
+
+
+def ranked_frame(names: Sequence[Any], order: Any, **columns: Any) -> Any:
+    """A data frame of pandas with named rows, in this order of them."""
+    values = [column[order] for column in columns.values()]
+    return make_frame(list(columns), values, np.asarray(names, dtype=object)[order])

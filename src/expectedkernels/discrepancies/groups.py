@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import check_real, is_int
 from expectedkernels.circuits.alignment import require_circuits
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.frames import is_frame, make_frame
+from expectedkernels.circuits.frames import is_frame, ranked_frame
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.numbers import as_floats
@@ -39,6 +39,9 @@ GroupsLike = int | RowsLike | Sequence[Mapping[str, Any]] | Sequence[str | Seque
 
 AT_ONCE = 64
 """Of how many groups the kernels of all pairs are computed, though few are used."""
+
+FEW_AT_ONCE = 8
+"""The same where every group comes many times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,24 +85,22 @@ class Groups:
     def between(self) -> Array:
         """The squared discrepancies between all pairs of groups, (groups, groups).
 
-        The kernel ignores the variables that either of the two is made by. Cost: a Gram matrix for
-        every pair of sets of these variables.
+        The kernel ignores the variables that either of the two is made by. Cost: a Gram matrix of
+        the groups, and one value for every group and set of such variables.
         """
         known = ~np.isnan(self.rows)
         sets, place = np.unique(known, axis=0, return_inverse=True)
-        members = [np.flatnonzero(place.reshape(-1) == i) for i in range(len(sets))]
-        found = np.zeros((len(known), len(known)))
-        terms = _terms(self.kernel, self.circuit)
-        for i, j in combinations_with_replacement(range(len(sets)), 2):
-            both = members[i] if i == j else np.concatenate([members[i], members[j]])
-            kernel = _without(terms, sets[i] | sets[j])
-            E = self.rows[both]
-            G = expected_kernel(self.circuit, self.circuit, kernel, evidence_p=E, evidence_q=E)
-            own = np.diag(G)
-            values = own[:, None] + own[None, :] - G - G.T
-            a, b = len(members[i]), 0 if i == j else len(members[i])
-            found[np.ix_(members[i], members[j])] = values[:a, b:]
-            found[np.ix_(members[j], members[i])] = values[:a, b:].T
+        kernels = _kernels(self.circuit, _terms(self.kernel, self.circuit), DEFAULT_MAX_BYTES)
+        across = kernels(self.rows, known, self.rows, known)
+        own = np.empty((len(known), len(sets)))
+        for part in _parts(len(known), FEW_AT_ONCE):
+            # what is hidden on one side is ignored: the own variables here, those of others there
+            rows, n = self.rows[part], len(self.rows[part])
+            others = np.repeat(rows, len(sets), axis=0), np.tile(sets, (n, 1))
+            values = kernels(rows, known[part], *others).reshape(n, n, len(sets))
+            own[part] = values[np.arange(n), np.arange(n)]
+        pairs = own[:, place.reshape(-1)]
+        found = pairs + pairs.T - across - across.T
         np.fill_diagonal(found, 0.0)
         return found
 
@@ -118,9 +119,7 @@ class Groups:
         (2, 2)
         """
         order = np.argsort(-self.mmd2, kind="stable")
-        names = np.asarray(self.groups, dtype=object)[order]
-        values = [self.probabilities[order], self.mmd[order]]
-        return make_frame(["probability", "mmd"], values, names)
+        return ranked_frame(self.groups, order, probability=self.probabilities, mmd=self.mmd)
 
     def plot(self) -> Axes:
         """Axes with the discrepancies of the groups against their sizes. Needs matplotlib.
@@ -236,26 +235,34 @@ def _from_population(p: Circuit, rows: Any, terms: Any, max_bytes: int) -> Any:
     """The squared discrepancies of groups from the population."""
     known = ~np.isnan(rows)
     sets, place = np.unique(known, axis=0, return_inverse=True)
+    kernels = _kernels(p, terms, max_bytes)
+    parts = [(rows[part], known[part]) for part in _parts(len(rows), AT_ONCE)]
+    own = np.concatenate([np.diag(kernels(*part, *part)) for part in parts])
+    # beside the groups the population, of which the variables of every set are hidden
+    free = np.full(sets.shape, np.nan)
+    both = np.concatenate([rows, free]), np.concatenate([known, sets])
+    across = kernels(*both, free[:1], np.zeros_like(sets[:1]))[:, 0]
+    return own + across[len(rows) :][place.reshape(-1)] - 2.0 * across[: len(rows)]
+
+
+def _parts(n: int, size: int) -> list[slice]:
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
+
+
+def _kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
+    """The expected kernels of rows of evidence, given with what the kernel ignores of each."""
     circuit = _with_copies(p)
     kernel = _weighted(
         (weight, list(map(_beside_copies, factors, p.cardinalities, range(p.n_variables))))
         for weight, factors in terms
     )
-    n = len(rows)
-    free = np.full(sets.shape, np.nan)
-    given = np.concatenate([rows, free, free[:1]])
-    # after the groups the population, of which the variables of every set are hidden, or none
-    hidden = np.concatenate([known, sets, np.zeros_like(sets[:1])])
-    E = _evidence(p, given, hidden)
 
-    def between(first: slice, second: slice) -> Any:
-        given: Any = {"evidence_p": [e[first] for e in E], "evidence_q": [e[second] for e in E]}
+    def between(rows: Any, hidden: Any, others: Any, other_hidden: Any) -> Any:
+        E, F = _evidence(p, rows, hidden), _evidence(p, others, other_hidden)
+        given: Any = {"evidence_p": E, "evidence_q": F}
         return expected_kernel(circuit, circuit, kernel, **given, max_bytes=max_bytes)
 
-    parts = [slice(start, min(n, start + AT_ONCE)) for start in range(0, n, AT_ONCE)]
-    own = np.concatenate([np.diag(between(part, part)) for part in parts])
-    across = between(slice(None), slice(-1, None))[:, 0]
-    return own + across[n:-1][place.reshape(-1)] - 2.0 * across[:n]
+    return between
 
 
 def _with_copies(p: Circuit) -> Circuit:
@@ -318,14 +325,6 @@ def _terms(k: Kernel, p: Circuit) -> list[tuple[float, Sequence[Factor]]]:
 def _weighted(terms: Iterable[tuple[float, Sequence[Factor]]]) -> Kernel:
     weights, products = zip(*terms, strict=True)
     return SumKernel([_Factors(factors) for factors in products], list(weights))
-
-
-def _without(terms: Any, ignored: Any) -> Kernel:
-    """The kernel whose factors of some variables are one."""
-    return _weighted(
-        (weight, [Factor() if ignored[v] else f for v, f in enumerate(factors)])
-        for weight, factors in terms
-    )
 
 
 def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:

@@ -14,7 +14,7 @@ from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.frames import make_frame
+from expectedkernels.circuits.frames import make_frame, ranked_frame
 from expectedkernels.circuits.sides import CircuitSide
 from expectedkernels.discrepancies.attribution import ignoring, shapley_account
 from expectedkernels.discrepancies.outcomes import rank_p_value
@@ -146,11 +146,10 @@ class Drift:
         >>> ek.drift(X, Y, n_permutations=0).frame().columns.tolist()
         ['ignoring', 'shapley', 'missing_before', 'missing_after']
         """
-        order = self._order()
-        missing = [np.isnan(self.windows.rows(i)).mean(axis=0)[order] for i in (0, 1)]
-        columns = ["ignoring", "shapley", "missing_before", "missing_after"]
-        values = [self.ignoring[order], self.shapley[order], *missing]
-        return make_frame(columns, values, np.asarray(self.names, dtype=object)[order])
+        before, after = (np.isnan(self.windows.rows(i)).mean(axis=0) for i in (0, 1))
+        shares = {"missing_before": before, "missing_after": after}
+        own = {"ignoring": self.ignoring, "shapley": self.shapley}
+        return ranked_frame(self.names, self._order(), **own, **shares)
 
     def plot(self) -> Axes:
         """Axes with what every variable has to do with the change. Needs matplotlib.
