@@ -111,3 +111,23 @@ def test_the_order_of_columns_does_not_matter(density, fit_holes):
         for names in (list(X.columns), turned)
     )
     assert_close(second, first, scale=1.0)
+
+
+@pytest.mark.parametrize("fit_holes", [False, True])
+@pytest.mark.parametrize("density", ["auto", "diagonal_mixture", "gaussian_mixture"])
+def test_categories_that_folds_or_masks_remove(density, fit_holes):
+    X, y, rng = frame()
+    X.loc[[7, 31], "kind"] = ["rare", "other"]
+    holes = holed(X, rng)
+    train = (holes if fit_holes else X).copy()
+    train.loc[31, "kind"] = None  # a category that is hidden wherever it is
+    train.loc[7, "kind"] = "rare"
+    model = ek.ExpectedSVR(density=density).fit(train, y)
+    rows = holes.iloc[:8].assign(z=NAN)
+    low, high = model.predict_interval(rows)  # some folds are without the rare category
+    assert (np.isfinite(low) & (low < high)).all()
+    with pytest.warns(
+        UserWarning, match="'kind' has categories that were not seen in fit: 'other'"
+    ):
+        found = model.predict(X.iloc[31:32].assign(z=NAN))
+    assert_close(found, model.predict(X.iloc[31:32].assign(z=NAN, kind=None)))

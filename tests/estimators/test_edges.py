@@ -189,13 +189,30 @@ def test_bits_are_checked_in_predictions_too(row, message):
 @pytest.mark.parametrize("scale", [1e300, 1e160, 1e-160])
 @pytest.mark.parametrize("holes", [False, True])
 def test_values_whose_squares_are_out_of_range(scale, holes):
-    X = np.random.default_rng(0).normal(size=(20, 2)) * scale
+    X = np.random.default_rng(0).normal(size=(20, 2))
     if holes:
         X[0, 0] = NAN
     with pytest.raises(ek.DataError, match="cannot be 'scale' for values of this size"):
-        ExpectedSVR(standardize=False, density="chow_liu").fit(X, np.arange(20.0))
+        ExpectedSVR(standardize=False, density="chow_liu").fit(X * scale, np.arange(20.0))
+    rows = np.array([[NAN, 0.3], [0.2, NAN], [0.1, 0.4]])
+    for density in ("auto", "chow_liu"):
+        models = [ExpectedSVR(density=density, tol=1e-9).fit(X * s, X[:, 1]) for s in (1.0, scale)]
+        plain, scaled = (m.predict(rows * s) for m, s in zip(models, (1.0, scale), strict=True))
+        np.testing.assert_allclose(scaled, plain, atol=1e-7)
+    with pytest.raises(ek.DataError, match="Column 'y' holds values that cannot be standardised"):
+        ExpectedSVR(density="chow_liu").fit(X, np.arange(20.0) * scale)
     with pytest.raises(ek.DataError, match="Column 0 holds values that cannot be standardised"):
-        ExpectedSVR(gamma=0.5, density="chow_liu").fit(X, np.arange(20.0))
+        ek.ExpectedKernelFeatures().fit(X * scale)
+
+
+@pytest.mark.parametrize("density", ["auto", "chow_liu"])
+def test_an_outlier_leaves_its_column_almost_constant(density):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    wild = X.copy()
+    wild[3, 0] = 1e160
+    rows = [[0.5, 0.5, NAN], [NAN, 0.5, 0.1], [0.5, 0.5, 0.1]]
+    found = ExpectedSVR(density=density).fit(wild, X[:, 1]).predict(rows)
+    np.testing.assert_allclose(found, 0.5, atol=0.3)
 
 
 def test_distances_of_far_points_keep_their_digits():

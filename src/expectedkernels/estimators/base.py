@@ -155,6 +155,8 @@ class KernelMachine(DensityEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()
         Z = self._learn_columns(X)
+        if self.standardize and isinstance(self.density, str):  # others know what columns hold
+            self.columns_, Z = self.columns_.brought_in_range(Z)
         y = self._read_target(X, y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, Z)

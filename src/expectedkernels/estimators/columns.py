@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ MAX_SHOWN = 5
 """How many unseen categories a warning names."""
 FEW_CATEGORIES = 20
 """So many categories are never too many."""
+LARGEST_POWER = 330
+"""Numbers above two to this, or all below its inverse, are too large or small to be squared."""
+FARTHEST = 1e150
+"""Numbers beyond this, at a common scale, are as good as this."""
 MISSING_BITS = ("nan", "None", "<NA>")
 """What one-hot encoders call the category of missing values."""
 
@@ -49,11 +53,14 @@ class Columns:
     groups : list of lists of int
         Columns that together are one categorical variable: one-hot bits, or a single column of
         codes.
+    powers : dict from columns to int
+        Powers of two that numeric columns are divided by, where their squares are out of range.
     """
 
     names: list[Any]
     categories: dict[int, Any]
     groups: list[list[int]]
+    powers: dict[int, int] = field(default_factory=dict)
 
     @property
     def n_columns(self) -> int:
@@ -78,7 +85,7 @@ class Columns:
         parts = []
         for i, column in enumerate(table):
             if i not in self.categories:
-                parts.append(column[:, None])
+                parts.append(self._in_range(i, column)[:, None])
                 continue
             codes = self._codes(i, column)
             bits = np.eye(len(self.categories[i]))[np.maximum(codes, 0)]
@@ -98,7 +105,37 @@ class Columns:
             number = np.inf
         if np.isinf(number):
             raise DataError(f"Column {self.names[i]!r} holds numbers. Got {entry!r} instead.")
-        return number
+        return float(self._in_range(i, np.array([number]))[0])
+
+    def _in_range(self, i: int, column: Any) -> Any:
+        """The numbers of a column, divided by its power of two."""
+        if i not in self.powers:
+            return column
+        with np.errstate(over="ignore"):  # what is far beyond all rows in fit stays there
+            return np.clip(np.ldexp(column, -self.powers[i]), -FARTHEST, FARTHEST)
+
+    def brought_in_range(self, Z: Any) -> tuple[Columns, Any]:
+        """Columns that divide by powers of two where squares are out of range, and their numbers.
+
+        Parameters
+        ----------
+        Z : array
+            The columns of numbers, with no power taken out.
+        """
+        grouped = {i for group in self.groups for i in group}
+        powers = {}
+        for i, place in enumerate(self.places):
+            if i in self.categories or i in grouped:
+                continue
+            x = Z[:, place[0]]
+            power = int(np.frexp(np.abs(x[~np.isnan(x)]).max(initial=0.0))[1])
+            if abs(power) > LARGEST_POWER:
+                powers[i] = power
+        columns, Z = replace(self, powers=powers), Z.copy()
+        for i in powers:
+            place = self.places[i][0]
+            Z[:, place] = columns._in_range(i, Z[:, place])
+        return columns, Z
 
     def _codes(self, i: int, column: Any) -> Any:
         """The number of every entry's category, -1 if it is missing or unseen."""

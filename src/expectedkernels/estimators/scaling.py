@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.columns import Columns
+from expectedkernels.estimators.columns import LARGEST_POWER, Columns
 from expectedkernels.estimators.expansion import Expansion
 from expectedkernels.estimators.machines import Machine
 
@@ -73,11 +73,13 @@ def learn_scaling(Z: Any, names: Sequence[Any], chosen: Any, sample_weight: Any 
     centre, scale = np.zeros(Z.shape[1]), np.ones(Z.shape[1])
     chosen = np.flatnonzero(chosen & ~np.isnan(Z).all(axis=0))
     if len(chosen):
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
-            scaler = StandardScaler().fit(Z[:, chosen], sample_weight=sample_weight)
-        # a variance that overflows would pass for that of a constant
-        deviation = np.where(np.isfinite(scaler.var_), scaler.scale_, np.inf)
-        centre[chosen], scale[chosen] = scaler.mean_, deviation
+        # a variance that is no number would pass for that of a constant
+        power = np.frexp(np.nanmax(np.abs(Z[:, chosen]), axis=0))[1]
+        power = np.where(np.abs(power) > LARGEST_POWER, power, 0)
+        scaler = StandardScaler().fit(np.ldexp(Z[:, chosen], -power), sample_weight=sample_weight)
+        varies = scaler.scale_ != 1.0
+        centre[chosen] = np.ldexp(scaler.mean_, power)
+        scale[chosen] = np.ldexp(scaler.scale_, np.where(varies, power, 0))
     bad = ~np.isfinite(centre) | ~((scale >= SMALLEST) & (scale <= LARGEST))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
