@@ -109,7 +109,7 @@ def test_demo_needs_nothing_but_the_package(installed, tmp_path):
     assert (tmp_path / "demo.png").exists()
 
 
-@pytest.mark.parametrize("study", ["regression", "inference"])
+@pytest.mark.parametrize("study", ["regression", "inference", "missing"])
 def test_reproduce_without_the_repository_says_where_studies_run(installed, study, tmp_path):
     done = installed("reproduce", study, "--out", tmp_path / "results")
     assert done.returncode == 1

@@ -34,7 +34,7 @@ app = typer.Typer(
 )
 
 reproduce = typer.Typer(
-    help="Repeat the studies of the paper (from the repository).",
+    help="Repeat the studies of the paper, and one more (from the repository).",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -377,10 +377,68 @@ def inference(
         _report(done)
 
 
+@reproduce.command()
+def missing(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="EXPECTEDKERNELS_DATA",
+            help="The folder with the tables of the regression study; those that are there are "
+            "taken besides the ones of scikit-learn.",
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="A table (may be repeated). Default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The folder for results; those in it are kept. Default: 'missing', or "
+            "'missing-quick'.",
+        ),
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Splits per table. Default: 5.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method (may be repeated). Default: all.")
+    ] = None,
+    holes: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values are missing in 'test' rows only, or in 'both' training and test rows "
+            "(may be repeated). Default: both ways."
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="The number of processes (-1: all cores).")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look within a minute, at fewer rows.")
+    ] = False,
+) -> None:
+    """Predict from rows with holes: expected predictions against imputation and boosting.
+
+    Writes results.csv, summary.md and a figure; goes on where an earlier run stopped.
+    """
+    reproduce_missing = _study("regression.missing").reproduce_missing
+
+    with _errors():
+        done = reproduce_missing(
+            out or Path("missing-quick" if quick else "missing"),
+            data_dir,
+            tables=table,
+            holes=holes,
+            methods=method,
+            trials=trials,
+            jobs=jobs,
+            quick=quick,
+        )
+        _report(done)
+
+
 def _study(name: str) -> Any:
     """The module of a study: they lie beside the library in its repository, and not in wheels."""
     root = Path(__file__).resolve().parents[2]
-    if not (root / "studies" / name / "study.py").is_file():
+    if not root.joinpath("studies", *name.split("."), "study.py").is_file():
         _fail("Studies run from the repository of expectedkernels: clone it, and run this there.")
     sys.path.insert(0, str(root))
     return import_module(f"studies.{name}.study")

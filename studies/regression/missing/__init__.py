@@ -1,0 +1,1 @@
+"""The study of missing values: expected predictions against imputation and boosting."""

@@ -1,0 +1,148 @@
+"""The tables of the study of missing values: numbers, categories as bits, and a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import datasets
+
+from expectedkernels.errors import DataError
+from studies.regression.datasets import data_folder, read_table
+from studies.regression.sources import SOURCES
+
+REGRESSION, CLASSIFICATION = "regression", "classification"
+N_PIXELS = 20
+"""So many pixels of the digits are columns: those of the largest variance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table without missing values.
+
+    Attributes
+    ----------
+    name, task : str
+    X : array of shape (rows, columns)
+        Numbers, and the one-hot bits of categories.
+    variables : tuple of tuples of int
+        The columns of every variable: one of a number, several of a category.
+    y : array of shape (rows,)
+        Targets of mean zero and variance one, or the numbers of classes.
+    """
+
+    name: str
+    task: str
+    X: Any
+    variables: tuple[tuple[int, ...], ...]
+    y: Any
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The columns of the categories."""
+        return [list(columns) for columns in self.variables if len(columns) > 1]
+
+    @property
+    def owner(self) -> Any:
+        """The variable of every column."""
+        return np.repeat(np.arange(len(self.variables)), [len(c) for c in self.variables])
+
+
+def make_table(name: str, task: str, columns: Sequence[Any], y: Any) -> Table:
+    """The table of some columns, where those of text are categories.
+
+    Examples
+    --------
+    >>> table = make_table("t", "regression", [["a", "b", "a"], [1.0, 2.0, 3.0]], [0.0, 3.0, 0.0])
+    >>> table.X.tolist()
+    [[1.0, 0.0, 1.0], [0.0, 1.0, 2.0], [1.0, 0.0, 3.0]]
+    >>> table.variables
+    ((0, 1), (2,))
+    """
+    parts, variables, start = [], [], 0
+    for column in map(np.asarray, columns):
+        part = column[:, None]
+        if column.dtype.kind == "U":
+            part = part == np.unique(column)
+        parts.append(part.astype(np.float64))
+        variables.append(tuple(range(start, start + part.shape[1])))
+        start += part.shape[1]
+    target = np.asarray(y)
+    if task == REGRESSION:
+        target = (target - target.mean()) / target.std()
+    return Table(name, task, np.concatenate(parts, axis=1), tuple(variables), target)
+
+
+def _shipped(name: str, task: str) -> Table:
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return make_table(name, task, X.T, y)
+
+
+def _digits() -> Table:
+    X, y = datasets.load_digits(return_X_y=True)
+    return make_table("digits", CLASSIFICATION, X[:, np.argsort(-X.std(axis=0))[:N_PIXELS]].T, y)
+
+
+def _linnerud() -> Table:
+    X, y = datasets.load_linnerud(return_X_y=True)
+    return make_table("linnerud", REGRESSION, X.T, y[:, 0])
+
+
+SHIPPED: Mapping[str, Callable[[], Table]] = {
+    "diabetes": partial(_shipped, "diabetes", REGRESSION),
+    "linnerud": _linnerud,
+    "breast_cancer": partial(_shipped, "breast_cancer", CLASSIFICATION),
+    "wine": partial(_shipped, "wine", CLASSIFICATION),
+    "iris": partial(_shipped, "iris", CLASSIFICATION),
+    "digits": _digits,
+}
+"""The tables that come with scikit-learn."""
+TABLES = (*SHIPPED, *SOURCES)
+
+
+def available(folder: str | Path | None) -> list[str]:
+    """The tables that are there: those of scikit-learn, and those in a folder.
+
+    Examples
+    --------
+    >>> available(None)
+    ['diabetes', 'linnerud', 'breast_cancer', 'wine', 'iris', 'digits']
+    """
+    if folder is None:
+        return list(SHIPPED)
+    where = data_folder(folder)
+    return [*SHIPPED, *(name for name, s in SOURCES.items() if (where / s.file).is_file())]
+
+
+def load_table(name: str, folder: str | Path | None = None) -> Table:
+    """The table of this name, one of `TABLES`.
+
+    Examples
+    --------
+    >>> table = load_table("iris")
+    >>> table.task, table.X.shape
+    ('classification', (150, 4))
+    """
+    if name in SHIPPED:
+        return SHIPPED[name]()
+    source = SOURCES[name]
+    path = data_folder(folder) / source.file
+    if not path.is_file():
+        raise DataError(
+            f"The table {name} is not there: {path} does not exist. Get it from {source.where}, or "
+            "leave this table out."
+        )
+    found = read_table(source, path)
+    columns = [_numbers_or_text(found[name]) for name in (*source.discrete, *source.continuous)]
+    return make_table(name, REGRESSION, columns, np.asarray(found[source.target], np.float64))
+
+
+def _numbers_or_text(cells: list[str]) -> Any:
+    try:
+        return np.asarray(cells, dtype=np.float64)
+    except ValueError:
+        return np.asarray(cells)

@@ -1,0 +1,216 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from expectedkernels.cli import app
+from expectedkernels.errors import DataError
+from expectedkernels.plotting import close
+from studies.regression.missing.figure import figure
+from studies.regression.missing.masks import draw_copy, draw_mask, hide
+from studies.regression.missing.methods import EXPECTED, METHODS, Training, fit_method
+from studies.regression.missing.records import Cell, Record, Records
+from studies.regression.missing.report import Comparison, errors_of, summary
+from studies.regression.missing.study import (
+    MECHANISMS,
+    Settings,
+    cell_mask,
+    make_task,
+    run,
+    split_rows,
+)
+from studies.regression.missing.tables import SHIPPED, available, load_table, make_table
+
+TINY = Settings(n_train=30, n_test=20)
+OPTIONS = {
+    "tables": ["diabetes", "iris"],
+    "mechanisms": [("MCAR", 0.5)],
+    "trials": 1,
+    "settings": TINY,
+    "progress": False,
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A tiny study of two tables."""
+    folder = tmp_path_factory.mktemp("missing")
+    return run(folder, **OPTIONS)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_tables_are_numbers_without_holes(name):
+    table = load_table(name)
+    assert np.isfinite(table.X).all()
+    assert (table.X.std(axis=0) > 0).all()
+    assert len(table.owner) == table.X.shape[1]
+
+
+def test_tables_of_the_data_folder_have_categories(data_dir):
+    assert {"insurance", "abalone"} <= set(available(data_dir))
+    table = load_table("insurance", data_dir)
+    assert [len(columns) for columns in table.variables] == [1, 2, 4, 2, 1, 1]
+    assert table.groups == [[1, 2], [3, 4, 5, 6], [7, 8]]
+    np.testing.assert_array_equal(table.X[:, 1:3].sum(axis=1), 1.0)
+
+
+def test_a_table_that_is_not_there_is_said(tmp_path):
+    assert available(tmp_path) == list(SHIPPED)
+    with pytest.raises(DataError, match=r"The table abalone is not there: .* does not exist"):
+        load_table("abalone", tmp_path)
+
+
+@pytest.mark.parametrize(("mechanism", "rate"), MECHANISMS)
+def test_masks_have_their_rate_and_depend_on_what_they_should(mechanism, rate):
+    rng = np.random.default_rng(0)
+    words = np.array(["a", "b", "c"])[rng.integers(3, size=4000)]
+    numbers = rng.normal(size=(4, 4000))
+    table = make_table("t", "regression", [words, *numbers, numbers[0] ** 2], numbers[0])
+    mask = draw_mask(np.random.default_rng(1), table, mechanism, rate)
+    always = ~mask.any(axis=0)
+    assert always.sum() == (2 if mechanism == "MAR" else 0)
+    np.testing.assert_allclose(mask[:, ~always].mean(axis=0), rate, atol=0.03)
+    for j in np.flatnonzero(~always)[1:]:
+        values = table.X[:, table.variables[j][0]]
+        difference = abs(values[mask[:, j]].mean() - values[~mask[:, j]].mean()) / values.std()
+        assert (difference > 0.3) == (mechanism == "MNAR")
+
+
+def test_a_missing_category_is_missing_in_all_its_columns():
+    table = make_table("t", "regression", [["a", "b", "c"] * 20, np.arange(60.0)], np.arange(60.0))
+    copy = draw_copy(np.random.default_rng(0), table.X, table.owner)
+    gone = np.isnan(copy)
+    assert (gone[:, 0] == gone[:, 1]).all()
+    assert (gone[:, 1] == gone[:, 2]).all()
+    assert (gone[:, 2] != gone[:, 3]).any()
+    np.testing.assert_array_equal(copy[~gone], table.X[~gone])
+
+
+def test_training_rows_have_holes_only_where_they_should_and_scale_the_rest():
+    table = load_table("diabetes")
+    rows = split_rows(table, 0, TINY)
+    cell = Cell("diabetes", table.task, "test", "MCAR", 0.5, 0)
+    at_test, both = (cell_mask(rows, replace(cell, holes=h), TINY) for h in ("test", "both"))
+    assert not at_test[:30].any()
+    np.testing.assert_array_equal(at_test[30:], both[30:])
+    task = make_task(rows, both, 0)
+    np.testing.assert_allclose(np.nanmean(task.training.X, axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.nanstd(task.training.X, axis=0), 1.0)
+    wanted = table.y.std() * (task.y_test.max() - task.y_test.min()) * task.unit
+    np.testing.assert_allclose(np.ptp(rows.table.y[30:]), wanted)
+
+
+def test_every_variable_is_seen_in_training():
+    table = load_table("linnerud")
+    rows = split_rows(table, 0, Settings())
+    cell = Cell("linnerud", table.task, "both", "MCAR", 1.0 - 1e-9, 0)
+    assert ((~cell_mask(rows, cell, TINY)[: rows.n_train]).sum(axis=0) == 3).all()
+
+
+def test_complete_rows_get_the_same_prediction_whatever_is_done_about_holes():
+    rows = split_rows(load_table("diabetes"), 0, TINY)
+    task = make_task(rows, np.zeros((50, 10), dtype=bool), 0)
+    answers = {
+        name: fit_method(name, task.training).predict(task.X_test)
+        for name in ("expected SVM", "mean, SVM", "k-NN, SVM", "iterative, SVM")
+    }
+    for found in answers.values():
+        np.testing.assert_allclose(found, answers["mean, SVM"], atol=2e-3)
+
+
+def test_indicators_are_one_for_every_variable():
+    training = Training(
+        np.zeros((2, 3)), np.zeros(2), "regression", np.array([0, 0, 1]), [[0, 1]], 0
+    )
+    rows = hide(training.X, np.array([[True, False], [False, True]]), training.owner)
+    found = training.indicated(np.nan_to_num(rows), rows)
+    assert found.tolist() == [[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]
+
+
+def test_all_methods_have_results_in_all_cells(finished):
+    assert len(finished) == 2 * 2 * len(METHODS)
+    for record in finished:
+        assert 0.0 < record.error < 1.5
+        assert np.isfinite(record.coverage) == (
+            record.method in EXPECTED and record.cell.task == "regression"
+        )
+        if record.method in EXPECTED:
+            assert np.isfinite(record.log_loss) == (record.cell.task == "classification")
+
+
+def test_a_run_goes_on_where_it_stopped_and_finds_the_same(finished, tmp_path):
+    lines = finished.path.read_text().splitlines(keepends=True)
+    (tmp_path / "settings.json").write_text((finished.folder / "settings.json").read_text())
+    kept = [line for line in lines[1:] if "mean, ridge" not in line and "ted SVM" not in line]
+    (tmp_path / "results.csv").write_text(lines[0] + "".join(kept))
+    again = run(tmp_path, **OPTIONS)
+    assert len(again) == len(finished) > len(kept)
+    errors = {(r.cell, r.method): (r.error, r.log_loss, r.coverage, r.width) for r in finished}
+    for r in again:
+        found = r.error, r.log_loss, r.coverage, r.width
+        np.testing.assert_array_equal(found, errors[r.cell, r.method])
+    before = again.path.read_text()
+    run(tmp_path, **OPTIONS)
+    assert again.path.read_text() == before
+    with pytest.raises(DataError, match="made with other settings"):
+        run(tmp_path, **OPTIONS | {"settings": Settings()})
+
+
+def test_the_summary_names_all_methods_and_the_figure_all_settings(finished):
+    text = summary(finished)
+    for name in METHODS:
+        assert text.count(f"\n| {name} |") == 2 * 4
+    assert text.count("## ") == 5
+    axes = figure(finished)
+    assert [label.get_text() for label in axes[0].get_xticklabels()] == ["MCAR 0.5"]
+    assert len(axes) == 4
+    close(axes[0])
+
+
+def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):
+    records = Records(tmp_path, {})
+    values = {"expected SVM": (1.0, 2.0, 4.0), "mean, SVM": (2.0, 1.5, 7.0)}
+    nothing = (np.nan, np.nan, np.nan, 0.0, 0.0)
+    for method, errors in values.items():
+        for table, error in zip("abc", errors, strict=True):
+            for trial, off in enumerate((-0.5, 0.5)):
+                cell = Cell(table, "regression", "test", "MCAR", 0.5, trial)
+                records.add([Record(cell, method, error + off, *nothing)])
+    lonely = Cell("d", "regression", "test", "MCAR", 0.5, 0)
+    records.add([Record(lonely, "mean, SVM", 100.0, *nothing)])
+    errors = errors_of(Records(tmp_path, {}), "regression", "test")
+    np.testing.assert_allclose(errors.mean(), [7 / 3, 3.5])
+    np.testing.assert_allclose(errors.mean_ranks(), [4 / 3, 5 / 3])
+    found = errors.against("expected SVM")[1]
+    assert (found.wins, found.losses) == (2, 1)
+    differences = np.array([1.0, -0.5, 3.0])
+    wanted = differences.mean() / (differences.std(ddof=1) / np.sqrt(3))
+    np.testing.assert_allclose(found.distance, wanted)
+    assert np.isnan(Comparison("a", "b", np.array([1.0])).distance)
+    assert errors_of(records, "classification", "test") is None
+    assert "expected SVM against it 2-1 tables" in summary(records)
+
+
+def test_the_command_writes_a_summary_and_a_figure(tmp_path):
+    arguments = ["reproduce", "missing", "--quick", "--table", "iris", "--holes", "test"]
+    arguments += ["--method", "expected SVM", "--method", "mean, SVM", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "best of the 1 others, in hindsight, mean, SVM" in done.output
+    for name in ("results.csv", "summary.md", "missing.png"):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--table", "There is no table 'none'. There are: diabetes; linnerud"),
+        ("--method", "There is no method 'none'. There are: expected SVM"),
+        ("--holes", "There is no place of holes 'none'. There are: test; both"),
+    ],
+)
+def test_unknown_names_are_refused(option, message, tmp_path):
+    done = CliRunner().invoke(app, ["reproduce", "missing", option, "none", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert message in done.output
