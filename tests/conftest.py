@@ -48,3 +48,9 @@ def gum():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its binary part does not survive warnings as errors
         return pytest.importorskip("pyagrum", reason="pyagrum is not installed")
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory):
+    """A folder for all examples of a property (function-scoped folders do not go with those)."""
+    return tmp_path_factory.mktemp("scratch")

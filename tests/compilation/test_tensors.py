@@ -1,8 +1,12 @@
+import copy
+import pickle
+from fractions import Fraction
+from math import log, prod
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from expectedkernels.compilation import messages
@@ -14,17 +18,14 @@ from oracles import worlds
 from strategies import rngs
 
 
-def written_out(circuit):
-    return ek.Circuit(circuit.vtree, circuit.blocks, circuit.names, circuit.states)
-
-
 def assert_same(circuit, evidence, rows):
     """Answers are those of the circuit's units, and need no unit."""
     assert circuit.is_deferred
-    marginals, logs = circuit.marginals(evidence), circuit.log_likelihood(rows)
+    marginals = circuit.marginals(evidence)
+    logs = np.concatenate([circuit.log_likelihood(row[None]) for row in rows])
     assert circuit.log_partition() == 0.0
     assert circuit.is_deferred
-    units = written_out(circuit)
+    units = circuit.written_out()
     assert units.shortcuts is None
     for ours, theirs in zip(marginals, units.marginals(evidence), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
@@ -70,7 +71,7 @@ def test_many_rows_are_answered_by_units():
     circuit, _ = asia().compile()
     logs = circuit.log_likelihood(rows)
     assert circuit.is_deferred  # complete rows are looked up
-    np.testing.assert_allclose(logs, written_out(circuit).log_likelihood(rows), rtol=1e-12)
+    np.testing.assert_allclose(logs, circuit.written_out().log_likelihood(rows), rtol=1e-12)
     rows[:, 2] = np.nan
     circuit, _ = asia().compile()
     circuit.marginals(rows)
@@ -80,15 +81,51 @@ def test_many_rows_are_answered_by_units():
     )
 
 
-def test_units_are_written_out_when_single_questions_would_have_paid_for_them():
+QUESTIONS = {
+    "one row": lambda p, rows: p.marginals(rows[0]),
+    "rows": lambda p, rows: p.marginals(rows),
+    "all": lambda p, rows: p.marginals(),
+    "likelihood": lambda p, rows: [p.log_likelihood(rows[1:2])],
+    "likelihoods": lambda p, rows: [p.log_likelihood(rows)],
+    "complete": lambda p, rows: [p.log_likelihood(np.zeros((3, p.n_variables)))],
+    "samples": lambda p, rows: [p.sample(3, 0, rows[0])],
+    "units": lambda p, rows: [np.array([p.n_units, p.levels.n_units])],
+    "names": lambda p, rows: p.with_names(list(map(str, range(p.n_variables)))).marginals(rows[0]),
+}
+
+
+def stored(circuit, folder):
+    ek.save(circuit, folder / "compiled.npz")
+    return ek.load(folder / "compiled.npz")
+
+
+@settings(max_examples=25)
+@given(factor_graphs(), rngs, st.lists(st.sampled_from(sorted(QUESTIONS)), max_size=4))
+def test_answers_depend_on_the_circuit_and_the_question_only(scratch, model, rng, before):
+    points = worlds(model.cardinalities)
+    rows = points[rng.choice(np.flatnonzero(scores(model) > 0), size=4)]
+    rows = np.where(rng.random(rows.shape) < 0.5, rows, np.nan)
+    for vtree in (None, Vtree.right_linear(model.n_variables)):
+        fresh, used = (model.compile(vtree)[0] for _ in range(2))
+        for question in before:
+            QUESTIONS[question](used, rows)
+        copies = [pickle.loads(pickle.dumps(used)), copy.deepcopy(used), stored(used, scratch)]
+        for ask in QUESTIONS.values():
+            expected = ask(fresh, rows)
+            for circuit in (used, *copies):
+                for one, other in zip(ask(circuit, rows), expected, strict=True):
+                    np.testing.assert_array_equal(one, other)
+
+
+def test_single_questions_need_no_units():
     circuit, _ = asia().compile()
     row = np.array([np.nan, 1.0] * 4)
-    expected = [m.copy() for m in circuit.marginals(row)]
-    assert circuit.is_deferred
     for _ in range(20):
-        found = circuit.marginals(row)
-    assert not circuit.is_deferred
-    for ours, theirs in zip(found, expected, strict=True):
+        circuit.marginals(row)
+    assert circuit.is_deferred
+    units = circuit.written_out()
+    assert units.written_out() is units
+    for ours, theirs in zip(units.marginals(row), circuit.marginals(row), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-13)
 
 
@@ -109,7 +146,6 @@ def test_variables_with_one_state():
     assert_same(circuit, {2: 1}, np.array([[0, 1, 0, np.nan, 1], [0, 1, 1, 0, 1.0]]))
 
 
-@pytest.mark.filterwarnings("ignore:.* conditional probabilities of the model are below")
 def test_ranges_beyond_doubles():
     rng = np.random.default_rng(0)
     factors = [((v, v + 1), np.exp(rng.uniform(-650, 0, size=(2, 2)))) for v in range(9)]
@@ -142,9 +178,69 @@ def test_impossible_evidence():
     assert circuit.is_deferred
 
 
-def test_conditionals_too_small_for_doubles_are_not_lost_silently():
-    model = ek.FactorGraph([2, 2], [((0, 1), [[1e-162, 2e-162], [3e160, 5e160]])])
-    for method in (None, "boundary"):
-        with pytest.warns(UserWarning, match="conditional probabilities of the model are below"):
-            model.compile(method=method)
-    np.testing.assert_allclose(model.marginals({0: 0})[1], [1 / 3, 2 / 3])
+def exact_logs(model, rows):
+    """The log-probabilities of rows by sums of rational numbers over all worlds."""
+    points = worlds(model.cardinalities)
+    values = [
+        prod(Fraction(float(f.table[tuple(x[list(f.scope)].astype(int))])) for f in model.factors)
+        for x in points
+    ]
+    allowed = [((row == points) | np.isnan(row)).all(axis=1) for row in rows]
+    sums = [sum((v for v, yes in zip(values, given, strict=True) if yes), 0) for given in allowed]
+    total = sum(values)
+    return np.array([log(x.numerator) - log(x.denominator) for x in (y / total for y in sums)])
+
+
+def extreme(rng, n, reach):
+    """A cycle of variables of two and three states, with factors of any size."""
+    cards = rng.integers(2, 4, size=n).tolist()
+    scopes = [(v, (v + 1) % n) for v in range(n)] if n > 2 else [(0, 1)]
+    tables = [10.0 ** rng.uniform(-reach, reach, size=[cards[v] for v in s]) for s in scopes]
+    return ek.FactorGraph(cards, list(zip(scopes, tables, strict=True)))
+
+
+@settings(max_examples=40)
+@given(rngs, st.integers(2, 5), st.sampled_from([100, 160, 300]), st.booleans())
+def test_conditionals_below_doubles(rng, n, reach, linear):
+    model = extreme(rng, n, reach)
+    points = worlds(model.cardinalities)
+    rows = np.where(rng.random((12, n)) < 0.6, points[rng.integers(len(points), size=12)], np.nan)
+    expected = exact_logs(model, rows)
+    circuit, _ = model.compile(Vtree.right_linear(n) if linear else None)
+    for asked in (circuit, model):
+        np.testing.assert_allclose(asked.log_likelihood(rows), expected, rtol=1e-11, atol=1e-11)
+        for v, found in enumerate(asked.marginals(rows)):
+            given = np.repeat(rows, model.cardinalities[v], axis=0)
+            states = np.tile(np.arange(model.cardinalities[v]), len(rows))
+            possible = (given[:, v] == states) | np.isnan(given[:, v])
+            given[:, v] = states
+            logs = exact_logs(model, given).reshape(found.shape) - expected[:, None]
+            shares = np.exp(np.where(possible.reshape(found.shape), logs, -np.inf))
+            np.testing.assert_allclose(found, shares, rtol=1e-9, atol=1e-13)
+    best = exact_logs(model, model.map(rows))
+    completions = [points[((row == points) | np.isnan(row)).all(axis=1)] for row in rows]
+    largest = [exact_logs(model, some).max() for some in completions]
+    np.testing.assert_allclose(best, largest, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("method", ["context", "boundary"])
+@pytest.mark.parametrize("reach", [100, 160])
+def test_units_hold_conditionals_below_doubles(method, reach):
+    for seed in range(4):
+        model = extreme(np.random.default_rng(seed), 4, reach)
+        circuit, _ = model.compile(Vtree.right_linear(4), method)
+        points = worlds(model.cardinalities)
+        np.testing.assert_allclose(
+            circuit.written_out().log_likelihood(points), exact_logs(model, points), rtol=1e-11
+        )
+
+
+def test_what_units_cannot_hold_is_said():
+    model = ek.FactorGraph([2], [((0,), [1e-200, 1e200])])
+    circuit, _ = model.compile()
+    np.testing.assert_allclose(circuit.log_likelihood([[0.0]]), -400 * np.log(10.0))
+    with pytest.warns(UserWarning, match="1 conditional probabilities of the model are below"):
+        units = circuit.written_out()
+    assert units.log_likelihood([[0.0]]) == -np.inf
+    with pytest.warns(UserWarning, match="1 conditional probabilities of the model are below"):
+        model.compile(method="boundary")

@@ -172,12 +172,6 @@ def toy():
     return {"psdd": list(TOY_PSDD), "vtree": list(TOY_VTREE)}
 
 
-@pytest.fixture(scope="session")
-def scratch(tmp_path_factory):
-    """A folder for all examples of a property (function-scoped folders do not go with those)."""
-    return tmp_path_factory.mktemp("scratch")
-
-
 @pytest.fixture
 def write(tmp_path):
     """Writes lines to a file of a given name in a new folder, and returns its path."""

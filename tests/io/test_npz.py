@@ -174,7 +174,7 @@ def _set(array, index, value):
 @pytest.mark.parametrize(
     ("name", "index", "value", "message"),
     [
-        ("version", 0, 2, "expected a circuit in version 1 of the format, found version 2"),
+        ("version", 0, 2, "expected an array .stage_variable. of integers, found none"),
         ("vtree_left", -1, 6, "the vtree is malformed: Node 6 needs two children"),
         ("vtree_left", 0, 3, "the vtree is malformed"),
         ("vtree_left", 0, -(2**40), "vtree nodes must be in post-order"),

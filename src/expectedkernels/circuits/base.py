@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from operator import attrgetter, methodcaller
 from types import ModuleType
@@ -30,19 +30,25 @@ from expectedkernels.errors import CircuitError, SizeError
 from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
+Kind = TypeVar("Kind", bound="BlockCircuit")
 
 
 class Shortcuts(Protocol):
     """What a circuit was made from, where that answers some questions faster than blocks.
 
-    Answers are None where levels are faster, be they made already or not.
+    Answers are None where blocks are to be asked. That depends on the question alone, not on what
+    has been asked or made before, so that copies of a circuit give the same answers to the last
+    digit.
     """
 
-    def log_values(self, evidence: Evidence | None, has_levels: bool) -> Any:
+    def log_values(self, evidence: Evidence | None) -> Any:
         """The log of the value of the root for every row, -inf for rows that are impossible."""
 
-    def marginals(self, evidence: Evidence | None, has_levels: bool) -> list[Any] | None:
+    def marginals(self, evidence: Evidence | None) -> list[Any] | None:
         """The probabilities of the states of every variable, (rows, cardinality) each."""
+
+    def blocks(self, vtree: Vtree) -> tuple[Input | Inner, ...]:
+        """The blocks of the circuit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,7 @@ class BlockCircuit:
     ) -> Self:
         """The circuit on the host with one root, whose blocks `cut` makes when they are asked for.
 
-        Until then, `shortcuts` may answer in their place.
+        `shortcuts` may answer some questions in their place, before and after.
         """
         circuit = object.__new__(cls)
         vars(circuit).update(vtree=vtree, names=schema.names, states=schema.states, _cut=cut)
@@ -169,7 +175,7 @@ class BlockCircuit:
         """The circuit with the names and states of a schema."""
         if (schema.names, schema.states) == (self.names, self.states):
             return self
-        if self.is_deferred:
+        if self.is_deferred or self.shortcuts is not None:
             return self.deferred(self.vtree, schema, lambda: self.blocks, self.shortcuts)
         return replace(self, names=schema.names, states=schema.states)
 
@@ -387,6 +393,8 @@ class BlockCircuit:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what is cached is not part of the value
+        if self.shortcuts is not None:
+            return of_tables, (type(self), self.vtree, self.schema, self.shortcuts)
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
@@ -398,11 +406,16 @@ class BlockCircuit:
         return f"<Circuit of {self.n_variables} variables: {size}>"
 
 
+def of_tables(kind: type[Kind], vtree: Vtree, schema: Schema, tables: Shortcuts) -> Kind:
+    """The circuit that tables are the whole value of."""
+    return kind.deferred(vtree, schema, partial(tables.blocks, vtree), tables)
+
+
 def shortcut(circuit: BlockCircuit, question: str, evidence: Evidence | None) -> Any:
     """What is found without blocks, None if these are to be asked."""
     if circuit.shortcuts is None:
         return None
-    return getattr(circuit.shortcuts, question)(evidence, "levels" in vars(circuit))
+    return getattr(circuit.shortcuts, question)(evidence)
 
 
 def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:

@@ -80,6 +80,29 @@ class Circuit(BlockCircuit):
         """
         return cls.from_blocks(*circuit_blocks(root, vtree=vtree, smooth=smooth))
 
+    def written_out(self) -> Circuit:
+        """The circuit with its units only, which answer whatever is asked.
+
+        The circuit of a graphical model has tables of conditional probabilities, too. These answer
+        likelihoods and marginals where rows are few for the size of the tables, so that single
+        questions need no units. Who asks one row after the other, a hundred times, is served
+        faster by units. Other circuits are returned themselves.
+
+        Returns
+        -------
+        Circuit
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p, _ = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])]).compile()
+        >>> p.written_out().marginals()[0].round(12).tolist()
+        [0.3, 0.7]
+        """
+        if self.shortcuts is None:
+            return self
+        return type(self)(self.vtree, self.blocks, self.names, self.states)
+
     def log_likelihood(self, X: EvidenceLike) -> Array:
         """The log of the circuit's value at every row of X, shape (n,).
 

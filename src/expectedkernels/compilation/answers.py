@@ -28,20 +28,21 @@ COMPILED = 9, 60
 """How many times longer compiling takes than an elimination: per stage, and per entry."""
 
 
-def needs_circuit(plan: MessagePlan, n_rows: int, compiled: bool, before: int = 0) -> bool:
+def needs_circuit(
+    plan: MessagePlan, n_rows: int, max_bytes: int = DEFAULT_MAX_BYTES, series: int = 1
+) -> bool:
     """Whether rows of evidence are answered by a circuit for all of them, and not one by one.
 
-    Rows that were answered one by one before count: a circuit is made when it would have paid.
+    This depends on the number of rows and on the sizes of tables, and on nothing that came before.
+    The time to write out units is divided among a series of questions.
     """
-    n_rows += 0 if compiled else before
     stages, entries = STAGE * len(plan.stages), plan.n_entries
-    if not compiled and CIRCUIT_BYTES * entries > DEFAULT_MAX_BYTES:
-        return False
+    if CIRCUIT_BYTES * entries > max_bytes:
+        return n_rows == 0
     by_messages = n_rows * (stages + 2 * entries)
     by_circuit = stages // 4 + 4 * n_rows * entries
-    if not compiled:
-        by_circuit += COMPILED[0] * stages + COMPILED[1] * entries
-    return by_messages > by_circuit or n_rows == 0
+    written = (COMPILED[0] * stages + COMPILED[1] * entries) // series
+    return by_messages > by_circuit + written or n_rows == 0
 
 
 def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> list[Any]:

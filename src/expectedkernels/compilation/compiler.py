@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from expectedkernels.circuits.base import of_tables
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.schema import Schema
-from expectedkernels.compilation.messages import (
-    NO_DISTRIBUTION,
-    MessagePlan,
-    compilation_stages,
-    warn_of_lost_shares,
-)
-from expectedkernels.compilation.plan import CompilationPlan, Step
+from expectedkernels.compilation.messages import NO_DISTRIBUTION, MessagePlan, compilation_stages
+from expectedkernels.compilation.plan import CompilationPlan
+from expectedkernels.compilation.tables import Scaled, scaled_logs
 from expectedkernels.compilation.tensors import Tensors, conditionals
-from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
-from expectedkernels.engine.nodes import at_nodes
+from expectedkernels.compilation.writing import (
+    Axes,
+    context_plan,
+    refuse_large,
+    spread,
+    weighted,
+    written_blocks,
+)
+from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import PropertyError, SizeError
+from expectedkernels.errors import PropertyError
 from expectedkernels.vtree import Vtree
-
-Axes = tuple[int, ...]
 
 
 def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Circuit, float]:
@@ -48,106 +49,38 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     w.
     """
     if plan.method == "context":
-        return deferred(plan.vtree, compilation_stages(plan), lambda: plan, max_bytes)
+        return by_contexts(plan.vtree, compilation_stages(plan), max_bytes)
     check_max_bytes(max_bytes)
-    _refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
-    blocks, log_z = _boundary_blocks(plan)
+    refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
+    shares, log_z = _boundary_shares(plan)
     if log_z == -np.inf:
         raise PropertyError(NO_DISTRIBUTION)
-    return Circuit.from_blocks(plan.vtree, blocks), log_z
+    blocks = written_blocks(
+        plan.vtree, shares, lambda node, table: _boundary_block(plan, node, table)
+    )
+    return Circuit(plan.vtree, blocks), log_z
 
 
-def deferred(
-    vtree: Vtree, stages: MessagePlan, planned: Callable[[], CompilationPlan], max_bytes: int
-) -> tuple[Circuit, float]:
-    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them.
-
-    The plan is made when it is needed. Its contexts are those of the stages.
-    """
+def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circuit, float]:
+    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
     check_max_bytes(max_bytes)
     if stages.table_bytes > max_bytes:
-        _refuse_large(planned(), stages.table_bytes, max_bytes, "Compiling this model")
+        plan = context_plan(vtree, stages)
+        refuse_large(plan, stages.table_bytes, max_bytes, "Compiling this model")
     shares, log_z = conditionals(stages)
-
-    def cut() -> tuple[Input | Inner, ...]:
-        plan = planned()
-        _refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
-        tables = {stage.variable: stage.factors[0].data for stage in shares.stages}
-
-        def block(node: int, _: int = -1) -> Input | Inner:
-            return _context_block(plan, node, tables)
-
-        blocks = at_nodes(vtree, block, block)
-        return Circuit.from_blocks(vtree, blocks).blocks
-
     cards = {stage.variable: stage.shape[0] for stage in stages.stages}
     schema = Schema(tuple(cards[v] for v in range(len(cards))))
-    return Circuit.deferred(vtree, schema, cut, Tensors(shares, max_bytes)), log_z
+    return of_tables(Circuit, vtree, schema, Tensors(shares, max_bytes)), log_z
 
 
-def _refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
-    if needed > max_bytes:
-        raise SizeError(
-            f"{what} needs about {needed / 2**30:.3g} GiB, more than "
-            f"max_bytes={max_bytes}: the {plan.method} method has width {plan.width} on its vtree, "
-            f"with {plan.n_products} products. Condition on some variables, try another vtree, or "
-            "allow more memory."
-        )
-
-
-def _context_block(plan: CompilationPlan, node: int, tables: Mapping[int, Any]) -> Input | Inner:
-    """The units of one vtree node; tables hold what is decided, (states, *context)."""
-    step, cards = plan.steps[node], plan.potential.cardinalities
-    if step.kind == "literals":
-        return Table(np.eye(cards[step.decides]))
-    if step.kind == "inputs":
-        return Table(np.ascontiguousarray(_by_unit(tables[step.decides])))
-    children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
-    below = [plan.steps[child] for child in children]
-    n_left, n_right = below[0].n_units, below[1].n_units
-    if step.kind == "product":
-        left, right = (_numbers(child.axes, step.axes, cards) for child in below)
-        return inner(left, right, None, n_left, n_right)
-    # one product for every unit of the other side, whose context tells the value decided
-    other = plan.steps[step.other]
-    left, right = _numbers((step.decides,), other.axes, cards), np.arange(other.n_units)
-    if step.other == children[0]:
-        left, right = right, left
-    columns = _numbers(other.axes, (*step.axes, step.decides), cards)
-    shares = _by_unit(tables[step.decides])
-    return _weighted(left, right, shares, columns.reshape(shares.shape), n_left, n_right)
-
-
-def _by_unit(table: Any) -> Any:
-    """A table (states, *context) with one row per unit."""
-    return table.reshape(len(table), -1).T
-
-
-def _weighted(left: Any, right: Any, shares: Any, columns: Any, n_left: int, n_right: int) -> Inner:
-    """The block with these products, whose units have rows of shares of the products in columns."""
-    alive = shares > 0
-    n_units, n_products = len(shares), len(left)
-    if n_units * n_products <= DENSE_BELOW:
-        edges = (np.nonzero(alive)[0], columns[alive], shares[alive])
-        return inner_of_edges(left, right, edges, n_units, n_left, n_right)
-    if alive.all():
-        starts = np.arange(0, shares.size + 1, shares.shape[1])
-        entries = (shares.reshape(-1), columns.reshape(-1), starts)
-    else:
-        starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
-        entries = (shares[alive], columns[alive], starts)
-    weights = sparse.csr_array(entries, (n_units, n_products))
-    return inner(left, right, weights, n_left, n_right)
-
-
-def _boundary_blocks(plan: CompilationPlan) -> tuple[list[Input | Inner], float]:
-    """The units of all nodes of a compilation by boundaries, and the log of the sum of the model.
+def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]:
+    """The weights of all nodes of a compilation by boundaries, and the log of the model's sum.
 
     The table of a node has one axis per variable of ``step.wide``; the logs of its sums, which go
     to the parent, one per variable of ``step.axes``.
     """
     messages: list[Any] = []
-    blocks: list[Input | Inner] = []
+    shares: list[Scaled | None] = []
     cards = plan.potential.cardinalities
     for node, step in enumerate(plan.steps):
         children = [int(plan.vtree.left[node]), int(plan.vtree.right[node])]
@@ -156,48 +89,36 @@ def _boundary_blocks(plan: CompilationPlan) -> tuple[list[Input | Inner], float]
             parts += [(messages[child], plan.steps[child].axes) for child in children]
         logs = _added(parts, step.wide, cards)
         messages.append(_summed(logs, step.wide, step.axes))
-        blocks.append(
-            _boundary_block(plan, step, children, _shares(logs, step.wide, messages[-1], step.axes))
-        )
+        literals = step.kind == "literals"
+        shares.append(None if literals else _shares(logs, step.wide, messages[-1], step.axes))
         if children[0] >= 0:
             messages[children[0]] = messages[children[1]] = None
-    return blocks, plan.potential.constant + float(messages[-1])
+    return shares, plan.potential.constant + float(messages[-1])
 
 
-def _boundary_block(
-    plan: CompilationPlan, step: Step, children: Sequence[int], shares: Any
-) -> Input | Inner:
+def _boundary_block(plan: CompilationPlan, node: int, shares: Any) -> Input | Inner:
     """The units of one vtree node; `shares` are the weights of all assignments of the axes."""
-    cards = plan.potential.cardinalities
+    step, cards = plan.steps[node], plan.potential.cardinalities
     if step.kind == "literals":
         return Table(np.eye(cards[step.decides]))
     if step.kind == "inputs":
         return Table(shares.reshape(-1, cards[step.decides]))
+    children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
     n_left, n_right = (plan.steps[child].n_units for child in children)
     left, right = np.divmod(np.arange(n_left * n_right), n_right)
     gone = [v for v in step.wide if v not in set(step.axes)]
     order = [step.wide.index(v) for v in (*step.axes, *gone)]
     columns = np.arange(shares.size).reshape(shares.shape)
     shares, columns = (x.transpose(order).reshape(step.n_units, -1) for x in (shares, columns))
-    return _weighted(left, right, shares, columns, n_left, n_right)
+    return weighted(left, right, shares, columns, n_left, n_right)
 
 
 def _added(parts: Sequence[tuple[Any, Axes]], axes: Axes, cardinalities: Sequence[int]) -> Any:
     """The sum of tables of logarithms over parts of the axes, over all of them."""
     total = np.zeros([cardinalities[v] for v in axes])
     for logs, scope in parts:
-        total += _spread(logs, scope, axes)
+        total += spread(logs, scope, axes)
     return total
-
-
-def _spread(table: Any, scope: Axes, axes: Axes) -> Any:
-    """A table over some variables, with an axis of length one for each of the others."""
-    place = {v: axis for axis, v in enumerate(axes)}
-    order = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
-    shape = [1] * len(axes)
-    for axis, v in enumerate(scope):
-        shape[place[v]] = table.shape[axis]
-    return table.transpose(order).reshape(shape)
 
 
 def _summed(logs: Any, axes: Axes, kept: Axes) -> Any:
@@ -215,18 +136,7 @@ def _summed(logs: Any, axes: Axes, kept: Axes) -> Any:
     return logs.transpose([left.index(v) for v in kept])
 
 
-def _shares(logs: Any, axes: Axes, sums: Any, kept: Axes) -> Any:
+def _shares(logs: Any, axes: Axes, sums: Any, kept: Axes) -> Scaled:
     """The numbers with these logarithms, divided by their sums; zero where the sum is zero."""
-    sums = _spread(sums, kept, axes)
-    shares = np.exp(logs - np.where(sums > -np.inf, sums, 0.0))
-    warn_of_lost_shares(logs, shares)
-    return shares
-
-
-def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
-    """For every assignment of the wide axes the number of its restriction to some of them."""
-    shape = [cardinalities[v] for v in axes]
-    numbers = np.arange(int(np.prod(shape, dtype=np.intp))).reshape(shape)
-    return np.broadcast_to(_spread(numbers, axes, wide), [cardinalities[v] for v in wide]).reshape(
-        -1
-    )
+    sums = spread(sums, kept, axes)
+    return scaled_logs(logs - np.where(sums > -np.inf, sums, 0.0))

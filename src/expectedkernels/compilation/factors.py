@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import EvidenceLike, as_evidence, as_points
 from expectedkernels.circuits.frames import Label
 from expectedkernels.circuits.schema import Schema
-from expectedkernels.compilation.compiler import compiled, deferred
+from expectedkernels.compilation.compiler import by_contexts, compiled
 from expectedkernels.compilation.factor import Factor, as_factor, integers, plugged
 from expectedkernels.compilation.messages import MessagePlan, message_plan
 from expectedkernels.compilation.orders import Elimination, best_elimination, interaction_graph
@@ -258,8 +258,7 @@ class FactorGraph(Questions):
         # variables with one state are part of the elimination, but of no context in a plan
         by_messages = vtree is None and method is None and min(self.cardinalities) > 1
         if by_messages and not for_pairs:
-            planned = partial(make_plan, self.potential, self.vtree)
-            circuit, log_z = deferred(self.vtree, self.messages, planned, max_bytes)
+            circuit, log_z = by_contexts(self.vtree, self.messages, max_bytes)
         else:
             circuit, log_z = compiled(self.plan(vtree, method, for_pairs), max_bytes)
         return circuit.with_schema(self.schema), log_z

@@ -7,7 +7,6 @@ variable of the context. So messages are reshaped where they enter, and never tr
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,6 +80,11 @@ class MessagePlan:
     def n_entries(self) -> int:
         """The number of entries of all tables."""
         return sum(stage.n_entries for stage in self.stages)
+
+    @cached_property
+    def in_logs(self) -> bool:
+        """Whether some factors have a range that takes logarithms."""
+        return any(factor.is_log for stage in self.stages for factor in stage.factors)
 
     @cached_property
     def table_bytes(self) -> int:
@@ -233,28 +237,29 @@ def solved(table: Scaled) -> Solved:
             return Solved(table.data, sums, Scaled(sums, 0.0), -np.inf)
         message = Scaled(sums * (1.0 / top), table.low - log(top))
         return Solved(table.data, sums, message, log(top))
-    highest = table.data.max(axis=0)
-    highest = np.where(highest > -np.inf, highest, 0.0)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.exp(table.data - highest).sum(axis=0)) + highest
-    shares = np.exp(table.data - np.where(logs > -np.inf, logs, 0.0))
+    log_shares, logs = _log_shares(table.data)
+    shares = np.exp(log_shares)
     last = float(logs.max())
     if last == -np.inf:
         return Solved(shares, None, Scaled(np.zeros_like(logs), 0.0), last)
     return Solved(shares, None, scaled_logs(logs - last), last)
 
 
-def warn_of_lost_shares(logs: Any, shares: Any) -> None:
-    """Say that conditional probabilities are too small for a double, if some are."""
-    lost = np.count_nonzero((logs > -np.inf) & (shares < np.finfo(np.float64).tiny))
-    if lost:
-        warnings.warn(
-            f"{lost} conditional probabilities of the model are below 2e-308, too small for the "
-            "weights of a circuit, where they count as zero or lose digits. Single questions to "
-            "the model itself (its marginals, log_partition and map) keep them.",
-            UserWarning,
-            stacklevel=2,
-        )
+def _log_shares(table: Any) -> tuple[Any, Any]:
+    """The logs of the shares of numbers in their sums along the first axis, and of these sums."""
+    highest = table.max(axis=0)
+    highest = np.where(highest > -np.inf, highest, 0.0)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.exp(table - highest).sum(axis=0)) + highest
+    return table - np.where(logs > -np.inf, logs, 0.0), logs
+
+
+def conditional(table: Scaled, found: Solved) -> Scaled:
+    """The conditional of a stage, whatever its range, in an array of its own."""
+    if table.is_log:
+        return scaled_logs(_log_shares(table.data)[0])
+    # entries of the table are at most one, so that they are divided by K at most
+    return Scaled(np.ascontiguousarray(found.conditional), table.low - log(len(table.data)))
 
 
 def _found(
@@ -263,7 +268,7 @@ def _found(
     """The table of a stage and its message, None if that is one."""
     untouched = plan.is_normalized and stage.variable not in weights
     if untouched and all(messages[child] is None for child in stage.children):
-        return Solved(stage.factors[0].data, None, None, 0.0)
+        return Solved(stage.factors[0].numbers, None, None, 0.0)
     return solved(stage_table(stage, messages, weights))
 
 

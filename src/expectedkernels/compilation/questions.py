@@ -37,7 +37,8 @@ class Questions:
         """The rows of evidence, and whether a circuit answers them."""
         read = None if evidence is None else as_evidence(evidence, self.schema)
         n_rows = 1 if read is None else read.n_rows
-        return read, needs_circuit(self.messages, n_rows, "_circuit" in vars(self))
+        by_circuit = needs_circuit(self.messages, n_rows)
+        return read, by_circuit and self._circuit.shortcuts.by_units(n_rows)  # type: ignore[union-attr]
 
     def marginals(
         self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES

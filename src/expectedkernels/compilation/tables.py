@@ -41,6 +41,11 @@ class Scaled(NamedTuple):
         with np.errstate(divide="ignore"):
             return np.log(self.data)
 
+    @property
+    def numbers(self) -> Any:
+        """The numbers themselves, zero where they are too small for doubles."""
+        return np.exp(self.data) if self.is_log else self.data
+
     def shaped(self, shape: Sequence[int]) -> Scaled:
         """The same numbers in another shape."""
         return Scaled(self.data.reshape(shape), self.low, self.is_log)

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import log
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.circuits.evidence import Evidence
+from expectedkernels.circuits.inputs import Input
 from expectedkernels.compilation import answers, messages
 from expectedkernels.compilation.messages import (
     NO_DISTRIBUTION,
     MessagePlan,
     Stage,
+    conditional,
     solved,
     stage_table,
-    warn_of_lost_shares,
 )
 from expectedkernels.compilation.tables import Scaled
+from expectedkernels.compilation.writing import context_blocks
+from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import PropertyError
+from expectedkernels.vtree import Vtree
+
+SERIES = 8
+"""How many questions of several rows units are written out for, as if it were known."""
 
 
 def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
@@ -38,15 +44,10 @@ def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
     for stage in plan.stages:
         table = stage_table(stage, found, {})
         now = solved(table)
-        if table.is_log:
-            warn_of_lost_shares(table.data, now.conditional)
         log_z += now.top
         if log_z == -np.inf:
             raise PropertyError(NO_DISTRIBUTION)
-        # entries of the table are at most one, so that they are divided by K at most
-        low = table.low - log(len(table.data))
-        share = Scaled(now.conditional, low)
-        stages.append(replace(stage, factors=(share.tightened() if table.is_log else share,)))
+        stages.append(replace(stage, factors=(conditional(table, now),)))
         found.append(now.message)
         for child in stage.children:
             found[child] = None
@@ -57,26 +58,28 @@ def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
 class Tensors:
     """The conditionals of a compiled model, and what can be asked of them: see `Shortcuts`.
 
+    Rows are answered one by one where they are few for the size of the tables, where there is no
+    memory for units, and where a conditional probability is too small for the weights of these.
+
     Attributes
     ----------
     plan : MessagePlan
     max_bytes : int
-    asked : list of int
-        How many rows were answered one by one so far.
     """
 
     plan: MessagePlan
     max_bytes: int
-    asked: list[int] = field(default_factory=lambda: [0])
 
-    def _one_by_one(self, n_rows: int, has_levels: bool) -> bool:
-        """Whether rows are answered one by one, and not by the units of the circuit."""
-        if answers.needs_circuit(self.plan, n_rows, has_levels, self.asked[0]):
-            return False
-        self.asked[0] += n_rows
-        return True
+    def by_units(self, n_rows: int) -> bool:
+        """Whether units answer so many rows, and not these tables."""
+        plan = self.plan
+        return not plan.in_logs and answers.needs_circuit(plan, n_rows, self.max_bytes, SERIES)
 
-    def log_values(self, evidence: Evidence | None, has_levels: bool) -> Any:
+    def blocks(self, vtree: Vtree) -> tuple[Input | Inner, ...]:
+        """The blocks of the circuit."""
+        return context_blocks(vtree, self.plan, self.max_bytes)
+
+    def log_values(self, evidence: Evidence | None) -> Any:
         """The log-probability of every row; complete ones are looked up."""
         if evidence is None:
             return np.zeros(1)
@@ -85,7 +88,7 @@ class Tensors:
         if rows is not None:
             complete = ~np.isnan(rows).any(axis=1)
         others = np.flatnonzero(~complete)
-        if len(others) and not self._one_by_one(len(others), has_levels):
+        if len(others) and self.by_units(len(others)):
             return None
         logs = np.empty(len(complete))
         if complete.any():
@@ -100,14 +103,14 @@ class Tensors:
         total = np.zeros(len(rows))
         with np.errstate(divide="ignore"):
             for stage in self.plan.stages:
-                place = (states[stage.variable], *(states[v] for v in stage.context))
-                total += np.log(stage.factors[0].data[place])
+                table = stage.factors[0]
+                found = table.data[(states[stage.variable], *(states[v] for v in stage.context))]
+                total += found if table.is_log else np.log(found)
         return total
 
-    def marginals(self, evidence: Evidence | None, has_levels: bool) -> list[Any] | None:
+    def marginals(self, evidence: Evidence | None) -> list[Any] | None:
         """The probabilities of the states of every variable, (rows, cardinality) each."""
-        n_rows = 1 if evidence is None else evidence.n_rows
-        if not self._one_by_one(n_rows, has_levels):
+        if self.by_units(1 if evidence is None else evidence.n_rows):
             return None
         room = max(self.max_bytes, self.plan.message_bytes)
         return answers.marginals(self.plan, evidence, room)

@@ -15,24 +15,29 @@ from expectedkernels.circuits.inputs import Input, Real, Table
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.compilation.tensors import Tensors
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import CircuitError, ParseError, VtreeError
 from expectedkernels.io.archives import Archive
+from expectedkernels.io.stages import (
+    STAGE_FLOATS,
+    STAGE_INTEGERS,
+    compiled_circuit,
+    stage_arrays,
+)
 from expectedkernels.io.text import PathLike, checked_path, shown
 from expectedkernels.vtree import Vtree
 
-VERSION = 1
+VERSION, COMPILED = 1, 2
+"""Of files with the blocks of a circuit, and of those with the tables of a compiled one."""
 TABLE, NORMAL, INNER = 0, 1, 2
 PASS, DENSE, SPARSE = 0, 1, 2
 MOST_EMPTY_UNITS = 2**20
 """Units that store no number are limited, so that a small file cannot ask for much memory."""
 
+TREE = ("vtree_left", "vtree_right", "vtree_variable")
 INTEGERS = (
-    "version",
-    "vtree_left",
-    "vtree_right",
-    "vtree_variable",
     "kind",  # per node: TABLE, NORMAL or INNER
     "n_units",  # per node
     "width",  # per node: cardinality, number of components, or number of products
@@ -97,10 +102,21 @@ def save(circuit: Circuit, path: PathLike) -> None:
     """
     circuit = _checked(circuit).to("numpy")
     vtree = circuit.vtree
+    tables = circuit.shortcuts
+    version = COMPILED if isinstance(tables, Tensors) else VERSION
+    arrays: dict[str, Any] = {"version": np.array([version])}
+    arrays |= {f"vtree_{name}": getattr(vtree, name) for name in ("left", "right", "variable")}
+    arrays |= stage_arrays(tables) if isinstance(tables, Tensors) else _block_arrays(circuit)
+    if not circuit.schema.is_plain:
+        schema = {"names": circuit.schema.names, "states": circuit.schema.states}
+        arrays["schema"] = np.array([json.dumps(schema)])
+    with open(checked_path(path), "wb") as file:
+        np.savez(file, **arrays)
+
+
+def _block_arrays(circuit: Circuit) -> dict[str, Any]:
+    """The numbers of all blocks, node by node."""
     lists: dict[str, list[Any]] = {name: [] for name in (*INTEGERS, *FLOATS, HALF)}
-    lists["version"] = [[VERSION]]
-    lists["vtree_left"], lists["vtree_right"] = [vtree.left], [vtree.right]
-    lists["vtree_variable"] = [vtree.variable]
     for name, value in chain.from_iterable(map(_flat, circuit.blocks)):
         lists[name].append(np.ravel(value))
     arrays = {name: _joined(lists[name], "i") for name in INTEGERS}
@@ -116,11 +132,7 @@ def save(circuit: Circuit, path: PathLike) -> None:
             )
     if circuit.nonnegative:
         arrays[SQUARE] = np.ones(1, dtype=np.int64)
-    if not circuit.schema.is_plain:
-        schema = {"names": circuit.schema.names, "states": circuit.schema.states}
-        arrays["schema"] = np.array([json.dumps(schema)])
-    with open(checked_path(path), "wb") as file:
-        np.savez(file, **arrays)
+    return arrays
 
 
 def _checked(circuit: Any) -> Circuit:
@@ -207,21 +219,24 @@ def _read(path: PathLike) -> dict[str, Any]:
     """The arrays of a file by their names: of the right kind of numbers, none missing."""
     archive = Archive(path)
     version = archive.array("version", "i").tolist() if "version" in archive.names else []
-    if version != [VERSION]:
+    if version not in ([VERSION], [COMPILED]):
         raise ParseError(
-            f"expected a circuit in version {VERSION} of the format, found version "
+            f"expected a circuit in version {VERSION} or {COMPILED} of the format, found version "
             f"{version[0] if version else 'unknown'}",
             path=archive.path,
         )
-    arrays = {name: archive.array(name, "i") for name in INTEGERS}
-    arrays |= {name: archive.array(name, "f") for name in FLOATS}
-    for name in INTEGERS:
+    by_kind = (INTEGERS, FLOATS) if version == [VERSION] else (STAGE_INTEGERS, STAGE_FLOATS)
+    integers = ("version", *TREE, *by_kind[0])
+    arrays = {name: archive.array(name, "i") for name in integers}
+    arrays |= {name: archive.array(name, "f") for name in by_kind[1]}
+    for name in integers:
         # counts are added and multiplied, and narrow types would wrap
         if name not in INDICES or arrays[name].dtype.itemsize < 4:
             arrays[name] = arrays[name].astype(np.int64)
-    if HALF in archive.names:
+    extra = archive.names if version == [VERSION] else frozenset()
+    if HALF in extra:
         arrays[HALF] = archive.array(HALF, "f")
-    if SQUARE in archive.names:
+    if SQUARE in extra:
         arrays[SQUARE] = archive.array(SQUARE, "i")
     if "schema" in archive.names:
         arrays["schema"] = archive.array("schema", "U")
@@ -255,8 +270,6 @@ class _Loader:
 
     def __init__(self, path: str, arrays: dict[str, Any]):
         self.path, self.arrays = path, arrays
-        self.kind, self.n_units = arrays["kind"], arrays["n_units"]
-        self.width, self.form = arrays["width"], arrays["weight_form"]
 
     def require(self, condition: Any, message: str) -> None:
         """Raise with the message if the condition does not hold."""
@@ -266,11 +279,16 @@ class _Loader:
     def circuit(self) -> Circuit:
         """The circuit of the arrays."""
         vtree = self.vtree()
-        self.check_nodes(vtree)
-        self.check_numbers()
-        square = self.arrays.get(SQUARE, np.zeros(0)).tolist()
-        self.require(square in ([], [1]), f"{SQUARE!r} must be one, or not there")
-        circuit = Circuit(vtree, tuple(self.blocks(vtree)), nonnegative=bool(square))
+        if "kind" in self.arrays:
+            self.kind, self.n_units = self.arrays["kind"], self.arrays["n_units"]
+            self.width, self.form = self.arrays["width"], self.arrays["weight_form"]
+            self.check_nodes(vtree)
+            self.check_numbers()
+            square = self.arrays.get(SQUARE, np.zeros(0)).tolist()
+            self.require(square in ([], [1]), f"{SQUARE!r} must be one, or not there")
+            circuit = Circuit(vtree, tuple(self.blocks(vtree)), nonnegative=bool(square))
+        else:
+            circuit = compiled_circuit(vtree, self.arrays, self.require)
         return self.named(circuit) if "schema" in self.arrays else circuit
 
     def named(self, circuit: Circuit) -> Circuit:
