@@ -30,6 +30,20 @@ def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
         assert_logs_close(wide, p.site_logs(X, v))
 
 
+@pytest.mark.parametrize("where", ["numpy", "torch"])
+@pytest.mark.parametrize("seed", range(4))
+def test_several_roots_have_an_axis_of_their_own(seed, where):
+    p = drawn_circuit(seed, roots=3, zeros=0.1)
+    X = points_of(p, 4, seed, 0.2)
+    found = p.to(where).all_site_logs(X)
+    for v, card in enumerate(p.cardinalities):
+        for state in range(card):
+            X[:, v] = state
+            assert_logs_close(found[v][:, state], p.log_likelihood(X))
+        assert_logs_close(p.to(where).site_logs(X, v), found[v])
+        X = points_of(p, 4, seed, 0.2)
+
+
 def test_some_variables_and_no_rows():
     q = factorized([[0.5, 0.5], [0.1, 0.9]]).with_names(["a", "b"])
     assert_logs_close(q.all_site_logs([[0, 1]], ["b"])[0], np.log([[0.05, 0.45]]))

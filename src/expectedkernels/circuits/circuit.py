@@ -140,7 +140,7 @@ class Circuit(BlockCircuit):
 
         Returns
         -------
-        array of shape (n, cardinality)
+        array of shape (n, cardinality), or (n, cardinality, roots) if there are several roots
 
         Examples
         --------
@@ -166,7 +166,7 @@ class Circuit(BlockCircuit):
 
         Returns
         -------
-        list of arrays of shape (n, cardinality)
+        list of arrays of shape (n, cardinality), or (n, cardinality, roots)
 
         Examples
         --------

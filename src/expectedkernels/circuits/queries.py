@@ -127,7 +127,7 @@ def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
     if rows.ndim == 2 and rows.shape[1] == len(domains):  # what else is wrong shows below
         rows[:, variable] = np.tile(np.arange(cardinality), len(points))
     logs = log_likelihood(circuit, rows)
-    return namespace(logs).reshape(logs, (len(points), cardinality))
+    return namespace(logs).reshape(logs, (len(points), cardinality, *logs.shape[1:]))
 
 
 def log_partition(circuit: BlockCircuit) -> Any:
