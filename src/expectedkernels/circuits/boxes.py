@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-NODES, SHARES = np.polynomial.legendre.leggauss(16)
 FEW_NODES, FEW_SHARES = np.polynomial.legendre.leggauss(12) * np.array([[1.0], [0.5]])
 """Enough for exp(4 t) between -1 and 1."""
+RULE = np.polynomial.legendre.leggauss(16)
 PANEL = 0.75
-"""A rule is exact up to rounding on panels of this width."""
+"""This rule is exact up to rounding on panels of this width."""
 MOST_PANELS = 48
 """Wider intervals have closed forms in which nothing cancels."""
 STEEP = 1.0
@@ -86,12 +86,17 @@ def log_boxes(d: Any, a: Any, b: Any) -> Any:
 
 def _log_mean(d: Any, wide: Any, narrow: Any, panels: int) -> Any:
     """The mean over the narrower interval by a rule with nodes."""
-    start = 2.0 * np.arange(panels)[:, None] - panels + 1.0
-    nodes = ((start + NODES) / panels).ravel()
-    shares = np.tile(0.5 * SHARES / panels, panels)
+    nodes, shares = panel_rule(panels)
     logs = log_box(d[:, None] + narrow[:, None] * nodes, wide[:, None])
     top = logs.max(axis=1)
     return top + np.log(np.exp(logs - top[:, None]) @ shares)
+
+
+def panel_rule(panels: int, rule: tuple[Any, Any] = RULE) -> tuple[Any, Any]:
+    """Nodes between -1 and 1, in panels of one width, and their shares, which sum to one."""
+    nodes, shares = rule
+    start = 2.0 * np.arange(panels)[:, None] - panels + 1.0
+    return ((start + nodes) / panels).ravel(), np.tile(0.5 * shares / panels, panels)
 
 
 def _log_apart(d: Any, wide: Any, narrow: Any) -> Any:

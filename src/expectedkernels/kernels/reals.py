@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.boxes import log_box, log_boxes
+from expectedkernels.circuits.boxes import log_box, log_boxes, panel_rule
 from expectedkernels.circuits.sides import Atoms
 
-NODES, SHARES = np.polynomial.legendre.leggauss(12)
+RULE = np.polynomial.legendre.leggauss(12)
 MOST_PANELS = 64
 """An interval is cut into at most so many panels of the width of the kernel, if it need not be."""
 
@@ -72,6 +72,5 @@ def panels_of(rate: float, low: Any, high: Any) -> int:
 
 def rule(low: Any, high: Any, panels: int) -> tuple[Any, Any]:
     """Nodes of every interval, (intervals, nodes), and their shares."""
-    start = np.arange(panels)[:, None]
-    inside = ((start + 0.5 * (NODES + 1.0)) / panels).ravel()
-    return low[:, None] + (high - low)[:, None] * inside, np.tile(0.5 * SHARES / panels, panels)
+    inside, shares = panel_rule(panels, RULE)
+    return low[:, None] + (high - low)[:, None] * (0.5 * (inside + 1.0)), shares

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.boxes import NODES, PANEL, SHARES, log_box
+from expectedkernels.circuits.boxes import PANEL, log_box, panel_rule
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.factors import Factor
@@ -132,11 +132,10 @@ def _nodes(rate: float, atoms: Atoms) -> tuple[Atoms, Any]:
     if not half.any():
         return atoms, np.ones(1)
     panels = max(1, ceil(2.0 * sqrt(rate) * float(half.max()) / PANEL))
-    start = 2.0 * np.arange(panels)[:, None] - panels + 1.0
-    inside = ((start + NODES) / panels).ravel()
+    inside, shares = panel_rule(panels)
     mean = (atoms.mean[:, None] + half[:, None] * inside).ravel()
     spread = Atoms(None, mean, np.repeat(atoms.variance, len(inside)))
-    return spread, np.tile(0.5 * SHARES / panels, panels)
+    return spread, shares
 
 
 def _taken(atoms: Atoms, chosen: Any) -> Atoms:
