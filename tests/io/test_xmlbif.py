@@ -159,7 +159,7 @@ def test_pgmpy_reads_what_is_written_and_writes_it_again(pgmpy, tmp_path):
         (_file(A, PA.replace("0.5 0.5", "-1 2")), "finite and not negative, found '-1'"),
         (_file(A, PA.replace("0.5 0.5", "0.5 0.9")), "must sum to one"),
         (_file(A, PA.replace("0.5 0.5", "<b/>")), "line 3: expected a text in 'TABLE', found 'b'"),
-        (_file(A, PA.replace("</FOR>", "</FOR><GIVEN>a</GIVEN>")), "names a variable twice"),
+        (_file(A, PA.replace("</FOR>", "</FOR><GIVEN>a</GIVEN>")), "name a variable twice"),
         (_file(A, PA.replace("<FOR>a</FOR>", "")), "for one variable and has one table, found 0"),
         (_file(A, B, PB, PB.replace(">b<", ">c<").replace(">a<", ">b<").replace(">c<", ">a<")),
          "an ancestor of itself"),

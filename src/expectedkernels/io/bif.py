@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -338,13 +339,7 @@ class _Tables:
     def __init__(self, parser: _Parser):
         self.source, self.variables = parser.source, parser.variables
         for block in parser.blocks.values():
-            for name in (block.child, *block.parents):
-                if name not in self.variables:
-                    raise self.source.error(f"variable {shown(name)} is not declared", block.line)
-            if len({block.child, *block.parents}) != 1 + len(block.parents):
-                raise self.source.error(
-                    f"the probabilities of {shown(block.child)} name a variable twice", block.line
-                )
+            check_family(self.source, (block.child, *block.parents), self.variables, block.line)
 
     def shape(self, block: Block) -> list[int]:
         """The shape of the table of one variable: axes of the parents, then its own."""
@@ -433,6 +428,25 @@ class _Tables:
             )
 
 
+def check_family(
+    source: Source, family: Sequence[str], declared: Container[str], line: int
+) -> None:
+    """Raise unless a variable and its parents are declared, and different."""
+    for name in family:
+        if name not in declared:
+            raise source.error(f"variable {shown(name)} is not declared", line)
+    if len(set(family)) != len(family):
+        raise source.error(f"the probabilities of {shown(family[0])} name a variable twice", line)
+
+
+def check_parents(source: Source, count: int, name: str, line: int) -> None:
+    """Raise if a variable has more parents than arrays have axes; its name is ready to be shown."""
+    if count >= MOST_AXES:
+        raise source.error(
+            f"variables have at most {MOST_AXES - 1} parents, found {count} of {name}", line
+        )
+
+
 def check_sizes(
     source: Source, sizes: list[int], n_parents: list[int], where: list[tuple[str, int]], given: int
 ) -> None:
@@ -449,10 +463,7 @@ def check_sizes(
         How many numbers the file gives for all tables together.
     """
     for (name, line), count in zip(where, n_parents, strict=True):
-        if count >= MOST_AXES:
-            raise source.error(
-                f"variables have at most {MOST_AXES - 1} parents, found {count} of {name}", line
-            )
+        check_parents(source, count, name, line)
     if sum(sizes) > LARGEST_DEFAULTS + given:
         size = max(sizes)
         name, line = where[sizes.index(size)]
@@ -498,31 +509,38 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
       table 0.5, 0.5;
     }
     """
-    network = converted(network)
-    if not isinstance(network, BayesianNetwork):
-        raise CircuitError(
-            f"A .bif file holds a Bayesian network. Got a {type(network).__name__}; use write_uai."
-        )
-    cards = network.cardinalities
-    names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
-    labels = network.states or [[f"s{state}" for state in range(card)] for card in cards]
-    states = [[_quoted(str(label)) for label in given] for given in labels]
+    network, names, states = written_names(network, "A .bif", _quoted)
     lines = ["network unknown {", "}"]
-    for v, name in enumerate(names):
+    for name, labels in zip(names, states, strict=True):
         lines += [
             f"variable {name} {{",
-            f"  type discrete [ {cards[v]} ] {{ {', '.join(states[v])} }};",
+            f"  type discrete [ {len(labels)} ] {{ {', '.join(labels)} }};",
             "}",
         ]
     for v, (parents, table) in enumerate(zip(network.parents, network.cpts, strict=True)):
         given = f" | {', '.join(names[parent] for parent in parents)}" if parents else ""
         lines.append(f"probability ( {names[v]}{given} ) {{")
-        rows = table.reshape(-1, cards[v]).tolist()
+        rows = table.reshape(-1, len(states[v])).tolist()
         for where, row in zip(product(*(states[p] for p in parents)), rows, strict=True):
             start = f"({', '.join(where)})" if parents else "table"
             lines.append(f"  {start} {', '.join(map(repr, row))};")
         lines.append("}")
     write_text(path, lines)
+
+
+def written_names(
+    network: Any, kind: str, spelt: Callable[[str], str]
+) -> tuple[BayesianNetwork, list[str], list[list[str]]]:
+    """A network that a kind of file can hold, and its names and labels as they stand in it."""
+    network = converted(network)
+    if not isinstance(network, BayesianNetwork):
+        raise CircuitError(
+            f"{kind} file holds a Bayesian network. Got a {type(network).__name__}; use write_uai."
+        )
+    cards = network.cardinalities
+    names = network.names or [f"x{v}" for v in range(len(cards))]
+    labels = network.states or [[f"s{state}" for state in range(card)] for card in cards]
+    return network, list(map(spelt, names)), [[spelt(str(x)) for x in given] for given in labels]
 
 
 def _quoted(name: str) -> str:

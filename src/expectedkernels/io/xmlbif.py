@@ -11,9 +11,9 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.others import converted
 from expectedkernels.errors import CircuitError, ParseError
-from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
+from expectedkernels.io.bif import check_family, check_parents, written_names
+from expectedkernels.io.text import PathLike, Source, shown, write_text
 
 PARTS = {"VARIABLE": ("NAME", "OUTCOME"), "DEFINITION": ("FOR", "GIVEN", "TABLE")}
 """The elements that matter, and the elements in them whose texts do; others are skipped."""
@@ -183,16 +183,10 @@ def _definitions(
                 f"{len(element.texts['TABLE'])}",
                 element.line,
             )
-        for name in (*children, *parents):
-            if name not in variables:
-                raise source.error(f"variable {shown(name)} is not declared", element.line)
         child = children[0]
+        check_family(source, (child, *parents), variables, element.line)
         if child in definitions:
             raise source.error(f"variable {shown(child)} has two definitions", element.line)
-        if len({child, *parents}) != 1 + len(parents):
-            raise source.error(
-                f"the definition of {shown(child)} names a variable twice", element.line
-            )
         definitions[child] = element
     for name, variable in variables.items():
         if name not in definitions:
@@ -204,11 +198,7 @@ def _table(source: Source, element: Element, shape: list[int]) -> Any:
     """The probabilities of a definition, of a given shape."""
     name, line = shown(element.texts["FOR"][0]), element.line
     words = element.texts["TABLE"][0].split()
-    if len(shape) > MOST_AXES:
-        raise source.error(
-            f"variables have at most {MOST_AXES - 1} parents, found {len(shape) - 1} of {name}",
-            line,
-        )
+    check_parents(source, len(shape) - 1, name, line)
     if len(words) != prod(shape):
         raise source.error(
             f"expected {prod(shape)} probabilities of {name}, found {len(words)}", line
@@ -266,19 +256,11 @@ def write_xmlbif(network: BayesianNetwork, path: PathLike) -> None:
     </NETWORK>
     </BIF>
     """
-    network = converted(network)
-    if not isinstance(network, BayesianNetwork):
-        raise CircuitError(
-            "An XMLBIF file holds a Bayesian network. "
-            f"Got a {type(network).__name__}; use write_uai."
-        )
-    cards = network.cardinalities
-    names = [_escaped(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
-    labels = network.states or [[f"s{state}" for state in range(card)] for card in cards]
+    network, names, labels = written_names(network, "An XMLBIF", _escaped)
     lines = ['<?xml version="1.0"?>', '<BIF VERSION="0.3">', "<NETWORK>", "<NAME>unknown</NAME>"]
     for name, states in zip(names, labels, strict=True):
         lines += ['<VARIABLE TYPE="nature">', f"  <NAME>{name}</NAME>"]
-        lines += [f"  <OUTCOME>{_escaped(str(label))}</OUTCOME>" for label in states]
+        lines += [f"  <OUTCOME>{label}</OUTCOME>" for label in states]
         lines.append("</VARIABLE>")
     for name, parents, table in zip(names, network.parents, network.cpts, strict=True):
         lines += ["<DEFINITION>", f"  <FOR>{name}</FOR>"]
