@@ -27,7 +27,7 @@ FILES = {
 
 def intervals() -> None:
     """Coverage of 90 % intervals, and their mean width in standard deviations of the target."""
-    for name, (X, y) in _tables().items():
+    for name, (X, y) in regression_tables().items():
         lines = []
         for model in (ek.ExpectedKernelRidge(alpha=0.1), ek.ExpectedSVR()):
             found = np.mean([_split(model, X, y, seed) for seed in range(REPEATS)], axis=0)
@@ -73,7 +73,7 @@ def _losses(model: Any, X: Any, y: Any, seed: int) -> Any:
     return found
 
 
-def _tables() -> dict[str, tuple[Any, Any]]:
+def regression_tables() -> dict[str, tuple[Any, Any]]:
     import pandas as pd
     from sklearn.datasets import load_diabetes
 

@@ -9,7 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
-from expectedkernels.estimators import least_squares
+from expectedkernels.estimators import base, least_squares
 from expectedkernels.estimators.least_squares import as_probabilities, leave_one_out
 
 NAN = np.nan
@@ -100,7 +100,8 @@ def test_auto_takes_the_smallest_loss_of_what_is_left_out(monkeypatch):
 def test_a_choice_by_some_of_many_rows(monkeypatch):
     X, y = load_iris(return_X_y=True)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = NAN
-    monkeypatch.setattr(least_squares, "MOST_INCOMPLETE", 40)
+    for most in ("MOST_COMPLETE", "MOST_INCOMPLETE"):
+        monkeypatch.setattr(base, most, 40)
     first = ek.ExpectedKernelClassifier(random_state=0).fit(X, y)
     again = ek.ExpectedKernelClassifier(random_state=0).fit(X, y)
     assert (first.alpha_, first.gamma_) == (again.alpha_, again.gamma_)

@@ -61,7 +61,8 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
     Exact for columns of states (categories, codes, columns of few distinct values). Bins have four
     nodes of Gauss and Legendre, mostly within a tenth of a percent; normal pieces have seven of
     Gauss and Hermite, within a few percent. Cost: one expected prediction for every node
-    of every missing value.
+    of every missing value. Of an estimator with a `mask_kernel`, f is the function of the row's own
+    mask: a value that is asked for was missing all the same.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
     _require_machine("acquisition_gain", model)
     Z = model._read(X)
     divisor = _costs("acquisition_gain", model.columns_, costs)
-    return _by_column(model.columns_, _gains(model, Z) / divisor, Z)
+    return _by_column(model.columns_, _gains(model, Z, Z) / divisor, Z)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,7 +196,8 @@ def acquire(
 
     Notes
     -----
-    Stops when nothing that is missing can be paid for, or would change the prediction.
+    Stops when nothing that is missing can be paid for, or would change the prediction. Of an
+    estimator with a `mask_kernel`, the mask stays that of the row at the start.
 
     Examples
     --------
@@ -214,11 +216,12 @@ def acquire(
     columns = model.columns_
     divisor = _costs("acquire", columns, costs)
     options = columns.groups_or_columns()
-    Z, available = _start(model, row), np.ones(len(options), dtype=np.bool_)
+    start = Z = _start(model, row)
+    available = np.ones(len(options), dtype=np.bool_)
     asked, answers, gains, paid = [], [], [], []
-    predictions = [model._answers(Z)[0]]
+    predictions = [model._answers(Z, start)[0]]
     while True:
-        gain = _gains(model, Z) / divisor
+        gain = _gains(model, Z, start) / divisor
         possible = np.where(available & (divisor <= left), gain[0], np.nan)
         if not (possible > 0).any():
             break
@@ -230,7 +233,7 @@ def acquire(
         paid.append(divisor[best])
         left -= divisor[best]
         Z, available[best] = _with_answer(model, Z, options[best], answers[-1]), False
-        predictions.append(model._answers(Z)[0])
+        predictions.append(model._answers(Z, start)[0])
     table = np.array(gains).reshape(len(gains), columns.n_columns)
     return Acquisition(
         asked, answers, np.array(predictions), table, np.array(paid), list(columns.names)
@@ -245,8 +248,11 @@ def _require_machine(function: str, model: Any) -> None:
         )
 
 
-def _gains(model: KernelMachine, Z: Any) -> Any:
-    """The gains of what is known or missing as a whole, (rows, options); NaN where observed."""
+def _gains(model: KernelMachine, Z: Any, like: Any) -> Any:
+    """The gains of what is known or missing as a whole, (rows, options); NaN where observed.
+
+    The masks are those of the rows that they are like.
+    """
     density = model.density_
     Z, incomplete, _ = read_rows(density, Z)
     gains = np.full((len(Z), len(density.variables)), np.nan)
@@ -257,7 +263,8 @@ def _gains(model: KernelMachine, Z: Any) -> Any:
             rows = Z[some[nodes.rows]]
             rows[:, variable.columns] = nodes.values
             filled.append(rows)
-        answers = model._answers(np.concatenate(filled)).reshape(sum(map(len, filled)), -1)
+        alike = like[np.concatenate([some[nodes.rows] for nodes in every])]
+        answers = model._answers(np.concatenate(filled), alike).reshape(len(alike), -1)
         start = 0
         for i, nodes in enumerate(every):
             stop = start + len(nodes.rows)

@@ -16,8 +16,10 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import NAMES, known_labels, learn_density, parts_of
-from expectedkernels.estimators.expansion import Expansion
+from expectedkernels.estimators.expansion import Expansion, kernels_between
+from expectedkernels.estimators.left_out import leave_one_out
 from expectedkernels.estimators.machines import Machine, expect, read_machine
+from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen, masks_of, unit_rate
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.scaling import (
     Scaling,
@@ -29,6 +31,10 @@ from expectedkernels.estimators.scaling import (
 from expectedkernels.estimators.tables import read_table, read_target
 from expectedkernels.estimators.variables import completed_groups
 
+MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
+"""How many rows a choice is made by, at most: some of them where there are more."""
+SMALLEST = 1e-10
+"""The smallest weight of the size of functions that rates are chosen by."""
 MIXTURES = ("mixture", "diagonal_mixture")
 """Densities by name that are circuits of many components."""
 
@@ -140,14 +146,18 @@ class KernelMachine(DensityEstimator):
         The rate of the kernel (of every column, standardised if they are).
     fit_missing_ : {"mean", "expected"} or None
         What was done with incomplete rows; None if there were none.
+    mask_rate_ : float
+        The rate of the mask kernel; 0 if masks do not count.
     """
 
     fit_missing: str
+    mask_kernel: float | str | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DensityEstimator._parameter_constraints,
         "fit_missing": [StrOptions({"auto", "mean", "expected", "drop", "raise"})],
         "standardize": ["boolean"],
+        "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
     }
     _target_checks: ClassVar[dict[str, Any]] = {}
     _scales_target: ClassVar[bool] = False
@@ -172,17 +182,19 @@ class KernelMachine(DensityEstimator):
         Z = self._learn_density(Z)
         for_kernel = self._learn_scaling(Z, sample_weight)
         y = self._learn_target(y, sample_weight)
-        gaps = np.isnan(Z).any(axis=1)
-        self.fit_missing_ = self._way_to_fit() if gaps.any() else None
+        masks = masks_of(self.density_.variables, Z)
+        self.fit_missing_ = self._way_to_fit() if masks.any() else None
         if self.fit_missing_ is not None:
             self.density_.check(self.density_.rows(Z))
-        if self.fit_missing_ == "expected":
-            self._fit_embedded(Z, for_kernel, gaps, y, sample_weight)
-            return self
         if self.fit_missing_ == "mean":
             Z = self.density_.means(Z)
             for_kernel = Z if self._scaling is None else self._scaling.apply(Z)
-        self._fit_complete(for_kernel, y, sample_weight)
+        self._choose(Z, for_kernel, masks, y, sample_weight)
+        if self.fit_missing_ == "expected" or self.mask_rate_:
+            own = Masks(self.mask_rate_, masks)
+            self._fit_embedded(Z, for_kernel, own, y, sample_weight)
+        else:
+            self._fit_complete(for_kernel, y, sample_weight)
         return self
 
     def _way_to_fit(self) -> str:
@@ -222,25 +234,82 @@ class KernelMachine(DensityEstimator):
 
     def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
         """Fit the model to complete rows, standardised if they are to be."""
-        self.gamma_ = self._rate(Z)
         self.model_ = self._make(self.gamma_)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(Z, y, **weights)
         self._machine = rescaled(read_machine(self.model_), self._scaling, self._target)
 
-    def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the model to the expected kernels between rows."""
+    def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
+        """Learn the rates of the kernel, and of the mask kernel."""
         self.gamma_ = self._rate(for_kernel)
-        rates = self._raw_rates(self.gamma_, Z.shape[1])
-        gram = self.density_.gram(rates, Z, None, self._resources)
+        self.mask_rate_ = self._given_mask_rate
+        if self.mask_kernel == "auto" and masks.any():
+            self.mask_rate_ = self._best_mask_rate(Z, for_kernel, masks, y, sample_weight)
+
+    @property
+    def _given_mask_rate(self) -> float:
+        return 0.0 if isinstance(self.mask_kernel, str) else float(self.mask_kernel or 0.0)
+
+    def _best_mask_rate(
+        self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any
+    ) -> float:
+        """The rate by which kernel ridge regression is best at rows that are left out."""
+        alpha, targets = self._as_ridge(Z, for_kernel, masks, y)
+        weights = np.ones(len(Z)) if sample_weight is None else sample_weight
+        rows = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
+        targets, weights = targets[rows], weights[rows]
+        gram = self._gram(self.gamma_, Z[rows])
+        losses, rates = [], [share * self._unit(self.gamma_, for_kernel) for share in MULTIPLES]
+        for rate in rates:
+            own = Masks(rate, masks[rows])
+            found = leave_one_out(
+                gram * own.factors(own.points), targets, [max(alpha, SMALLEST)], weights
+            )[0]
+            losses.append(float(weights @ ((targets - found) ** 2).sum(axis=1)))
+        return rates[chosen(losses)]
+
+    def _some_rows(self, rows: Any, incomplete: bool) -> Any:
+        """Rows to choose by, not too many of them."""
+        most = MOST_INCOMPLETE if incomplete else MOST_COMPLETE
+        if len(rows) <= most:
+            return rows
+        return np.sort(check_random_state(self.random_state).permutation(rows)[:most])
+
+    def _unit(self, gamma: Any, for_kernel: Any) -> float:
+        return unit_rate(gamma, for_kernel, self._scaling is not None)
+
+    def _gram(self, gamma: Any, Z: Any) -> Any:
+        """The expected kernels between rows."""
+        rates = self._raw_rates(gamma, Z.shape[1])
+        return kernels_between(self.density_, rates, Z, Z, self._resources)
+
+    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+        """The weight and the targets, (rows, outputs), of kernel ridge regression in its place."""
+        raise NotImplementedError
+
+    def _fit_embedded(
+        self, Z: Any, for_kernel: Any, own: Masks, y: Any, sample_weight: Any
+    ) -> None:
+        """Fit the model to the expected kernels between rows, with their masks if these count."""
+        gram = self._gram(self.gamma_, Z)
+        if own.rate:
+            gram *= own.factors(own.points)
         self.model_ = self._make("precomputed")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(gram, y, **weights)
         coef, intercept = self._coefficients(self.model_, len(Z))
-        expansion = Expansion(rates, Z, coef, intercept).merged()
+        rates = self._raw_rates(self.gamma_, Z.shape[1])
+        expansion, masks = Expansion(rates, Z, coef, intercept), None
+        if own.rate:
+            used = coef.any(axis=1)
+            used[0] |= not used.any()
+            expansion = Expansion(rates, Z[used], coef[used], intercept)
+            masks = Masks(own.rate, own.points[used])
+        else:
+            expansion = expansion.merged()
         if self._target is not None:
             expansion = of_target(expansion, self._target)
-        self._machine = self._embedded(expansion)
+        self._machine = self._embedded(expansion, masks=masks)
 
     def _embedded(self, expansion: Expansion, **more: Any) -> Machine:
         return Machine(expansion, **more)
@@ -248,12 +317,19 @@ class KernelMachine(DensityEstimator):
     def _expect(self, X: Any, return_std: bool) -> Any:
         return self._expected(self._read(X), return_std)
 
-    def _expected(self, Z: Any, return_std: bool, skip_complete: bool = False) -> Any:
-        return expect(self._machine, self.density_, Z, self._resources, return_std, skip_complete)
+    def _expected(
+        self, Z: Any, return_std: bool, skip_complete: bool = False, like: Any = None
+    ) -> Any:
+        return expect(
+            self._machine, self.density_, Z, self._resources, return_std, skip_complete, like
+        )
 
-    def _answers(self, Z: Any) -> Any:
-        """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs)."""
-        return self._expected(Z, return_std=False)
+    def _answers(self, Z: Any, like: Any = None) -> Any:
+        """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs).
+
+        The masks that count, if some do, are those of the rows that they are like.
+        """
+        return self._expected(Z, return_std=False, like=like)
 
     def _rate(self, Z: Any) -> Any:
         """The rate of the kernel for data that may be incomplete."""

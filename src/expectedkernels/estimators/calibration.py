@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import KernelMachine
+from expectedkernels.estimators.masks import masks_of
 from expectedkernels.estimators.resources import spans
 
 FOLDS = 5
@@ -107,7 +108,9 @@ class Training:
             machine._learn(self.Z[rest], self.y[rest], None if weights is None else weights[rest])
             Z = machine._completed(self.Z[rows])
         variables = machine.density_.variables
-        copies = [Z] + [hidden(variables, Z, k, COPIES, rng) for k in range(COPIES)]
+        # masks that tell something are not those of values that are hidden at random
+        n = 0 if machine.mask_rate_ and machine.fit_missing_ else COPIES
+        copies = [Z] + [hidden(variables, Z, k, COPIES, rng) for k in range(n)]
         Z = np.concatenate(copies)
         mean, spread = moments(machine, Z, rng)
         target = np.concatenate([self.y[rows]] * len(copies))
@@ -136,7 +139,7 @@ def _folds(n: int, labels: Any, rng: Any) -> Any:
 
 def n_missing(variables: Any, Z: Any) -> Any:
     """How many variables every row lacks."""
-    return sum(np.isnan(Z[:, v.columns]).any(axis=1).astype(np.intp) for v in variables)
+    return masks_of(variables, Z).sum(axis=1)
 
 
 def hidden(variables: Any, Z: Any, part: int, parts: int, rng: Any) -> Any:
@@ -145,9 +148,7 @@ def hidden(variables: Any, Z: Any, part: int, parts: int, rng: Any) -> Any:
     Over all parts every number is equally likely, from none to all; a row that lacks more
     variables than that stays as it is.
     """
-    Z, missing = Z.copy(), np.zeros((len(Z), len(variables)), dtype=np.bool_)
-    for i, v in enumerate(variables):
-        missing[:, i] = np.isnan(Z[:, v.columns]).any(axis=1)
+    Z, missing = Z.copy(), masks_of(variables, Z)
     share = (part + rng.random(len(Z))) / parts
     wanted = np.floor(share * (len(variables) + 1)).astype(np.intp)
     order = np.where(missing, -1.0, rng.random(missing.shape)).argsort(axis=1).argsort(axis=1)
@@ -183,13 +184,13 @@ def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
     for part in spans(len(index), max(1, AT_ONCE // max(1, n))):
         rows = index[part]
         drawn = machine.density_.draws(Z[rows], n, rng).reshape(n * len(rows), -1)
+        like = np.tile(Z[rows], (n, 1))
         if machine._machine.prior is None:
             # by matrix products: libsvm's own prediction takes many times as long
-            at = machine._machine.expansion.at
-            values = at(machine.density_, drawn, machine._resources)
+            values = machine._machine.at(machine.density_, drawn, like, machine._resources)
             deviations = np.zeros_like(values)
         else:
-            values, deviations = (table(x) for x in machine._expected(drawn, True))
+            values, deviations = (table(x) for x in machine._expected(drawn, True, like=like))
         shape = (n, len(rows), values.shape[1])
         yield values.reshape(shape), deviations.reshape(shape), rows
 
@@ -205,7 +206,8 @@ class CrossValidated(KernelMachine):
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Any:
         super()._learn(Z, y, sample_weight)
         # parameters that are changed after fit do not count
-        again = type(self)(**(self.get_params(deep=False) | self._kept_parameters()))
+        kept = {"mask_kernel": self.mask_rate_ or None, **self._kept_parameters()}
+        again = type(self)(**(self.get_params(deep=False) | kept))
         self._training = Training(again, self.columns_, Z, y, sample_weight)
         return self
 

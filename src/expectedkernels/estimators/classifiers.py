@@ -48,8 +48,8 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         How much errors in each class count.
     decision_function_shape : {"ovr", "ovo"}
         With more than two classes: one value per class, or one for every pair.
-    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, n_jobs, \
-max_bytes, random_state
+    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, mask_kernel, \
+n_jobs, max_bytes, random_state
         As for `ExpectedSVR`.
 
     Attributes
@@ -62,8 +62,8 @@ max_bytes, random_state
         What the density is an average of, and with which weights.
     circuit_ : Circuit or None
         The tree among them, if there is one.
-    gamma_ : float
-        The rate of the kernel.
+    gamma_, mask_rate_ : float
+        The rates of the kernel, and of the mask kernel.
 
     Examples
     --------
@@ -99,6 +99,7 @@ max_bytes, random_state
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "auto",
+        mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,
@@ -108,8 +109,8 @@ max_bytes, random_state
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
-        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
-        self.random_state = random_state
+        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
+        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the decision function.
@@ -285,6 +286,10 @@ max_bytes, random_state
         if kernel == "precomputed":
             return SVC(kernel="precomputed", **options)
         return SVC(kernel="rbf", gamma=kernel, **options)
+
+    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+        bits = (np.asarray(y)[:, None] == np.unique(y)).astype(np.float64)
+        return 0.5 / self.C, bits - bits.mean(axis=0)
 
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
         pairs = pairwise_coef(model)

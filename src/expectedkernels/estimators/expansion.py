@@ -86,9 +86,9 @@ class Expansion:
         if self.is_embedded:
             gram = density.gram(self.rates, Z, self.points, resources)
             return gram @ self.coef + self.intercept
-        answer, known = np.empty((len(Z), self.coef.shape[1])), np.ones(Z.shape, dtype=np.bool_)
+        answer = np.empty((len(Z), self.coef.shape[1]))
         for index in chunks(np.arange(len(Z)), len(self.points), resources.chunk_bytes):
-            kernels = at_known(self.rates, Z[index], known[index], self.points)
+            kernels = kernels_between(density, self.rates, Z[index], self.points, resources)
             answer[index] = kernels @ self.coef + self.intercept
         return answer
 
@@ -144,6 +144,13 @@ class Expansion:
         found = list(resources.map(work, list(range(len(first)))))
         squares, forms = (np.stack(each) for each in zip(*found, strict=True))
         yield slice(None), squares[inverse], forms[inverse]
+
+
+def kernels_between(density: Any, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+    """The expected kernels between rows under any density, which complete rows need not ask."""
+    if np.isnan(A).any() or np.isnan(B).any():
+        return density.gram(rates, A, None if B is A else B, resources)
+    return at_known(rates, A, np.ones(A.shape, dtype=np.bool_), B)
 
 
 @dataclass(frozen=True, eq=False)

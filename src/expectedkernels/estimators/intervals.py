@@ -107,8 +107,9 @@ class PredictionIntervals(CrossValidated):
     -----
     What is learned for it comes from rows that are held out: at first use, the machine is fitted
     again five times, without each fifth of its rows, and asked about up to 400 of them, as they are
-    and with values hidden at random. The rows are kept for that. Weights of rows are used in
-    these fits only: intervals cover rows, not weights.
+    and with values hidden at random (unless a mask kernel says that holes are not random). The rows
+    are kept for that. Weights of rows are used in these fits only: intervals cover rows, not
+    weights.
     """
 
     def predict_interval(self, X: RowsLike, coverage: float = 0.9) -> tuple[Array, Array]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
 from sklearn.base import ClassifierMixin
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import KernelMachine, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
+from expectedkernels.estimators.left_out import leave_one_out
+from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen
 from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.scaling import Scaling
 from expectedkernels.estimators.tables import read_labels
@@ -27,8 +26,6 @@ ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
 """What "auto" chooses the weight of the size of functions from."""
 RATES = (0.03, 0.1, 0.3, 1.0, 3.0)
 """What "auto" chooses the rate of the kernel from, in multiples of "scale"."""
-MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
-"""How many rows a choice is made by, at most: some of them where there are more."""
 SMALLEST = 0.01
 """The smallest probability of a class, before probabilities are made to sum to one."""
 
@@ -51,14 +48,14 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         How much the size of the functions counts.
     gamma : float, "scale" or "auto"
         The rate of the kernel exp(-gamma |x - x'|^2); "scale" as in scikit-learn's SVC.
-    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, n_jobs, \
-max_bytes, random_state
+    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, mask_kernel, \
+n_jobs, max_bytes, random_state
         As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
 
     Attributes
     ----------
     classes_ : array
-    alpha_, gamma_ : float
+    alpha_, gamma_, mask_rate_ : float
         What was given, or chosen.
     model_ : KernelRidge
         The fitted model, of standardised columns if `standardize`; with kernel="precomputed" if
@@ -75,8 +72,9 @@ max_bytes, random_state
     Notes
     -----
     "auto" takes what makes the log loss of the leave-one-out probabilities smallest, of rates
-    around "scale" and of alphas from 0.001 to 10. Rows that are equal, with equal labels, are left
-    out together; the frequencies of the classes stay those of all rows.
+    around "scale", of alphas from 0.001 to 10, and of rates of masks for each of these. Rows that
+    are equal, with equal labels, are left out together; the frequencies of the classes stay those
+    of all rows.
 
     Probabilities are cautious where classes are well separated: far from the rows in fit, functions
     go back to the frequencies. `ExpectedSVC.predict_proba` has the smaller log loss there, for five
@@ -113,6 +111,7 @@ max_bytes, random_state
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "auto",
+        mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,
@@ -121,8 +120,8 @@ max_bytes, random_state
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
-        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
-        self.random_state = random_state
+        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
+        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the functions of the classes.
@@ -230,52 +229,46 @@ max_bytes, random_state
         self._target = Scaling(frequencies, np.ones(len(self.classes_)))
         return self._target.apply(bits)
 
-    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
-        self._choose(
-            Z, y, sample_weight, MOST_COMPLETE, lambda rows, rate: rbf_kernel(Z[rows], gamma=rate)
-        )
-        super()._fit_complete(Z, y, sample_weight)
-
-    def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
-        def gram(rows: Any, rate: float) -> Any:
-            rates = self._raw_rates(rate, Z.shape[1])
-            return self.density_.gram(rates, Z[rows], None, self._resources)
-
-        self._choose(for_kernel, y, sample_weight, MOST_INCOMPLETE, gram)
-        super()._fit_embedded(Z, for_kernel, gaps, y, sample_weight)
-
-    def _choose(
-        self, Z: Any, y: Any, sample_weight: Any, most: int, gram: Callable[[Any, float], Any]
-    ) -> None:
-        """Choose the weight and the rate that are "auto"."""
+    def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
+        """Choose the weight and the rates that are "auto"."""
         alphas = ALPHAS if self.alpha == "auto" else np.array([float(self.alpha)])
-        rows, weights = self._rows_to_choose_by(Z, y, sample_weight, most)
+        rows, weights = self._rows_to_choose_by(Z, masks, y, sample_weight)
         if self.gamma == "auto":
-            rates = [share * _weighted_scale(Z[rows], weights) for share in RATES]
+            scale = _weighted_scale(for_kernel[rows], weights)
+            rates = [share * scale for share in RATES]
         else:
-            rates = [scaled_gamma(self.gamma, Z)]
-        self.alpha_, self.gamma_ = float(alphas[0]), rates[0]
-        if len(rates) * len(alphas) == 1:
+            rates = [scaled_gamma(self.gamma, for_kernel)]
+        shares = MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
+        given = self._given_mask_rate
+        self.alpha_, self.gamma_, self.mask_rate_ = float(alphas[0]), rates[0], given
+        if len(rates) * len(alphas) * len(shares) == 1:
             return
-        bits = self._target.undo(y[rows])  # type: ignore[union-attr]
-        best = np.inf
-        for rate in rates:
-            for alpha, found in zip(
-                alphas, leave_one_out(gram(rows, rate), y[rows], alphas, weights), strict=True
-            ):
-                p = as_probabilities(self._target.undo(found))  # type: ignore[union-attr]
-                loss = -float(weights @ np.log((p * bits).sum(axis=1)))
-                if loss < best:
-                    best, self.alpha_, self.gamma_ = loss, float(alpha), rate
+        best = [(np.inf, self.alpha_, self.gamma_, given)] * len(shares)
+        for gamma in rates:
+            gram = self._gram(gamma, Z[rows])
+            for i, share in enumerate(shares):
+                own = Masks(given + share * self._unit(gamma, for_kernel), masks[rows])
+                known = gram * own.factors(own.points) if own.rate else gram
+                losses = self._losses(known, y[rows], alphas, weights)
+                k = int(np.argmin(losses))
+                if losses[k] < best[i][0]:
+                    best[i] = losses[k], float(alphas[k]), gamma, own.rate
+        found = best[chosen([loss for loss, *_ in best])]
+        self.alpha_, self.gamma_, self.mask_rate_ = found[1:]
 
-    def _rows_to_choose_by(self, Z: Any, y: Any, sample_weight: Any, most: int) -> tuple[Any, Any]:
-        """Rows that differ, at most so many, and how much each counts."""
-        first, number = distinct(np.nan_to_num(np.column_stack([Z, y.argmax(axis=1)]), nan=np.inf))
+    def _losses(self, gram: Any, y: Any, alphas: Any, weights: Any) -> list[float]:
+        """The log losses of the leave-one-out probabilities, for every alpha."""
+        undo = self._target.undo  # type: ignore[union-attr]
+        bits = undo(y)
+        every = (as_probabilities(undo(x)) for x in leave_one_out(gram, y, alphas, weights))
+        return [-float(weights @ np.log((p * bits).sum(axis=1))) for p in every]
+
+    def _rows_to_choose_by(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """Rows that differ, not too many, and how much each counts."""
+        entries = [Z, y.argmax(axis=1)] + ([] if self.mask_kernel is None else [masks])
+        first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
         weights = np.bincount(number, weights=sample_weight).astype(np.float64)
-        used = np.flatnonzero(weights > 0)
-        if len(used) > most:
-            rng = check_random_state(self.random_state)
-            used = np.sort(rng.permutation(used)[:most])
+        used = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
         return first[used], weights[used]
 
     def _rate(self, Z: Any) -> Any:
@@ -303,37 +296,6 @@ def _weighted_scale(Z: Any, weights: Any) -> float:
     mean = np.average(entries, weights=shares)
     deviation = np.sqrt(np.average((entries - mean) ** 2, weights=shares))
     return scaled_gamma("scale", np.tile([[-deviation], [deviation]], Z.shape[1]))
-
-
-def leave_one_out(gram: Any, targets: Any, alphas: Any, weights: Any) -> Any:
-    """What kernel ridge regression without each row says of it, (alphas, rows, outputs).
-
-    With S = diag(weights)^1/2 and c = (S K S + alpha)^-1 S y, the error at row i of the fit to all
-    other rows is c_i / (s_i (S K S + alpha)^-1_ii): one decomposition serves all alphas.
-
-    Parameters
-    ----------
-    gram : array of shape (rows, rows)
-    targets : array of shape (rows, outputs)
-    alphas : array
-    weights : array of shape (rows,)
-        Positive.
-
-    Examples
-    --------
-    >>> leave_one_out(np.eye(2), np.array([[1.0], [2.0]]), [0.5], np.ones(2)).tolist()
-    [[[0.0], [0.0]]]
-    """
-    root = np.sqrt(weights)[:, None]
-    values, vectors = eigh(root * gram * root.T)
-    values = np.maximum(values, 0.0)
-    turned = vectors.T @ (root * targets)
-    answers = []
-    for alpha in alphas:
-        share = 1.0 / (values + alpha)
-        coef = vectors @ (share[:, None] * turned)
-        answers.append(targets - coef / (root * (vectors**2 @ share)[:, None]))
-    return np.stack(answers)
 
 
 def as_probabilities(values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -19,7 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
+from expectedkernels.estimators.masks import Masks, masks_of
 from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.variables import completed_groups
 
 SUPPORTED = (
@@ -41,6 +43,8 @@ class Machine:
     prior : Prior or None
     flat : bool
         Whether answers have no axis of outputs.
+    masks : Masks or None
+        Those of the points of the expansion, if kernels know what is missing.
     """
 
     expansion: Expansion
@@ -48,6 +52,24 @@ class Machine:
     spread: Callable[[Any], Any] | None = None
     prior: Prior | None = None
     flat: bool = True
+    masks: Masks | None = None
+
+    def under(self, mask: Any) -> Machine:
+        """The machine for rows with one mask: its kernels do not know masks any more."""
+        if self.masks is None:
+            return self
+        factors, f, prior = self.masks.factors(mask[None])[0], self.expansion, self.prior
+        if prior is not None:
+            prior = replace(prior, form=prior.form * factors * factors[:, None])
+        f = replace(f, coef=f.coef * factors[:, None])
+        return replace(self, expansion=f, prior=prior, masks=None)
+
+    def at(self, density: AnyDensity, Z: Any, like: Any, resources: Resources) -> Any:
+        """The values of the expansion at complete rows that have the masks of others."""
+        if self.masks is None:
+            return self.expansion.at(density, Z, resources)
+        own = masks_of(density.variables, like)
+        return self.masks.values(self.expansion, density, Z, own, resources)
 
 
 def expect(
@@ -57,11 +79,15 @@ def expect(
     resources: Resources,
     return_std: bool = False,
     skip_complete: bool = False,
+    like: Any = None,
 ) -> Any:
     """The expected answers of a machine for rows with missing values (and their deviations).
 
-    With `skip_complete` those of complete rows are NaN.
+    With `skip_complete` those of complete rows are NaN, if kernels do not know masks. If they do,
+    `like` are rows whose masks count in place of the own ones.
     """
+    if machine.masks is not None:
+        return _expect_by_mask(machine, density, Z, resources, return_std, like)
     Z, incomplete, rows = read_rows(density, Z)
     complete = np.setdiff1d(np.arange(len(Z)), incomplete)
     outputs = machine.expansion.coef.shape[1]
@@ -79,6 +105,22 @@ def expect(
         mean[incomplete] = density.mean(machine.expansion, rows, resources)
         if return_std:
             std[incomplete] = _std(machine, density, rows, mean[incomplete], resources)
+    if machine.flat:
+        mean, std = mean[:, 0], std[:, 0]
+    return (mean, std) if return_std else mean
+
+
+def _expect_by_mask(
+    machine: Any, density: AnyDensity, Z: Any, resources: Resources, return_std: bool, like: Any
+) -> Any:
+    Z, _, _ = read_rows(density, Z)
+    own = masks_of(density.variables, Z if like is None else like)
+    mean = machine.masks.values(machine.expansion, density, Z, own, resources)
+    std = np.zeros_like(mean)
+    first, number = distinct(own)
+    for k, mask in enumerate(own[first] if return_std else []):
+        at = np.flatnonzero(number == k)
+        std[at] = _table(expect(machine.under(mask), density, Z[at], resources, True)[1])
     if machine.flat:
         mean, std = mean[:, 0], std[:, 0]
     return (mean, std) if return_std else mean

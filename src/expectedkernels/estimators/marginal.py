@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 
 from expectedkernels.errors import KernelError
 from expectedkernels.estimators.circuits import AnyDensity
+from expectedkernels.estimators.expansion import kernels_between
 from expectedkernels.estimators.machines import read_gp_kernel
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.scaling import Scaling
@@ -45,6 +46,8 @@ class Covariances:
         How many matrices of expected kernels to keep.
     scaling : Scaling, optional
         How columns are standardised for the kernels.
+    factors : array of shape (rows, rows), optional
+        What expected kernels are multiplied with.
     """
 
     def __init__(
@@ -55,13 +58,14 @@ class Covariances:
         resources: Resources,
         kept: int = KEPT,
         scaling: Scaling | None = None,
+        factors: Any = 1.0,
     ):
         self.alpha, self.n_columns = alpha, Z.shape[1]
 
         @lru_cache(maxsize=kept)
         def gram(rates: tuple[float, ...]) -> Any:
             raw = np.array(rates) if scaling is None else scaling.rates(np.array(rates))
-            return density.gram(raw, Z, None, resources)
+            return kernels_between(density, raw, Z, Z, resources) * factors
 
         self._gram = gram
 

@@ -115,7 +115,8 @@ class NormalDensity:
         gram = np.empty((len(A), len(other)))
         gram[np.ix_(np.arange(len(A)), b)] = self._kernels(rates, A, other[b], None, resources)
         gram[np.ix_(a, j)] = self._kernels(rates, other[j], A[a], None, resources).T
-        gram[np.ix_(i, j)] = between(self.mixture, A[i], None if B is None else other[j], rates)
+        if len(i) and len(j):
+            gram[np.ix_(i, j)] = between(self.mixture, A[i], None if B is None else other[j], rates)
         return gram if B is not None else 0.5 * (gram + gram.T)
 
     def _kernels(self, rates: Any, rows: Any, points: Any, coef: Any, resources: Resources) -> Any:

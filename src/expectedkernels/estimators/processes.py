@@ -27,6 +27,7 @@ from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.intervals import PredictionIntervals
 from expectedkernels.estimators.machines import read_gp_kernel
 from expectedkernels.estimators.marginal import Covariances, most_likely_kernel
+from expectedkernels.estimators.masks import Masks
 from expectedkernels.estimators.scaling import numeric_columns
 
 ENOUGH_ROWS = 200
@@ -57,8 +58,8 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
     standardize : bool
         Whether the kernel sees numeric columns with mean zero and variance one (by the observed
         values in fit). The target is the matter of `normalize_y`.
-    density, n_bins, binning, categorical_features, groups, fit_missing, n_jobs, max_bytes, \
-random_state
+    density, n_bins, binning, categorical_features, groups, fit_missing, mask_kernel, \
+n_jobs, max_bytes, random_state
         As for `ExpectedSVR`.
 
     Attributes
@@ -67,6 +68,8 @@ random_state
         The process fitted to the complete rows, None if there are none.
     kernel_ : kernel
         With fitted parameters.
+    mask_rate_ : float
+        The rate of the mask kernel.
     densities_, density_weights_ : list of str and array
         What the density is an average of, and with which weights.
     circuit_ : Circuit or None
@@ -113,6 +116,7 @@ random_state
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
         fit_missing: str = "auto",
+        mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,
@@ -122,8 +126,8 @@ random_state
         self.density, self.n_bins, self.binning = density, n_bins, binning
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
-        self.fit_missing, self.n_jobs, self.max_bytes = fit_missing, n_jobs, max_bytes
-        self.random_state = random_state
+        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
+        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -214,18 +218,32 @@ random_state
         self.kernel_ = self.model_.kernel_
         self.gamma_ = read_gp_kernel(self.kernel_, Z.shape[1])[1]
 
-    def _fit_embedded(self, Z: Any, for_kernel: Any, gaps: Any, y: Any, sample_weight: Any) -> None:
-        """The posterior given the targets of rows that are not all known."""
+    def _normalised(self, y: Any) -> tuple[Any, Any, Any]:
+        """The targets, (rows, outputs), and what they were reduced and divided by."""
         targets = y[:, None] if y.ndim == 1 else y
         centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
         if self.normalize_y:
             centre, scale = targets.mean(axis=0), targets.std(axis=0)
             scale = np.where(scale > 0, scale, 1.0)
-        targets = (targets - centre) / scale
+        return (targets - centre) / scale, centre, scale
+
+    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+        """The process that does not know masks."""
+        targets = self._normalised(y)[0]
         with self._own_bounds():
-            self.kernel_, self.model_ = self._fit_kernel(Z, for_kernel, gaps, y, targets)
+            kernel, _ = self._fit_kernel(Z, for_kernel, Masks(0.0, masks), y, targets)
+        amplitude, self.gamma_, noise = read_gp_kernel(kernel, Z.shape[1])
+        return (noise + self.alpha) / amplitude, targets
+
+    def _fit_embedded(
+        self, Z: Any, for_kernel: Any, own: Masks, y: Any, sample_weight: Any
+    ) -> None:
+        """The posterior given the targets of rows that are not all known, or whose masks count."""
+        targets, centre, scale = self._normalised(y)
+        with self._own_bounds():
+            self.kernel_, self.model_ = self._fit_kernel(Z, for_kernel, own, y, targets)
         amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, Z.shape[1])
-        matrix = self._covariances(Z)(self.kernel_)
+        matrix = self._covariances(Z, own)(self.kernel_)
         try:
             root = cholesky(matrix, lower=True)
         except np.linalg.LinAlgError as error:
@@ -238,16 +256,18 @@ random_state
         rates = self._raw_rates(self.gamma_, Z.shape[1])
         expansion = Expansion(rates, Z, amplitude * alpha * scale, centre)
         prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
-        self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1)
+        masks = own if own.rate else None
+        self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1, masks=masks)
 
-    def _covariances(self, Z: Any) -> Covariances:
-        scaling = self._scaling
-        return Covariances(self.density_, Z, self.alpha, self._resources, scaling=scaling)
+    def _covariances(self, Z: Any, own: Masks) -> Covariances:
+        more = {"scaling": self._scaling, "factors": own.factors(own.points)}
+        return Covariances(self.density_, Z, self.alpha, self._resources, **more)
 
     def _fit_kernel(
-        self, Z: Any, for_kernel: Any, gaps: Any, y: Any, targets: Any
+        self, Z: Any, for_kernel: Any, own: Masks, y: Any, targets: Any
     ) -> tuple[Any, Any]:
         """The kernel with fitted parameters, and the process of complete rows, if there are any."""
+        gaps = own.points.any(axis=1)
         complete, model = np.flatnonzero(~gaps), self._make(None)
         kernel = self._start(Z.shape[1])
         if len(complete) < ENOUGH_ROWS and self.optimizer is not None and kernel.n_dims:
@@ -256,7 +276,7 @@ random_state
             rows = np.concatenate([complete, others])
             kernel = most_likely_kernel(
                 kernel,
-                self._covariances(Z[rows]),
+                self._covariances(Z[rows], Masks(own.rate, own.points[rows])),
                 targets[rows],
                 self.n_restarts_optimizer,
                 rng,

@@ -21,6 +21,7 @@ from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
 from expectedkernels.estimators.columns import column_number
 from expectedkernels.estimators.independent import independent_shares
 from expectedkernels.estimators.lattice import Lattice
+from expectedkernels.estimators.resources import spans
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
 
 if TYPE_CHECKING:
@@ -225,6 +226,9 @@ def shapley_values(
     was fitted to complete rows and a density that is a circuit; of an average of densities (such
     as density="auto") it takes the marginals of the circuit.
 
+    Of an estimator with a `mask_kernel`, the function is the one of the row's own mask for all
+    coalitions: that a player does not take part is not that its value is missing.
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -263,7 +267,7 @@ def shapley_values(
 
 def _answer(shares: Shares, asked: Asked) -> ShapleyValues:
     """The values, without an axis of outputs where the model has none."""
-    flat = asked.f(asked.Z[:1]).ndim == 1
+    flat = asked.f(asked.Z[:1], asked.Z[:1]).ndim == 1
     values, base, total, errors, pairs = (
         x[..., 0] if flat and x is not None else x
         for x in (shares.values, shares.base, shares.total, shares.errors, shares.pairs)
@@ -279,6 +283,7 @@ class Asked:
     ----------
     model : fitted estimator or function
     f : function from (rows, columns) to (rows,) or (rows, outputs)
+        And from rows whose masks count, if what is missing matters to the model.
     Z : array of shape (rows, columns)
     columns : list of int arrays
         The columns of numbers of every player.
@@ -287,7 +292,7 @@ class Asked:
     """
 
     model: Any
-    f: Callable[[Any], Any]
+    f: Callable[[Any, Any], Any]
     Z: Any
     columns: list[Any]
     names: list[Any]
@@ -299,8 +304,9 @@ class Asked:
         for i, columns in enumerate(self.columns):
             hidden[:, columns] = ~shown[:, i : i + 1]
         Z = np.where(hidden, np.nan, self.Z[rows, None]).reshape(-1, self.Z.shape[1])
+        like = np.repeat(self.Z[rows], len(shown), axis=0)
         try:
-            found = [self.f(Z[i : i + CHUNK_ROWS]) for i in range(0, len(Z), CHUNK_ROWS)]
+            found = [self.f(Z[span], like[span]) for span in spans(len(Z), CHUNK_ROWS)]
         except EvidenceError:
             self._refuse_impossible()
             raise
@@ -335,7 +341,8 @@ def _lattice(asked: Asked) -> Lattice | None:
     if not isinstance(model, KernelMachine) or type(model)._answers != KernelMachine._answers:
         return None
     density, expansion = model.density_, model._machine.expansion
-    if not isinstance(density, CircuitDensity) or expansion.is_embedded:
+    embedded = expansion.is_embedded or model._machine.masks is not None
+    if not isinstance(density, CircuitDensity) or embedded:
         return None
     lattice = Lattice(expansion, density, asked.columns)
     return None if lattice.owners is None else lattice
@@ -346,7 +353,7 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
     if isinstance(model, KernelMachine):
         Z = model._read(X)
         names, places = list(model.columns_.names), model.columns_.places
-        f: Callable[[Any], Any] = model._answers
+        f: Callable[[Any, Any], Any] = model._answers
         default, categories = model.columns_.groups_or_columns(), model.columns_.categories
     elif callable(model):
         Z = checked(X, lambda x: check_array(x, input_name="X", **NUMBERS), "Encode it.")
@@ -378,8 +385,8 @@ def _shown(Z: Any, categories: Any) -> Any:
     return found
 
 
-def _checked_answers(model: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def answers(Z: Any) -> Any:
+def _checked_answers(model: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    def answers(Z: Any, like: Any) -> Any:
         found = np.asarray(model(Z), dtype=np.float64)
         if found.ndim not in (1, 2) or len(found) != len(Z) or not np.isfinite(found).all():
             raise DataError(
@@ -414,6 +421,12 @@ def _independent(asked: Asked) -> Shares:
         raise DataError(
             "method='independent' needs a fitted estimator of this library, which knows the "
             "distributions of columns. Got a function."
+        )
+    if model._machine.masks is not None:
+        raise DataError(
+            "method='independent' needs a model to which it does not matter what is missing. Got a "
+            f"{type(model).__name__} whose mask kernel has the rate {model.mask_rate_:.3g}. Use "
+            "method='exact' or 'permutations', or fit it with mask_kernel=None."
         )
     density = circuit_part(model.density_)
     if density is None:

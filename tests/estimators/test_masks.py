@@ -1,0 +1,275 @@
+"""Kernels that know which values are missing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.linalg import cho_solve, cholesky
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC, SVR
+from sklearn.utils._param_validation import InvalidParameterError
+
+import expectedkernels as ek
+from expectedkernels.errors import DataError
+
+NAN = np.nan
+RATE = 0.7
+WAYS = [("gaussian", "mean"), ("chow_liu", "expected"), ("auto", "mean")]
+
+
+def table(n=60, seed=0, share=0.3):
+    """A frame with a category, and holes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    y = X[:, 0] - X[:, 2] + 0.1 * rng.normal(size=n)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame["kind"] = np.where(y + rng.normal(size=n) > 0, "p", np.where(X[:, 1] > 0, "q", "r"))
+    return frame.mask(rng.random(frame.shape) < share), y
+
+
+def factors(A, B, rate=RATE):
+    """One by one: exp(-rate * number of columns of the frame that one of both lacks)."""
+    a, b = A.isna().to_numpy(), B.isna().to_numpy()
+    return np.array([[np.exp(-rate * sum(u != v)) for v in b] for u in a])
+
+
+def kernels(model, A, B=None, means=False):
+    """The expected kernels between rows of frames, without masks; of the means of B."""
+    Z, W = model._read(A), model._read(A if B is None else B)
+    W = model.density_.means(W) if means else W
+    Z = W if B is None else Z
+    rates = model._raw_rates(model.gamma_, Z.shape[1])
+    return model.density_.gram(rates, Z, W)
+
+
+def both(model, A, test):
+    """The kernels in fit and for prediction, with masks."""
+    means = model.fit_missing_ == "mean"
+    K = kernels(model, A, means=means) * factors(A, A)
+    return K, kernels(model, test, A, means=means) * factors(test, A)
+
+
+@pytest.mark.parametrize(("density", "way"), WAYS)
+def test_regressors_are_those_of_products_of_matrices(density, way):
+    (A, y), (test, _) = table(), table(20, 1)
+    options = {"density": density, "fit_missing": way, "mask_kernel": RATE}
+    scaled = (y - y.mean()) / y.std()
+    svr = ek.ExpectedSVR(C=3.0, tol=1e-9, **options).fit(A, y)
+    K, L = both(svr, A, test)
+    by_hand = SVR(kernel="precomputed", C=3.0, tol=1e-9).fit(K, scaled)
+    np.testing.assert_allclose(
+        svr.predict(test), by_hand.predict(L) * y.std() + y.mean(), atol=1e-7
+    )
+    ridge = ek.ExpectedKernelRidge(alpha=0.2, **options).fit(A, y)
+    K, L = both(ridge, A, test)
+    by_hand = KernelRidge(alpha=0.2, kernel="precomputed").fit(K, scaled)
+    wanted = by_hand.predict(L) * y.std() + y.mean()
+    np.testing.assert_allclose(ridge.predict(test), wanted, rtol=1e-9)
+    assert svr.mask_rate_ == ridge.mask_rate_ == RATE
+
+
+@pytest.mark.parametrize(("density", "way"), WAYS[:2])
+def test_classifiers_are_those_of_products_of_matrices(density, way):
+    (A, y), (test, _) = table(), table(20, 1)
+    label = np.digitize(y, [-0.7, 0.7])
+    options = {"density": density, "fit_missing": way, "mask_kernel": RATE}
+    svc = ek.ExpectedSVC(C=3.0, tol=1e-9, decision_function_shape="ovo", **options).fit(A, label)
+    K, L = both(svc, A, test)
+    by_hand = SVC(kernel="precomputed", C=3.0, tol=1e-9, decision_function_shape="ovo").fit(
+        K, label
+    )
+    np.testing.assert_allclose(svc.decision_function(test), by_hand.decision_function(L), atol=1e-7)
+    assert (svc.predict(test) == by_hand.predict(L)).all()
+    squares = ek.ExpectedKernelClassifier(alpha=0.2, gamma="scale", **options).fit(A, label)
+    K, L = both(squares, A, test)
+    bits = np.eye(3)[label]
+    wanted = bits.mean(axis=0) + L @ np.linalg.solve(K + 0.2 * np.eye(60), bits - bits.mean(axis=0))
+    np.testing.assert_allclose(squares.decision_function(test), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize(("density", "way"), WAYS[:2])
+def test_processes_are_those_of_products_of_matrices(density, way):
+    (A, y), (test, _) = table(40), table(10, 1)
+    model = ek.ExpectedGaussianProcessRegressor(
+        alpha=0.05, optimizer=None, density=density, fit_missing=way, mask_kernel=RATE
+    ).fit(A, y)
+    K, L = both(model, A, test)
+    np.fill_diagonal(K, 1.0 + 0.1 + 0.05)
+    root = cholesky(K, lower=True)
+    scaled = (y - y.mean()) / y.std()
+    wanted = L @ cho_solve((root, True), scaled) * y.std() + y.mean()
+    mean, std = model.predict(test, return_std=True)
+    np.testing.assert_allclose(mean, wanted, rtol=1e-9)
+    complete = ~test.isna().any(axis=1).to_numpy()
+    left = 1.1 - np.einsum("ri,ir->r", L, cho_solve((root, True), L.T))
+    np.testing.assert_allclose(std[complete], (np.sqrt(left) * y.std())[complete], rtol=1e-6)
+
+
+@pytest.mark.parametrize("density", ["gaussian", "chow_liu"])
+def test_deviations_are_those_of_the_function_of_a_mask(density):
+    A, y = table()
+    options = {"density": density, "fit_missing": "mean", "mask_kernel": RATE}
+    model = ek.ExpectedKernelRidge(alpha=0.2, **options).fit(A, y)
+    test = A[A.isna().any(axis=1)].iloc[:4]
+    mean, std = model.predict(test, return_std=True)
+    Z = model._read(test)
+    draws = model.density_.draws(Z, 4000, np.random.default_rng(0))
+    for i in range(len(test)):
+        like = np.repeat(Z[i : i + 1], len(draws), axis=0)
+        f = model._expected(draws[:, i], False, like=like)
+        assert abs(f.mean() - mean[i]) < 5 * std[i] / np.sqrt(len(f)) + 1e-9
+        np.testing.assert_allclose(f.std(), std[i], rtol=0.1, atol=1e-9)
+    assert (model.predict(A.dropna(), return_std=True)[1] == 0).all()
+
+
+MACHINES = [
+    ek.ExpectedSVR(),
+    ek.ExpectedKernelRidge(),
+    ek.ExpectedGaussianProcessRegressor(optimizer=None),
+    ek.ExpectedSVC(),
+    ek.ExpectedKernelClassifier(),
+]
+
+
+def answers(model, test):
+    """What a machine says of rows."""
+    return model.decision_function(test) if hasattr(model, "classes_") else model.predict(test)
+
+
+@pytest.mark.parametrize("model", MACHINES, ids=lambda model: type(model).__name__)
+def test_no_rate_is_no_mask_kernel_and_columns_have_no_order(model):
+    (A, y), (test, _) = table(), table(20, 1)
+    y = (y > 0).astype(int) if "Cl" in type(model).__name__ or "SVC" in str(model) else y
+    plain = clone(model).fit(A, y)
+    zero = clone(model).set_params(mask_kernel=0).fit(A, y)
+    np.testing.assert_allclose(answers(zero, test), answers(plain, test), rtol=1e-12)
+    assert plain.mask_rate_ == zero.mask_rate_ == 0.0
+    masked = clone(model).set_params(mask_kernel=RATE, density="gaussian").fit(A, y)
+    assert not np.allclose(answers(masked, test), answers(plain, test), rtol=1e-3)
+    turned = clone(masked).fit(A[["kind", "c", "a", "b"]], y)
+    found = answers(turned, test[["kind", "c", "a", "b"]])
+    np.testing.assert_allclose(found, answers(masked, test), rtol=1e-7)
+
+
+@pytest.mark.parametrize("model", MACHINES, ids=lambda model: type(model).__name__)
+def test_auto_finds_masks_that_tell_something_and_no_others(model):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + 0.3 * rng.normal(size=150)
+    if "Cl" in type(model).__name__ or "SVC" in str(model):
+        y = y > 0
+    model = clone(model).set_params(mask_kernel="auto", density="gaussian")
+    holes = np.where(rng.random(X.shape) < 0.3, NAN, X)
+    assert clone(model).fit(holes, y).mask_rate_ == 0.0
+    assert clone(model).fit(X, y).mask_rate_ == 0.0
+    X[(y > 0) & (rng.random(150) < 0.9), 0] = NAN
+    found = clone(model).fit(X, y)
+    assert found.mask_rate_ > 0
+    assert found.score(X, y) > clone(model).set_params(mask_kernel=None).fit(X, y).score(X, y)
+
+
+def test_rates_in_fit_to_complete_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    y = X.sum(axis=1)
+    plain = ek.ExpectedKernelRidge(density="gaussian").fit(X, y)
+    masked = clone(plain).set_params(mask_kernel=RATE).fit(X, y)
+    np.testing.assert_allclose(masked.predict(X), plain.predict(X), rtol=1e-9)
+    row = [[0.5, NAN]]
+    share = (masked.predict(row) - y.mean()) / (plain.predict(row) - y.mean())
+    np.testing.assert_allclose(share, np.exp(-RATE))
+
+
+def test_units_of_columns_do_not_change_the_choice():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = X[:, 0] + X[:, 1]
+    X[y > 0.5, 0] = NAN
+    model = ek.ExpectedSVR(mask_kernel="auto", standardize=False, density="gaussian")
+    one, other = clone(model).fit(X, y), clone(model).fit(1000 * X, y)
+    assert one.mask_rate_ > 0
+    np.testing.assert_allclose(one.mask_rate_, other.mask_rate_, rtol=1e-9)
+
+
+def test_intervals_quantiles_and_draws_follow_the_mask():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = 3.0 * (X[:, 0] > 0) + 0.1 * rng.normal(size=200)
+    X[X[:, 0] > 0, 0] = NAN
+    model = ek.ExpectedKernelRidge(alpha=0.1, density="gaussian", mask_kernel="auto").fit(X, y)
+    assert model.mask_rate_ > 0
+    low, high = model.predict_interval(X)
+    assert ((low <= y) & (y <= high)).mean() > 0.85
+    assert (high - low).mean() < 2.0
+    assert abs(model.predict_quantiles([[NAN, 0.0]], [0.5])[0, 0] - 3.0) < 0.5
+    drawn = model.sample_predictions([[NAN, 0.0]], 200, rng=0)
+    assert abs(np.median(drawn) - 3.0) < 0.5
+
+
+def test_probabilities_follow_the_mask():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = X[:, 0] > 0
+    X[y, 0] = NAN
+    for model in (ek.ExpectedSVC(), ek.ExpectedKernelClassifier()):
+        fitted = model.set_params(density="gaussian", mask_kernel="auto").fit(X, y)
+        assert fitted.predict_proba([[NAN, 0.0], [-0.5, 0.0]])[:, 1].round().tolist() == [1.0, 0.0]
+
+
+@pytest.fixture(scope="module")
+def masked():
+    A, y = table(60, share=0.2)
+    model = ek.ExpectedKernelRidge(alpha=0.2, density="chow_liu", mask_kernel=RATE).fit(A, y)
+    return model, A.iloc[:5]
+
+
+def test_coalitions_keep_the_mask_of_their_row(masked):
+    model, rows = masked
+    found = ek.shapley_values(model, rows)
+    np.testing.assert_allclose(found.predictions, model.predict(rows), rtol=1e-9)
+    total = found.base_values + found.values.sum(axis=1)
+    np.testing.assert_allclose(total, found.predictions, rtol=1e-9)
+    Z = model._read(rows)
+    base = model._answers(np.full_like(Z, NAN), Z)
+    np.testing.assert_allclose(found.base_values, base, rtol=1e-9)
+    with pytest.raises(DataError, match="does not matter what is missing"):
+        ek.shapley_values(model, rows, method="independent")
+
+
+def test_gains_are_those_of_the_mask_of_the_row(masked):
+    model, rows = masked
+    row = rows.iloc[[0]].copy()
+    row["a"], row["kind"] = NAN, None
+    gain = ek.acquisition_gain(model, row)
+    Z = model._read(row)
+    completed = []
+    for bits in np.eye(3):
+        W = Z.copy()
+        W[0, 3:6] = bits
+        completed.append(W[0])
+    answer = model._answers(np.array(completed), np.repeat(Z, 3, axis=0))
+    nodes = model.density_.nodes(model.density_.rows(Z))[3]
+    share = np.array([nodes.weights[nodes.values.argmax(axis=1) == k].sum() for k in range(3)])
+    np.testing.assert_allclose(gain[0, 3], share @ (answer - share @ answer) ** 2, rtol=1e-9)
+    history = ek.acquire(model, row, lambda name: {"a": 0.3, "kind": "p"}.get(name), budget=1)
+    whole = Z.copy()
+    asked = {"a": ([0], [0.3]), "kind": ([3, 4, 5], [1.0, 0.0, 0.0])}[history.asked[0]]
+    whole[0, asked[0]] = asked[1]
+    np.testing.assert_allclose(history.predictions[1], model._answers(whole, Z)[0], rtol=1e-9)
+
+
+def test_searches_over_mask_kernels():
+    A, y = table(90, share=0.0)
+    A.loc[y > 0.5, "c"] = NAN
+    grid = {"mask_kernel": [None, 0.0, 0.5, "auto"]}
+    found = GridSearchCV(ek.ExpectedKernelRidge(density="gaussian"), grid, cv=3).fit(A, y)
+    assert found.best_params_["mask_kernel"] in (0.5, "auto")
+    assert clone(found.best_estimator_).mask_kernel == found.best_params_["mask_kernel"]
+
+
+@pytest.mark.parametrize("wrong", [-1.0, "always", np.inf, [1.0]])
+def test_wrong_mask_kernels_are_refused(wrong):
+    with pytest.raises(InvalidParameterError, match="'mask_kernel' parameter"):
+        ek.ExpectedSVR(mask_kernel=wrong).fit([[0.0], [1.0]], [0.0, 1.0])
