@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels.discrepancies.outcomes import compared
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.7)
@@ -46,6 +48,24 @@ def test_models_at_the_same_distance_are_told_apart_as_rarely_as_promised():
     assert found.closer == "the first model"
     assert found.p_value < 1e-3
     assert "is smaller than that of the second model by" in str(found)
+
+
+@pytest.mark.parametrize("n", [5, 10, 20])
+def test_few_samples_and_skewed_differences_keep_the_level(n):
+    """The source is both models in equal parts, so that it is equally far from them."""
+    rare, common = ek.factorized([[0.9, 0.1]] * 3), ek.factorized([[0.6, 0.4]] * 3)
+    rng, rejected, repeats = np.random.default_rng(0), 0, 300
+    for _ in range(repeats):
+        X = np.where(rng.random((n, 1)) < 0.5, rare.sample(n, rng), common.sample(n, rng))
+        if len(np.unique(X.sum(axis=1))) > 1:
+            rejected += ek.mmd_compare(rare, common, X, K).p_value <= 0.05
+    assert rejected / repeats <= 0.05 + 3 * 0.0126
+
+
+def test_p_values_are_those_of_student_if_nothing_is_skewed():
+    values = np.array([-1.0, 0.5, 1.0, 1.5, 3.0])
+    found = compared(values, ("a", "b"))
+    assert_close(found.p_value, stats.ttest_1samp(values, 0.0).pvalue)
 
 
 def test_models_need_not_be_compatible_and_are_matched_by_name():

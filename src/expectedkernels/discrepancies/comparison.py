@@ -32,7 +32,7 @@ def mmd_compare(
 
     with the embeddings :math:`\mu_i` of the models and their means :math:`M_i` under the models
     themselves, all exact. What is left to estimate is a plain mean over the samples: a paired
-    z-test, linear in the number of samples (and for some dozens of them at least).
+    t-test, linear in the number of samples, with Hall's correction for skewed differences.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def mmd_compare(
     >>> p1, p2 = ek.factorized([[0.6, 0.4], [0.3, 0.7]]), ek.factorized([[0.9, 0.1], [0.3, 0.7]])
     >>> print(ek.mmd_compare(p1, p2, q.sample(300, rng=0)))
     MMD^2 of the first model is smaller than that of the second model by
-    0.114 ± 0.012 (p = 4.38e-23, 300 samples).
+    0.114 ± 0.012 (p = 2.92e-19, 300 samples).
     """
     for given in (p1, p2):
         check_roles("mmd_compare(p1, p2, samples, k)", given, samples)

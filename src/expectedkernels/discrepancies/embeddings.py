@@ -13,6 +13,7 @@ from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.compilation.factor import Factor
 from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.discrepancies.noise import Noise
 from expectedkernels.discrepancies.nulls import (
     ENUMERATED,
     Statistic,
@@ -101,13 +102,23 @@ def mmd_statistics(model: Summable, kernels: list[Kernel]) -> Statistic:
     return statistics
 
 
-def mmd_standard_error(model: Summable, k: Kernel, points: Any) -> float:
-    """Of the estimate of a squared discrepancy, by the means of h over the partners of points."""
+def mmd_noise(model: Summable, k: Kernel, points: Any) -> tuple[float, Noise]:
+    """The standard error of the estimate of a squared discrepancy, and what is behind it.
+
+    The first by the means of h over the partners of points; the other by h centred at the points.
+    """
     rows, place = distinct_places(points[None])
     n, counts = len(points), counts_of(place, len(rows))[0]
-    sums, diagonal = row_sums(kernel_between(k, rows), counts)
-    embedded = model.embedding(rows, k)
+    kernel, embedded = kernel_between(k, rows), model.embedding(rows, k)
     # constants do not matter for the spread
-    partners = (sums - diagonal + embedded) / (n - 1) - embedded
-    mean = counts @ partners / n
-    return 2.0 * sqrt(float(counts @ (partners - mean) ** 2) / (n - 1) / n)
+    sums, squares, diagonal = row_sums(
+        lambda a, b: kernel(a, b) - embedded[a][:, None] - embedded[b], counts
+    )
+    partners = (sums - diagonal) / (n - 1)
+    error = 2.0 * sqrt(float(counts @ (partners - counts @ partners / n) ** 2) / (n - 1) / n)
+    means = sums / n
+    mean = float(counts @ means) / n
+    own = diagonal - 2.0 * means + mean
+    pairs = counts @ (squares - 2.0 * n * means**2 - own**2) + (n * mean) ** 2
+    variance = 2.0 * max(0.0, float(pairs)) / (n * (n - 1) ** 3)
+    return error, Noise(max(0.0, float(counts @ own)) / (n * (n - 1)), variance, n)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from expectedkernels.arrays import Array, RngLike, SamplesLike
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.discrepancies.embeddings import (
-    mmd_standard_error,
+    mmd_noise,
     mmd_statistics,
     summable,
 )
@@ -102,21 +102,22 @@ def mmd_test(
     """
     model = as_target(model)
     check_roles("mmd_test(samples, model, k)", model, samples)
-    found = summable(model)
-    points = complete_samples(found.circuit, samples)
+    given = summable(model)
+    points = complete_samples(given.circuit, samples)
     check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
     check_count("mmd_test", "n_null", n_null, 1, error=DataError)
     check_refit(refit)
     # of the model alone: a rate by the data would not be that of the simulated samples
-    kernels = kernels_of(k, lambda scale: default_kernel(found.circuit, scale=scale))
+    kernels = kernels_of(k, lambda scale: default_kernel(given.circuit, scale=scale))
     for kernel in kernels:
         require_kernel(kernel)
-    tested = found if refit is None else summable(as_target(refit(points)))
+    tested = given if refit is None else summable(as_target(refit(points)))
     statistic = mmd_statistics(tested, kernels)
     observed = statistic(points[None])
     drawn, draw = null_drawer(tested.circuit, points, "model", null_generator(rng))
     if refit is not None:
         statistic = refitted(lambda X: mmd_statistics(summable(as_target(refit(X))), kernels))
     values = simulated(observed, statistic, draw, points.size, n_null)
-    error = mmd_standard_error(tested, kernels[0], points) if len(kernels) == 1 else None
-    return MMDFit(**outcome(values, drawn, kernels), n=len(points), standard_error=error)
+    error, noise = mmd_noise(tested, kernels[0], points) if len(kernels) == 1 else (None, None)
+    found = outcome(values, drawn, kernels)
+    return MMDFit(**found, n=len(points), standard_error=error, noise=noise)

@@ -105,23 +105,26 @@ def _among(between: Between, rows: Any) -> Between:
     return lambda a, b: between(rows[a], rows[b])
 
 
-def row_sums(between: Between, weights: Any) -> tuple[Any, Any]:
-    """The weighted sums of kernels along rows, and the diagonal.
+def row_sums(between: Between, weights: Any) -> tuple[Any, Any, Any]:
+    """The weighted sums of kernels along rows, those of their squares, and the diagonal.
 
     Examples
     --------
-    >>> sums, diagonal = row_sums(lambda a, b: np.ones((2, 2))[a][:, b], np.array([1.0, 2.0]))
-    >>> sums.tolist(), diagonal.tolist()
-    ([3.0, 3.0], [1.0, 1.0])
+    >>> sums, squares, own = row_sums(
+    ...     lambda a, b: np.full((2, 2), 3.0)[a][:, b], np.array([1.0, 2])
+    ... )
+    >>> sums.tolist(), squares.tolist(), own.tolist()
+    ([9.0, 9.0], [27.0, 27.0], [3.0, 3.0])
     """
     every = np.arange(len(weights))
-    sums, diagonal = np.zeros(len(weights)), np.zeros(len(weights))
+    sums, squares, diagonal = np.zeros((3, len(weights)))
     step = max(1, CHUNK // len(weights))
     for start in range(0, len(weights), step):
         some = every[start : start + step]
         matrix = between(some, every)
-        sums[some], diagonal[some] = matrix @ weights, matrix[np.arange(len(some)), some]
-    return sums, diagonal
+        sums[some], squares[some] = matrix @ weights, matrix**2 @ weights
+        diagonal[some] = matrix[np.arange(len(some)), some]
+    return sums, squares, diagonal
 
 
 def kernel_between(k: Kernel, rows: Any) -> Between:

@@ -124,7 +124,7 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
 def _two_sample_statistics(between: Any, counts: Any, whole: Any, n: int, m: int) -> Any:
     """The unbiased squared discrepancies of divisions, given how often rows are in the first."""
     forms, diagonal = quadratic_forms(between, np.concatenate([counts, whole[None]]))
-    sums, _ = row_sums(between, whole)
+    sums, _, _ = row_sums(between, whole)
     first, everything, across = forms[:-1], forms[-1], counts @ sums
     second = everything - 2.0 * across + first
     own = counts @ diagonal
