@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.circuits import CircuitDensity
@@ -314,15 +316,20 @@ class KernelMachine(DensityEstimator):
     def _embedded(self, expansion: Expansion, **more: Any) -> Machine:
         return Machine(expansion, **more)
 
-    def _expect(self, X: Any, return_std: bool) -> Any:
-        return self._expected(self._read(X), return_std)
+    def _expect(self, X: Any, return_std: bool, std_tol: float = 0.0) -> Any:
+        check_real(type(self).__name__, "std_tol", std_tol, error=DataError)
+        return self._expected(self._read(X), return_std, std_tol=std_tol)
 
     def _expected(
-        self, Z: Any, return_std: bool, skip_complete: bool = False, like: Any = None
+        self,
+        Z: Any,
+        return_std: bool,
+        skip_complete: bool = False,
+        like: Any = None,
+        std_tol: float = 0.0,
     ) -> Any:
-        return expect(
-            self._machine, self.density_, Z, self._resources, return_std, skip_complete, like
-        )
+        resources = replace(self._resources, std_tol=std_tol)
+        return expect(self._machine, self.density_, Z, resources, return_std, skip_complete, like)
 
     def _answers(self, Z: Any, like: Any = None) -> Any:
         """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs).

@@ -6,6 +6,7 @@ distributions in `normals`, and averages of several in `averages`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.nodes import Nodes, nodes_of
 from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rounding import rounded_variance
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.estimators.spread import steady_variance
 from expectedkernels.estimators.variables import Variable, completed_groups
@@ -87,6 +89,12 @@ class CircuitDensity(Density):
         self, f: Expansion, rows: Rows, mean: Any, resources: Resources, prior: Prior | None = None
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
+        if resources.std_tol > 0 and prior is None and not f.is_embedded:
+            variance, left = rounded_variance(f, self, rows, mean, resources)
+            if left.any():
+                exact, others = replace(resources, std_tol=0.0), Rows(self, rows.Z[left])
+                variance[left] = self.variance(f, others, mean[left], exact)
+            return variance
         own: Any = 0.0
         if prior is None:
             variance = f.variance(self, rows, mean, resources)

@@ -15,7 +15,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import check_real
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import GAMMA, KernelMachine
 from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
 from expectedkernels.estimators.densities import DensityLike
@@ -174,7 +176,9 @@ n_jobs, max_bytes, random_state
         """What the model itself says of complete rows."""
         return self.model_.predict(Z if self._scaling is None else self._scaling.apply(Z))
 
-    def decision_function(self, X: RowsLike, return_std: bool = False) -> Array:
+    def decision_function(
+        self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01
+    ) -> Array:
         """The expected decision function, and on request its standard deviation.
 
         Parameters
@@ -184,7 +188,10 @@ n_jobs, max_bytes, random_state
             Also return how far it spreads over what is missing; zero for complete rows. For more
             than two classes with decision_function_shape="ovr", values are votes of pairs, and
             their deviations come from 256 draws of what is missing, with a fixed seed; those of
-            pairs are exact.
+            pairs heed `std_tol`.
+        std_tol : float
+            The relative error that standard deviations may have; 0 asks for exact ones, which take
+            all pairs of support vectors for every row. Exact where that is quick.
 
         Returns
         -------
@@ -197,11 +204,12 @@ n_jobs, max_bytes, random_state
         >>> ek.ExpectedSVC().fit(X, y).decision_function([[0.0, np.nan]]).shape
         (1,)
         """
+        check_real(type(self).__name__, "std_tol", std_tol, error=DataError)
         Z = self._read(X)
         if self.decision_function_shape == "ovr" and not self._machine.flat:
             values = self._by_class(self._pairwise(Z, return_std=False))
             return (values, self._spread_by_class(Z)) if return_std else values
-        answer = self._pairwise(Z, return_std)
+        answer = self._pairwise(Z, return_std, std_tol=std_tol)
         if not self._machine.flat:
             return answer
         return (answer[0][:, 0], answer[1][:, 0]) if return_std else answer[:, 0]
@@ -257,9 +265,11 @@ n_jobs, max_bytes, random_state
     def _calibrated(self, held_out: HeldOut) -> Any:
         return learn_sigmoids(held_out)
 
-    def _pairwise(self, Z: Any, return_std: bool, skip_complete: bool = False) -> Any:
+    def _pairwise(
+        self, Z: Any, return_std: bool, skip_complete: bool = False, std_tol: float = 0.0
+    ) -> Any:
         """Expected decision functions, (rows, pairs)."""
-        answer = self._expected(Z, return_std, skip_complete)
+        answer = self._expected(Z, return_std, skip_complete, std_tol=std_tol)
         if not self._machine.flat:
             return answer
         return tuple(x[:, None] for x in answer) if return_std else answer[:, None]

@@ -192,7 +192,9 @@ n_jobs, max_bytes, random_state
         """
         return as_probabilities(self._expect(X, return_std=False))
 
-    def decision_function(self, X: RowsLike, return_std: bool = False) -> Array:
+    def decision_function(
+        self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01
+    ) -> Array:
         """The expected functions of the classes, and on request their standard deviations.
 
         Parameters
@@ -200,6 +202,9 @@ n_jobs, max_bytes, random_state
         X : array or data frame of shape (rows, columns)
         return_std : bool
             Also return how far the functions spread over what is missing; zero for complete rows.
+        std_tol : float
+            The relative error that standard deviations may have; 0 asks for exact ones, which take
+            all pairs of support vectors for every row. Exact where that is quick.
 
         Returns
         -------
@@ -212,7 +217,7 @@ n_jobs, max_bytes, random_state
         >>> ek.ExpectedKernelClassifier().fit(X, y).decision_function([[0.0, np.nan]]).shape
         (1,)
         """
-        answer = self._expect(X, return_std)
+        answer = self._expect(X, return_std, std_tol)
         mean, std = answer if return_std else (answer, None)
         if len(self.classes_) == 2:  # the two sum to one, so that both deviations are the same
             mean, std = mean[:, 1] - mean[:, 0], None if std is None else 2.0 * std[:, 1]

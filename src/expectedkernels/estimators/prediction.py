@@ -66,11 +66,13 @@ def expected_prediction(
     X : array of shape (rows, columns)
         NaN is missing.
     return_std : bool
-        Also return the standard deviation of the prediction that is due to the missing values;
-        for Gaussian processes their own variance is included.
+        Also return the standard deviation of the prediction that is due to the missing values:
+        zero for complete rows, and no interval for the target. For Gaussian processes their own
+        variance is included.
     std_tol : float
-        The relative error that standard deviations may have; 0 asks for exact ones. Those of kernel
-        machines are exact in any case; those by completions are estimates that do not heed it.
+        The relative error that standard deviations may have; 0 asks for exact ones, which take
+        all pairs of support vectors. Those of Gaussian processes, and of few support vectors, are
+        exact in any case; those by completions are estimates that do not heed it.
     n_completions : int
         For models that are no kernel machines: at how many completions of a row they are asked. If
         a row has no more possible ones, all are used, and the answer is exact.
@@ -111,9 +113,10 @@ def expected_prediction(
     expectation of its sign.
 
     Cost: one sweep over the circuit for all rows that differ in what they say, against all
-    distinct support vectors. The standard deviation needs all pairs of support vectors that differ
-    in the missing columns, row by row. Completions cost an expected kernel with 1000 draws for each
-    row that differs, and `n_completions` predictions.
+    distinct support vectors. The exact standard deviation needs all pairs of support vectors that
+    differ in the missing columns, row by row; to a tolerance, all of them and a few functions (10
+    or so) that they are combinations of. Completions cost an expected kernel with 1000 draws for
+    each row that differs, and `n_completions` predictions.
 
     Examples
     --------
@@ -156,7 +159,8 @@ def expected_prediction(
     if machine is None:
         found = _by_completions(answers, density, rows, n_completions, kernel, as_generator(rng))
     else:
-        found = expect(machine, density, rows, Resources(n_jobs, max_bytes), return_std)
+        resources = Resources(n_jobs, max_bytes, std_tol)
+        found = expect(machine, density, rows, resources, return_std)
         found = (*(found if return_std else (found, None)), np.zeros(len(rows)))
     asked = [x for x, wanted in zip(found, (True, return_std, return_bound), strict=True) if wanted]
     return tuple(asked) if len(asked) > 1 else asked[0]

@@ -156,7 +156,7 @@ n_jobs, max_bytes, random_state
         """
         return self._fit(X, y)
 
-    def predict(self, X: RowsLike, return_std: bool = False) -> Array:
+    def predict(self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01) -> Array:
         """The expected posterior means, and on request the standard deviations.
 
         Parameters
@@ -165,6 +165,8 @@ n_jobs, max_bytes, random_state
         return_std : bool
             Also return the standard deviation, of the process (with the noise of its kernel) and of
             missing values together.
+        std_tol : float
+            The relative error that standard deviations may have; those of processes are exact.
 
         Returns
         -------
@@ -177,7 +179,7 @@ n_jobs, max_bytes, random_state
         >>> ek.ExpectedGaussianProcessRegressor().fit(X, y).predict([[0.0, np.nan]]).shape
         (1,)
         """
-        return self._expect(X, return_std)
+        return self._expect(X, return_std, std_tol)
 
     def _rate(self, Z: Any) -> Any:
         return read_gp_kernel(self._start(Z.shape[1]), Z.shape[1])[1]

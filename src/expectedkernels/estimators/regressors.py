@@ -200,15 +200,18 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         """
         return self._fit(X, y, sample_weight)
 
-    def predict(self, X: RowsLike, return_std: bool = False) -> Array:
+    def predict(self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01) -> Array:
         """The expected predictions, and on request their standard deviations.
 
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
         return_std : bool
-            Also return the standard deviation of f(x) due to missing values; zero for complete
-            rows.
+            Also return the standard deviation of f(x) due to missing values: zero for complete
+            rows. It has no noise in it; for that see `predict_interval`.
+        std_tol : float
+            The relative error that standard deviations may have; 0 asks for exact ones, which take
+            all pairs of support vectors for every row. Exact where that is quick.
 
         Returns
         -------
@@ -221,7 +224,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         >>> ek.ExpectedSVR().fit(X, y).predict([[0.0, np.nan]]).shape
         (1,)
         """
-        return self._expect(X, return_std)
+        return self._expect(X, return_std, std_tol)
 
     def _make(self, kernel: Any) -> SVR:
         options = {"C": self.C, "epsilon": self.epsilon, "tol": self.tol}
@@ -333,15 +336,18 @@ n_jobs, max_bytes, random_state
         """
         return self._fit(X, y, sample_weight)
 
-    def predict(self, X: RowsLike, return_std: bool = False) -> Array:
+    def predict(self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01) -> Array:
         """The expected predictions, and on request their standard deviations.
 
         Parameters
         ----------
         X : array or data frame of shape (rows, columns)
         return_std : bool
-            Also return the standard deviation of f(x) due to missing values; zero for complete
-            rows.
+            Also return the standard deviation of f(x) due to missing values: zero for complete
+            rows. It has no noise in it; for that see `predict_interval`.
+        std_tol : float
+            The relative error that standard deviations may have; 0 asks for exact ones, which take
+            all pairs of support vectors for every row. Exact where that is quick.
 
         Returns
         -------
@@ -354,7 +360,7 @@ n_jobs, max_bytes, random_state
         >>> ek.ExpectedKernelRidge().fit(X, y).predict([[0.0, np.nan]]).shape
         (1,)
         """
-        return self._expect(X, return_std)
+        return self._expect(X, return_std, std_tol)
 
     def _make(self, kernel: Any) -> KernelRidge:
         if kernel == "precomputed":

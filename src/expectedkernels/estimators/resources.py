@@ -17,7 +17,7 @@ BUNDLES = 4
 
 @dataclass(frozen=True)
 class Resources:
-    """How much of the machine to use.
+    """How much of the machine to use, and how exact to be.
 
     Attributes
     ----------
@@ -25,10 +25,13 @@ class Resources:
         Workers, as in scikit-learn: threads, unless `joblib.parallel_config` names others.
     max_bytes : int
         Memory for intermediate values, of all workers together.
+    std_tol : float
+        The relative error that standard deviations may have where exact ones take long.
     """
 
     n_jobs: int | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
+    std_tol: float = 0.0
 
     @property
     def workers(self) -> int:

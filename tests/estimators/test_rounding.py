@@ -1,0 +1,180 @@
+"""Standard deviations to a stated tolerance, beside exact ones."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from sklearn.svm import SVC, SVR
+
+import expectedkernels as ek
+from expectedkernels.estimators import rounding
+from expectedkernels.estimators.machines import read_machine
+from expectedkernels.estimators.prediction import coded_density
+from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rounding import rounded_variance
+from strategies import rngs
+
+NAN = np.nan
+TOLERANCES = [0.1, 0.01, 0.001]
+
+
+def table(n=260, seed=0, kinds=3):
+    """Columns that hang together, the last three the bits of a category."""
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(n, 2))
+    X = factors @ rng.normal(size=(2, 6)) + 0.5 * rng.normal(size=(n, 6))
+    X[:, 5] = np.round(X[:, 5])
+    kind = np.eye(kinds)[np.digitize(factors[:, 0], [-0.5, 0.5])]
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + kind[:, 0] + 0.1 * rng.normal(size=n)
+    return np.column_stack([X, kind]), y
+
+
+def holes(X, seed=1, share=0.5):
+    rng = np.random.default_rng(seed)
+    gone = rng.random((len(X), 7)) < share
+    rows = X.copy()
+    rows[:, :6][gone[:, :6]] = NAN
+    rows[gone[:, 6], 6:] = NAN
+    rows[0, :], rows[1, 6], rows[1, 7:] = NAN, 0.0, NAN  # and one that rules a category out
+    return rows
+
+
+def within(found, exact, tolerance):
+    np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("density", "options", "n"),
+    [
+        ("chow_liu", {"C": 1.0}, 30),
+        ("chow_liu", {"C": 1000.0}, 30),
+        ("chow_liu", {"C": 10.0, "binning": "gaussian"}, 8),
+        ("mixture", {"C": 10.0, "n_bins": 4}, 6),
+    ],
+)
+def test_learned_densities(density, options, n):
+    X, y = table()
+    model = ek.ExpectedSVR(epsilon=0.02, density=density, groups=[[6, 7, 8]], **options)
+    model.fit(X[:180], y[:180])
+    rows = holes(X[180 : 180 + n])
+    mean, exact = model.predict(rows, return_std=True, std_tol=0)
+    assert len(model._machine.expansion.points) > rounding.FEW_POINTS
+    for tolerance in TOLERANCES:
+        again, std = model.predict(rows, return_std=True, std_tol=tolerance)
+        np.testing.assert_array_equal(again, mean)
+        within(std, exact, tolerance)
+        assert tolerance < 0.1 or (std != exact).any()  # it is not the exact one
+    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], _at(model, rows, 0.01))
+
+
+def _at(model, rows, tolerance):
+    return model.predict(rows, return_std=True, std_tol=tolerance)[1]
+
+
+@settings(max_examples=25)
+@given(rngs, st.sampled_from(TOLERANCES), st.booleans(), st.integers(1, 3))
+def test_random_circuits(rng, tolerance, real, units):
+    n = int(rng.integers(2, 6))
+    if real:
+        circuit = ek.gaussian_mixture(
+            [0.3, 0.5, 0.2], rng.normal(size=(3, n)), rng.uniform(0.1, 2.0, (3, n))
+        )
+        train, X = rng.normal(size=(40, n)), rng.normal(size=(6, n))
+    else:
+        cards = rng.integers(2, 5, size=n).tolist()
+        vtree = ek.Vtree.random(n, rng)
+        circuit = ek.random_circuit(vtree, units, rng, cardinalities=cards)
+        draw = rng.random((46, n))
+        train, X = np.split(np.floor(draw * cards), [40])
+    X[rng.random(X.shape) < 0.6] = NAN
+    X[0] = NAN
+    model = SVR(C=100.0, gamma=0.4, epsilon=0.01)
+    model.fit(train, np.sin(train @ rng.normal(size=n)) + 0.1 * rng.normal(size=40))
+    density = coded_density(circuit, n)
+    machine, resources = read_machine(model).expansion, Resources(std_tol=tolerance)
+    rows = density.rows(X[np.isnan(X).any(axis=1)])
+    mean = density.mean(machine, rows, resources)
+    exact = density.variance(machine, rows, mean, replace(resources, std_tol=0.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rounding, "FEW_POINTS", -1)
+        found, left = rounded_variance(machine, density, rows, mean, resources)
+    assert left.mean() < 0.5
+    within(np.sqrt(found[~left]), np.sqrt(exact[~left]), tolerance)
+
+
+def test_no_tolerance_is_exact_and_few_points_are():
+    X, y = table(120)
+    model = ek.ExpectedSVR(C=10.0, density="chow_liu").fit(X[:90, :6], y[:90])
+    rows = X[90:, :6].copy()
+    rows[:, [0, 2]] = NAN
+    exact = model.predict(rows, return_std=True, std_tol=0)[1]
+    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], exact)
+    density, f = model.density_, model._machine.expansion
+    read = density.rows(model._read(rows))
+    mean = density.mean(f, read, Resources())
+    plain = np.sqrt(f.variance(density, read, mean, Resources()))[:, 0]
+    np.testing.assert_array_equal(exact, plain)
+
+
+def test_several_outputs_and_threads():
+    X, _ = table()
+    label = np.digitize(X[:, 0] + X[:, 3], [-1.0, 1.0])
+    options = {"density": "chow_liu", "decision_function_shape": "ovo", "C": 1.0, "gamma": 2.0}
+    model = ek.ExpectedSVC(**options).fit(X[:180, :6], label[:180])
+    rows = holes(X[180:200])[:, :6]
+    values, exact = model.decision_function(rows, return_std=True, std_tol=0)
+    again, std = model.decision_function(rows, return_std=True)
+    np.testing.assert_array_equal(values, again)
+    within(std, exact, 0.01)
+    assert (std != exact).any()
+    model.set_params(n_jobs=2)
+    np.testing.assert_array_equal(model.decision_function(rows, return_std=True)[1], std)
+
+
+def test_models_that_are_fitted_elsewhere():
+    X, y = table()
+    X = np.round(X[:, :6])
+    X -= X.min(axis=0)
+    circuit = ek.learn_chow_liu(X)
+    model = SVR(C=10.0, gamma=0.05).fit(X[:200], y[:200])
+    rows = X[200:215].copy()
+    rows[:, 1:5] = NAN
+    exact = ek.expected_prediction(model, circuit, rows, return_std=True, std_tol=0)[1]
+    std = ek.expected_prediction(model, circuit, rows, return_std=True)[1]
+    within(std, exact, 0.01)
+    assert (std != exact).any()
+
+
+def test_tiny_spreads_keep_their_digits(monkeypatch):
+    """f hardly depends on what is missing, with coefficients a million times its spread."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(4, size=(80, 4)).astype(float)
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 + 1e-4 * X[:, 3]
+    model = ek.ExpectedKernelRidge(alpha=1e-9, gamma=0.02, density="chow_liu").fit(X, y)
+    rows = X[:6].copy()
+    rows[:, 2:] = NAN
+    exact = model.predict(rows, return_std=True, std_tol=0)[1]  # by nodes
+    size = np.abs(model._machine.expansion.coef).max()
+    assert exact.max() < 1e-5 * size
+    monkeypatch.setattr(rounding, "FEW_POINTS", -1)
+    within(model.predict(rows, return_std=True)[1], exact, 0.01)
+
+
+def test_rows_that_are_complete_have_no_spread():
+    X, y = table(150)
+    model = ek.ExpectedSVR(density="chow_liu", epsilon=0.0).fit(X, y)
+    assert not model.predict(X[:5], return_std=True)[1].any()
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, np.nan, "small", None])
+def test_tolerances_that_are_none(tolerance):
+    X, y = table(40)
+    model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
+    label = ek.ExpectedSVC(density="chow_liu").fit(X, y > 0)
+    for ask in (model.predict, label.decision_function):
+        with pytest.raises(ek.DataError, match="'std_tol' parameter of Expected"):
+            ask(X[:1], return_std=True, std_tol=tolerance)
+    p, model = ek.factorized([[0.5, 0.5]]), SVC().fit([[0], [1]], [0, 1])
+    with pytest.raises(ek.DataError, match="'std_tol' parameter of expected_prediction"):
+        ek.expected_prediction(model, p, [[NAN]], std_tol=tolerance)
