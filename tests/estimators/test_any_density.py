@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import expectedkernels as ek
 from assertions import assert_close
@@ -131,3 +132,34 @@ def test_categories_that_folds_or_masks_remove(density, fit_holes):
     ):
         found = model.predict(X.iloc[31:32].assign(z=NAN))
     assert_close(found, model.predict(X.iloc[31:32].assign(z=NAN, kind=None)))
+
+
+@pytest.mark.parametrize("fit_holes", [False, True])
+@pytest.mark.parametrize("name", ["gaussian_mixture", "diagonal_mixture", "mixture"])
+def test_mixtures_with_a_given_number_of_components(name, fit_holes):
+    X, y, rng = frame()
+    holes = holed(X, rng)
+    train = holes if fit_holes else X
+    model = ek.ExpectedSVR(density=(name, 3)).fit(train, y)
+    assert model.densities_ == [f"{name}(3)"]
+    assert model.fit_missing_ == ("mean" if fit_holes else None)
+    if name == "mixture":
+        fewer = ek.ExpectedSVR(density=(name, 1)).fit(train, y)
+        assert model.circuit_.n_units > 2 * fewer.circuit_.n_units
+    else:
+        assert len(getattr(model.density_, "mixture", model.density_).weights) == 3
+    assert np.isfinite(clone(model).fit(train, y).predict(holes, return_std=True)).all()
+    one = ek.ExpectedSVR(density=("gaussian_mixture", 1)).fit(train, y).predict(holes)
+    plain = ek.ExpectedSVR(density="gaussian").fit(train, y).predict(holes)
+    np.testing.assert_allclose(one, plain, atol=0.05 if fit_holes else 1e-9)  # EM stops earlier
+    assert ek.CircuitImputer(density=(name, 2)).fit_transform(holes).shape == X.shape
+    assert ek.ExpectedKernelFeatures(5, density=(name, 2)).fit_transform(holes).shape == (60, 5)
+
+
+@pytest.mark.parametrize(
+    "density", [("gaussian", 3), ("mixture", 0), ("mixture", 2.0), ("mixture",), ("mixture", True)]
+)
+def test_other_pairs_are_no_densities(density):
+    X, y, _ = frame()
+    with pytest.raises(ek.DataError, match=r"such as \('gaussian_mixture', 3\); names are .* Got"):
+        ek.ExpectedSVR(density=density).fit(X, y)

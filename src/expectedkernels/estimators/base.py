@@ -17,7 +17,14 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import learn_columns
-from expectedkernels.estimators.densities import NAMES, known_labels, learn_density, parts_of
+from expectedkernels.estimators.densities import (
+    MIXTURES,
+    NAMES,
+    known_labels,
+    learn_density,
+    named,
+    parts_of,
+)
 from expectedkernels.estimators.expansion import Expansion, kernels_between
 from expectedkernels.estimators.left_out import leave_one_out
 from expectedkernels.estimators.machines import Machine, expect, read_machine
@@ -37,8 +44,6 @@ MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
 """How many rows a choice is made by, at most: some of them where there are more."""
 SMALLEST = 1e-10
 """The smallest weight of the size of functions that rates are chosen by."""
-MIXTURES = ("mixture", "diagonal_mixture")
-"""Densities by name that are circuits of many components."""
 
 
 class DensityEstimator(BaseEstimator):  # type: ignore[misc]
@@ -69,7 +74,13 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     max_bytes: int = 2**30
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "density": [StrOptions(set(NAMES)), Circuit, HasMethods(["compile"]), HasMethods(["fit"])],
+        "density": [
+            StrOptions(set(NAMES)),
+            tuple,
+            Circuit,
+            HasMethods(["compile"]),
+            HasMethods(["fit"]),
+        ],
         "n_bins": [Interval(Integral, 2, None, closed="left")],
         "binning": [StrOptions({"quantile", "uniform", "gaussian"})],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
@@ -167,7 +178,9 @@ class KernelMachine(DensityEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()
         Z = self._learn_columns(X)
-        if self.standardize and isinstance(self.density, str):  # others know what columns hold
+        if self.standardize and isinstance(
+            self.density, str | tuple
+        ):  # others know what columns hold
             self.columns_, Z = self.columns_.brought_in_range(Z)
         y = self._read_target(X, y)
         if sample_weight is not None:
@@ -204,7 +217,9 @@ class KernelMachine(DensityEstimator):
         if self.fit_missing != "auto":
             return self.fit_missing
         # expected kernels between rows take long under mixtures, and are no better under normals
-        single = isinstance(self.density_, CircuitDensity) and self.density not in MIXTURES
+        single = (
+            isinstance(self.density_, CircuitDensity) and named(self.density)[0] not in MIXTURES
+        )
         return "expected" if single else "mean"
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:

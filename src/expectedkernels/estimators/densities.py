@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +45,8 @@ from expectedkernels.learning.strudel import learn_strudel
 CIRCUITS = ("chow_liu", "strudel", "mixture", "diagonal_mixture")
 NORMALS = ("gaussian", "kernel", "gaussian_mixture")
 NAMES = ("auto", *NORMALS, *CIRCUITS)
+MIXTURES = ("gaussian_mixture", "diagonal_mixture", "mixture")
+"""Densities that have a number of components, which may be given: a pair of name and number."""
 
 
 class Learner(Protocol):
@@ -53,8 +56,8 @@ class Learner(Protocol):
         """Learn the circuit of the rows of X."""
 
 
-DensityLike = str | Circuit | FactorGraph | Learner
-"""One of the names above, a density that is known, or something that learns one."""
+DensityLike = str | tuple[str, int] | Circuit | FactorGraph | Learner
+"""One of the names above (with a number of components), a known density, or what learns one."""
 
 STRUDEL_SPLITS = 50
 MIXTURE_COMPONENTS = 8
@@ -74,7 +77,7 @@ def learn_density(
 
     Parameters
     ----------
-    density : one of `NAMES`, Circuit, model, or object with fit and circuit_
+    density : one of `NAMES`, pair, Circuit, model, or object with fit and circuit_
     columns : Columns
     Z : array of shape (rows, columns)
     n_bins : int
@@ -83,7 +86,7 @@ def learn_density(
         density with its mean and variance.
     rng : Generator
     """
-    density = converted(density)
+    density, n = named(density)
     if hasattr(density, "compile"):
         density = density.compile()[0]
     if isinstance(density, Circuit):
@@ -94,22 +97,35 @@ def learn_density(
     variables = columns.variables(Z, n_bins, "quantile" if binning == "gaussian" else binning)
     Z = completed_groups(variables, Z)
     if isinstance(density, str) and density in NORMALS:
-        return _normal(density, columns, variables, Z, rng)
+        return _normal(density, n, columns, variables, Z, rng)
     if isinstance(density, str) and density == "diagonal_mixture":
-        return _diagonal(columns, variables, Z, rng)
+        return _diagonal(n, columns, variables, Z, rng)
     if isinstance(density, str) and density == "auto":
         return _averaged(columns, variables, Z, rng)
     states = as_states(variables, Z)
-    circuit = _learned(density, states, variables, rng)
+    circuit = _learned(density, states, variables, rng, n)
     variables = check_circuit(circuit, variables, "The circuit of the density")
     if binning == "gaussian":
         circuit, variables = _with_normals(circuit, variables, Z, states)
     return CircuitDensity(circuit, variables)
 
 
+def named(density: Any) -> tuple[Any, int | None]:
+    """A density without its number of components, and this; raises if it is no such pair."""
+    if not isinstance(density, tuple):
+        return converted(density), None
+    name, n = density if len(density) == 2 else (None, None)
+    if name not in MIXTURES or isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+        raise DataError(
+            "The 'density' parameter as a pair must be a name and a number of components, such as "
+            f"('gaussian_mixture', 3); names are {', '.join(map(repr, MIXTURES))}. Got {density!r}."
+        )
+    return name, int(n)
+
+
 def known_labels(density: Any) -> dict[Any, Any]:
     """The labels of the states of a density that is given, by names of variables."""
-    density = converted(density)
+    density = named(density)[0]
     names, states = getattr(density, "names", None), getattr(density, "states", None)
     if names is None or states is None:
         return {}
@@ -120,6 +136,8 @@ def parts_of(learned: AnyDensity, density: Any) -> tuple[list[str], Any]:
     """The names of the densities that a learned one averages, and their weights."""
     if isinstance(learned, AverageDensity):
         return learned.names, learned.weights
+    if isinstance(density, tuple):
+        density = f"{density[0]}({density[1]})"
     return [density if isinstance(density, str) else type(density).__name__], np.ones(1)
 
 
@@ -132,7 +150,9 @@ def as_states(variables: list[Variable], Z: Any) -> Any:
     return states
 
 
-def _learned(density: Any, states: Any, variables: list[Variable], rng: Any) -> Any:
+def _learned(
+    density: Any, states: Any, variables: list[Variable], rng: Any, n: int | None = None
+) -> Any:
     cards = [max(2, variable.n_states or 2) for variable in variables]
     if isinstance(density, str):
         if density == "chow_liu":
@@ -143,7 +163,7 @@ def _learned(density: Any, states: Any, variables: list[Variable], rng: Any) -> 
             )
         return learn_mixture(
             states,
-            min(MIXTURE_COMPONENTS, len(states)),
+            min(n or MIXTURE_COMPONENTS, len(states)),
             splits=0,
             cardinalities=cards,
             tolerance=1e-4,
@@ -167,10 +187,13 @@ def _standard(columns: Columns, Z: Any) -> tuple[Scaling, Any]:
     return scaling, scaling.apply(Z)
 
 
-def _normal(name: str, columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> Any:
+def _normal(
+    name: str, n: int | None, columns: Columns, variables: list[Variable], Z: Any, rng: Any
+) -> NormalDensity:
     scaling, x = _standard(columns, Z)
     if name == "gaussian_mixture":
-        return NormalDensity(_validated_mixture(x, rng), scaling, variables)
+        found = _validated_mixture(x, rng) if n is None else fit_mixture(x, n, rng=rng)
+        return NormalDensity(found, scaling, variables)
     mixture = fit_normal(x)
     if name == "kernel":
         mixture = kernel_mixture(x, mixture, WIDTH, rng)
@@ -189,7 +212,9 @@ def _validated_mixture(x: Any, rng: Any) -> NormalMixture:
     return fit_mixture(x, best, rng=rng)
 
 
-def _diagonal(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> CircuitDensity:
+def _diagonal(
+    n: int | None, columns: Columns, variables: list[Variable], Z: Any, rng: Any
+) -> DiagonalDensity:
     """A circuit: a mixture of products of normal distributions and tables."""
     scaling, x = _standard(columns, Z)
     numeric = [v.cuts is not None for v in variables]
@@ -197,7 +222,7 @@ def _diagonal(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> 
     others = [v for v, real in zip(variables, numeric, strict=True) if not real]
     states = np.nan_to_num(as_states(others, Z), nan=-1.0).astype(np.intp)
     cards = [max(2, v.n_states or 2) for v in others]
-    n = max(1, min(DIAGONAL_COMPONENTS, len(Z) // 5))
+    n = max(1, min(DIAGONAL_COMPONENTS, len(Z) // 5)) if n is None else n
     found = fit_diagonal(x[:, at], states, cards, n, rng=rng)
     means = (found.means * scaling.scale[at] + scaling.centre[at]).T
     variances = (found.variances * scaling.scale[at] ** 2).T
@@ -225,7 +250,7 @@ def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> 
         kernel = kernel_mixture(x, normal, width, rng)
         parts[f"kernel({width})"] = NormalDensity(kernel, scaling, variables)
     if complete:
-        parts["diagonal_mixture"] = _diagonal(columns, variables, Z, rng)
+        parts["diagonal_mixture"] = _diagonal(None, columns, variables, Z, rng)
         tree = _learned("chow_liu", as_states(variables, Z), variables, rng)
         variables = check_circuit(tree, variables, "The circuit of the density")
         parts["chow_liu"] = CircuitDensity(tree, variables)

@@ -40,11 +40,12 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVR.
     tol : float
         When to stop.
-    density : str, Circuit, or object with fit and circuit_
+    density : str, pair, Circuit, or object with fit and circuit_
         The density of the columns, by name: "gaussian" (one normal distribution with all
         covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
         (up to eight), "diagonal_mixture" (up to 60 with independent columns), "chow_liu",
-        "strudel" or "mixture" (circuits over bins); or "auto": the average of expectations
+        "strudel" or "mixture" (circuits over bins); mixtures with a given number of components as
+        pairs, such as ("gaussian_mixture", 3); or "auto": the average of expectations
         under the first two, a narrower "kernel", "diagonal_mixture" and "chow_liu", or under the
         first two alone if training rows have missing values. An object is cloned and fitted to the
         states of all variables, integers with NaN. A circuit says itself what numeric columns hold:
