@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import (
@@ -165,9 +166,11 @@ class KernelMachine(DensityEstimator):
 
     fit_missing: str
     mask_kernel: float | str | None = None
+    density_weights: Any = "equal"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DensityEstimator._parameter_constraints,
+        "density_weights": [StrOptions({"equal"}), "array-like"],
         "fit_missing": [StrOptions({"auto", "mean", "expected", "drop", "raise"})],
         "standardize": ["boolean"],
         "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
@@ -178,9 +181,8 @@ class KernelMachine(DensityEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()
         Z = self._learn_columns(X)
-        if self.standardize and isinstance(
-            self.density, str | tuple
-        ):  # others know what columns hold
+        # densities that are given know what columns hold
+        if self.standardize and isinstance(self.density, str | tuple):
             self.columns_, Z = self.columns_.brought_in_range(Z)
         y = self._read_target(X, y)
         if sample_weight is not None:
@@ -212,15 +214,29 @@ class KernelMachine(DensityEstimator):
             self._fit_complete(for_kernel, y, sample_weight)
         return self
 
+    def _learn_density(self, Z: Any) -> Any:
+        Z = super()._learn_density(Z)
+        if not isinstance(self.density_weights, str):
+            self._weigh_densities(self.density_weights)
+        return Z
+
+    def _weigh_densities(self, weights: Any) -> None:
+        """Take other weights for the densities that are averaged."""
+        if not isinstance(self.density_, AverageDensity):
+            raise DataError(
+                "The 'density_weights' parameter is for densities that are averages, as 'auto'. "
+                f"Got weights {weights!r} for {', '.join(self.densities_)} alone."
+            )
+        self.density_ = self.density_.weighted(weights)
+        self.density_weights_ = self.density_.weights
+
     def _way_to_fit(self) -> str:
         """Whether to fit to means of incomplete rows, or to expected kernels between them."""
         if self.fit_missing != "auto":
             return self.fit_missing
         # expected kernels between rows take long under mixtures, and are no better under normals
-        single = (
-            isinstance(self.density_, CircuitDensity) and named(self.density)[0] not in MIXTURES
-        )
-        return "expected" if single else "mean"
+        many = not isinstance(self.density_, CircuitDensity) or named(self.density)[0] in MIXTURES
+        return "mean" if many else "expected"
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """Learn how to standardise the target, if it is to be; the target to fit to."""

@@ -84,8 +84,7 @@ class Training:
     def held_out(self) -> HeldOut:
         """What machines that were fitted to other rows say of some."""
         rng = self.generator()
-        labels = self.y if is_classifier(self.machine) else None
-        fold = _folds(len(self.Z), labels, rng)
+        fold = self.folds(rng)
         asked = np.zeros(len(self.Z), dtype=np.bool_)
         asked[rng.permutation(len(self.Z))[:MOST_ROWS]] = True
         parts = [
@@ -99,14 +98,25 @@ class Training:
         """What the machine learns from that."""
         return self.machine._calibrated(self.held_out)
 
-    def _part(self, rest: Any, rows: Any, rng: Any) -> tuple[Any, ...]:
+    def folds(self, rng: Any) -> Any:
+        """The part that every row is in, (rows,)."""
+        labels = self.y if is_classifier(self.machine) else None
+        return _folds(len(self.Z), labels, rng)
+
+    def without(self, rest: Any, rows: Any) -> tuple[Any, Any]:
+        """The machine fitted to the rest of the rows, and some rows as it reads them."""
         machine, weights = clone(self.machine), self.sample_weight
         machine.columns_ = self.columns
+        if np.isnan(self.Z[rest]).any() != np.isnan(self.Z).any():
+            machine.density_weights = "equal"  # other densities are averaged without holes
         with warnings.catch_warnings():
             # of what the whole machine has warned of, and of categories that others lack
             warnings.simplefilter("ignore")
             machine._learn(self.Z[rest], self.y[rest], None if weights is None else weights[rest])
-            Z = machine._completed(self.Z[rows])
+            return machine, machine._completed(self.Z[rows])
+
+    def _part(self, rest: Any, rows: Any, rng: Any) -> tuple[Any, ...]:
+        machine, Z = self.without(rest, rows)
         variables = machine.density_.variables
         # masks that tell something are not those of values that are hidden at random
         n = 0 if machine.mask_rate_ and machine.fit_missing_ else COPIES

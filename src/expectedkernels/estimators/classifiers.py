@@ -50,9 +50,9 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         How much errors in each class count.
     decision_function_shape : {"ovr", "ovo"}
         With more than two classes: one value per class, or one for every pair.
-    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, mask_kernel, \
-n_jobs, max_bytes, random_state
-        As for `ExpectedSVR`.
+    density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
+fit_missing, mask_kernel, n_jobs, max_bytes, random_state
+        As for `ExpectedSVR`; weights of densities are not "stacked".
 
     Attributes
     ----------
@@ -95,6 +95,7 @@ n_jobs, max_bytes, random_state
         class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None,
         decision_function_shape: str = "ovr",
         density: DensityLike = "auto",
+        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -109,6 +110,7 @@ n_jobs, max_bytes, random_state
         self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
         self.decision_function_shape = decision_function_shape
         self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

@@ -48,9 +48,10 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         How much the size of the functions counts.
     gamma : float, "scale" or "auto"
         The rate of the kernel exp(-gamma |x - x'|^2); "scale" as in scikit-learn's SVC.
-    density, n_bins, binning, categorical_features, groups, standardize, fit_missing, mask_kernel, \
-n_jobs, max_bytes, random_state
-        As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
+    density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
+fit_missing, mask_kernel, n_jobs, max_bytes, random_state
+        As for `ExpectedSVR`; weights of densities are not "stacked". The state also draws the rows
+        for "auto" where there are many.
 
     Attributes
     ----------
@@ -105,6 +106,7 @@ n_jobs, max_bytes, random_state
         alpha: float | str = "auto",
         gamma: float | str = "auto",
         density: DensityLike = "auto",
+        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -118,6 +120,7 @@ n_jobs, max_bytes, random_state
     ):
         self.alpha, self.gamma = alpha, gamma
         self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

@@ -21,7 +21,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import KernelError
-from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.intervals import PredictionIntervals
@@ -58,8 +57,8 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
     standardize : bool
         Whether the kernel sees numeric columns with mean zero and variance one (by the observed
         values in fit). The target is the matter of `normalize_y`.
-    density, n_bins, binning, categorical_features, groups, fit_missing, mask_kernel, \
-n_jobs, max_bytes, random_state
+    density, density_weights, n_bins, binning, categorical_features, groups, fit_missing, \
+mask_kernel, n_jobs, max_bytes, random_state
         As for `ExpectedSVR`.
 
     Attributes
@@ -92,7 +91,7 @@ n_jobs, max_bytes, random_state
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **KernelMachine._parameter_constraints,
+        **PredictionIntervals._parameter_constraints,
         "kernel": [Kernel, None],
         "alpha": [Interval(Real, 0.0, None, closed="neither")],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
@@ -110,6 +109,7 @@ n_jobs, max_bytes, random_state
         n_restarts_optimizer: int = 0,
         normalize_y: bool = True,
         density: DensityLike = "auto",
+        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -124,6 +124,7 @@ n_jobs, max_bytes, random_state
         self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
         self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
         self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
