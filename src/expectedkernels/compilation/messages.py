@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,11 @@ class MessagePlan:
     def in_logs(self) -> bool:
         """Whether some factors have a range that takes logarithms."""
         return any(factor.is_log for stage in self.stages for factor in stage.factors)
+
+    @cached_property
+    def spreads(self) -> tuple[Spread, ...]:
+        """How the belief of every stage is summed up for its children."""
+        return tuple(_spread(self.stages, stage) for stage in self.stages)
 
     @cached_property
     def table_bytes(self) -> int:
@@ -175,8 +180,7 @@ def _stage(
     return Stage(variable, context, shape, tuple(children), places, tuple(factors), prod(shape))
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
+class Solved(NamedTuple):
     """The table of one stage.
 
     Attributes
@@ -211,7 +215,7 @@ def _inverse(sums: Any) -> Any:
 
 def _log_tops(weights: Weights) -> float:
     """The sum of the logs of the largest weights, which tables are divided by."""
-    tops = [float(given.max()) for given in weights.values()]
+    tops = [max(given.tolist()) for given in weights.values()]
     return sum(map(log, tops)) if all(tops) else -np.inf
 
 
@@ -231,8 +235,8 @@ def stage_table(stage: Stage, messages: Sequence[Scaled | None], weights: Weight
 def solved(table: Scaled) -> Solved:
     """The table of a stage and its message."""
     if not table.is_log:
-        sums = table.data.sum(axis=0)
-        top = float(sums.max())
+        sums = np.add.reduce(table.data, axis=0)
+        top = float(np.maximum.reduce(sums, axis=None))
         if top == 0.0:
             return Solved(table.data, sums, Scaled(sums, 0.0), -np.inf)
         message = Scaled(sums * (1.0 / top), table.low - log(top))
@@ -370,33 +374,59 @@ def marginals(solution: Solution) -> list[Any]:
             shares = found.table.reshape(stage.shape[0], -1) @ ratio.reshape(-1)
         else:
             joint = times(found.table, ratio[None])
-            shares = _spread_belief(stages, stage, joint, beliefs)
-        result[stage.variable] = shares / shares.sum()
+            shares = _spread_belief(stage, joint, solution.plan.spreads[i], beliefs)
+        result[stage.variable] = shares / np.add.reduce(shares)
     for v, weights in solution.given.items():
         if len(result[v]) < len(weights):
             result[v] = (weights > 0).astype(np.float64)
     return result
 
 
-def _spread_belief(stages: Sequence[Stage], stage: Stage, joint: Any, beliefs: list[Any]) -> Any:
-    """The beliefs of the contexts of all children, and of the variable itself.
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """From which of the tables that are known, the joint one first, others are summed.
 
-    Small ones are summed from larger ones.
+    Attributes
+    ----------
+    steps : tuple of (child, known, kept)
+        A child, the table that its belief comes from, and which axes of that stay; None: all, and
+        otherwise the belief is known from then on.
+    own : int
+        The smallest table that has the variable itself.
     """
-    known = [((stage.variable, *stage.context), joint)]
-    for child in sorted(stage.children, key=lambda child: -prod(stages[child].shape[1:])):
+
+    steps: tuple[tuple[int, int, tuple[bool, ...] | None], ...]
+    own: int
+
+
+def _spread(stages: Sequence[Stage], stage: Stage) -> Spread:
+    """How the belief of a stage is summed up: small tables from larger ones."""
+    known = [((stage.variable, *stage.context), stage.n_entries)]
+    steps = []
+    sizes = {child: prod(stages[child].shape[1:]) for child in stage.children}
+    for child in sorted(stage.children, key=lambda child: -sizes[child]):
         wanted = stages[child].context
-        inside = set(wanted)
-        axes, table = min(
-            (pair for pair in known if inside.issubset(pair[0])), key=lambda pair: pair[1].size
-        )
+        fits = [i for i, (axes, _) in enumerate(known) if set(wanted).issubset(axes)]
+        place = min(fits, key=lambda i: known[i][1])
+        axes, kept = known[place][0], None
         if axes != wanted:
-            table = summed(table, [u in inside for u in axes])
-            known.append((wanted, table))
+            kept = tuple([u in wanted for u in axes])
+            known.append((wanted, sizes[child]))
+        steps.append((child, place, kept))
+    own = (i for i, (axes, _) in enumerate(known) if stage.variable in axes)
+    return Spread(tuple(steps), min(own, key=lambda i: known[i][1]))
+
+
+def _spread_belief(stage: Stage, joint: Any, spread: Spread, beliefs: list[Any]) -> Any:
+    """The beliefs of the contexts of all children, and of the variable itself."""
+    known = [joint]
+    for child, place, kept in spread.steps:
+        table = known[place]
+        if kept is not None:
+            table = summed(table, kept)
+            known.append(table)
         beliefs[child] = table
-    own = (table for axes, table in known if stage.variable in axes)
-    table = min(own, key=lambda table: table.size)
-    return table.reshape(stage.shape[0], -1).sum(axis=1)
+    return np.add.reduce(known[spread.own].reshape(stage.shape[0], -1), axis=1)
 
 
 def samples(solution: Solution, n: int, rng: Any) -> Any:

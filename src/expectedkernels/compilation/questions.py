@@ -37,8 +37,10 @@ class Questions:
         """The rows of evidence, and whether a circuit answers them."""
         read = None if evidence is None else as_evidence(evidence, self.schema)
         n_rows = 1 if read is None else read.n_rows
-        by_circuit = needs_circuit(self.messages, n_rows)
-        return read, by_circuit and self._circuit.shortcuts.by_units(n_rows)  # type: ignore[union-attr]
+        if not needs_circuit(self.messages, n_rows):
+            return read, False
+        tables: Any = self._circuit.shortcuts
+        return read, tables is None or tables.by_units(n_rows)
 
     def marginals(
         self, evidence: EvidenceLike | None = None, max_bytes: int = DEFAULT_MAX_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log, prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,12 +68,15 @@ def scaled_logs(logs: Any) -> Scaled:
 
 def scaled(table: Any) -> tuple[Scaled, float]:
     """A table of numbers that are not negative over its largest one, and the log of that."""
-    top = float(table.max())
+    if table.size <= SHORT:  # lists are faster
+        positive = [x for x in table.reshape(-1).tolist() if x > 0.0]
+        top, low = max(positive, default=0.0), min(positive, default=0.0)
+    else:
+        top, low = float(table.max()), float(table.min())
+        if low == 0.0 < top:
+            low = float(table[table > 0].min())
     if top == 0.0:
         return Scaled(table, 0.0), -np.inf
-    low = float(table.min())
-    if low == 0.0:
-        low = float(table[table > 0].min())
     bound = log(low) - log(top)
     if bound < LOWEST:
         with np.errstate(divide="ignore"):
@@ -100,21 +104,19 @@ def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
     shape = tuple(shape)
     if not parts:
         return Scaled(np.ones(shape), 0.0)
-    if sum(part.low for part in parts) < LOWEST:
+    low = sum([part.low for part in parts])
+    if low < LOWEST:
         parts = [part.tightened() for part in parts]
-    low = sum(part.low for part in parts)
-    in_logs = low < LOWEST or any(part.is_log for part in parts)
-    arrays = sorted((part.logs if in_logs else part.data for part in parts), key=_size)
+        low = sum([part.low for part in parts])
+    in_logs = low < LOWEST or True in [part.is_log for part in parts]
+    arrays = [part.logs if in_logs else part.data for part in parts]
+    arrays.sort(key=attrgetter("size"))
     total = arrays[0]
     for array in arrays[1:]:  # the small ones with each other, before they meet the largest
         total = _combined(np.add if in_logs else np.multiply, total, array)
     if total.shape != shape:
         total = np.broadcast_to(total, shape)
     return Scaled(total, low, in_logs)
-
-
-def _size(array: Any) -> int:
-    return int(array.size)
 
 
 def times(a: Any, b: Any) -> Any:
@@ -124,6 +126,8 @@ def times(a: Any, b: Any) -> Any:
 
 def _combined(operate: Any, a: Any, b: Any) -> Any:
     """An operation on two arrays whose axes of length one are spread out."""
+    if a.size * b.size <= SMALL:
+        return operate(a, b)
     shape = tuple(map(max, a.shape, b.shape))
     if prod(shape) <= SMALL:
         return operate(a, b)
@@ -176,7 +180,7 @@ def summed(table: Any, kept: Sequence[bool]) -> Any:
     [3.0, 12.0]
     """
     if table.size <= SMALL:
-        return table.sum(axis=tuple(axis for axis, keep in enumerate(kept) if not keep))
+        return np.add.reduce(table, axis=tuple([i for i, keep in enumerate(kept) if not keep]))
     groups = _groups(kept, table.shape)
     found = _sum(table.reshape([n for _, n in groups]), [keep for keep, _ in groups])
     return found.reshape([n for n, keep in zip(table.shape, kept, strict=True) if keep])
