@@ -3,7 +3,13 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.discrepancies.nulls import ENUMERATED, gibbs_sweeps, null_drawer
+from expectedkernels.discrepancies.goodness import _signs
+from expectedkernels.discrepancies.nulls import (
+    ENUMERATED,
+    gibbs_sweeps,
+    null_drawer,
+    null_generator,
+)
 from expectedkernels.discrepancies.pairs import pair_means
 
 RARE = ek.factorized([[0.999, 0.001]] * 5)
@@ -190,6 +196,29 @@ def test_dependent_samples_need_signs_that_seldom_change():
     assert count[0.02] < 20
 
 
+@pytest.mark.parametrize(("change", "apart"), [(0.5, 1), (0.1, 5), (0.3, 2)])
+def test_samples_next_to_each_other_are_not_compared(change, apart):
+    p, _ = model().compile()
+    X, n = p.sample(30, rng=0), 30
+    H = ek.SteinKernel(p, ek.ExpHamming(), operator="gibbs")(X)
+    far = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) >= apart
+    test = ek.kdsd_test(X, p, null="signs", change=change, n_null=7, rng=0)
+    signs = _signs(null_generator(0), 7, n, change)
+    assert_close(test.statistic, H[far].mean(), scale=1.0)
+    wanted = [(np.outer(s, s) * H)[far].mean() for s in signs]
+    np.testing.assert_allclose(test.null, wanted, atol=1e-14)
+
+
+def test_chains_that_stay_in_their_places_keep_the_level():
+    p, _ = model().compile()
+    rng, count, n = np.random.default_rng(2), 0, 100
+    for _ in range(150):
+        fresh = rng.random(n) < 0.5
+        X = p.sample(n, rng)[np.cumsum(fresh) - fresh[0]]
+        count += ek.kdsd_test(X, p, change=0.1, n_null=19, rng=rng).p_value <= 0.05
+    assert count / 150 <= 0.05 + 3 * 0.018
+
+
 def test_signs_that_cannot_tell_say_so():
     X = np.zeros((40, 5))
     with pytest.raises(ek.DataError, match="Random signs cannot judge these 40 samples"):
@@ -210,6 +239,8 @@ def test_mistakes():
         ek.kdsd_test(X, p, ek.ExpHamming(), change=0.7)
     with pytest.raises(ek.DataError, match="'change' parameter"):
         ek.kdsd_test(X, p, ek.ExpHamming(), change="seldom")
+    with pytest.raises(ek.DataError, match=r"at least 50 steps apart\. Got 5 samples"):
+        ek.kdsd_test(X, p, change=0.01)
     with pytest.raises(ek.CircuitError, match="'rng' parameter must be a non-negative int"):
         ek.kdsd_test(X, p, ek.ExpHamming(), rng=-1)
     with pytest.raises(ek.DataError, match="'null' parameter of kdsd_test must be 'auto'"):

@@ -75,8 +75,9 @@ def kdsd_test(
         How many samples are simulated; the p-value is a multiple of 1 / (n_null + 1).
     change : float, optional
         For samples of a Markov chain that depend on their predecessors: the probability that the
-        sign changes from one sample to the next, about one over the number of steps after which
-        they do not. Default: one half, for independent samples.
+        sign changes from one sample to the next, one over twice the number of steps after which
+        they do not. Only samples that far apart are compared, and signs need many times as many
+        samples. Default: one half, for independent samples.
     zeros : "raise" or "restrict"
         What shifts do if the target has zeros, as in `SteinKernel`.
     refit : function, optional
@@ -183,10 +184,9 @@ def _signed_statistics(
     """The discrepancies of samples, and those with random signs, (kernels, 1 + m)."""
     rows, place = distinct_places(points[None])
     place, every, n = place[0], np.arange(len(rows)), len(points)
-    sums = np.zeros((1 + m, len(rows)))
-    signs = _signs(generator, m, n, change)
-    for row, drawn in zip(sums, [np.ones(n), *signs], strict=True):
-        row[:] = np.bincount(place, drawn, minlength=len(rows))
+    apart = _steps_apart(change, n)
+    signs = np.vstack([np.ones(n), _signs(generator, m, n, change)])
+    sums = np.stack([np.bincount(place, row, minlength=len(rows)) for row in signs])
     found = []
     for between in selected_grams(kernels, rows):
         matrix = between(every, every)
@@ -197,9 +197,23 @@ def _signed_statistics(
                 "signs can give, whatever the samples come from. Thin a chain until its samples "
                 "are independent, and use null='auto'."
             )
-        own = float(sums[0] @ np.diag(matrix))
-        found.append((((sums @ matrix) * sums).sum(axis=1) - own) / (n * (n - 1)))
+        near = np.full(1 + m, matrix[place, place].sum())
+        for lag in range(1, apart):
+            near += 2.0 * (signs[:, lag:] * signs[:, :-lag]) @ matrix[place[lag:], place[:-lag]]
+        total = ((sums @ matrix) * sums).sum(axis=1)
+        found.append((total - near) / ((n - apart) * (n - apart + 1)))
     return np.stack(found)
+
+
+def _steps_apart(change: float, n: int) -> int:
+    """How many steps samples are apart that are compared: those next to each other depend."""
+    apart = max(1, round(0.5 / change))
+    if apart >= n:
+        raise DataError(
+            f"With change={change:g}, samples are compared that are at least {apart} steps apart. "
+            f"Got {n} samples; draw more of them, or thin the chain and raise 'change'."
+        )
+    return apart
 
 
 def _signs(generator: Any, m: int, n: int, change: float) -> Any:
