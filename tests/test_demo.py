@@ -1,14 +1,16 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
 from sklearn.svm import SVR
 
 from expectedkernels.demo import (
+    COLUMNS,
     EXPECTED,
     METHODS,
     RATES,
-    Predictions,
     Result,
+    Shown,
     fit_machine,
     fit_predictors,
     hide,
@@ -18,7 +20,7 @@ from expectedkernels.demo import (
     split_diabetes,
     table,
 )
-from expectedkernels.plotting import Curve, plot_missing_values
+from expectedkernels.plotting import Curve, Explained, plot_missing_values
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +36,10 @@ def _close_figures():
 
 def small_result(errors):
     """A result of one split and three rows, with the errors of the methods at every rate."""
-    rows = np.array([2.0, 0.0, 1.0])
-    imputed = {method: rows + i for i, method in enumerate(METHODS[1:], start=1)}
-    found = Predictions(rows, rows + 0.5, np.array([0.6, 0.3, 0.1]), imputed)
+    rows, half = np.array([2.0, 0.0, 1.0]), np.array([0.6, 0.3, 0.1])
+    middle = rows + 0.5
+    why = (["age", "sex"], np.array([30.0, 2.0]), np.array([2.0, -0.5]), 1.0)
+    found = Shown(rows, middle, middle - half, middle + half, *why)
     by_method = {m: np.full((1, len(RATES)), e) for m, e in zip(METHODS, errors, strict=True)}
     return Result(np.array([1.0]), by_method, found, seconds=1.0)
 
@@ -75,20 +78,24 @@ def test_errors_grow_with_what_is_missing(result):
         assert result.complete[0] < errors[0, 2] < errors[0, -1]
 
 
-def test_the_errors_are_those_of_the_predictions_that_are_shown(result):
-    split = split_diabetes(np.random.default_rng([0, 0]))
-    found = result.predictions
-    at = RATES.index(0.5)
-    np.testing.assert_allclose(rmse(found.expected, split.y_test), result.errors[EXPECTED][0, at])
-    np.testing.assert_allclose(rmse(found.complete, split.y_test), result.complete[0])
-    for method, values in found.imputed.items():
-        np.testing.assert_allclose(rmse(values, split.y_test), result.errors[method][0, at])
+def test_what_is_shown_are_the_predictions_whose_errors_are_counted(result):
+    found = result.shown
+    np.testing.assert_allclose(
+        rmse(found.expected, found.measured), result.errors[EXPECTED][0, RATES.index(0.5)]
+    )
+    np.testing.assert_allclose(found.base + found.contributions.sum(), found.expected[0])
 
 
-def test_error_bars_are_as_wide_as_what_is_missing_makes_them(result):
-    assert 0.5 < result.predictions.coverage(1) < 0.9
-    assert result.predictions.coverage(1) < result.predictions.coverage(2)
-    assert (result.predictions.std >= 0).all()
+def test_intervals_hold_about_the_share_of_targets_that_they_promise(result):
+    assert 0.8 < result.shown.coverage < 1.0
+    assert (result.shown.low < result.shown.high).all()
+
+
+def test_the_explained_entries_are_those_of_the_table(result):
+    X = load_diabetes(scaled=False).data
+    places = [COLUMNS.index(name) for name in result.shown.names]
+    assert 0 < len(places) < 10
+    assert np.isclose(X[:, places], result.shown.entries).all(axis=1).any()
 
 
 def test_same_seed_same_masks_for_all_methods(result):
@@ -111,30 +118,28 @@ def test_table_marks_the_lowest_errors_whoever_has_them():
     rows = [line for line in lines if line.startswith(METHODS)]
     assert [row.count("*") for row in rows] == [0, len(RATES), 0, len(RATES)]
     assert len({len(row) for row in rows}) == 1
-    assert "within one standard deviation of it for 33% of 3 rows, within two for 67%" in lines[-2]
+    assert lines[-2] == "measured progression of 33% of 3 rows."
 
 
-def test_picture_shows_the_rows_in_the_order_of_their_complete_predictions():
-    errors, predictions = plot(small_result([2.0, 1.0, 3.0, 3.0]))
+def test_picture_shows_the_rows_in_the_order_of_their_predictions():
+    errors, rows, why = plot(small_result([2.0, 1.0, 3.0, 3.0]))
     assert [line.get_label() for line in errors.get_lines()] == list(METHODS)
     np.testing.assert_allclose(errors.get_lines()[0].get_ydata(), [1.0, *[2.0] * len(RATES)])
-    expected, *imputed = (line.get_ydata() for line in predictions.get_lines())
-    np.testing.assert_allclose(expected, [0.5, 1.5, 2.5])
-    np.testing.assert_allclose(imputed, [[1.0, 2.0, 3.0], [2.0, 3.0, 4.0], [3.0, 4.0, 5.0]])
-    dashes, bars = predictions.collections
+    expected, marked = rows.get_lines()
+    np.testing.assert_allclose(expected.get_ydata(), [0.5, 1.5, 2.5])
+    np.testing.assert_allclose(marked.get_xydata(), [[2.0, 2.5]])
+    dashes, bars = rows.collections
     np.testing.assert_allclose([ends[0][1] for ends in dashes.get_segments()], [0.0, 1.0, 2.0])
     lengths = [ends[1][1] - ends[0][1] for ends in bars.get_segments()]
     np.testing.assert_allclose(lengths, [0.6, 0.2, 1.2])
+    assert [label.get_text() for label in why.get_yticklabels()] == ["sex = 2", "age = 30"]
+    assert why.get_xlabel() == "from 1, if nothing is known, to 2.5"
 
 
-def test_picture_refuses_predictions_of_other_rows_and_methods():
-    errors = {"ours": Curve([0.1], [1.0]), "median": Curve([0.1], [1.0])}
-    with pytest.raises(ValueError, match=r"for the same rows. Got predictions for \[2, 1, 2, 2\]"):
-        plot_missing_values(errors, [1, 2], [1], [1, 2], {"median": [1, 2]})
-    with pytest.raises(
-        ValueError, match=r"those of 'imputed', \['mean'\]. Got \['ours', 'median'\]"
-    ):
-        plot_missing_values(errors, [1], [1], [1], {"mean": [1]})
+def test_picture_refuses_predictions_of_other_rows():
+    why = Explained(0, ["age"], np.ones(1), 0.0, [1.0])
+    with pytest.raises(ValueError, match=r"those of the same rows. Got \[2, 1, 2, 2\] of them"):
+        plot_missing_values({"ours": Curve([0.1], [1.0])}, [1, 2], [1], ([1, 2], [1, 2]), why)
 
 
 def test_no_splits_are_refused():

@@ -86,7 +86,7 @@ def demo(
     ] = 0,
     splits: Annotated[
         int, typer.Option(min=1, help="How often the rows are split into training and test rows.")
-    ] = 10,
+    ] = 8,
 ) -> None:
     """Predict from rows with missing values: expected predictions against imputation.
 

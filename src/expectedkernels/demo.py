@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -29,50 +29,68 @@ EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN = (
 METHODS = (EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN)
 RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 SHOWN_RATE, SHOWN_ROWS = 0.5, 25
+COVERAGE = 0.9
 TEST_SHARE = 1 / 3
+N_SPLITS = 8
 EPSILON = 5.0
+COLUMNS = (
+    *("age", "sex", "body mass index", "blood pressure", "cholesterol", "LDL", "HDL"),
+    *("cholesterol / HDL", "log triglycerides", "glucose"),
+)
+"""What the columns are; the table has short names for them."""
 GRID = {"C": [10.0, 30.0, 100.0], "gamma": [0.01, 0.03, 0.1]}
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows to learn from and rows to predict, with columns of mean 0 and variance 1."""
+    """Rows to learn from and rows to predict, with columns of mean 0 and variance 1.
+
+    The scaler that made them so turns them back.
+    """
 
     X_train: Any
     y_train: Any
     X_test: Any
     y_test: Any
+    scaler: StandardScaler
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
-    """What is predicted for the same test rows.
+class Shown:
+    """What is shown of single rows with missing values.
 
     Attributes
     ----------
-    complete : array of shape (rows,)
-        The predictions with everything observed.
-    expected, std : array of shape (rows,)
-        The expected predictions with missing values, and their standard deviations.
-    imputed : dict
-        From methods to predictions from the rows as they filled them in.
+    measured, expected : array of shape (rows,)
+        The targets, and the expected predictions.
+    low, high : array of shape (rows,)
+        The ends of intervals for the targets.
+    names, entries, contributions : list, array and array
+        What the first row shows, and what that contributes to its prediction (Shapley values).
+    base : float
+        The expected prediction if nothing is known.
     """
 
-    complete: Any
+    measured: Any
     expected: Any
-    std: Any
-    imputed: dict[str, Any]
+    low: Any
+    high: Any
+    names: list[str]
+    entries: Any
+    contributions: Any
+    base: float
 
-    def coverage(self, width: float) -> float:
-        """The share of rows whose complete prediction is within so many standard deviations.
+    @property
+    def coverage(self) -> float:
+        """The share of rows whose target is in the interval.
 
         Examples
         --------
-        >>> zero, one = np.zeros(4), np.ones(4)
-        >>> Predictions(np.array([0.5, -0.9, 2.0, 0.0]), zero, one, {}).coverage(1)
+        >>> y, zero, one = np.array([0.5, -0.9, 2.0, 0.0]), np.zeros(4), np.ones(4)
+        >>> Shown(y, zero, zero - 1, one, [], zero, zero, 0.0).coverage
         0.75
         """
-        return float(np.mean(np.abs(self.complete - self.expected) <= width * self.std))
+        return float(np.mean((self.low <= self.measured) & (self.measured <= self.high)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +103,14 @@ class Result:
         The errors (RMSE) with nothing missing.
     errors : dict
         From methods to errors (RMSE), shape (splits, rates).
-    predictions : Predictions
-        For the test rows of the first split, half of whose values are missing.
+    shown : Shown
+        Of the test rows of the first split, half of whose values are missing.
     seconds : float
     """
 
     complete: Any
     errors: dict[str, Any]
-    predictions: Predictions
+    shown: Shown
     seconds: float
 
     def mean_errors(self) -> dict[str, Any]:
@@ -105,7 +123,7 @@ class Result:
         return dict(zip(self.errors, ranks.mean(axis=(1, 2)).tolist(), strict=True))
 
 
-def run(seed: int = 0, n_splits: int = 10) -> Result:
+def run(seed: int = 0, n_splits: int = N_SPLITS) -> Result:
     """The errors of expected predictions and of imputation at several rates of missing values.
 
     Parameters
@@ -129,11 +147,11 @@ def run(seed: int = 0, n_splits: int = 10) -> Result:
         machine = fit_machine(split)
         predictors = fit_predictors(machine, split)
         complete.append(rmse(machine.predict(split.X_test), split.y_test))
-        hidden = {rate: hide(split.X_test, rate, rng) for rate in RATES}
-        errors.append(
-            [[rmse(f(hidden[rate]), split.y_test) for rate in RATES] for f in predictors.values()]
-        )
-        shown = shown or predict_all(machine, predictors, split.X_test, hidden[SHOWN_RATE])
+        hidden = [hide(split.X_test, rate, rng) for rate in RATES]
+        rows = np.concatenate(hidden)  # asked at once: what is common to rates is computed once
+        found = [np.split(predict(rows), len(RATES)) for predict in predictors.values()]
+        errors.append([[rmse(values, split.y_test) for values in rates] for rates in found])
+        shown = shown or show(machine, split, hidden[RATES.index(SHOWN_RATE)])
     if shown is None:
         raise ValueError(f"'n_splits' must be at least 1. Got {n_splits}.")
     by_method = dict(zip(METHODS, np.swapaxes(np.array(errors), 0, 1), strict=True))
@@ -164,7 +182,7 @@ def split_diabetes(rng: np.random.Generator) -> Split:
         X, y, test_size=TEST_SHARE, random_state=seed
     )
     scaler = StandardScaler().fit(X_train)
-    return Split(scaler.transform(X_train), y_train, scaler.transform(X_test), y_test)
+    return Split(scaler.transform(X_train), y_train, scaler.transform(X_test), y_test, scaler)
 
 
 def hide(X: Any, rate: float, rng: np.random.Generator) -> Any:
@@ -227,13 +245,24 @@ def _impute_and_predict(imputer: Any, model: SVR, X: Any) -> Any:
     return model.predict(imputer.transform(X))
 
 
-def predict_all(
-    machine: ek.ExpectedSVR, predictors: Mapping[str, Any], X: Any, hidden: Any
-) -> Predictions:
-    """The predictions of all methods for rows with missing values, and for the complete rows."""
-    expected, std = machine.predict(hidden, return_std=True)
-    imputed = {method: f(hidden) for method, f in predictors.items() if method != EXPECTED}
-    return Predictions(machine.predict(X), expected, std, imputed)
+def show(machine: ek.ExpectedSVR, split: Split, hidden: Any) -> Shown:
+    """Predictions for the test rows with missing values, and why that of the first is what it is.
+
+    Intervals are symmetric: their middle is the prediction.
+    """
+    low, high = machine.predict_interval(hidden, COVERAGE)
+    found = ek.shapley_values(machine, hidden[:1])
+    seen = ~np.isnan(hidden[0])
+    return Shown(
+        split.y_test,
+        (low + high) / 2,
+        low,
+        high,
+        [name for name, there in zip(COLUMNS, seen, strict=True) if there],
+        split.scaler.inverse_transform(hidden[:1])[0, seen],
+        found.values[0, seen],
+        float(found.base_values[0]),
+    )
 
 
 def rmse(predictions: Any, y: Any) -> float:
@@ -251,7 +280,7 @@ def table(result: Result) -> str:
     """The result as a few lines of plain text, with a table."""
     errors, ranks = result.mean_errors(), result.mean_ranks()
     best = np.min(list(errors.values()), axis=0)
-    n_splits, found = len(result.complete), result.predictions
+    n_splits, found = len(result.complete), result.shown
     lines = [
         "Disease progression from ten measurements, by support vector regression on complete rows.",
         "Then values of the test rows go missing. Root mean squared errors:",
@@ -268,10 +297,9 @@ def table(result: Result) -> str:
             "",
             f"* lowest; {splits}; with nothing missing {result.complete.mean():.2f} for all.",
             "",
-            f"Only the expected prediction has error bars. With {SHOWN_RATE:.0%} missing, the "
-            f"prediction from the complete row",
-            f"is within one standard deviation of it for {found.coverage(1):.0%} of "
-            f"{len(found.std)} rows, within two for {found.coverage(2):.0%}.",
+            f"Only the expected prediction has intervals. With {SHOWN_RATE:.0%} missing, those of "
+            f"{COVERAGE:.0%} hold the",
+            f"measured progression of {found.coverage:.0%} of {len(found.measured)} rows.",
             f"Time: {result.seconds:.1f} s",
         ]
     )
@@ -282,31 +310,31 @@ def _row(name: str, cells: list[str], rank: str) -> str:
 
 
 def plot(result: Result) -> Any:
-    """The axes of a picture of the result: errors by rate, and predictions for the first rows.
+    """The axes of a picture: errors by rate, predictions with intervals, and one explanation.
 
     Examples
     --------
-    >>> rows = np.arange(3.0)
-    >>> found = Predictions(rows, rows, rows, {method: rows for method in METHODS[1:]})
-    >>> errors = {method: np.ones((1, len(RATES))) for method in METHODS}
-    >>> axes = plot(Result(np.ones(1), errors, found, seconds=1.0))
+    >>> rows, errors = np.arange(3.0), {method: np.ones((1, len(RATES))) for method in METHODS}
+    >>> shown = Shown(rows, rows, rows - 1, rows + 1, ["age"], [30.0], np.array([-1.0]), 1.0)
+    >>> axes = plot(Result(np.ones(1), errors, shown, seconds=1.0))
     >>> axes[0].get_ylabel()
     'root mean squared error'
     """
     # Here and not above: the table does not need matplotlib.
-    from expectedkernels.plotting import Curve, plot_missing_values
+    from expectedkernels.plotting import Curve, Explained, plot_missing_values
 
     rates, start = [0.0, *RATES], result.complete.mean()
-    found, rows = result.predictions, slice(SHOWN_ROWS)
+    found, rows = result.shown, slice(SHOWN_ROWS)
     return plot_missing_values(
         {name: Curve(rates, [start, *means]) for name, means in result.mean_errors().items()},
-        found.complete[rows],
+        found.measured[rows],
         found.expected[rows],
-        found.std[rows],
-        {name: values[rows] for name, values in found.imputed.items()},
+        (found.low[rows], found.high[rows]),
+        Explained(0, found.names, found.contributions, found.base, found.entries),
         titles=(
             "Error of predictions, diabetes data",
             f"{SHOWN_ROWS} test rows with {SHOWN_RATE:.0%} of their values missing",
+            "Why this prediction?",
         ),
-        ylabels=("root mean squared error", "predicted disease progression"),
+        ylabels=("root mean squared error", "disease progression"),
     )

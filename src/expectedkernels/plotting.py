@@ -92,32 +92,55 @@ def plot_panels(
     return axes[0]
 
 
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """What the entries of one row contribute to its prediction.
+
+    Attributes
+    ----------
+    row : int
+        Its number among the rows that are shown.
+    names : sequence of str
+    values : array of shape (names,)
+        The contributions.
+    base : float
+        The prediction if nothing is known.
+    data : sequence
+        The entries; None and NaN are not written down.
+    """
+
+    row: int
+    names: Sequence[str]
+    values: Any
+    base: float
+    data: Any
+
+
 def plot_missing_values(
     errors: Mapping[str, Curve],
-    complete: Sequence[float],
-    expected: Sequence[float],
-    std: Sequence[float],
-    imputed: Mapping[str, Sequence[float]],
-    titles: tuple[str, str] = ("", ""),
+    measured: Sequence[float],
+    predicted: Sequence[float],
+    interval: tuple[Sequence[float], Sequence[float]],
+    explained: Explained,
+    titles: Sequence[str] = ("", "", ""),
     ylabels: tuple[str, str] = ("error", "prediction"),
 ) -> Any:
-    """The axes of two panels: errors against rates of missing values, predictions with error bars.
+    """The axes of three panels: errors by rate, predictions with intervals, one of them explained.
 
-    Rows are in the order of their predictions with everything observed.
+    Rows are in the order of their predictions.
 
     Parameters
     ----------
     errors : mapping
         From methods to their errors at rates of missing values; that of the expected predictions
         comes first.
-    complete : sequence of float
-        The predictions for some rows with everything observed.
-    expected, std : sequences of float
-        The expected predictions for these rows with missing values, and the standard deviations.
-    imputed : mapping
-        From methods (those of `errors` but the first) to predictions after imputation.
-    titles, ylabels : pairs of str
-        What is written above and beside the panels.
+    measured, predicted : sequences of float
+        The targets of some rows with missing values, and the expected predictions for them.
+    interval : pair of sequences of float
+        The ends of the intervals of these predictions.
+    explained : Explained
+    titles, ylabels : sequences of str
+        What is written above the panels, and beside the first two.
 
     Returns
     -------
@@ -125,44 +148,38 @@ def plot_missing_values(
 
     Examples
     --------
-    >>> rates = [0.1, 0.5]
-    >>> errors = {"expected": Curve(rates, [1.0, 2.0]), "median": Curve(rates, [1.0, 3.0])}
-    >>> axes = plot_missing_values(errors, [1.0, 2.0], [1.2, 1.9], [0.3, 0.1], {"median": [1, 1]})
+    >>> errors = {"expected": Curve([0.1, 0.5], [1.0, 2.0])}
+    >>> why = Explained(0, ["width"], np.array([0.5]), 0.7, [3.0])
+    >>> axes = plot_missing_values(errors, [1.0, 2.0], [1.2, 1.9], ([1.0, 1.5], [1.4, 2.3]), why)
     >>> [ax.get_ylabel() for ax in axes]
-    ['error', 'prediction']
+    ['error', 'prediction', '']
     """
-    lengths = [len(values) for values in (complete, expected, std, *imputed.values())]
+    lengths = [len(values) for values in (measured, predicted, *interval)]
     if len(set(lengths)) > 1:
         raise ValueError(
-            f"All predictions must be for the same rows. Got predictions for {lengths} rows."
-        )
-    if list(errors)[1:] != list(imputed):
-        raise ValueError(
-            "'errors' must have one entry for the expected predictions, and then those of "
-            f"'imputed', {list(imputed)}. Got {list(errors)}."
+            "Targets, predictions and intervals must be those of the same rows. "
+            f"Got {lengths} of them."
         )
     _, axes = plt.subplots(
-        1, 2, figsize=(11, 4.4), layout="constrained", gridspec_kw={"width_ratios": [1, 1.75]}
+        1, 3, figsize=(14, 4.4), layout="constrained", gridspec_kw={"width_ratios": [1, 1.5, 1.1]}
     )
-    styles = dict(zip(errors, _styles(len(errors)), strict=True))
-    for name, curve in errors.items():
-        axes[0].plot(curve.x, curve.mean, label=name, **styles[name])
+    for (name, curve), style in zip(errors.items(), _styles(len(errors)), strict=True):
+        axes[0].plot(curve.x, curve.mean, label=name, **style)
     axes[0].xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     axes[0].yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     axes[0].set_xlabel("missing values")
-    order = np.argsort(complete)
-    _draw_rows(axes[1], *(np.asarray(values)[order] for values in (complete, expected, std)))
-    for i, (name, values) in enumerate(imputed.items()):
-        style = styles[name] | {"linestyle": "none", "zorder": 5}
-        places = np.arange(len(order)) + 0.38 * (i + 1) / len(imputed)
-        axes[1].plot(places, np.asarray(values)[order], **style)
-    for ax, title, ylabel in zip(axes, titles, ylabels, strict=True):
+    _draw_rows(axes[1], measured, predicted, interval, explained.row)
+    _draw_waterfall(axes[2], explained.names, explained.values, explained.base, explained.data)
+    for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    for ax, ylabel in zip(axes, ylabels, strict=False):
         ax.set_ylabel(ylabel)
         _tidy(ax, legend=False)
         # Errors grow with the rate and rows are in order: this corner is free in both panels.
         ax.legend(frameon=False, loc="upper left")
     axes[1].grid(visible=False, axis="x")
+    total = explained.base + np.sum(explained.values)
+    axes[2].set_xlabel(f"from {explained.base:.4g}, if nothing is known, to {total:.4g}")
     return axes
 
 
@@ -252,6 +269,12 @@ def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) ->
     ['width = 3', 'sex = male']
     """
     ax = _axes_of(len(names))
+    _draw_waterfall(ax, names, values, base, data)
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=2)
+    return ax
+
+
+def _draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data: Any) -> None:
     order = np.argsort(np.abs(values))
     steps = np.asarray(values)[order]
     starts = base + np.concatenate([[0.0], np.cumsum(steps)[:-1]])
@@ -274,8 +297,6 @@ def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) ->
     ax.set_yticks(np.arange(len(order)), [_with_entry(names[i], data[i]) for i in order])
     ax.set_xlabel("prediction")
     _tidy(ax, legend=False)
-    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=2)
-    return ax
 
 
 def _axes_of(n: int) -> Any:
@@ -348,25 +369,32 @@ def _styles(n: int) -> list[dict[str, Any]]:
     return [first, *rest]
 
 
-def _draw_rows(ax: Any, complete: Any, expected: Any, std: Any) -> None:
-    """Rows side by side: dashes for what complete rows give, dots with bars for expectations."""
-    places = np.arange(len(complete))
-    ends = places - 0.42, places + 0.48
-    ax.hlines(complete, *ends, color="black", linewidth=2, zorder=3, label="everything observed")
+def _draw_rows(ax: Any, measured: Any, predicted: Any, interval: Any, marked: int) -> None:
+    """Rows side by side: dashes for targets, dots with bars for predictions; one is marked."""
+    order = np.argsort(predicted)
+    y, middle, low, high = (np.asarray(v)[order] for v in (measured, predicted, *interval))
+    places = np.arange(len(order))
+    ends = places - 0.35, places + 0.35
+    ax.hlines(y, *ends, color="black", linewidth=2, zorder=5, label="measured")
     ax.errorbar(
-        places - 0.16,
-        expected,
-        std,
+        places,
+        middle,
+        (middle - low, high - middle),
         fmt="o",
         color=EXACT,
-        markersize=6,
+        markersize=5,
         elinewidth=5,
         ecolor=(*to_rgb(EXACT), 0.3),
         zorder=4,
-        label="expected \u00b1 one standard deviation",
+        label="expected prediction, 90 % interval",
     )
+    at = int(np.flatnonzero(order == marked)[0])
+    ring = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": SAMPLED}
+    ax.plot(
+        at, middle[at], "o", **ring, markeredgewidth=2, zorder=6, label="explained on the right"
+    )
+    ax.margins(y=0.2)  # for the legend
     ax.set_xticks([])
-    ax.set_xlim(-0.9, len(complete) - 0.1)
     ax.set_xlabel("test rows")
 
 
