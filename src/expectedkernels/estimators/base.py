@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,13 +23,13 @@ from expectedkernels.estimators.densities import (
     MIXTURES,
     NAMES,
     known_labels,
-    learn_density,
     named,
     parts_of,
 )
-from expectedkernels.estimators.expansion import Expansion, kernels_between
+from expectedkernels.estimators.expansion import Expansion
+from expectedkernels.estimators.keeping import gram, kept, key_of, learned, means
 from expectedkernels.estimators.left_out import leave_one_out
-from expectedkernels.estimators.machines import Machine, expect, read_machine
+from expectedkernels.estimators.machines import Machine, expect, read_machine, read_rows
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen, masks_of, unit_rate
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.scaling import (
@@ -73,6 +74,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     standardize: bool = False
     n_jobs: int | None = None
     max_bytes: int = 2**30
+    memory: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "density": [
@@ -107,17 +109,26 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         # the same rows have the same density, unless it is asked for otherwise
         chosen = 0 if self.random_state is None else self.random_state
         seed = check_random_state(chosen).randint(2**31 - 1)
-        self.density_ = learn_density(
-            self.density,
-            self.columns_,
-            Z,
-            n_bins=self.n_bins,
-            binning=self.binning,
-            rng=np.random.default_rng(seed),
-        )
+        recipe = {
+            "density": self.density,
+            "columns": self.columns_,
+            "Z": np.ascontiguousarray(Z),
+            "n_bins": self.n_bins,
+            "binning": self.binning,
+            "seed": seed,
+        }
+        self._key = key_of(self.memory, recipe)
+        self.density_ = kept(self.memory, self._key, learned, recipe=recipe)
         self.circuit_ = self.density_.circuit
         self.densities_, self.density_weights_ = parts_of(self.density_, self.density)
         return completed_groups(self.density_.variables, Z)
+
+    def _kept(self, function: Any, **given: Any) -> Any:
+        """What a function of the density gives, from memory if it was asked before."""
+        weights = np.asarray(self.density_weights_)
+        return kept(
+            self.memory, self._key, function, weights=weights, density=self.density_, **given
+        )
 
     def _learn_scaling(self, Z: Any, sample_weight: Any = None) -> Any:
         """Learn how to standardise columns of numbers, if asked to; the columns for the kernel."""
@@ -165,6 +176,7 @@ class KernelMachine(DensityEstimator):
     """
 
     fit_missing: str
+    _whole: Expansion | None = None
     mask_kernel: float | str | None = None
     density_weights: Any = "equal"
 
@@ -172,6 +184,7 @@ class KernelMachine(DensityEstimator):
         **DensityEstimator._parameter_constraints,
         "density_weights": [StrOptions({"equal"}), "array-like"],
         "fit_missing": [StrOptions({"auto", "mean", "expected", "drop", "raise"})],
+        "memory": [str, PathLike, HasMethods(["cache"]), None],
         "standardize": ["boolean"],
         "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
     }
@@ -204,9 +217,10 @@ class KernelMachine(DensityEstimator):
         if self.fit_missing_ is not None:
             self.density_.check(self.density_.rows(Z))
         if self.fit_missing_ == "mean":
-            Z = self.density_.means(Z)
+            Z = self._kept(means, Z=Z)
             for_kernel = Z if self._scaling is None else self._scaling.apply(Z)
         self._choose(Z, for_kernel, masks, y, sample_weight)
+        self._whole = None
         if self.fit_missing_ == "expected" or self.mask_rate_:
             own = Masks(self.mask_rate_, masks)
             self._fit_embedded(Z, for_kernel, own, y, sample_weight)
@@ -291,12 +305,12 @@ class KernelMachine(DensityEstimator):
         weights = np.ones(len(Z)) if sample_weight is None else sample_weight
         rows = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
         targets, weights = targets[rows], weights[rows]
-        gram = self._gram(self.gamma_, Z[rows])
+        kernels = self._gram(self.gamma_, Z[rows])
         losses, rates = [], [share * self._unit(self.gamma_, for_kernel) for share in MULTIPLES]
         for rate in rates:
             own = Masks(rate, masks[rows])
             found = leave_one_out(
-                gram * own.factors(own.points), targets, [max(alpha, SMALLEST)], weights
+                kernels * own.factors(own.points), targets, [max(alpha, SMALLEST)], weights
             )[0]
             losses.append(float(weights @ ((targets - found) ** 2).sum(axis=1)))
         return rates[chosen(losses)]
@@ -314,7 +328,7 @@ class KernelMachine(DensityEstimator):
     def _gram(self, gamma: Any, Z: Any) -> Any:
         """The expected kernels between rows."""
         rates = self._raw_rates(gamma, Z.shape[1])
-        return kernels_between(self.density_, rates, Z, Z, self._resources)
+        return self._kept(gram, rates=rates, A=Z, B=None, resources=self._resources)
 
     def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
         """The weight and the targets, (rows, outputs), of kernel ridge regression in its place."""
@@ -324,12 +338,12 @@ class KernelMachine(DensityEstimator):
         self, Z: Any, for_kernel: Any, own: Masks, y: Any, sample_weight: Any
     ) -> None:
         """Fit the model to the expected kernels between rows, with their masks if these count."""
-        gram = self._gram(self.gamma_, Z)
+        kernels = self._gram(self.gamma_, Z)
         if own.rate:
-            gram *= own.factors(own.points)
+            kernels = kernels * own.factors(own.points)
         self.model_ = self._make("precomputed")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.model_.fit(gram, y, **weights)
+        self.model_.fit(kernels, y, **weights)
         coef, intercept = self._coefficients(self.model_, len(Z))
         rates = self._raw_rates(self.gamma_, Z.shape[1])
         expansion, masks = Expansion(rates, Z, coef, intercept), None
@@ -338,10 +352,11 @@ class KernelMachine(DensityEstimator):
             used[0] |= not used.any()
             expansion = Expansion(rates, Z[used], coef[used], intercept)
             masks = Masks(own.rate, own.points[used])
-        else:
-            expansion = expansion.merged()
         if self._target is not None:
             expansion = of_target(expansion, self._target)
+        # kernels with all rows can be kept, for other coefficients; those with some are quicker
+        self._whole = expansion if self._key and not own.rate else None
+        expansion = expansion if own.rate else expansion.merged()
         self._machine = self._embedded(expansion, masks=masks)
 
     def _embedded(self, expansion: Expansion, **more: Any) -> Machine:
@@ -359,15 +374,25 @@ class KernelMachine(DensityEstimator):
         like: Any = None,
         std_tol: float = 0.0,
     ) -> Any:
+        if self._whole is not None and not return_std:
+            return self._whole_mean(self._whole, Z)
         resources = replace(self._resources, std_tol=std_tol)
         return expect(self._machine, self.density_, Z, resources, return_std, skip_complete, like)
+
+    def _whole_mean(self, f: Expansion, Z: Any) -> Any:
+        """Expectations by kernels with all rows in fit, which are kept."""
+        Z = read_rows(self.density_, Z)[0]
+        kernels = self._kept(gram, rates=f.rates, A=Z, B=f.points, resources=self._resources)
+        mean = kernels @ f.coef + f.intercept
+        return mean[:, 0] if self._machine.flat else mean
 
     def _answers(self, Z: Any, like: Any = None) -> Any:
         """What is explained of columns of numbers: expectations, (rows,) or (rows, outputs).
 
         The masks that count, if some do, are those of the rows that they are like.
         """
-        return self._expected(Z, return_std=False, like=like)
+        # not kept: explanations ask for many rows, and once
+        return expect(self._machine, self.density_, Z, self._resources, like=like)
 
     def _rate(self, Z: Any) -> Any:
         """The rate of the kernel for data that may be incomplete."""

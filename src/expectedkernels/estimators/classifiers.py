@@ -51,7 +51,7 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
     decision_function_shape : {"ovr", "ovo"}
         With more than two classes: one value per class, or one for every pair.
     density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
-fit_missing, mask_kernel, n_jobs, max_bytes, random_state
+fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`; weights of densities are not "stacked".
 
     Attributes
@@ -105,6 +105,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, random_state
         mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        memory: object = None,
         random_state: int | np.random.RandomState | None = None,
     ):
         self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
@@ -115,6 +116,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, random_state
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+        self.memory = memory
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the decision function.

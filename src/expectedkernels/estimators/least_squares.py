@@ -49,7 +49,7 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
     gamma : float, "scale" or "auto"
         The rate of the kernel exp(-gamma |x - x'|^2); "scale" as in scikit-learn's SVC.
     density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
-fit_missing, mask_kernel, n_jobs, max_bytes, random_state
+fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`; weights of densities are not "stacked". The state also draws the rows
         for "auto" where there are many.
 
@@ -116,6 +116,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, random_state
         mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        memory: object = None,
         random_state: int | np.random.RandomState | None = None,
     ):
         self.alpha, self.gamma = alpha, gamma
@@ -125,6 +126,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, random_state
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+        self.memory = memory
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the functions of the classes.

@@ -58,7 +58,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
         Whether the kernel sees numeric columns with mean zero and variance one (by the observed
         values in fit). The target is the matter of `normalize_y`.
     density, density_weights, n_bins, binning, categorical_features, groups, fit_missing, \
-mask_kernel, n_jobs, max_bytes, random_state
+mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
     Attributes
@@ -119,6 +119,7 @@ mask_kernel, n_jobs, max_bytes, random_state
         mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        memory: object = None,
         random_state: int | np.random.RandomState | None = None,
     ):
         self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
@@ -129,6 +130,7 @@ mask_kernel, n_jobs, max_bytes, random_state
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+        self.memory = memory
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

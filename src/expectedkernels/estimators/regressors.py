@@ -88,6 +88,10 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         processes, or a cluster; answers are the same.
     max_bytes : int
         Memory for intermediate values.
+    memory : path, joblib.Memory or None
+        Where densities, means of incomplete rows and expected kernels between rows are kept, so
+        that a search over C, epsilon or alpha makes them once for every fold. Not those of
+        objects that learn a circuit.
     random_state : int, RandomState or None
         For densities with random starts; None is the same start always.
 
@@ -173,6 +177,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        memory: object = None,
         random_state: int | np.random.RandomState | None = None,
     ):
         self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
@@ -182,6 +187,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+        self.memory = memory
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the regression function.
@@ -259,7 +265,7 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
         The rate of the kernel exp(-gamma |x - x'|^2). None and "auto" are one over the number of
         columns, as in scikit-learn's KernelRidge.
     density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
-fit_missing, mask_kernel, n_jobs, max_bytes, random_state
+fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
     Attributes
@@ -306,6 +312,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, random_state
         mask_kernel: float | str | None = None,
         n_jobs: int | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        memory: object = None,
         random_state: int | np.random.RandomState | None = None,
     ):
         self.alpha, self.gamma = alpha, gamma
@@ -315,6 +322,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, random_state
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+        self.memory = memory
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
