@@ -1,7 +1,7 @@
 """Marginals of 50 of 200 samples, the first or thinned: `python -m benchmarks.thinning [--jobs 2]`.
 
 Thirteen models (four of them with pgmpy only) and six proposals; logs of mean Hellinger distances
-of single marginals, as means over the tries. With two jobs and 20 tries about ten minutes.
+of single marginals, as means over the tries. About two minutes of one core for 20 tries.
 """
 
 from __future__ import annotations

@@ -79,8 +79,26 @@ def test_weights_count():
 def test_dependent_samples_count_for_less():
     values = np.random.default_rng(0).normal(size=400)
     equal = np.full(400, 1 / 400)
-    assert _mean_variance(values, equal) == pytest.approx(1 / 400, rel=0.4)
-    assert _mean_variance(np.repeat(values[:40], 10), equal) == pytest.approx(1 / 40, rel=0.5)
+    assert _mean_variance(values, equal, False) == pytest.approx(1 / 400, rel=0.2)
+    assert _mean_variance(values, equal, True) == pytest.approx(1 / 400, rel=0.4)
+    repeated = np.repeat(values[:40], 10)
+    assert _mean_variance(repeated, equal, True) == pytest.approx(1 / 40, rel=0.5)
+
+
+@pytest.mark.parametrize(("memory", "least"), [(0.0, 1.0), (0.7, 0.9), (0.95, 0.75)])
+def test_variances_of_means_of_chains(memory, least):
+    rng, n, found = np.random.default_rng(1), 500, []
+    for _ in range(200):
+        noise, x = rng.normal(size=n), np.zeros(n)
+        x[0] = noise[0] / np.sqrt(1 - memory**2)
+        for i in range(1, n):
+            x[i] = memory * x[i - 1] + noise[i]
+        found.append(_mean_variance(x, np.full(n, 1 / n), True))
+    lags = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    exact = (memory**lags).mean() / (1 - memory**2)
+    # the larger of three estimates is too large if values are independent, and a fifth too small
+    # where the longest memory leaves about a dozen independent ones
+    assert least * exact < np.mean(found) < 1.5 * exact
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ LEAST = 20
 """How many samples of the target there must be."""
 HALVINGS = 200
 """More than enough halvings of an interval for a double."""
+BATCHES = 7
+"""Into how many batches dependent samples are divided."""
 
 
 class PartitionEstimate(NamedTuple):
@@ -100,8 +102,9 @@ def log_partition_estimate(
 
     Notes
     -----
-    The standard error is by batch means over both sets, so that dependent samples count for less.
-    It knows nothing of modes that the samples have not seen.
+    Samples of the target may depend on those before: the standard error takes the larger of what
+    autocorrelations and a few long batches say. It knows nothing of modes that the samples have
+    not seen, and is too small if a chain has hardly moved on between the first and the last.
 
     Where half of the variables can be summed out, `cis` estimates the same number better, in its
     `log_z`; where everything can, ``compile`` gives it exactly.
@@ -209,7 +212,7 @@ def _bridge(ours: Any, weights: Any, theirs: Any) -> PartitionEstimate:
     log_z = 0.5 * (low + high)
     a, b = _logistic(log_z - odds - ours), _logistic(odds + theirs - log_z)
     slope = size * (weights @ (a * (1.0 - a))) + m * (equal @ (b * (1.0 - b)))
-    variance = size**2 * _mean_variance(a, weights) + m**2 * _mean_variance(b, equal)
+    variance = size**2 * _mean_variance(a, weights, True) + m**2 * _mean_variance(b, equal, False)
     return PartitionEstimate(log_z, float(np.sqrt(variance) / slope))
 
 
@@ -217,9 +220,25 @@ def _logistic(x: Any) -> Any:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def _mean_variance(values: Any, weights: Any) -> float:
-    """The variance of a weighted mean of dependent values, by means over batches."""
+def _mean_variance(values: Any, weights: Any, dependent: bool) -> float:
+    """The variance of a weighted mean of values, in the order in which they were drawn."""
     parts = weights * (values - weights @ values)
-    n_batches = max(2, int(np.sqrt(len(parts))))
-    sums = np.array([part.sum() for part in np.array_split(parts, n_batches)])
-    return float(sums @ sums) * n_batches / (n_batches - 1)
+    n, found = len(parts), float(parts @ parts)
+    if dependent:
+        found = max(found, _sequence_variance(parts), _batch_variance(parts))
+    return found * n / (n - 1)
+
+
+def _sequence_variance(parts: Any) -> float:
+    """The variance of a sum of dependent terms, by the initial monotone sequence of Geyer."""
+    n = len(parts)
+    products = np.fft.irfft(np.abs(np.fft.rfft(parts, 2 * n)) ** 2)[:n]  # sums at every lag
+    pairs = products[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    positive = np.append(pairs > 0, False)
+    return float(2.0 * np.minimum.accumulate(pairs)[: np.argmin(positive)].sum() - products[0])
+
+
+def _batch_variance(parts: Any) -> float:
+    """The same by sums of a few long batches, which see what is dependent over long times."""
+    sums = np.array([part.sum() for part in np.array_split(parts, BATCHES)])
+    return float(sums @ sums) * BATCHES / (BATCHES - 1)
