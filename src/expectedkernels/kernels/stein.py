@@ -428,16 +428,25 @@ def _product_gram(terms: Any, first: Any, second: Any) -> Any:
     and how they weigh other states: features of (state here, state there).
     """
     total = np.zeros((len(first[0]), len(second[0])))
+    here, there = (_indicators(*side) for side in (first, second))
+    right = np.hstack([_features(*pair) for pair in zip(there, second[1], strict=True)])
     for weight, matrices in terms:
-        logs, inside = 0.0, 0.0
-        for v, matrix in enumerate(matrices):
-            n = len(matrix)
-            here, there = np.eye(n)[first[0][:, v]], np.eye(n)[second[0][:, v]]
-            left, right = _features(here, first[1][v]), _features(there, second[1][v])
-            logs = logs + here @ np.log(matrix) @ there.T
-            inside = inside + left @ np.kron(1.0 / matrix, matrix) @ right.T
-        total += weight * np.exp(logs) * inside
+        known = zip(here, first[1], matrices, strict=True)
+        left = np.hstack([_features(x, moves) @ _ratios(m) for x, moves, m in known])
+        logs = np.hstack([x @ np.log(m) for x, m in zip(here, matrices, strict=True)])
+        total += weight * np.exp(logs @ np.hstack(there).T) * (left @ right.T)
     return total
+
+
+def _indicators(states: Any, moves: Any) -> list[Any]:
+    """Which state variables are in, (n, cardinality) each."""
+    return [np.eye(table.shape[1])[states[:, v]] for v, table in enumerate(moves)]
+
+
+def _ratios(matrix: Any) -> Any:
+    """The products of kernels of one pair of states and inverse kernels of another."""
+    n = len(matrix)
+    return np.einsum("ij,kl->ikjl", 1.0 / matrix, matrix).reshape(n * n, n * n)
 
 
 def _features(states: Any, moves: Any) -> Any:
