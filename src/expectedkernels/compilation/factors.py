@@ -228,7 +228,8 @@ class FactorGraph(Questions):
         max_bytes : int
             Models whose tables need more memory than about this are refused. By contexts, units
             are written out when a question needs them, which takes five times as much, and is
-            refused then if it does not fit; likelihoods and marginals of few rows need none.
+            refused then if it does not fit; likelihoods and marginals of few rows need none (see
+            `Circuit.written_out`).
         for_pairs : bool
             Without a vtree: whether it is `vtree_for_pairs`, for circuits that will meet others
             in expected kernels. They may be larger, but less work in pairs.
