@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from copy import copy
 from typing import Any, Protocol
 
@@ -83,10 +84,85 @@ def detach(array: Array) -> Array:
     return array.detach() if hasattr(array, "detach") else array
 
 
+class Tape:
+    """What a computation elsewhere was sent from the host and told it, in order.
+
+    Played again on the same numbers, the computation takes all this from the tape: nothing is
+    sent, and nothing read.
+
+    Examples
+    --------
+    >>> tape = Tape()
+    >>> tape.next(lambda: 1.0)
+    1.0
+    >>> tape.rewound().next(lambda: 2.0)
+    1.0
+    """
+
+    def __init__(self, kept: Sequence[Any] | None = None):
+        self.kept: list[Any] = [] if kept is None else list(kept)
+        self._next = None if kept is None else iter(self.kept)
+
+    def next(self, make: Callable[[], Any]) -> Any:
+        """What `make` makes, or has made the first time."""
+        if self._next is None:
+            self.kept.append(make())
+            return self.kept[-1]
+        return next(self._next)
+
+    def rewound(self) -> Tape:
+        """The tape, to be played."""
+        return Tape(self.kept)
+
+
+TAPE: ContextVar[Tape | None] = ContextVar("TAPE", default=None)
+"""The tape of the computation that is going on, if there is one."""
+
+
+def _taped(make: Callable[[], Any]) -> Any:
+    tape = TAPE.get()
+    return make() if tape is None else tape.next(make)
+
+
+def numbers(xp: Any, scalars: Callable[[], Sequence[Array]]) -> list[float]:
+    """What a function gives, arrays without axes, as plain numbers that are read at once.
+
+    Examples
+    --------
+    >>> numbers(np, lambda: [np.float64(1.0), np.float64(2.0)])
+    [1.0, 2.0]
+    """
+    if xp is np:
+        return [float(x) for x in scalars()]
+    return list(_taped(lambda: _read(xp.stack(scalars())).astype(np.float64).tolist()))
+
+
+def take(array: Array, index: Any, axis: int) -> Array:
+    """Entries of an array along an axis, at places that are not negative.
+
+    Examples
+    --------
+    >>> take(np.arange(4.0), np.array([2, 0]), 0).tolist()
+    [2.0, 0.0]
+    """
+    if array_api_compat.is_torch_array(array):
+        return array.index_select(axis, index)
+    return namespace(array).take(array, index, axis=axis)
+
+
+def is_on_card(array: Array) -> bool:
+    """Whether an array is a tensor on a CUDA card."""
+    return array_api_compat.is_torch_array(array) and array.device.type == "cuda"
+
+
 def to_numpy(array: Array) -> Any:
     """The array on the host."""
     if isinstance(array, np.ndarray):
         return array
+    return _taped(lambda: _read(array))
+
+
+def _read(array: Array) -> Any:
     array = detach(array)
     try:
         host = array.cpu() if hasattr(array, "cpu") else array
@@ -119,7 +195,7 @@ def as_like(array: Any, like: Array) -> Array:
     """A host array in the namespace and on the device of another array; others pass."""
     if isinstance(like, np.ndarray) or not isinstance(array, np.ndarray):
         return array
-    return _sent(array, namespace(like), device_of(like))
+    return _taped(lambda: _sent(array, namespace(like), device_of(like)))
 
 
 def _sent(array: Any, xp: Any, device: Any) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -211,7 +212,7 @@ def expected_kernel(
         return _between_points(found.p, found.q, k, log)
     sides, logs, weights, blocks = found.sides, found.logs, found.weights, found.blocks
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
-    with progress(n_pairs, "expected kernels", quiet=n_pairs == 1) as bar:
+    with nullcontext() if n_pairs == 1 else progress(n_pairs, "expected kernels") as bar:
         if n_pairs > 1 and is_numpy(found.circuit.xp):
             parts = pieces(tuple(sides), blocks, max_bytes, bar)
             values = collected(parts, tuple(map(extent_of, sides)), logs, weights, log)

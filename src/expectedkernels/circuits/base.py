@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+from array_api_compat import is_torch_array
 from scipy import sparse
 
 from expectedkernels.arrays import Place, StatesLike, is_numpy, namespace
@@ -31,6 +32,9 @@ from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
 Kind = TypeVar("Kind", bound="BlockCircuit")
+
+REQUIRES_GRAD, VERSION = attrgetter("requires_grad"), attrgetter("_version")
+"""What tensors know: whether gradients are asked for, and how often they were written to."""
 
 
 class Shortcuts(Protocol):
@@ -231,11 +235,22 @@ class BlockCircuit:
 
     @property
     def operand(self) -> Operand:
-        """The circuit as one axis of a sweep; what it caches must not outlive gradients."""
-        return self._operand.fresh() if self.has_gradients else self._operand
+        """The circuit as one axis of a sweep; what it caches must not outlive its numbers."""
+        if is_numpy(self.xp):
+            return self._operand
+        if self.has_gradients:
+            return self._operand.fresh()
+        written = self._n_writes
+        kept = vars(self).setdefault("_kept_operand", (written, self._operand))
+        if kept[0] != written:
+            kept = vars(self)["_kept_operand"] = (written, self._new_operand())
+        return kept[1]
 
     @cached_property
     def _operand(self) -> Operand:
+        return self._new_operand()
+
+    def _new_operand(self) -> Operand:
         return Operand(
             self.vtree,
             self._each("n_units"),
@@ -303,7 +318,14 @@ class BlockCircuit:
         """Whether gradients with respect to some array are asked for."""
         if is_numpy(self.xp):
             return False
-        return any(getattr(array, "requires_grad", False) for array in self._arrays)
+        if not self._of_torch:
+            return any(getattr(array, "requires_grad", False) for array in self._arrays)
+        return any(map(REQUIRES_GRAD, self._arrays))
+
+    @cached_property
+    def _of_torch(self) -> bool:
+        """Whether all arrays of numbers are tensors of torch."""
+        return all(map(is_torch_array, self._arrays))
 
     @cached_property
     def _arrays(self) -> list[Any]:
@@ -338,8 +360,7 @@ class BlockCircuit:
     @property
     def _n_writes(self) -> int | None:
         """How often tensors were written to, as they count it; None: other arrays do not."""
-        counts: list[Any] = [getattr(x, "_version", None) for x in self._arrays]
-        return None if None in counts else sum(counts)
+        return sum(map(VERSION, self._arrays)) if self._of_torch else None
 
     def to(self, where: str | ModuleType, dtype: str | None = None) -> Self:
         """The circuit with its arrays elsewhere: "numpy", "torch", "cuda", or a namespace.

@@ -298,12 +298,13 @@ def _check_values(rows: Any, schema: Schema, error: type[ValueError], what: str)
     domains = schema.cardinalities
     above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
     real = np.isinf(above)
-    with np.errstate(invalid="ignore"):
-        states = (rows >= 0) & (rows < above) & (rows == np.floor(rows))
-    good = np.where(real, np.isfinite(rows), states) | np.isnan(rows)
-    if good.all():
+    with np.errstate(invalid="ignore"):  # NaN is neither
+        wrong = (rows < 0) | (rows >= above) | (rows - np.floor(rows) > 0)
+    if real.any():
+        wrong = np.where(real, np.isinf(rows), wrong)
+    if not wrong.any():
         return
-    row, variable = (int(i) for i in np.argwhere(~good)[0])
+    row, variable = (int(i) for i in np.argwhere(wrong)[0])
     cardinality = domains[variable]
     wanted = "finite" if cardinality is None else f"integers in 0..{cardinality - 1}"
     hint = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,17 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.observed import chunks, levels_of, observed
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.passes import Up, chunk_rows, down, up, workspace
+from expectedkernels.engine.on_tensors import States, raised_mark
+from expectedkernels.engine.passes import (
+    AnyLevels,
+    Atoms,
+    Up,
+    chunk_rows,
+    down,
+    up,
+    workspace,
+)
+from expectedkernels.engine.replay import replayed_pass
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
@@ -60,12 +71,26 @@ def level_logs(
     for rows in chunks(levels, n, max_bytes, values_only=True):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
         atoms = observed(host, levels, some)
-        found = up(levels, atoms, work, values_only=True)
-        parts.append(found.log_roots.reshape(circuit.n_roots, -1).T)
-        if found.has_raised:
+        roots, raised = _root_logs(levels, atoms, work)
+        parts.append(roots.reshape(circuit.n_roots, -1).T)
+        if raised:
             lost.append(rows.start + np.flatnonzero(~certain(up(levels, atoms, work))))
     logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
     return logs, np.concatenate(lost) if lost else ()
+
+
+def _root_logs(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, bool]:
+    """The logs of the values of the roots, and whether a value was raised on the way."""
+    if isinstance(levels, Levels) or not isinstance(atoms.values, States):
+        found = up(levels, atoms, work, values_only=True)
+        return found.log_roots, found.has_raised
+
+    def run(states: Any) -> tuple[Any, Any]:
+        found = up(levels, Atoms(replace(atoms.values, states=states)), work, values_only=True)
+        return found.log_roots, raised_mark(found)
+
+    logs, mark = replayed_pass(levels, "likelihoods", atoms.values.states, run)
+    return logs, mark is not None and bool(mark)
 
 
 def certain(found: Up) -> Any:

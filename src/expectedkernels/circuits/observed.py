@@ -75,18 +75,13 @@ def observed(circuit: BlockCircuit, levels: AnyLevels, evidence: Evidence | None
 def _sent(circuit: BlockCircuit, levels: TensorLevels, evidence: Evidence | None) -> Atoms:
     """The same in tensors: states as they are, anything else as the values of atoms."""
     like = levels.like
-    hard = evidence is None or (evidence.values is not None and None not in circuit.cardinalities)
-    if hard:
-        leaves = levels.host.levels[0].nodes
-        unknown = np.array(circuit.cardinalities)[circuit.vtree.variable[leaves]][:, None]
+    real = None in circuit.cardinalities
+    if evidence is None and real:
+        return Atoms(like.new_ones((levels.n_atoms, 1)))
     if evidence is None:
-        if None in circuit.cardinalities:
-            return Atoms(like.new_ones((levels.n_atoms, 1)))
-        return Atoms(States(as_like(unknown, like), levels.n_atoms))
-    if hard:
-        states = as_like(evidence.values.T[circuit.vtree.variable[leaves]], like)
-        states = states.nan_to_num(-1.0).to(levels.bases.dtype)
-        return Atoms(States(states.where(states >= 0, as_like(unknown, like)), levels.n_atoms))
+        return Atoms(States(levels.leaf_states, levels.n_atoms))
+    if evidence.values is not None and not real:
+        return Atoms(States(_coded(levels, evidence.values), levels.n_atoms))
     found = _general(circuit, evidence, levels.room)
     values = as_like(found.values.reshape(levels.n_atoms, -1), like).to(like.dtype)
     if found.scale is None:
@@ -98,6 +93,13 @@ def _sent(circuit: BlockCircuit, levels: TensorLevels, evidence: Evidence | None
         raised = as_like(mask.reshape(levels.n_atoms, -1), like)
     scale = as_like(found.scale.reshape(len(found.scale), -1), like)
     return Atoms(values, scale, found.low, raised)
+
+
+def _coded(levels: TensorLevels, rows: Any) -> Any:
+    """The state of every leaf's variable in every row, sent as they are and laid out there."""
+    states = as_like(rows, levels.like).T.index_select(0, levels.leaf_variables)
+    known = states.nan_to_num(-1.0).to(levels.bases.dtype)
+    return known.where(known >= 0, levels.leaf_states)
 
 
 def log_modes(circuit: BlockCircuit, evidence: Evidence) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.squares import conditional_marginals
 from expectedkernels.circuits.wide import as_plain, sums
 from expectedkernels.circuits.wide_passes import wide_ups
-from expectedkernels.engine.passes import down, operations, up, workspace
+from expectedkernels.engine.levels import Levels
+from expectedkernels.engine.on_tensors import States, TensorLevels, normalised
+from expectedkernels.engine.passes import AnyLevels, Atoms, down, operations, up, workspace
+from expectedkernels.engine.replay import replayed_pass
 
 
 def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
@@ -59,23 +63,46 @@ def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     work = workspace(levels)
     for rows in chunks(levels, n):
         some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
-        found = up(levels, observed(circuit, levels, some), work)
-        possible[rows] = to_numpy(found.possible)
-        if not possible[rows].all():
-            continue
-        below = down(found, work=work)
-        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
-            terms = operations(levels).times_atoms(found, below.atoms)
-        shares[rows], trusted[rows] = to_numpy(terms).T, to_numpy(below.trusted)
+        found = _terms(levels, observed(circuit, levels, some), work)
+        possible[rows] = to_numpy(found[2])
+        if possible[rows].all():
+            shares[rows], trusted[rows] = to_numpy(found[0]), to_numpy(found[1])
     refuse_impossible(possible, evidence is not None)
-    starts = circuit.levels.levels[0].product_starts
-    with np.errstate(invalid="ignore", over="ignore"):
-        totals = np.add.reduceat(shares, starts[:-1], axis=1)
-        shares /= totals.take(circuit.leaf_of_atom, axis=1)
+    if isinstance(levels, Levels):
+        starts = levels.levels[0].product_starts
+        with np.errstate(invalid="ignore", over="ignore"):
+            totals = np.add.reduceat(shares, starts[:-1], axis=1)
+            shares /= totals.take(circuit.leaf_of_atom, axis=1)
     if not trusted.all():
         lost = np.flatnonzero(~trusted)
         shares[lost] = _wide_shares(circuit, None if evidence is None else evidence.rows(lost))
     return shares
+
+
+def _terms(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, Any, Any]:
+    """The flows through atoms, (rows, atoms), rows where they are right, and possible ones.
+
+    In tensors those of a variable add up to one.
+    """
+    ops = operations(levels)
+
+    def run(states: Any = None) -> tuple[Any, Any, Any]:
+        given = atoms if states is None else Atoms(replace(atoms.values, states=states))
+        found = up(levels, given, work)
+        possible = found.possible
+        if isinstance(levels, Levels) and not possible.all():
+            return None, None, possible
+        below = down(found, work=work)
+        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
+            terms = ops.times_atoms(found, below.atoms)
+        if isinstance(levels, TensorLevels):
+            terms = normalised(levels, terms)
+        return terms.T, below.trusted, possible
+
+    if isinstance(levels, Levels) or not isinstance(atoms.values, States):
+        return run()
+    shares, trusted, possible = replayed_pass(levels, "marginals", atoms.values.states, run)
+    return shares, trusted, possible
 
 
 def _wide_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:

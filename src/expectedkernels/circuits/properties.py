@@ -180,6 +180,8 @@ def _domain(p: Circuit | Unit) -> dict[int, int | None]:
 
 def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
     """How the variables of two circuits differ, in words; None if they do not."""
+    if isinstance(p, Circuit) and isinstance(q, Circuit) and p.cardinalities == q.cardinalities:
+        return None
     one, other = _domain(p), _domain(q)
     if one == other:
         return None

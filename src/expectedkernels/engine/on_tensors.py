@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, namespace
+from expectedkernels.arrays import as_like, is_on_card, namespace
 from expectedkernels.engine.levels import (
     EXPONENTS,
     LARGEST_ROOM,
@@ -24,6 +24,7 @@ from expectedkernels.engine.levels import (
     in_room,
     next_bounds,
 )
+from expectedkernels.engine.replay import Captured
 from expectedkernels.vtree import Vtree
 
 SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-9
@@ -57,18 +58,23 @@ class States:
 class TensorStack:
     """Nodes of one level whose weights are dense and of one shape: tensors (nodes, units, width).
 
-    `table` says where the weights of input units lie in a list of all entries of tables.
+    `entries` says where those of input units lie in the list of all entries of tables.
     """
 
     weights: Any
     units: slice
     products: slice
-    table: Any = None
+    entries: slice
+
+    def tables(self, entries: Any) -> Any:
+        """Its part of a list of the entries of tables: every unit's, and behind them its sum."""
+        n, height, width = self.weights.shape
+        return entries[self.entries].view(n, height, width + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class TensorEdges:
-    """Weighted edges from units to products, in tensors; `table` as above."""
+    """Weighted edges from units to products, in tensors; `table`: their places among entries."""
 
     units: Any
     products: Any
@@ -181,7 +187,7 @@ class TensorLevels:
     @property
     def is_remote(self) -> bool:
         """Whether the numbers are on a card."""
-        return str(self.like.device.type) != "cpu"
+        return is_on_card(self.like)
 
     def most_rows(self, max_bytes: float) -> int:
         """How many rows a pass takes at once on a card: as many as memory allows."""
@@ -252,13 +258,14 @@ class TensorLevels:
         )
         table = self.like.new_zeros(size)
         for stack in level.stacks:
-            table[stack.table] = stack.weights
-        table[level.edges.table] = level.edges.weights
-        sums = self.like.new_zeros(level.stop)
-        for stack in level.stacks:
-            sums[stack.units] = stack.weights.sum(axis=2).reshape(-1)
-        sums[level.sparse_units].index_add_(0, level.edges.units, level.edges.weights)
-        table[self.last_entries] = sums
+            tables = stack.tables(table)
+            tables[..., :-1] = stack.weights
+            tables[..., -1] = stack.weights.sum(axis=2)
+        edges = level.edges
+        if edges.weights.shape[0]:
+            table[edges.table] = edges.weights
+            ends = self.last_entries[level.sparse_units]
+            table.index_add_(0, ends.index_select(0, edges.units), edges.weights)
         return table
 
     @cached_property
@@ -267,6 +274,21 @@ class TensorLevels:
         level = self.host.levels[0]
         widths = np.repeat(np.diff(level.product_starts), np.diff(level.unit_starts))
         return self.bases + as_like(widths, self.bases)
+
+    @cached_property
+    def leaf_variables(self) -> Any:
+        """The variable of every leaf."""
+        return as_like(self.host.vtree.variable[self.host.levels[0].nodes], self.bases)
+
+    @cached_property
+    def leaf_states(self) -> Any:
+        """The number of atoms of every leaf, (leaves, 1)."""
+        return as_like(np.diff(self.host.levels[0].product_starts)[:, None], self.bases)
+
+    @cached_property
+    def captured(self) -> dict[Any, Captured]:
+        """Passes that were made more than once."""
+        return {}
 
     @cached_property
     def atom_numbers(self) -> tuple[Any, Any, Any]:
@@ -316,7 +338,7 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
                 number(stack.weights),
                 stack.units,
                 stack.products,
-                sent(_stack_entries(bases, stack)) if lowest else None,
+                _stack_entries(bases, stack) if lowest else slice(0),
             )
             for stack in level.stacks
         )
@@ -358,10 +380,11 @@ def _table_bases(level: Level) -> Any:
     return np.cumsum(widths) - widths
 
 
-def _stack_entries(bases: Any, stack: Any) -> Any:
-    """Where the weights of a stack of tables lie among all entries."""
+def _stack_entries(bases: Any, stack: Any) -> slice:
+    """Where the weights of a stack of tables lie among all entries: one after the other."""
     n, height, width = stack.weights.shape
-    return bases[stack.units].reshape(n, height, 1) + np.arange(width)
+    first = int(bases[stack.units.start]) if n * height else 0
+    return slice(first, first + n * height * (width + 1))
 
 
 def renumbered(
@@ -377,7 +400,7 @@ def renumbered(
         new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
         made.append(replace(level, stacks=new, edges=replace(level.edges, weights=edges)))
     found = TensorLevels(levels.host, tuple(made), levels.bases, floor)
-    kept = ["last_entries", "atom_numbers"]
+    kept = ["last_entries", "atom_numbers", "leaf_variables", "leaf_states"]
     kept += ["room", "ranges"] if levels.floor == floor else []
     vars(found).update({name: vars(levels)[name] for name in kept if name in vars(levels)})
     return found
@@ -483,15 +506,21 @@ def divided(level: TensorLevel, values: Any, tops: Any) -> Any:
 
 def has_raised(found: Any) -> bool:
     """Whether some value was raised: one number, read when the pass is over."""
+    mark = raised_mark(found)
+    return mark is not None and bool(mark)
+
+
+def raised_mark(found: Any) -> Any:
+    """The same as a tensor; None if nothing can have been raised."""
     masks = [*found.raised.values()]
     if found.atoms.raised is not None:
         masks.append(found.atoms.raised)
     if not masks:
-        return False
+        return None
     some = masks[0].any()
     for mask in masks[1:]:
         some = some | mask.any()
-    return bool(some)
+    return some
 
 
 def times_atoms(found: Any, derivatives: Any) -> Any:
@@ -502,6 +531,13 @@ def times_atoms(found: Any, derivatives: Any) -> Any:
     leaf, number, size = found.levels.atom_numbers
     states = atoms.states.index_select(0, leaf)
     return derivatives.masked_fill_((states != number) & (states != size), 0.0)
+
+
+def normalised(levels: TensorLevels, terms: Any) -> Any:
+    """The terms of atoms over the sums of those of their variables."""
+    leaf, _, _ = levels.atom_numbers
+    totals = terms.new_zeros((levels.leaf_states.shape[0], terms.shape[1]))
+    return terms.div_(totals.index_add_(0, leaf, terms).index_select(0, leaf))
 
 
 def raised_flow(found: Any, number: int, here: Any, exact: bool) -> Any:
@@ -565,15 +601,15 @@ def table_uses(levels: TensorLevels, atoms: States, units: Any) -> Any:
 def table_counts(levels: TensorLevels, uses: Any) -> tuple[list[Any], Any]:
     """The counts of tables, as weights of stacks and edges, given how entries are taken."""
     level = levels.levels[0]
-    unknown = uses[levels.last_entries]
-    stacks = [
-        stack.weights
-        * (uses[stack.table] + unknown[stack.units].reshape(*stack.table.shape[:2], 1))
-        for stack in level.stacks
-    ]
+    stacks = []
+    for stack in level.stacks:
+        tables = stack.tables(uses)
+        stacks.append((tables[..., :-1] + tables[..., -1:]).mul_(stack.weights))
     edges = level.edges
-    found = uses[edges.table] + unknown[level.sparse_units].index_select(0, edges.units)
-    return stacks, edges.weights * found
+    if not edges.weights.shape[0]:
+        return stacks, edges.weights
+    unknown = uses[levels.last_entries[level.sparse_units]]
+    return stacks, edges.weights * (uses[edges.table] + unknown.index_select(0, edges.units))
 
 
 def logs(values: Any) -> Any:

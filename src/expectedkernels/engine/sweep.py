@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, as_like, is_numpy, namespace
+from expectedkernels.arrays import Array, as_like, is_numpy, namespace, take
 from expectedkernels.engine.patterns import Patterns
 from expectedkernels.engine.plan import (
     FOLD_DEVICE,
@@ -33,6 +33,7 @@ from expectedkernels.engine.plan import (
     fold,
     folded_plan,
 )
+from expectedkernels.engine.replay import Captured, fits, replayed, total_bytes
 from expectedkernels.engine.value import (
     Value,
     Weights,
@@ -57,6 +58,8 @@ FEW = 8
 """So many products of the first operand are multiplied one by one."""
 KEPT_STACKS = 8
 """How many stacks of weights, and parts of them, an operand keeps per node."""
+CARD_SHARE = 8
+"""Unless told otherwise, values may take one part in so many of a card's memory."""
 DEFAULT_MAX_BYTES = 2**30
 """How much memory a call may use for intermediate values, unless told otherwise."""
 
@@ -83,6 +86,8 @@ class Operand:
     xp : namespace
         Where the weights live.
     patterns : Patterns, optional
+    steady : bool
+        Whether the weights stay as they are; not so if gradients are asked for.
     """
 
     vtree: Vtree
@@ -91,7 +96,9 @@ class Operand:
     leaf_keys: Sequence[Hashable]
     xp: Any = np
     patterns: Patterns | None = None
+    steady: bool = True
     _stacks: dict[Any, Any] = field(default_factory=dict)
+    _captured: dict[Any, Captured] = field(default_factory=dict)
 
     @cached_property
     def fold(self) -> Fold:
@@ -103,7 +110,7 @@ class Operand:
 
     def fresh(self) -> Operand:
         """The operand with nothing cached but the fold."""
-        return replace(self, _stacks={"fold": self.fold})
+        return replace(self, steady=False, _stacks={"fold": self.fold}, _captured={})
 
     def batched(self, patterns: Patterns) -> Operand:
         """The operand for a batch of patterns; what is cached is shared."""
@@ -135,7 +142,7 @@ class Operand:
             return stack
         if not isinstance(slots, slice):
             index = as_like(slots, stack.matrix)
-            matrix = namespace(stack.matrix).take(stack.matrix, index, axis=0)
+            matrix = take(stack.matrix, index, 0)
             return Weights(matrix, stack.lo, stack.hi, stack.signed)
 
         def cut() -> Weights:
@@ -174,17 +181,55 @@ def pad(array: Array, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def sweep(operands: Sequence[Operand], leaf: Leaf, max_bytes: int = DEFAULT_MAX_BYTES) -> Value:
+@dataclass(frozen=True, eq=False)
+class Remote:
+    """A sweep on a card.
+
+    Attributes
+    ----------
+    like : tensor
+        One that is there.
+    key : hashable, or None
+        All that leaves depend on beside the operands; None: they depend on more.
+    leaf : function
+        Makes the leaves anew: they remember what they were asked for.
+    """
+
+    like: Any
+    key: Hashable
+    leaf: Callable[[], Leaf]
+
+
+def sweep(
+    operands: Sequence[Operand],
+    leaf: Leaf,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    remote: Remote | None = None,
+) -> Value:
     """The value at the root, by one pass from the leaves to the root.
 
     Small nodes of equal shape and height are computed together, unless the operands come in
-    batches whose patterns differ from node to node, or that would need too much memory.
+    batches whose patterns differ from node to node, or that would need too much memory. On a
+    card, a sweep that is made again is captured.
     """
+    if remote is not None and max_bytes == DEFAULT_MAX_BYTES:
+        max_bytes = total_bytes(remote.like) // CARD_SHARE
     plan = plan_of(operands, max_bytes)
-    if plan is not None:
+    if plan is None:
+        (_, _, root) = deque(visit(operands, leaf, units_at), maxlen=1).pop()
+        return root
+    if remote is None or remote.key is None or not fits(remote.like, plan.peak_bytes):
         return _run(plan, operands, leaf)
-    (_, _, root) = deque(visit(operands, leaf, units_at), maxlen=1).pop()
-    return root
+    if not all(op.steady and op.patterns is None for op in operands):
+        return _run(plan, operands, leaf)
+
+    def run() -> tuple[Any, Any]:
+        root = _run(plan, operands, remote.leaf())
+        return (root.data, root.scale, root.sign), replace(root, data=None, scale=None, sign=None)
+
+    place = (remote.key, max_bytes, *map(id, operands))
+    (data, scale, sign), rest = replayed(operands[-1]._captured, place, operands, run)
+    return replace(rest, data=data, scale=scale, sign=sign)
 
 
 def plan_of(operands: Sequence[Operand], max_bytes: int = DEFAULT_MAX_BYTES) -> Plan | None:
@@ -387,7 +432,7 @@ def _along(array: Any, chosen: Any, axis: int) -> Any:
         return array
     if isinstance(chosen, slice):
         return array[(slice(None),) * axis + (chosen,)]
-    return namespace(array).take(array, as_like(chosen, array), axis=axis)
+    return take(array, as_like(chosen, array), axis)
 
 
 def _patterns_along(array: Any, rows: Any, axis: int, copies: int) -> Any:
@@ -444,7 +489,7 @@ def _some_nodes(value: Value, slots: Any) -> Value:
             return None
         if isinstance(slots, slice):
             return array[slots, ...]
-        return namespace(array).take(array, as_like(slots, array), axis=0)
+        return take(array, as_like(slots, array), 0)
 
     return Value(
         pick(value.data),
@@ -461,12 +506,11 @@ def _some_nodes(value: Value, slots: Any) -> Value:
 def _some_entries(value: Value, indices: tuple[IntArray | None, ...]) -> Value:
     """Some of the units of a step's value of one node, along every axis."""
     data, sign = value.data, value.sign
-    xp = namespace(data)
     for axis, index in enumerate(indices, start=1):
         if index is not None:
             index = as_like(index, data)
-            data = xp.take(data, index, axis=axis)
-            sign = None if sign is None else xp.take(sign, index, axis=axis)
+            data = take(data, index, axis)
+            sign = None if sign is None else take(sign, index, axis)
     lo, hi, scale = value.lo, value.hi, value.scale
     return Value(data, value.batch, lo, hi, scale, value.is_log, sign, signed=value.signed)
 
@@ -482,12 +526,12 @@ def _entries_joined(parts: list[Value], flat: IntArray, nodes: Any) -> Value:
         if isinstance(line, np.ndarray):
             return line.take(flat)
         index = as_like(flat.reshape(-1), line)
-        return xp.reshape(xp.take(line, index, axis=0), flat.shape)
+        return xp.reshape(take(line, index, 0), flat.shape)
 
     scale = sign = None
     if [part for part in parts if part.scale is not None]:
         scale = xp.concat([scale_of(part) for part in parts])
-        scale = xp.take(scale, as_like(nodes, scale), axis=0)
+        scale = take(scale, as_like(nodes, scale), 0)
     if [part for part in parts if part.sign is not None]:
         sign = collect([xp.ones_like(p.data) if p.sign is None else p.sign for p in parts])
     return Value(

@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import Array, as_like, detach, device_of, namespace, to_numpy
+from expectedkernels.arrays import (
+    Array,
+    as_like,
+    detach,
+    device_of,
+    namespace,
+    numbers,
+    take,
+    to_numpy,
+)
 
 Batch = tuple[int, ...]
 
@@ -85,26 +94,30 @@ def from_log(logs: Array, batch: Batch, sign: Array | None = None) -> Value:
 def bounds(data: Array) -> tuple[float, float]:
     """The logs of the smallest and largest absolute value that is not zero; (0, 0) if none."""
     xp = namespace(data)
-    size = xp.abs(detach(data))
-    if prod(size.shape) == 0:
+    if prod(data.shape) == 0:
         return 0.0, 0.0
+    if xp is not np:
+        low, high = numbers(xp, lambda: _ends(xp, xp.abs(detach(data))))
+        return (0.0, 0.0) if high == 0.0 else (log(low), log(high))
+    size = xp.abs(data)
     high = float(xp.max(size))
     if high == 0.0:
         return 0.0, 0.0
-    if xp is np:
-        # bits of positive numbers are in their order; less one, those of zero come last
-        bits = size.view(f"u{size.itemsize}")
-        bits -= 1
-        return log(float((bits.min() + 1).view(size.dtype))), log(high)
-    low = float(xp.min(size))
-    if low == 0.0:
-        low = float(xp.min(xp.where(size > 0, size, xp.full_like(size, high))))
-    return log(low), log(high)
+    # bits of positive numbers are in their order; less one, those of zero come last
+    bits = size.view(f"u{size.itemsize}")
+    bits -= 1
+    return log(float((bits.min() + 1).view(size.dtype))), log(high)
+
+
+def _ends(xp: Any, size: Array) -> tuple[Array, Array]:
+    """The smallest number that is not zero, and the largest."""
+    return xp.min(xp.where(size > 0, size, xp.full_like(size, inf))), xp.max(size)
 
 
 def has_negative(data: Array) -> bool:
     """Whether some number is negative."""
-    return prod(data.shape) > 0 and float(namespace(data).min(detach(data))) < 0.0
+    xp = namespace(data)
+    return prod(data.shape) > 0 and numbers(xp, lambda: [xp.min(detach(data))])[0] < 0.0
 
 
 def safe_log(x: Array) -> Array:
@@ -158,7 +171,7 @@ def to_log(value: Value) -> Value:
         split = grid(value.batch, logs.shape)
         meet = tuple(n if i == 0 or i % 2 else 1 for i, n in enumerate(split))
         logs = xp.reshape(xp.reshape(logs, split) + xp.reshape(value.scale, meet), logs.shape)
-    sign = xp.sign(value.data) if bool(xp.any(value.data < 0)) else None
+    sign = xp.sign(value.data) if has_negative(value.data) else None
     return Value(logs, value.batch, -inf, inf, is_log=True, sign=sign)
 
 
@@ -172,14 +185,18 @@ def _settled(value: Value) -> Value:
     top = xp.where(top > -inf, top, xp.zeros_like(top))
     split = grid(value.batch, logs.shape)
     shifted = xp.reshape(logs, split) - xp.reshape(top, meet)
-    low = float(xp.min(xp.where(shifted > -inf, shifted, xp.zeros_like(shifted))))
+
+    def read() -> tuple[Array, Array, Array]:
+        small = xp.where(shifted > -inf, shifted, xp.zeros_like(shifted))
+        return xp.min(small), xp.min(top), xp.max(top)
+
+    low, least, most = numbers(xp, read)
     room = 0.5 * limit(value.data)
     if low < -room:
         return value
-    if float(xp.max(xp.abs(top))) - low < room:  # no scale needed
+    if max(-least, most) - low < room:  # no scale needed
         data = xp.exp(value.data) if value.sign is None else xp.exp(value.data) * value.sign
-        lo, hi = float(xp.min(top)) + low, float(xp.max(top))
-        return Value(data, value.batch, lo, hi, signed=value.sign is not None)
+        return Value(data, value.batch, least + low, most, signed=value.sign is not None)
     data = xp.reshape(
         xp.exp(xp.reshape(value.data, split) - xp.reshape(top, meet)), value.data.shape
     )
@@ -259,7 +276,7 @@ def weights_of(matrix: Array) -> Weights:
         sizes = xp.abs(detach(matrix))
         if hi > 0:
             sizes = sizes / xp.max(sizes)
-        total = float(xp.max(xp.sum(sizes, axis=-1)))
+        total = numbers(xp, lambda: [xp.max(xp.sum(sizes, axis=-1))])[0]
         hi = max(0.0, hi) + log(total) if total > 0 else 0.0
     return Weights(matrix, min(0.0, lo), max(0.0, hi), has_negative(matrix))
 
@@ -360,11 +377,11 @@ def _apply_log(value: Value, weights: Weights, axis: int) -> Value:
     for node in range(x.shape[0]):
         for unit in range(host.shape[1]):
             inputs = as_like(np.flatnonzero(host[node, unit]), x)
-            w = xp.reshape(xp.take(matrix[node, unit, :], inputs), (1, -1, 1))
-            terms = xp.take(logs[node, ...], inputs, axis=1) + xp.log(xp.abs(w))
+            w = xp.reshape(take(matrix[node, unit, :], inputs, 0), (1, -1, 1))
+            terms = take(logs[node, ...], inputs, 1) + xp.log(xp.abs(w))
             factor = xp.sign(w) if signed else None
             if sign is not None:
-                factor = factor * xp.take(sign[node, ...], inputs, axis=1)
+                factor = factor * take(sign[node, ...], inputs, 1)
             total, s = _logsumexp(terms, factor)
             columns.append(total)
             signs.append(s)
@@ -505,21 +522,20 @@ def repeated(value: Value, axis: int, copies: int) -> Value:
 
 def taken(value: Value, axis: int, entries: Any, batches: Any) -> Value:
     """Entries of an axis, grouped into batches that take over the scales of the given ones."""
-    xp = namespace(value.data)
 
-    def take(array: Array | None, index: Any) -> Array | None:
+    def some(array: Array | None, index: Any) -> Array | None:
         if array is None:
             return None
-        return xp.take(array, as_like(np.asarray(index, dtype=np.intp), array), axis=axis)
+        return take(array, as_like(np.asarray(index, dtype=np.intp), array), axis)
 
     return Value(
-        take(value.data, entries),
+        some(value.data, entries),
         tuple(len(batches) if i == axis - 1 else b for i, b in enumerate(value.batch)),
         value.lo,
         value.hi,
-        take(value.scale, batches),
+        some(value.scale, batches),
         value.is_log,
-        take(value.sign, entries),
+        some(value.sign, entries),
         signed=value.signed,
     )
 

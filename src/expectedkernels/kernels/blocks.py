@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,6 +82,14 @@ class KernelBlocks:
 
         return leaf
 
+    @cached_property
+    def signature(self) -> tuple[Any, ...]:
+        """What tells the input units from those of other kernels on the same operand."""
+        first = tuple(factor.signature for factor in self.factors[0])
+        if self.factors.count(self.factors[0]) == len(self.factors):
+            return first
+        return tuple(tuple(factor.signature for factor in factors) for factors in self.factors)
+
     @property
     def root_weights(self) -> Weights | None:
         """The weights of the roots, None if there is one root of weight one."""
@@ -147,9 +155,11 @@ def parallel_operand(vtree: Vtree, terms: int) -> Operand:
 def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
     """The product of one factor per variable, split along the vtree."""
     alike = factors.count(factors[0]) == len(factors)
-    inputs: list[tuple[Factor, ...]] = [(f,) for f in factors]
-    if alike:  # one tuple for all is found equal faster
-        inputs = [inputs[0]] * len(factors)
+    # one tuple for all is made, and found equal, faster
+    one: tuple[Factor, ...] = (factors[0],)
+    inputs = [one] * len(factors)
+    if not alike:
+        inputs = [(f,) for f in factors]
     return KernelBlocks(parallel_operand(vtree, 1), inputs, np.ones(1))
 
 

@@ -34,6 +34,12 @@ class Factor:
     unequal: float = 0.0
     table: Any = None
 
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """The numbers of the factor, as something that can be compared."""
+        table = None if self.table is None else (self.table.shape, self.table.tobytes())
+        return self.square, self.absolute, self.unequal, table
+
     def __mul__(self, other: Factor) -> Factor:
         if self.table is None or other.table is None:
             table = other.table if self.table is None else self.table

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, namespace
+from expectedkernels.arrays import as_like, is_on_card, namespace, take
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.queries import log_values
-from expectedkernels.circuits.sides import PointSide
-from expectedkernels.engine.sweep import Operand, peak_bytes, sweep
+from expectedkernels.circuits.sides import CircuitSide, PointSide
+from expectedkernels.engine.sweep import Operand, Remote, peak_bytes, sweep
 from expectedkernels.engine.value import Value, applied
 from expectedkernels.kernels.blocks import KernelBlocks, Tables
 from expectedkernels.kernels.scaled import Place, Scaled, concatenated, divided
@@ -164,7 +164,7 @@ def _root(
     operands: list[Operand], axes: Axes, kernel: ProductKernel, max_bytes: int, bar: Any
 ) -> Value:
     """The value at the root."""
-    root = sweep(operands, _leaf(axes, kernel), max_bytes)
+    root = sweep(operands, _leaf(axes, kernel), max_bytes, _remote(axes, kernel))
     if kernel.root_weights is not None:
         root = applied(root, kernel.root_weights, 1)
     if bar is not None:
@@ -196,6 +196,16 @@ def _array_of(axes: Axes) -> Any:
     return array_in(next(side.circuit for side in axes if not isinstance(side, PointSide)))
 
 
+def _remote(axes: Axes, kernel: ProductKernel) -> Remote | None:
+    """What a sweep on a card may be captured by; None elsewhere."""
+    like = _array_of(axes)
+    if not is_on_card(like):
+        return None
+    whole = all(isinstance(side, CircuitSide) and side.evidence is None for side in axes)
+    key = kernel.signature if whole and isinstance(kernel, KernelBlocks) else None
+    return Remote(like, key, lambda: _leaf(axes, kernel))
+
+
 def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
     """Leaves of the sweep: the kernel on atoms, expanded to the units of all axes."""
     inputs = kernel.leaves(lambda v: tuple(side.atoms(v) for side in axes), _array_of(axes))
@@ -214,7 +224,6 @@ def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
 
 def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
     """The root's value with one entry per row along every axis, for some rows of the first."""
-    xp = namespace(root.data)
     at_root = _scaled(root, root.data.ndim - len(axes))  # the root, and the whole kernel
     data, scale = at_root.data, at_root.scale
     for axis, side in enumerate(axes):
@@ -223,8 +232,8 @@ def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
             data, scale = data[some, ...], None if scale is None else scale[some, ...]
         elif rows is not None:
             index = as_like(rows[some] if axis == 0 else rows, data)
-            data = xp.take(data, index, axis=axis)
-            scale = None if scale is None else xp.take(scale, index, axis=axis)
+            data = take(data, index, axis)
+            scale = None if scale is None else take(scale, index, axis)
     return Scaled(data, scale)
 
 
@@ -246,4 +255,5 @@ def _scaled(root: Value, leading: int) -> Scaled:
 def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:
     """Values of circuits without evidence, for every root of the kernel: its weights are unused."""
     operands = [*kernel.operands, *(side.operand for side in axes)]
-    return _scaled(sweep(operands, _leaf(axes, kernel), max_bytes), 1).linear()
+    root = sweep(operands, _leaf(axes, kernel), max_bytes, _remote(axes, kernel))
+    return _scaled(root, 1).linear()

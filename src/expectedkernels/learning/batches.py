@@ -20,8 +20,17 @@ from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, observed
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.counts import EdgeCounts, by_node, count
-from expectedkernels.engine.on_tensors import tensor_levels
-from expectedkernels.engine.passes import AnyLevels, operations, up, workspace
+from expectedkernels.engine.levels import Levels
+from expectedkernels.engine.on_tensors import States, TensorLevels, tensor_levels
+from expectedkernels.engine.passes import (
+    AnyLevels,
+    Atoms,
+    chunk_rows,
+    operations,
+    up,
+    workspace,
+)
+from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.errors import CircuitError, DataError
 
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
@@ -165,17 +174,106 @@ def epochs(
     n_rows = data.evidence.n_rows
     per_pass = -(-n_rows // size)
     every = np.linspace(*steps, n * per_pass).tolist()
+    sent = sent_data(trained, data, size)
     for epoch in range(n):
         order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
         total = 0.0
         for i in range(per_pass):
             rows = order[i * size : (i + 1) * size]
-            part = data.evidence if per_pass == 1 else data.evidence.rows(rows)
-            found, counts = batch_counts(trained, part, data.weights[rows], data.numbers[rows])
-            total += found
-            share = len(rows) / n_rows
-            trained = stepped(trained, counts, beta * share, every[epoch * per_pass + i])
+            own, step = beta * len(rows) / n_rows, every[epoch * per_pass + i]
+            done = None if sent is None else whole_step(trained, sent, rows, own, step)
+            if done is None:
+                part = data.evidence if per_pass == 1 else data.evidence.rows(rows)
+                found, counts = batch_counts(trained, part, data.weights[rows], data.numbers[rows])
+                done = stepped(trained, counts, own, step), found
+            trained = done[0]
+            total += done[1]
         yield trained, total / float(data.weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """Data on a card.
+
+    Attributes
+    ----------
+    states : int tensor of shape (leaves, rows)
+    weights : tensor of shape (rows,)
+    captured : dict
+        Steps that were made more than once.
+    """
+
+    states: Any
+    weights: Any
+    captured: dict[Any, Captured]
+
+
+def sent_data(trained: Trained, data: Rows, size: int) -> Sent | None:
+    """The data where the weights are; None if that is no card, or there is no room for them."""
+    levels = trained.levels
+    if isinstance(levels, Levels) or not levels.is_remote or chunk_rows(levels) < size:
+        return None
+    like, (n_rows, n_leaves) = levels.like, data.evidence.values.shape
+    held = levels.n_units + levels.host.n_products + levels.n_atoms
+    if not fits(like, 4 * n_rows * n_leaves + 4 * like.element_size() * held * size):
+        return None
+    step = max(1, 2**24 // n_leaves)
+    parts = [
+        observed(trained.circuit, levels, data.evidence.rows(slice(i, i + step))).values.states
+        for i in range(0, n_rows, step)
+    ]
+    _ = levels.last_entries  # all levels with other weights share it
+    xp = namespace(like)
+    states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
+    return Sent(states, _sent(data.weights, like), {})
+
+
+def whole_step(
+    trained: Trained, sent: Sent, rows: Any, beta: float, step: float
+) -> tuple[Trained, float] | None:
+    """One step of EM on a card, launched as a whole: the circuit, and the sum of log-likelihoods.
+
+    None if some values left the range of plain numbers, or a row is impossible.
+    """
+    levels: Any = trained.levels
+    ops, like = operations(levels), levels.like
+    numbers = [(s.weights for s in level.stacks) for level in levels.levels]
+    stacks = [weights for level in numbers for weights in level]
+    edges = [level.edges.weights for level in levels.levels]
+    chosen = as_like(rows, sent.states)
+    states = sent.states.index_select(1, chosen).to(levels.bases.dtype)
+    given = (states, sent.weights.index_select(0, chosen), *as_like(np.array([beta, step]), like))
+
+    def unflattened(flat: Any) -> TensorLevels:
+        every, found = iter(flat), []
+        for level in levels.levels:
+            found.append([next(every) for _ in level.stacks])
+        return ops.renumbered(levels, [(own, next(every)) for own in found], trained.floor)
+
+    def run(states: Any, weights: Any, beta: Any, step: Any, *flat: Any) -> tuple[Any, None]:
+        now = unflattened(flat)
+        found = up(now, Atoms(States(states, levels.n_atoms)))
+        counts = EdgeCounts(now)
+        count(found, weights, counts)
+        logs = found.log_roots.reshape(-1)
+        mark = ops.raised_mark(found)
+        good = (logs - logs == 0).all()
+        good = good if mark is None else good & ~mark
+        after = stepped(replace(trained, levels=now), counts, beta, step).levels
+        return (
+            weights.to(logs.dtype) @ logs,
+            good,
+            *(s.weights for level in after.levels for s in level.stacks),
+            *(level.edges.weights for level in after.levels),
+        ), None
+
+    key = (len(rows), beta > 0)
+    found, _ = replayed(sent.captured, key, (trained.circuit,), run, (*given, *stacks, *edges))
+    total, good, *flat = found
+    total, good = to_numpy(namespace(total).stack([total, good.to(total.dtype)])).tolist()
+    if not good:
+        return None
+    return replace(trained, levels=unflattened(flat)), total
 
 
 def _parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:
@@ -200,8 +298,11 @@ def refuse_zero_row(number: int) -> None:
     )
 
 
-def stepped(trained: Trained, counts: EdgeCounts, beta: float, step: float) -> Trained:
-    """The circuit with its weights moved towards the shares of counts."""
+def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Trained:
+    """The circuit with its weights moved towards the shares of counts.
+
+    What is given in advance and the step are numbers, or tensors without axes.
+    """
     ops = operations(trained.levels)
     every: Any = trained.levels.levels
     numbers: Numbers = []
@@ -223,16 +324,16 @@ def _row_sums(terms: Any) -> Any:
     return terms.sum(axis=2)[..., None]
 
 
-def _moved(old: Any, counts: Any, sums: Any, beta: float, step: float, floor: float) -> Any:
+def _moved(old: Any, counts: Any, sums: Any, beta: Any, step: Any, floor: float) -> Any:
     """Weights moved towards shares of counts; those of units without any stay."""
     xp = namespace(old)
     alive = xp.astype(old > 0, old.dtype)
-    if beta > 0:
+    if not isinstance(beta, float) or beta > 0:
         counts = counts + beta * alive / sums(alive).clip(min=1.0)
     total = sums(counts)
     # where there is nothing to divide by, one does for what is not used
     shares = xp.where(total > 0, counts / xp.where(total > 0, total, xp.ones_like(total)), old)
-    moved = shares if step == 1 else old + step * (shares - old)
+    moved = shares if isinstance(step, float) and step == 1 else old + step * (shares - old)
     return moved.clip(min=floor) * alive
 
 

@@ -23,7 +23,7 @@ from expectedkernels.learning.batches import (
     mean_log_likelihood,
     start_of,
 )
-from expectedkernels.learning.data import MISSING, Data, FloatArray, read_data
+from expectedkernels.learning.data import MISSING, Data, FloatArray, IntArray, read_data
 from expectedkernels.learning.em import checked_steps, progress_bar, wide_counts
 from expectedkernels.learning.statistics import PairCounts, mutual_information
 from expectedkernels.learning.trees import Forest, rooted, spanning_edges
@@ -31,6 +31,9 @@ from expectedkernels.vtree import Vtree
 
 SPREAD = 4.0
 """Weights start in proportion to exp(-SPREAD u), u uniform: nearly equal ones learn less."""
+MOST_STATES, MOST_ROWS = 4096, 20_000
+"""How many states all variables together may have, and how many rows there may be, before states
+are put together and rows left out for finding the tree."""
 
 
 def learn_hclt(
@@ -162,7 +165,7 @@ def _rows(data: Data, number: int) -> Rows:
 
 def hidden_tree(data: Data, n_latent: int, alpha: float, generator: Any) -> Circuit:
     """The circuit of the hidden tree of data, with random weights."""
-    counts = PairCounts(data.train[0], data.cardinalities, data.train[1])
+    counts = PairCounts(*grouped(*data.train, data.cardinalities))
     edges = spanning_edges(mutual_information(counts, alpha), -inf)
     forest = rooted(len(data.cardinalities), edges)
     nodes: list[tuple[int, int, int]] = []
@@ -187,6 +190,33 @@ def hidden_tree(data: Data, n_latent: int, alpha: float, generator: Any) -> Circ
             blocks.append(Inner(n_latent, n_units, None, None, weights))
     vtree = Vtree(*map(list, zip(*nodes, strict=True)))
     return Circuit(vtree, tuple(blocks))
+
+
+def grouped(
+    states: IntArray, weights: FloatArray, cardinalities: Sequence[int]
+) -> tuple[IntArray, list[int], FloatArray]:
+    """States and weights of rows as mutual information takes them, with numbers of states.
+
+    Where variables have very many states, neighbours are put together in groups of about equal
+    counts, and rows are taken evenly: a tree needs no more.
+    """
+    n, d = states.shape
+    if sum(cardinalities) <= MOST_STATES:
+        return states, list(cardinalities), weights
+    kept = np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.intp)
+    most = max(2, MOST_STATES // d)
+    found, cards = np.empty((len(kept), d), dtype=states.dtype), []
+    for v, card in enumerate(cardinalities):
+        column = states[kept, v]
+        group = np.arange(card)
+        if card > most:
+            seen = np.bincount(column[column != MISSING], minlength=card)
+            before = np.cumsum(seen) - seen
+            group = (before * most // max(1, int(seen.sum()))).astype(np.intp)
+            group = np.unique(group, return_inverse=True)[1]
+        found[:, v] = np.where(column == MISSING, MISSING, group[column])
+        cards.append(int(group.max()) + 1)
+    return found, cards, weights[kept]
 
 
 def _random(n_units: int, width: int, generator: Any) -> FloatArray:

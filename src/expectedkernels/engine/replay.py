@@ -1,0 +1,151 @@
+"""Computations on a card, captured as graphs: all their launches are made by one call.
+
+Asked for the second time, a computation is run once more with a tape (what it was sent, and what
+was read from it, is on it), and then captured with that tape: it sends and reads nothing. From
+then on it is launched as a whole. It is captured for arrays that nobody writes to, so that what
+was read remains true; others are inputs, and copied to where the graph expects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from weakref import ReferenceType, ref
+
+from expectedkernels.arrays import TAPE, Tape, is_on_card
+
+KEPT = 4
+"""How many captured graphs one owner keeps."""
+SHARE = 16
+"""A graph may keep one part in so many of the card's memory."""
+AGREEMENT = 1e-9
+"""How far (relative) a graph may be from what it was captured from."""
+
+Tensors = Sequence[Any]
+"""Tensors, or None."""
+
+
+@dataclass(eq=False)
+class Captured:
+    """A computation that was asked for once at least.
+
+    Attributes
+    ----------
+    partners : tuple of weak references
+        What the computation works on, beside its inputs.
+    graph : CUDA graph, or None if it was asked for once
+    inputs, outputs : sequences of tensors
+        Where the graph reads and writes.
+    rest : object
+        What the computation gives beside tensors.
+    refused : bool
+        Whether it cannot be captured.
+    """
+
+    partners: tuple[ReferenceType[Any], ...]
+    graph: Any = None
+    inputs: Tensors = ()
+    outputs: Tensors = ()
+    rest: Any = None
+    refused: bool = False
+    lock: Any = field(default_factory=Lock)
+
+
+def fits(like: Any, n_bytes: float) -> bool:
+    """Whether a graph that keeps so much memory may be captured where a tensor is."""
+    return n_bytes <= total_bytes(like) / SHARE
+
+
+def total_bytes(like: Any) -> int:
+    """The memory of the card on which a tensor is."""
+    import torch  # there is a tensor, so it has been imported
+
+    return int(torch.cuda.get_device_properties(like.device).total_memory)
+
+
+def replayed(
+    kept: dict[Any, Captured],
+    key: Any,
+    partners: Sequence[Any],
+    run: Callable[..., tuple[Tensors, Any]],
+    inputs: Tensors = (),
+) -> tuple[Tensors, Any]:
+    """What `run(*inputs)` gives: tensors, and whatever else is known of them.
+
+    `kept` belongs to one of the partners. With the same key and partners, the result depends on
+    the inputs alone, in tensors of the same shapes, and not on them otherwise.
+    """
+    found = kept.get(key)
+    if found is None or not _same(found.partners, partners):
+        while len(kept) >= KEPT:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = Captured(tuple(map(ref, partners)))
+        return run(*inputs)
+    if found.refused:
+        return run(*inputs)
+    with found.lock:
+        if found.graph is None:
+            result = _capture(found, run, inputs)
+            if result is not None:
+                return result
+        for place, given in zip(found.inputs, inputs, strict=True):
+            place.copy_(given)
+        found.graph.replay()
+        return [None if x is None else x.clone() for x in found.outputs], found.rest
+
+
+def replayed_pass(levels: Any, name: str, states: Any, run: Callable[[Any], Tensors]) -> Tensors:
+    """What a pass over levels in tensors gives, captured if it is made again for as many rows.
+
+    `run` takes the states of variables in rows, (leaves, rows).
+    """
+    like, n_rows = levels.like, states.shape[1]
+    held = levels.n_units + levels.host.n_products + levels.n_atoms
+    if not (is_on_card(like) and fits(like, 4 * like.element_size() * held * n_rows)):
+        return run(states)
+    key = name, n_rows
+    return replayed(levels.captured, key, (levels,), lambda x: (run(x), None), (states,))[0]
+
+
+def _same(refs: Sequence[ReferenceType[Any]], partners: Sequence[Any]) -> bool:
+    """Whether these are the partners; one that is gone may have had the id of another."""
+    return len(refs) == len(partners) and all(r() is x for r, x in zip(refs, partners, strict=True))
+
+
+def _capture(found: Captured, run: Any, inputs: Tensors) -> tuple[Tensors, Any] | None:
+    """Capture a computation; if that fails, what it gives."""
+    import torch
+
+    found.inputs = [x.clone() for x in inputs]
+    tape = Tape()
+    result = _with_tape(tape, run, found.inputs)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            found.outputs, found.rest = _with_tape(tape.rewound(), run, found.inputs)
+    except (RuntimeError, StopIteration, TypeError, ValueError):  # it cannot be captured
+        found.refused, found.inputs, found.outputs = True, (), ()
+        return result
+    graph.replay()
+    if not all(_agree(a, b) for a, b in zip(found.outputs, result[0], strict=True)):
+        found.refused, found.inputs, found.outputs = True, (), ()
+        return result
+    found.graph = graph
+    return None
+
+
+def _with_tape(tape: Tape, run: Any, inputs: Tensors) -> Any:
+    token = TAPE.set(tape)
+    try:
+        return run(*inputs)
+    finally:
+        TAPE.reset(token)
+
+
+def _agree(a: Any, b: Any) -> bool:
+    if a is None or b is None:
+        return a is b
+    close = (a == b) | ((a - b).abs() <= AGREEMENT * b.abs()) if a.is_floating_point() else a == b
+    return bool(close.all())
