@@ -33,7 +33,8 @@ def played(monkeypatch):
     monkeypatch.setattr(replay, "_capture", capture)
     for module in (gram, on_tensors, replay):
         monkeypatch.setattr(module, "is_on_card", lambda array: not isinstance(array, np.ndarray))
-    monkeypatch.setattr(sweep, "total_bytes", lambda like: 2**34)
+    for module in (sweep, on_tensors):
+        monkeypatch.setattr(module, "total_bytes", lambda like: 2**34)
     for module in (sweep, replay, batches):
         monkeypatch.setattr(module, "fits", lambda like, n_bytes: True)
     return found

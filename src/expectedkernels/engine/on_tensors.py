@@ -21,17 +21,18 @@ from expectedkernels.engine.levels import (
     LOST,
     Level,
     Levels,
+    Stack,
     in_room,
     next_bounds,
 )
-from expectedkernels.engine.replay import Captured
+from expectedkernels.engine.replay import Captured, total_bytes
 from expectedkernels.vtree import Vtree
 
 SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-9
 """In single precision: how far logs reach, how far those of mantissas do, and what may be lost."""
 
-CARD_BYTES, MOST_ROWS = 2**31, 2**15
-"""How much memory values may take on a card, and how many rows are worked on at once there."""
+CARD_SHARE, MOST_ROWS = 8, 2**15
+"""Values may take one part in so many of a card's memory; how many rows are worked on at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +194,8 @@ class TensorLevels:
         """How many rows a pass takes at once on a card: as many as memory allows."""
         widest = max(2 * level.n_products + level.edges.weights.shape[0] for level in self.levels)
         size = 3 * self.n_units + self.host.n_products + 3 * widest + 2 * self.n_atoms
-        most = min(max_bytes, CARD_BYTES) // (self.like.element_size() * size)
+        room = min(max_bytes, total_bytes(self.like) / CARD_SHARE)
+        most = room // (self.like.element_size() * size)
         return int(max(1, min(most, MOST_ROWS)))
 
     @property
@@ -340,7 +342,7 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
                 stack.products,
                 _stack_entries(bases, stack) if lowest else slice(0),
             )
-            for stack in level.stacks
+            for stack in _merged(level.stacks)
         )
         edges, at = level.edges, level.sparse_units
         first = level.product_starts[level.node_of_unit[at]] - level.sparse_products.start
@@ -372,6 +374,24 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
             )
         )
     return TensorLevels(host, tuple(made), sent(bases))
+
+
+def _merged(stacks: Sequence[Stack]) -> list[Stack]:
+    """Stacks one after the other, those of one shape together: launches cost more than copies."""
+    found: list[list[Stack]] = []
+    for stack in stacks:
+        if found and found[-1][-1].weights.shape[1:] == stack.weights.shape[1:]:
+            found[-1].append(stack)
+        else:
+            found.append([stack])
+    return [
+        Stack(
+            np.concatenate([stack.weights for stack in group]),
+            slice(group[0].units.start, group[-1].units.stop),
+            slice(group[0].products.start, group[-1].products.stop),
+        )
+        for group in found
+    ]
 
 
 def _table_bases(level: Level) -> Any:

@@ -40,6 +40,8 @@ class Captured:
         Where the graph reads and writes.
     rest : object
         What the computation gives beside tensors.
+    tape : Tape, or None
+        What it was sent: the graph reads it from where it is.
     refused : bool
         Whether it cannot be captured.
     """
@@ -49,6 +51,7 @@ class Captured:
     inputs: Tensors = ()
     outputs: Tensors = ()
     rest: Any = None
+    tape: Tape | None = None
     refused: bool = False
     lock: Any = field(default_factory=Lock)
 
@@ -132,7 +135,7 @@ def _capture(found: Captured, run: Any, inputs: Tensors) -> tuple[Tensors, Any] 
     if not all(_agree(a, b) for a, b in zip(found.outputs, result[0], strict=True)):
         found.refused, found.inputs, found.outputs = True, (), ()
         return result
-    found.graph = graph
+    found.graph, found.tape = graph, tape
     return None
 
 
