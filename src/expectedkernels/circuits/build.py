@@ -202,21 +202,26 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
                 f"Got {vtree} and {circuit.vtree}."
             )
         aligned.append(on_first)
+    blocks = minimize(vtree, blocks_beside(vtree, aligned))
+    return Circuit(vtree, tuple(blocks)).with_schema(named.schema)
+
+
+def blocks_beside(vtree: Vtree, circuits: Sequence[Any]) -> list[Any]:
+    """The blocks of all units of circuits on one vtree, equal ones apart."""
 
     def leaf(node: int, variable: int) -> Input:
-        blocks: list[Any] = [circuit.blocks[node] for circuit in aligned]
+        blocks: list[Any] = [circuit.blocks[node] for circuit in circuits]
         return blocks[0].beside(blocks[1:])
 
     def inner_at(node: int) -> Inner:
         blocks, lefts, rights = (
-            [circuit.blocks[at] for circuit in aligned]
+            [circuit.blocks[at] for circuit in circuits]
             for at in (node, vtree.left[node], vtree.right[node])
         )
         n_left, n_right = ([block.n_units for block in below] for below in (lefts, rights))
-        return side_by_side(blocks, n_left, n_right)  # type: ignore[arg-type]
+        return side_by_side(blocks, n_left, n_right)
 
-    blocks = at_nodes(vtree, leaf, inner_at)
-    return Circuit(vtree, tuple(minimize(vtree, blocks))).with_schema(named.schema)
+    return at_nodes(vtree, leaf, inner_at)
 
 
 def hmm(

@@ -61,6 +61,9 @@ DensityLike = str | tuple[str, int] | Circuit | FactorGraph | Learner
 
 STRUDEL_SPLITS = 50
 MIXTURE_COMPONENTS = 8
+TOLERANCE = 0.01
+"""Mixtures of trees are learned until a step gains less in the mean log-likelihood: more steps are
+no better for rows that are held out."""
 DIAGONAL_COMPONENTS = 60
 FULL_COMPONENTS = (1, 2, 4, 8)
 """Numbers of normal distributions with full covariances to choose from."""
@@ -166,7 +169,7 @@ def _learned(
             min(n or MIXTURE_COMPONENTS, len(states)),
             splits=0,
             cardinalities=cards,
-            tolerance=1e-4,
+            tolerance=TOLERANCE,
             rng=rng,
             progress=False,
         )

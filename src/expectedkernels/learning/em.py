@@ -339,9 +339,9 @@ def expected_counts(
     Counts come as the parameters do: one number per stored weight and per entry of a table. For
     normal inputs they are (weights, moments), the moments being the expected count of every
     component and of the first two powers of the distance from its mean. Errors name rows by
-    their `numbers`, if these are given.
+    their `numbers`, if these are given. With several roots the weights are (rows, roots).
     """
-    few = row_counts(circuit, evidence, weights)
+    few = row_counts(circuit, evidence, weights) if weights.ndim == 1 else None
     if few is not None:
         return few[0], [None if found is None else (found,) for found in few[1]]
     total = 0.0
@@ -375,13 +375,12 @@ def _add(counts: Counts, node: int, found: tuple[Any, ...]) -> None:
 
 def _log_likelihood(root: Flow, start: int, numbers: Any) -> float:
     """The weighted sum of the log-likelihoods of rows from `start` on; raises if one is -inf."""
-    logs, weights = root.logs[:, 0], root.flow[:, 0]
+    logs, weights = root.logs, root.flow
     used = weights > 0
-    if not (logs[used] > -inf).all():
+    lost = (used & (logs == -inf)).any(axis=1)
+    if lost.any():
         patterns: Any = root.side.operand.patterns
-        by_row = logs if patterns.rows is None else logs[patterns.rows]
-        weight = weights if patterns.rows is None else weights[patterns.rows]
-        first = start + int(np.argmax((by_row == -inf) & (weight > 0)))
+        first = start + int(np.argmax(lost if patterns.rows is None else lost[patterns.rows]))
         refuse_zero_row(first if numbers is None else numbers[first])
     return float(weights[used] @ logs[used])
 

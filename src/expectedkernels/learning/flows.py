@@ -147,7 +147,8 @@ def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[F
     """From the root down, how often every unit is expected to take part in weighted rows.
 
     Rows that look alike at a node, its patterns, are summed up. That is all that counts of edges
-    need, and costs as little as a likelihood.
+    need, and costs as little as a likelihood. Circuits with several roots take a weight for each,
+    (rows, roots).
     """
     todo = [_at_root(circuit, evidence, weights)]
     while todo:
@@ -169,10 +170,11 @@ def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) 
 def _at_root(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Flow:
     side = CircuitSide(circuit, evidence)
     rows = side.operand.patterns.rows  # type: ignore[union-attr]
-    total: Any = np.asarray(weights, dtype=np.float64)
-    total = total if rows is None else np.bincount(rows, total)
+    total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1)
+    if rows is not None:
+        total = np.stack([np.bincount(rows, column) for column in total.T], axis=1)
     values = upward([side.operand], leaf_sums(side))
-    return Flow(circuit.vtree.root, total[:, None], side, values)
+    return Flow(circuit.vtree.root, total, side, values)
 
 
 def _incidence(index: Any, n: int) -> sparse.csr_array:

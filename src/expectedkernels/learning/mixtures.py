@@ -14,11 +14,12 @@ from scipy.special import logsumexp
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_choice, check_count, check_real
-from expectedkernels.circuits.build import mixture
+from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.frames import is_frame
+from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.active import Parameters
@@ -107,7 +108,7 @@ def learn_mixture(
     -----
     On complete data and a deterministic structure the edges that a row uses do not depend on the
     parameters. They are found once, and an iteration is two products with a sparse matrix of
-    one entry per row and vtree node. Otherwise one costs two passes per component.
+    one entry per row and vtree node. Otherwise one costs two passes over all components.
 
     References
     ----------
@@ -162,7 +163,7 @@ def learn_mixture(
         alone = Circuit.from_blocks(structure.vtree, structure.blocks)
         return alone.with_schema(structure.schema)
     best = _em(start, family, data, iterations, tolerance, progress)
-    mixed = mixture(family.circuits(best.parameters), np.exp(best.log_weights))
+    mixed = family.mixed(best.parameters, np.exp(best.log_weights))
     return mixed.with_schema(structure.schema)
 
 
@@ -270,34 +271,38 @@ class _ByUses:
         with np.errstate(divide="ignore"):
             return self.uses @ np.log(parameters)
 
-    def circuits(self, parameters: FloatArray) -> list[Circuit]:
-        return [self.layout.with_shares(shares) for shares in parameters.T]
+    def mixed(self, parameters: FloatArray, weights: FloatArray) -> Circuit:
+        return mixture([self.layout.with_shares(shares) for shares in parameters.T], weights)
 
 
 class _ByPasses:
-    """Components of any structure, on rows with missing values: one pass up and down for each."""
+    """Components of any structure, on rows with missing values: a pass up and down for all.
+
+    They are side by side in one circuit, with a root each.
+    """
 
     def __init__(self, structure: Circuit, data: Data, beta: float):
         self.structure, self.beta = normalized(structure), beta
         self.rows = as_evidence(_with_nan(data.states), structure.cardinalities)
         self.numbers = data.first
-        self.chunks = chunks_of(structure, self.rows, DEFAULT_MAX_BYTES)
+        self.chunks: list[slice] = []
 
-    def start(self, weights: FloatArray) -> list[Circuit]:
-        return self.update([self.structure] * weights.shape[1], weights)
+    def start(self, weights: FloatArray) -> Circuit:
+        copies = [self.structure] * weights.shape[1]
+        together = Circuit(self.structure.vtree, tuple(blocks_beside(self.structure.vtree, copies)))
+        self.chunks = chunks_of(together, self.rows, DEFAULT_MAX_BYTES)
+        return self.update(together, weights)
 
-    def update(self, parameters: list[Circuit], weights: FloatArray) -> list[Circuit]:
-        new = []
-        for circuit, column in zip(parameters, weights.T, strict=True):
-            _, counts = expected_counts(circuit, self.rows, column, self.chunks, self.numbers)
-            new.append(maximized(circuit, counts, self.beta))
-        return new
+    def update(self, parameters: Circuit, weights: FloatArray) -> Circuit:
+        _, counts = expected_counts(parameters, self.rows, weights, self.chunks, self.numbers)
+        return maximized(parameters, counts, self.beta)
 
-    def logs(self, parameters: list[Circuit]) -> FloatArray:
-        return np.stack([circuit.log_likelihood(self.rows) for circuit in parameters], axis=1)
+    def logs(self, parameters: Circuit) -> FloatArray:
+        found: FloatArray = log_values(parameters, self.rows)[0]
+        return found
 
-    def circuits(self, parameters: list[Circuit]) -> list[Circuit]:
-        return parameters
+    def mixed(self, parameters: Circuit, weights: FloatArray) -> Circuit:
+        return with_root_weights(parameters, weights[None, :], "The mixture")
 
 
 _Family = _ByUses | _ByPasses

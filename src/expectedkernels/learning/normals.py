@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 from sklearn.cluster import KMeans
 
 CHUNK_ENTRIES = 2**21
@@ -137,7 +136,16 @@ def _of_pattern(
     with np.errstate(divide="ignore"):
         logs = logs + np.log(mixture.weights)
     covariances = np.stack([part.covariance for part in parts])
-    return Given(rows, missing, softmax(logs, axis=1), means, covariances, logsumexp(logs, axis=1))
+    shares, total = _posterior(logs)
+    return Given(rows, missing, shares, means, covariances, total)
+
+
+def _posterior(logs: Any) -> tuple[Any, Any]:
+    """The shares of numbers given by logs, (rows, components), and the logs of their sums."""
+    top = logs.max(axis=1, keepdims=True)
+    numbers = np.exp(logs - top)
+    total = numbers.sum(axis=1, keepdims=True)
+    return numbers / total, (top + np.log(total))[:, 0]
 
 
 def log_likelihood(mixture: NormalMixture, Z: Any) -> Any:
@@ -275,8 +283,8 @@ def _expected_sums(mixture: NormalMixture, Z: Any, holes: list[Holes]) -> Any:
             found = [_completed(X - m, part, *form)
                      for m, form in zip(mixture.means, forms, strict=True)]  # fmt: skip
             logs = np.stack([f[0] for f in found], axis=1) + np.log(mixture.weights)
-            shares = softmax(logs, axis=1)
-            total += float(logsumexp(logs, axis=1).sum())
+            shares, totals = _posterior(logs)
+            total += float(totals.sum())
             counts += shares.sum(axis=0)
             for i, (_, full, left) in enumerate(found):
                 weighed = full * shares[:, i : i + 1]
