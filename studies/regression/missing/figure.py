@@ -15,6 +15,7 @@ from studies.regression.missing.report import PLACES, TASKS, Errors, errors_of
 
 OURS = next(iter(EXPECTED))
 SHOWN = (
+    "expected SVM, mask kernel",
     "expected ridge",
     "mean, SVM",
     "iterative, SVM",

@@ -21,7 +21,9 @@ from studies.regression.missing.masks import draw_copy
 from studies.regression.missing.tables import REGRESSION
 
 SVM, RIDGE = "SVM", "ridge"
-EXPECTED = {f"expected {machine}": machine for machine in (SVM, RIDGE)}
+MASKED = {f"expected {machine}, mask kernel": machine for machine in (SVM, RIDGE)}
+"""These learn from holes in training rows, and have nothing to learn where there are none."""
+EXPECTED = {**{f"expected {machine}": machine for machine in (SVM, RIDGE)}, **MASKED}
 IMPUTED = {
     f"{imputer}{' + indicators' if indicators else ''}, {machine}": (imputer, indicators, machine)
     for machine in (SVM, RIDGE)
@@ -149,7 +151,7 @@ class Fitted:
 def fit_method(name: str, training: Training) -> Fitted:
     """A method, one of `METHODS`, fitted to training rows."""
     if name in EXPECTED:
-        return _fit_expected(EXPECTED[name], training)
+        return _fit_expected(EXPECTED[name], "auto" if name in MASKED else None, training)
     if name in IMPUTED:
         return _fit_imputed(*IMPUTED[name], training)
     return _fit_boosted(BOOSTED[name], training)
@@ -186,17 +188,18 @@ def _make(machine: str, task: str, parameters: dict[str, Any]) -> Any:
     return ek.ExpectedKernelClassifier(density="gaussian", standardize=False, **parameters)
 
 
-def _fit_expected(machine: str, training: Training) -> Fitted:
-    regression, groups = training.task == REGRESSION, training.groups or None
+def _fit_expected(machine: str, mask_kernel: str | None, training: Training) -> Fitted:
+    regression = training.task == REGRESSION
+    options: dict[str, Any] = {"groups": training.groups or None, "mask_kernel": mask_kernel}
     if machine == RIDGE and not regression:
-        model: Any = ek.ExpectedKernelClassifier(groups=groups)
+        model: Any = ek.ExpectedKernelClassifier(**options)
     else:
         kinds: dict[Any, Any] = {
             (SVM, True): ek.ExpectedSVR,
             (RIDGE, True): ek.ExpectedKernelRidge,
             (SVM, False): ek.ExpectedSVC,
         }
-        model = kinds[machine, regression](groups=groups, **training.own_search[machine])
+        model = kinds[machine, regression](**options, **training.own_search[machine])
     _, seconds = _timed(model.fit, training.X, training.y)
     if regression:
         return Fitted(seconds, model.predict, interval=model.predict_interval)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from studies.base import spread, table_row
-from studies.regression.missing.methods import EXPECTED, METHODS
+from studies.regression.missing.methods import EXPECTED, MASKED, METHODS
 from studies.regression.missing.records import Records
 
 TASKS = {
@@ -138,7 +138,8 @@ def _introduction(records: Records) -> str:
         "same rows and holes, and choose "
         "their parameters by training rows alone. Holes: MCAR, completely at random; MAR, by the "
         "values of a third of the columns, which have none; MNAR, by the missing value itself.\n\n"
-        "- *expected*: the exact expectation of the prediction over what is missing.\n"
+        "- *expected*: the exact expectation of the prediction over what is missing; *mask "
+        "kernel*: what is missing counts too, if training rows say so.\n"
         "- *mean, iterative, k-NN*: scikit-learn's imputers, then the same machine; iterative "
         "imputation is fitted to rows with holes in any case. *+ indicators*: with columns that "
         "say what was missing; where training rows have no holes, a masked copy of them is "
@@ -155,7 +156,7 @@ def _introduction(records: Records) -> str:
 
 def error_table(errors: Errors) -> str:
     """Methods down; errors by setting, ranks and comparisons across."""
-    ours = [name for name in EXPECTED if name in errors.methods]
+    ours = [name for name in EXPECTED if name in errors.methods and name not in MASKED]
     against = [errors.against(name) for name in ours]
     heads = [f"{word} {name}" for name in ours for word in ("w-l", "d/se")]
     columns = [errors.mean(s) for s in errors.settings if errors.common[:, _at(errors, s)].any()]

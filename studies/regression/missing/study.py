@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from studies.base import Done, cell_rng, check_jobs, check_names, collect, written
 from studies.regression.missing.masks import draw_mask, hide
-from studies.regression.missing.methods import METHODS, Fitted, Training, fit_method
+from studies.regression.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
 from studies.regression.missing.records import Cell, Record, Records
 from studies.regression.missing.report import summary
 from studies.regression.missing.tables import REGRESSION, TABLES, Table, available, load_table
@@ -238,7 +238,8 @@ def run(
     records = Records(out, asdict(settings))
     todo = []
     for group in cells(list(loaded.values()), holes, mechanisms, trials):
-        left = [(cell, [m for m in methods if (cell, m) not in records]) for cell in group]
+        usable = [m for m in methods if group[0].holes == "both" or m not in MASKED]
+        left = [(cell, [m for m in usable if (cell, m) not in records]) for cell in group]
         left = [(cell, wanted) for cell, wanted in left if wanted]
         if left:
             todo.append((loaded[group[0].table], left, settings))
