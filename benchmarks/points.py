@@ -81,21 +81,32 @@ def chosen(p: Any, n: int, k: Any, rule: str, seed: int) -> tuple[Any, Any, floa
 
 
 def completions(rows: int) -> None:
-    """Mean predictions of a random forest over few completions of rows, against all of them."""
+    """Mean predictions of random forests over few completions of rows, against all of them.
+
+    With leaves of one row a forest differs at random between states that are next to each other,
+    and no rule that does not know it can do much better than its points are many.
+    """
     from sklearn.ensemble import RandomForestRegressor
 
     X, test = nltcs(), nltcs("test")
     inputs, target = X[:, :15], X[:, 15]
     p = ek.learn_strudel(inputs, nltcs("valid")[:, :15], iterations=50)
-    forest = RandomForestRegressor(100, min_samples_leaf=5, random_state=0).fit(inputs, target)
     every = states(15)
-    chances, answers = np.exp(p.log_likelihood(every)), forest.predict(every)
+    chances = np.exp(p.log_likelihood(every))
     # the rate of the default kernel was chosen, of five, by the error on the first 40 rows
     Z = test[1000 : 1000 + rows, :15].astype(np.float64)
     Z[np.random.default_rng(1).random(Z.shape) < 0.6] = np.nan
     share = np.stack([chances * ((row == every) | np.isnan(row)).all(axis=1) for row in Z])
-    exact = share @ answers / share.sum(axis=1)
-    code = 2.0 ** np.arange(14, -1, -1)
+    share /= share.sum(axis=1, keepdims=True)
+    for leaf in (1, 5, 20):
+        forest = RandomForestRegressor(100, min_samples_leaf=leaf, random_state=0)
+        print(f"leaves of {leaf} rows")
+        errors_by_rule(p, Z, forest.fit(inputs, target).predict(every), share)
+
+
+def errors_by_rule(p: Any, Z: Any, answers: Any, share: Any) -> None:
+    """Errors of completions of rows, given the answers at all states and their probabilities."""
+    exact, code = share @ answers, 2.0 ** np.arange(14, -1, -1)
 
     def answer(rows: Any) -> Any:  # looked up: the forest itself would take most of the time
         return answers[(rows @ code).astype(np.int64)]
@@ -103,8 +114,8 @@ def completions(rows: int) -> None:
     def rms(found: Any) -> float:
         return float(np.sqrt(np.mean((found - exact) ** 2)))
 
-    imputer = ek.CircuitImputer(density=p).fit(inputs.astype(np.float64))
-    best = ek.CircuitImputer("map", density=p).fit(inputs.astype(np.float64)).transform(Z)
+    imputer = ek.CircuitImputer(density=p).fit(states(15))
+    best = ek.CircuitImputer("map", density=p).fit(states(15)).transform(Z)
     print(f"most probable completion {rms(answer(best)):.4f}")
     print(f"{'completions':>11}{'random':>10}{'herded':>10}{'quadrature':>12}")
     for n in (3, 10, 30):
