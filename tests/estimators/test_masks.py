@@ -107,10 +107,12 @@ def test_processes_are_those_of_products_of_matrices(density, way):
     np.testing.assert_allclose(std[complete], (np.sqrt(left) * y.std())[complete], rtol=1e-6)
 
 
-@pytest.mark.parametrize("density", ["gaussian", "chow_liu"])
-def test_deviations_are_those_of_the_function_of_a_mask(density):
-    A, y = table()
-    options = {"density": density, "fit_missing": "mean", "mask_kernel": RATE}
+@pytest.mark.parametrize(
+    ("density", "way"), [("gaussian", "mean"), ("chow_liu", "mean"), ("chow_liu", "expected")]
+)
+def test_deviations_are_those_of_the_function_of_a_mask(density, way):
+    A, y = table(40)
+    options = {"density": density, "fit_missing": way, "mask_kernel": RATE}
     model = ek.ExpectedKernelRidge(alpha=0.2, **options).fit(A, y)
     test = A[A.isna().any(axis=1)].iloc[:4]
     mean, std = model.predict(test, return_std=True)
@@ -168,6 +170,21 @@ def test_auto_finds_masks_that_tell_something_and_no_others(model):
     found = clone(model).fit(X, y)
     assert found.mask_rate_ > 0
     assert found.score(X, y) > clone(model).set_params(mask_kernel=None).fit(X, y).score(X, y)
+
+
+def test_several_targets_and_weights_of_rows():
+    (A, y), (test, _) = table(), table(20, 1)
+    model = ek.ExpectedKernelRidge(alpha=0.2, density="gaussian", mask_kernel=RATE)
+    two = clone(model).fit(A, np.stack([y, -2.0 * y], axis=1))
+    one = clone(model).fit(A, y)
+    wanted = np.stack([one.predict(test), -2.0 * one.predict(test)], axis=1)
+    np.testing.assert_allclose(two.predict(test), wanted, rtol=1e-9)
+    assert clone(two).set_params(mask_kernel="auto").fit(A, y).mask_rate_ == 0.0
+    weights = 0.5 + np.arange(60) % 3
+    weighted = clone(model).set_params(standardize=False).fit(A, y, sample_weight=weights)
+    K, L = both(weighted, A, test)
+    by_hand = KernelRidge(alpha=0.2, kernel="precomputed").fit(K, y, sample_weight=weights)
+    np.testing.assert_allclose(weighted.predict(test), by_hand.predict(L), rtol=1e-8)
 
 
 def test_rates_in_fit_to_complete_rows():

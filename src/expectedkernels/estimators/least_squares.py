@@ -73,9 +73,9 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     Notes
     -----
     "auto" takes what makes the log loss of the leave-one-out probabilities smallest, of rates
-    around "scale", of alphas from 0.001 to 10, and of rates of masks for each of these. Rows that
-    are equal, with equal labels, are left out together; the frequencies of the classes stay those
-    of all rows.
+    around "scale", of alphas from 0.001 to 10, and of rates of masks for each of these (0
+    unless the loss falls by 5 %). Rows that are equal, with equal labels, are left out together;
+    the frequencies of the classes stay those of all rows.
 
     Probabilities are cautious where classes are well separated: far from the rows in fit, functions
     go back to the frequencies. `ExpectedSVC.predict_proba` has the smaller log loss there, for five

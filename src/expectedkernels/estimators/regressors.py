@@ -81,8 +81,9 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         Whether it matters that a value is missing, as it may if being missing depends on the value
         or on the target. A rate: the kernel between two rows is multiplied with
         exp(-rate * number of variables that one of both lacks and the other shows). "auto" takes 0,
-        gamma or 4 gamma (as if columns were standardised, if they are not), by the leave-one-out
-        errors of kernel ridge regression, and 0 unless these fall by 5 %. See the notes.
+        gamma or 4 gamma (as if columns were standardised, if they are not), by the squared
+        leave-one-out errors of kernel ridge regression (with alpha = 1 / 2C for a support vector
+        machine), and 0 unless these fall by 5 %. See the notes.
     n_jobs : int, optional
         Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
         processes, or a cluster; answers are the same.
