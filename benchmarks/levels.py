@@ -31,7 +31,7 @@ N_NULL = 19
 BATCH = 25
 """How many repetitions are one piece of work."""
 
-STAY, CHANGE = 0.5, 0.1
+STAY, CHANGE = 0.5, 0.05
 """How often a chain stays where it is, and how often the signs of its samples change."""
 
 BESIDE = {

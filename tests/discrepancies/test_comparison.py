@@ -68,6 +68,14 @@ def test_p_values_are_those_of_student_if_nothing_is_skewed():
     assert_close(found.p_value, stats.ttest_1samp(values, 0.0).pvalue)
 
 
+def test_one_sample_that_differs_says_nothing():
+    values = np.full(100, 1.0)
+    values[3] = 0.9
+    assert compared(values, ("a", "b")).p_value == 1.0
+    values[4:8] = 0.9
+    assert compared(values, ("a", "b")).p_value < 1e-3
+
+
 def test_models_need_not_be_compatible_and_are_matched_by_name():
     names = ["a", "b", "c"]
     p1 = ek.random_circuit(ek.Vtree.right_linear(3), 2, 0).with_names(names)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 TIES = 1e-9
 """Statistics whose relative difference is smaller than this are equal up to rounding."""
 
+ALONE = 1.5
+"""Differences whose spread comes from fewer samples than this, in effect, are not judged."""
+
 DRAWN = {
     "model": "draws of the model",
     "gibbs": "exchangeable Gibbs chains",
@@ -237,7 +240,8 @@ class Comparison:
         Their ratio.
     p_value : float
         How often a ratio of this size, with either sign, is expected of models that are equally
-        far from the data. Corrected by Holm's rule where several pairs are compared.
+        far from the data; one if all samples but one see the same difference, which says nothing.
+        Corrected by Holm's rule where several pairs are compared.
     n : int
         The number of samples.
     names : pair of str
@@ -288,9 +292,11 @@ def compared(values: Any, names: tuple[str, str]) -> Comparison:
             f"All {n} samples see the same difference between the models, {mean:.3g}, so that its "
             "error cannot be estimated. More samples, that are not all equal, are needed."
         )
-    z = mean / error
-    skew = float(np.mean(((values - mean) / values.std()) ** 3)) / sqrt(n)
-    return Comparison(mean, error, z, student_p_value(z, skew, n), n, names)
+    z, scores = mean / error, (values - mean) / values.std()
+    chance = student_p_value(z, float(np.mean(scores**3)) / sqrt(n), n)
+    if float(np.mean(scores**4)) * ALONE > n:
+        chance = 1.0  # other samples of its kind would change the difference and its error alike
+    return Comparison(mean, error, z, chance, n, names)
 
 
 def student_p_value(z: float, skew: float, n: int) -> float:
