@@ -32,6 +32,7 @@ from expectedkernels.estimators.left_out import leave_one_out
 from expectedkernels.estimators.machines import Machine, expect, read_machine, read_rows
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen, masks_of, unit_rate
 from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.scaling import (
     Scaling,
     learn_scaling,
@@ -314,6 +315,16 @@ class KernelMachine(DensityEstimator):
             )[0]
             losses.append(float(weights @ ((targets - found) ** 2).sum(axis=1)))
         return rates[chosen(losses)]
+
+    def _rows_to_choose_by(
+        self, Z: Any, masks: Any, targets: Any, sample_weight: Any
+    ) -> tuple[Any, Any]:
+        """Rows that differ, not too many, and how much each counts."""
+        entries = [Z, targets] + ([] if self.mask_kernel is None else [masks])
+        first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
+        weights = np.bincount(number, weights=sample_weight).astype(np.float64)
+        used = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
+        return first[used], weights[used]
 
     def _some_rows(self, rows: Any, incomplete: bool) -> Any:
         """Rows to choose by, not too many of them."""

@@ -18,7 +18,6 @@ from expectedkernels.estimators.base import KernelMachine, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.left_out import leave_one_out
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen
-from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.scaling import Scaling
 from expectedkernels.estimators.tables import read_labels
 
@@ -242,9 +241,9 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Choose the weight and the rates that are "auto"."""
         alphas = ALPHAS if self.alpha == "auto" else np.array([float(self.alpha)])
-        rows, weights = self._rows_to_choose_by(Z, masks, y, sample_weight)
+        rows, weights = self._rows_to_choose_by(Z, masks, y.argmax(axis=1), sample_weight)
         if self.gamma == "auto":
-            scale = _weighted_scale(for_kernel[rows], weights)
+            scale = weighted_scale(for_kernel[rows], weights)
             rates = [share * scale for share in RATES]
         else:
             rates = [scaled_gamma(self.gamma, for_kernel)]
@@ -273,14 +272,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         every = (as_probabilities(undo(x)) for x in leave_one_out(gram, y, alphas, weights))
         return [-float(weights @ np.log((p * bits).sum(axis=1))) for p in every]
 
-    def _rows_to_choose_by(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-        """Rows that differ, not too many, and how much each counts."""
-        entries = [Z, y.argmax(axis=1)] + ([] if self.mask_kernel is None else [masks])
-        first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
-        weights = np.bincount(number, weights=sample_weight).astype(np.float64)
-        used = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
-        return first[used], weights[used]
-
     def _rate(self, Z: Any) -> Any:
         return self.gamma_
 
@@ -297,7 +288,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         return super()._embedded(expansion, flat=False, **more)
 
 
-def _weighted_scale(Z: Any, weights: Any) -> float:
+def weighted_scale(Z: Any, weights: Any) -> float:
     """The rate that "scale" stands for, with rows that count as much as they weigh."""
     seen = ~np.isnan(Z)
     entries, shares = Z[seen], np.broadcast_to(weights[:, None], Z.shape)[seen]

@@ -11,13 +11,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import GAMMA
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.intervals import PredictionIntervals
+from expectedkernels.estimators.least_squares import ALPHAS, RATES, weighted_scale
+from expectedkernels.estimators.left_out import leave_one_out
+from expectedkernels.estimators.masks import Masks
 
 
 class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
@@ -260,11 +263,13 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
 
     Parameters
     ----------
-    alpha : float
-        How much the size of the function counts.
+    alpha : float or "auto"
+        How much the size of the function counts. "auto" takes what is best for rows that are left
+        out, one at a time, of 0.001 to 10, and the rate of the kernel with it if that is None.
     gamma : {"scale", "auto"}, float or None
         The rate of the kernel exp(-gamma |x - x'|^2). None and "auto" are one over the number of
-        columns, as in scikit-learn's KernelRidge.
+        columns, as in scikit-learn's KernelRidge; None with alpha="auto" is the best of rates
+        around "scale".
     density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
@@ -278,6 +283,8 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         What the density is an average of, and with which weights.
     circuit_ : Circuit or None
         The tree among them, if there is one.
+    alpha_ : float
+        What was given, or chosen.
     gamma_, mask_rate_ : float
         The rates of the kernel, and of the mask kernel.
 
@@ -291,7 +298,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PredictionIntervals._parameter_constraints,
-        "alpha": [Interval(Real, 0.0, None, closed="left")],
+        "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
         "gamma": [*GAMMA, None],
     }
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
@@ -300,7 +307,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def __init__(
         self,
         *,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         gamma: str | float | None = None,
         density: DensityLike = "auto",
         density_weights: str | ArrayLike = "equal",
@@ -382,11 +389,47 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
 
     def _make(self, kernel: Any) -> KernelRidge:
         if kernel == "precomputed":
-            return KernelRidge(alpha=self.alpha, kernel="precomputed")
-        return KernelRidge(alpha=self.alpha, kernel="rbf", gamma=kernel)
+            return KernelRidge(alpha=self.alpha_, kernel="precomputed")
+        return KernelRidge(alpha=self.alpha_, kernel="rbf", gamma=kernel)
 
     def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        return self.alpha, y[:, None] if y.ndim == 1 else y
+        return self.alpha_, y[:, None] if y.ndim == 1 else y
+
+    def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
+        """Learn the rates of the kernels, and the weight if it is "auto"."""
+        self._best_rate: float | None = None
+        if not isinstance(self.alpha, str):
+            self.alpha_ = self.alpha
+        else:
+            targets = y[:, None] if y.ndim == 1 else y
+            self._leave_out(Z, for_kernel, masks, targets, sample_weight)
+        super()._choose(Z, for_kernel, masks, y, sample_weight)
+
+    def _leave_out(
+        self, Z: Any, for_kernel: Any, masks: Any, targets: Any, sample_weight: Any
+    ) -> None:
+        """Choose the weight, and the rate if none is given, by rows that are left out."""
+        rows, weights = self._rows_to_choose_by(Z, masks, targets, sample_weight)
+        own, targets = Masks(self._given_mask_rate, masks[rows]), targets[rows]
+        if self.gamma is None:
+            rates = [share * weighted_scale(for_kernel[rows], weights) for share in RATES]
+        else:
+            rates = [super()._rate(for_kernel)]
+        best = np.inf
+        for rate in rates:
+            gram = self._gram(rate, Z[rows]) * own.factors(own.points)
+            found = leave_one_out(gram, targets, ALPHAS, weights)
+            losses = ((found - targets) ** 2).sum(axis=2) @ weights
+            if losses.min() < best:
+                best, self._best_rate = losses.min(), rate
+                self.alpha_ = float(ALPHAS[np.argmin(losses)])
+
+    def _rate(self, Z: Any) -> Any:
+        return super()._rate(Z) if self._best_rate is None else self._best_rate
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        chosen = {"alpha": self.alpha_, "gamma": self.gamma_}
+        return chosen if isinstance(self.alpha, str) else {}
 
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
         coef = np.asarray(model.dual_coef_)
