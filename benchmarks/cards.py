@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -80,7 +81,13 @@ def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int =
     show(f"{n_rows} rows, {n_variables} variables, K = {units}, on {where}", rows)
 
 
-def training(where: str, n_variables: int = 784, states: int = 256, n_rows: int = 8192) -> None:
+def training(
+    where: str,
+    n_variables: int = 784,
+    states: int = 256,
+    n_rows: int = 8192,
+    sizes: Sequence[tuple[int, int]] = ((32, 512), (64, 2048), (128, 2048), (512, 512)),
+) -> None:
     """Passes of EM in batches over a hidden tree, in rows per second."""
     import torch
 
@@ -91,8 +98,8 @@ def training(where: str, n_variables: int = 784, states: int = 256, n_rows: int 
     data = Rows(
         Evidence((states,) * n_variables, X.astype(float)), np.ones(n_rows), np.arange(n_rows)
     )
-    rows = []
-    for units, size in ((32, 512), (64, 2048), (128, 2048), (512, 512)):
+    title = f"EM, {n_variables} variables of {states} states, on {where}: float32, and with TF32"
+    for units, size in sizes:
         start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
         speeds = []
         for precision in ("highest", "high"):
@@ -102,9 +109,7 @@ def training(where: str, n_variables: int = 784, states: int = 256, n_rows: int 
             passes = epochs(trained, data, 4, size, (1.0, 0.5), 0.1, np.random.default_rng(0))
             speeds.append(f"{n_rows / min(_times(passes)):.0f} rows/s")
         torch.set_float32_matmul_precision("highest")
-        rows.append((f"K = {units}, batches of {size}", *speeds, ""))
-    title = f"EM, {n_variables} variables of {states} states, on {where}: float32, and with TF32"
-    show(title, rows)
+        show(title, [(f"K = {units}, batches of {size}", *speeds, "")])
 
 
 def _times(passes: Any) -> list[float]:

@@ -129,3 +129,15 @@ def test_many_states_are_put_together_for_a_tree(monkeypatch):
     sizes = np.bincount(states[:, 0])
     assert sizes.min() > 10
     assert (np.diff(states[np.argsort(X[:, 0], kind="stable"), 0]) >= 0).all()
+
+
+def test_a_graph_is_refused_unless_it_agrees():
+    a = torch.tensor([1.0, -torch.inf, torch.nan], dtype=torch.float64)
+    assert replay._agree(a, a.clone())
+    assert not replay._agree(a, a + 1e-6)
+    assert replay._agree(a.float(), (a + 1e-6).float())
+    assert not replay._agree(a.float(), (a + 0.1).float())
+    assert replay._agree(None, None)
+    assert not replay._agree(a, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))
+    assert replay._agree(torch.tensor([True]), torch.tensor([True]))
+    assert not replay._agree(torch.tensor([True]), torch.tensor([False]))
