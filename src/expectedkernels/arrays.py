@@ -203,6 +203,17 @@ def _sent(array: Any, xp: Any, device: Any) -> Array:
     return xp.asarray(array if array.flags.writeable else array.copy(), device=device)
 
 
+def spans(n: int, size: int) -> list[slice]:
+    """Ranges of at most so many of n things.
+
+    Examples
+    --------
+    >>> spans(5, 3)
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
+
+
 def frozen(array: Any) -> Any:
     """The array as a view that cannot be written to, if it is NumPy's or sparse; others pass.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator, as_like, to_numpy
+from expectedkernels.arrays import as_generator, as_like, spans, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
@@ -196,7 +196,7 @@ def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[sli
     once more, part by part, if there are several parts.
     """
     most = max(1, NOISE_BYTES // (8 * circuit.vtree.n_nodes))
-    parts = [slice(start, min(start + most, n)) for start in range(0, n, most)]
+    parts = spans(n, most)
     n_real = circuit.cardinalities.count(None)
     noise = [np.empty((k, min(n, most))) for k in (circuit.vtree.n_nodes, n_real, n_real)]
     draws = _draws(circuit, generator)

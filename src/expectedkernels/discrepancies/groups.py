@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import check_real, is_int
 from expectedkernels.circuits.alignment import require_circuits
 from expectedkernels.circuits.circuit import Circuit
@@ -93,7 +93,7 @@ class Groups:
         kernels = _kernels(self.circuit, _terms(self.kernel, self.circuit), DEFAULT_MAX_BYTES)
         across = kernels(self.rows, known, self.rows, known)
         own = np.empty((len(known), len(sets)))
-        for part in _parts(len(known), FEW_AT_ONCE):
+        for part in spans(len(known), FEW_AT_ONCE):
             # what is hidden on one side is ignored: the own variables here, those of others there
             rows, n = self.rows[part], len(self.rows[part])
             others = np.repeat(rows, len(sets), axis=0), np.tile(sets, (n, 1))
@@ -236,17 +236,13 @@ def _from_population(p: Circuit, rows: Any, terms: Any, max_bytes: int) -> Any:
     known = ~np.isnan(rows)
     sets, place = np.unique(known, axis=0, return_inverse=True)
     kernels = _kernels(p, terms, max_bytes)
-    parts = [(rows[part], known[part]) for part in _parts(len(rows), AT_ONCE)]
+    parts = [(rows[part], known[part]) for part in spans(len(rows), AT_ONCE)]
     own = np.concatenate([np.diag(kernels(*part, *part)) for part in parts])
     # beside the groups the population, of which the variables of every set are hidden
     free = np.full(sets.shape, np.nan)
     both = np.concatenate([rows, free]), np.concatenate([known, sets])
     across = kernels(*both, free[:1], np.zeros_like(sets[:1]))[:, 0]
     return own + across[len(rows) :][place.reshape(-1)] - 2.0 * across[: len(rows)]
-
-
-def _parts(n: int, size: int) -> list[slice]:
-    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 def _kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, namespace, to_numpy
+from expectedkernels.arrays import as_like, namespace, spans, to_numpy
 from expectedkernels.engine.on_tensors import States, TensorLevels, times_atoms
 
 CHOICE_BYTES = 2**28
@@ -89,7 +89,7 @@ def tensor_descend(
         len(level.nodes) * edge_tensors(levels, i).most for i, level in enumerate(host.levels)
     )
     step = max(1, CHOICE_BYTES // (48 * widest))
-    parts = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+    parts = spans(n, step)
     return np.concatenate([_descend(levels, rows, choose) for rows in parts], axis=1)
 
 

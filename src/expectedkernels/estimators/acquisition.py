@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import check_real
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.columns import Columns, column_number
 from expectedkernels.estimators.machines import read_rows
-from expectedkernels.estimators.resources import spans
 from expectedkernels.estimators.tables import is_missing
 
 if TYPE_CHECKING:

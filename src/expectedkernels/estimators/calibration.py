@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
+from expectedkernels.arrays import spans
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.masks import masks_of
-from expectedkernels.estimators.resources import spans
 
 FOLDS = 5
 MOST_ROWS = 400

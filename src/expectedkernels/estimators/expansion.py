@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import spans
 from expectedkernels.circuits.choice import evidence_side
 from expectedkernels.estimators.gram import (
     Meetings,
@@ -22,7 +23,7 @@ from expectedkernels.estimators.gram import (
     expected_gram,
     meeting_sides,
 )
-from expectedkernels.estimators.resources import Resources, chunks, spans
+from expectedkernels.estimators.resources import Resources, chunks
 from expectedkernels.estimators.rows import Density, Rows, distinct
 from expectedkernels.kernels.gaussian import at_known
 from expectedkernels.kernels.gram import expected_pieces

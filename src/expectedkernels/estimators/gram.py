@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import spans
 from expectedkernels.circuits.choice import evidence_side
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.sides import CircuitSide, PointSide
-from expectedkernels.estimators.resources import Resources, chunks, spans
+from expectedkernels.estimators.resources import Resources, chunks
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.kernels.blocks import Tables
 from expectedkernels.kernels.gaussian import at_known, gaussian

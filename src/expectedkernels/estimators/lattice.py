@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import spans
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.expansion import Expansion
-from expectedkernels.estimators.resources import spans
 from expectedkernels.estimators.rows import Rows
 from expectedkernels.kernels.gaussian import at_known, on_atoms
 

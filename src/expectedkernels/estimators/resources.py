@@ -8,6 +8,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs
 
+from expectedkernels.arrays import spans
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.kernels.gram import CHUNK_BYTES
 
@@ -61,11 +62,6 @@ class Resources:
 
 def _all_done(work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
     return [work(task) for task in tasks]
-
-
-def spans(n: int, size: int) -> list[slice]:
-    """Ranges of at most so many of n things."""
-    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 def chunks(index: Any, n_points: int, max_bytes: int) -> list[Any]:

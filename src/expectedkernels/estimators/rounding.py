@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import spans
 from expectedkernels.engine.nodes import from_leaves, from_root
 from expectedkernels.estimators.expansion import Expansion
 from expectedkernels.estimators.gram import Work
-from expectedkernels.estimators.resources import Resources, spans
+from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import Rows, distinct
 from expectedkernels.kernels.gaussian import at_known
 from expectedkernels.kernels.reals import MOST_PANELS, panels_of, rule

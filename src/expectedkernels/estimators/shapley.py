@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
+from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.estimators.averages import circuit_part
@@ -21,7 +21,6 @@ from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
 from expectedkernels.estimators.columns import column_number
 from expectedkernels.estimators.independent import independent_shares
 from expectedkernels.estimators.lattice import Lattice
-from expectedkernels.estimators.resources import spans
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
 
 if TYPE_CHECKING:

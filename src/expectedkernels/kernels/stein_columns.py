@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from expectedkernels.arrays import spans
 from expectedkernels.kernels.stein import PairwiseKernel, SteinKernel, finite_gram
 
 CHUNK_ROWS = 4096
@@ -35,8 +36,8 @@ def gram_columns(stein: PairwiseKernel, rows: Any) -> tuple[Callable[[int], Any]
     """
     if isinstance(stein, SteinKernel) and stein._terms is not None:
         return _product_columns(stein, rows)
-    sides = [stein._read(rows[chunk]) for chunk in _chunks(len(rows), CHUNK_ROWS)]
-    blocks = (rows[chunk] for chunk in _chunks(len(rows), DIAGONAL_ROWS))
+    sides = [stein._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
+    blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
     diagonal = np.concatenate([np.diag(stein(block)) for block in blocks])
 
     def column(i: int) -> Any:
@@ -54,7 +55,7 @@ def _product_columns(stein: SteinKernel, rows: Any) -> tuple[Callable[[int], Any
     """
     terms: Any = stein._terms
     chunks, diagonal = [], []
-    for chunk in _chunks(len(rows), CHUNK_ROWS):
+    for chunk in spans(len(rows), CHUNK_ROWS):
         points, moves = stein._read(rows[chunk])
         chunks.append(_sparse(points, stein.cardinalities, moves))
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
@@ -112,7 +113,3 @@ def _diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
             inside = inside + ((moves[v] @ matrix) * moves[v]).sum(axis=1) / own
         total = total + weight * product * inside
     return total
-
-
-def _chunks(n: int, size: int) -> Iterator[slice]:
-    return (slice(start, start + size) for start in range(0, n, size))

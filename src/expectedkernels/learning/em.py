@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from tqdm import tqdm
 
-from expectedkernels.arrays import RngLike, as_generator, place_of
+from expectedkernels.arrays import RngLike, as_generator, place_of, spans
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
@@ -307,7 +307,7 @@ def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list
     n = evidence.n_rows
     per_row = 16 * circuit.vtree.n_nodes  # what it takes to list the patterns
     most = max(1, min(n, max_bytes // per_row))
-    waiting = [slice(i, min(i + most, n)) for i in range(0, n, most)][::-1]
+    waiting = spans(n, most)[::-1]
     chunks: list[slice] = []
     while waiting:
         rows = waiting.pop()
