@@ -73,7 +73,8 @@ def _larger(table: Any, rng: Any) -> Any:
         for name in table.columns
     ]
     z = np.stack(codes, axis=1).astype(float)
-    z = (z - z.mean(axis=0)) / z.std(axis=0)
+    spread = z.std(axis=0)
+    z = (z - z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     centre = brentq(lambda c: expit(STEEPNESS * (z - c)).mean() - SHARE, -10.0, 10.0)
     return rng.random(z.shape) < expit(STEEPNESS * (z - centre))
 
