@@ -72,8 +72,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     or average a model's predictions over them. `ExpectedSVR` and its kin give the limit of
     infinitely many.
 
-    Normal distributions ("gaussian" and its kin, and parts of "auto") take bits and codes for
-    numbers: the category of the largest bit is taken, and the code that is nearest.
+    The default, a tree over bins, has every strategy and method. For columns of numbers that are
+    correlated, the means of density="gaussian" or "auto" are nearer to what is missing; they take
+    bits and codes for numbers too: the category of the largest bit is taken, and the nearest code.
 
     Examples
     --------
