@@ -469,3 +469,9 @@ def test_nltcs_has_the_published_size(nltcs):
     assert (circuit.n_sums, circuit.n_sums - circuit.n_decisions) == (43, 14)
     assert (circuit.n_products, circuit.n_indicators) == (46, 32)
     assert 2 * circuit.n_products + len(circuit.sum_of) == 166
+
+
+def test_too_many_states_are_refused_before_their_pairs_take_memory():
+    message = r"100000 states \(20000 variables\) takes 47.7 GiB, more than 8 GiB"
+    with pytest.raises(ek.SizeError, match=message):
+        learn_chow_liu(np.zeros((2, 20_000)), cardinalities=5)

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
+from expectedkernels.errors import SizeError
 from expectedkernels.learning.data import MISSING, FloatArray, IntArray
 
+MOST_BYTES = 2**33
+"""What the counts of all pairs of states may take."""
 CHUNK = 2**21
 """About how many numbers an intermediate matrix may have."""
 SMALLEST_SHARE = 1e-30
@@ -41,6 +44,7 @@ class PairCounts:
         self._variable = np.repeat(np.arange(len(cardinalities)), self.cardinalities - drop)
         self._state = np.concatenate([np.arange(drop, c) for c in cardinalities])
         self._state = self._state.astype(states.dtype)
+        _refuse_many(len(self._state) + 1, self.cardinalities)
         self._gram = self._products(states, weights)
 
     def _products(self, states: IntArray, weights: FloatArray) -> FloatArray:
@@ -106,6 +110,17 @@ class PairCounts:
         for begin in range(0, len(self.cardinalities), batch):
             variables = np.arange(begin, min(begin + batch, len(self.cardinalities)))
             yield variables, self.rows(variables)
+
+
+def _refuse_many(n: int, cardinalities: IntArray) -> None:
+    """Raise if a square matrix of n rows, of counts of all pairs, takes too much memory."""
+    if 8 * n**2 > MOST_BYTES:
+        raise SizeError(
+            f"Counting all pairs of {int(cardinalities.sum())} states ({len(cardinalities)} "
+            f"variables) takes {8 * n**2 / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.3g} GiB. "
+            "Put rare states together, drop columns, or fit the weights of a given structure "
+            "with em, which counts no pairs."
+        )
 
 
 def _is_exact_in_single(weights: FloatArray) -> bool:
