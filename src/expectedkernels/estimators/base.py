@@ -221,13 +221,21 @@ class KernelMachine(DensityEstimator):
             Z = self._kept(means, Z=Z)
             for_kernel = Z if self._scaling is None else self._scaling.apply(Z)
         self._choose(Z, for_kernel, masks, y, sample_weight)
-        self._whole = None
         if self.fit_missing_ == "expected" or self.mask_rate_:
             own = Masks(self.mask_rate_, masks)
             self._fit_embedded(Z, for_kernel, own, y, sample_weight)
         else:
             self._fit_complete(for_kernel, y, sample_weight)
+        # kernels with all rows can be kept, for other coefficients; those with some are quicker
+        keeps = self._key is not None and not self.mask_rate_ and self._machine.prior is None
+        self._whole = self._of_all_rows(Z) if keeps else None
         return self
+
+    def _of_all_rows(self, Z: Any) -> Expansion:
+        """The function as a sum over all rows in fit, also those whose coefficients are zero."""
+        coef, intercept = self._coefficients(self.model_, len(Z))
+        f = Expansion(self._raw_rates(self.gamma_, Z.shape[1]), Z, coef, intercept)
+        return f if self._target is None else of_target(f, self._target)
 
     def _learn_density(self, Z: Any) -> Any:
         Z = super()._learn_density(Z)
@@ -365,8 +373,6 @@ class KernelMachine(DensityEstimator):
             masks = Masks(own.rate, own.points[used])
         if self._target is not None:
             expansion = of_target(expansion, self._target)
-        # kernels with all rows can be kept, for other coefficients; those with some are quicker
-        self._whole = expansion if self._key and not own.rate else None
         expansion = expansion if own.rate else expansion.merged()
         self._machine = self._embedded(expansion, masks=masks)
 
@@ -386,15 +392,23 @@ class KernelMachine(DensityEstimator):
         std_tol: float = 0.0,
     ) -> Any:
         if self._whole is not None and not return_std:
-            return self._whole_mean(self._whole, Z)
+            return self._whole_mean(self._whole, Z, skip_complete)
         resources = replace(self._resources, std_tol=std_tol)
         return expect(self._machine, self.density_, Z, resources, return_std, skip_complete, like)
 
-    def _whole_mean(self, f: Expansion, Z: Any) -> Any:
-        """Expectations by kernels with all rows in fit, which are kept."""
-        Z = read_rows(self.density_, Z)[0]
-        kernels = self._kept(gram, rates=f.rates, A=Z, B=f.points, resources=self._resources)
-        mean = kernels @ f.coef + f.intercept
+    def _whole_mean(self, f: Expansion, Z: Any, skip_complete: bool) -> Any:
+        """What `expect` gives, by kernels with all rows in fit, which are kept."""
+        own = self._machine.predict is not None  # the model itself answers complete rows
+        Z, incomplete, _ = read_rows(self.density_, Z)
+        asked = incomplete if own else np.arange(len(Z))
+        others = np.setdiff1d(np.arange(len(Z)), asked)
+        mean = np.full((len(Z), f.coef.shape[1]), np.nan)
+        if len(asked):
+            given = {"rates": f.rates, "A": Z[asked], "B": f.points, "resources": self._resources}
+            mean[asked] = self._kept(gram, **given) @ f.coef + f.intercept
+        if len(others) and not skip_complete:
+            found = expect(self._machine, self.density_, Z[others], self._resources)
+            mean[others] = found.reshape(len(others), -1)
         return mean[:, 0] if self._machine.flat else mean
 
     def _answers(self, Z: Any, like: Any = None) -> Any:
