@@ -88,7 +88,8 @@ def plot_panels(
         ax.set_xlabel(xlabel)
         ax.set_ylabel((ylabels or {}).get(title, ""))
         _tidy(ax, legend=False)
-    _legend_below(figure, axes[0], ncols=5)
+    # As many columns as fit below so many panels.
+    _legend_below(figure, axes[0], ncols=min(5, 5 * len(panels) // 4))
     return axes[0]
 
 
