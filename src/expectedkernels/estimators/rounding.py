@@ -106,7 +106,7 @@ def rounded_variance(
     work = _Rounded(
         density, expansion.rates, resources.chunk_bytes, expansion, rows, mean, resources.std_tol
     )
-    if tasks and None not in work.bases:
+    if tasks and None not in work.bases.values():
         for task, found in zip(tasks, resources.map(work, tasks), strict=True):
             variance[task] = found
     return variance, np.isnan(variance).any(axis=1)
@@ -131,14 +131,15 @@ class _Rounded(Work):
     tolerance: float
 
     @cached_property
-    def bases(self) -> list[Any]:
-        """The functions of every variable, each a `Basis`; None if one cannot be made."""
+    def bases(self) -> dict[int, Any]:
+        """The functions of variables that are missing, each a `Basis`; None if there are none."""
         points = self.expansion.points
         some = np.unique(np.linspace(0, len(points) - 1, SKETCH).astype(np.intp))
-        return [
-            _basis(self.density.real.input(i), self.rates[columns], points[:, columns], some)
-            for i, columns in enumerate(self.density.places)
-        ]
+        places, found = self.density.places, {}
+        for i in np.flatnonzero(~self.rows.observed.all(axis=0)).tolist():
+            block, at = self.density.real.input(i), places[i]
+            found[i] = _basis(block, self.rates[at], points[:, at], some)
+        return found
 
     @np.errstate(invalid="ignore", divide="ignore", over="ignore")
     def __call__(self, index: Any) -> Any:
@@ -190,7 +191,7 @@ class _Up:
     Attributes
     ----------
     circuit : Circuit
-    bases : list of Basis
+    bases : dict from missing variables to Basis
     shares : dict from missing variables to arrays of shape (components,)
     values : list of arrays of shape (units,)
         Of all units of every node, as long as `scales` of the nodes are divided by.
@@ -198,7 +199,7 @@ class _Up:
     """
 
     circuit: Any
-    bases: list[Basis]
+    bases: dict[int, Basis]
     shares: dict[int, Any]
     values: list[Any]
     scales: Any
