@@ -419,7 +419,7 @@ def missing(
 
     Writes results.csv, summary.md and a figure; goes on where an earlier run stopped.
     """
-    reproduce_missing = _study("regression.missing").reproduce_missing
+    reproduce_missing = _study("missing").reproduce_missing
 
     with _errors():
         done = reproduce_missing(

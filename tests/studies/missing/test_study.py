@@ -7,13 +7,13 @@ from typer.testing import CliRunner
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError
 from expectedkernels.plotting import close
-from studies.regression.missing import methods
-from studies.regression.missing.figure import figure
-from studies.regression.missing.masks import draw_copy, draw_mask, hide
-from studies.regression.missing.methods import EXPECTED, MASKED, METHODS, Training, fit_method
-from studies.regression.missing.records import Cell, Record, Records
-from studies.regression.missing.report import Comparison, errors_of, summary
-from studies.regression.missing.study import (
+from studies.missing import methods
+from studies.missing.figure import figure
+from studies.missing.masks import draw_copy, draw_mask, hide
+from studies.missing.methods import EXPECTED, MASKED, METHODS, Training, fit_method
+from studies.missing.records import Cell, Record, Records
+from studies.missing.report import Comparison, errors_of, summary
+from studies.missing.study import (
     MECHANISMS,
     Settings,
     cell_mask,
@@ -21,7 +21,7 @@ from studies.regression.missing.study import (
     run,
     split_rows,
 )
-from studies.regression.missing.tables import SHIPPED, available, load_table, make_table
+from studies.missing.tables import SHIPPED, available, load_table, make_table
 
 TINY = Settings(n_train=30, n_test=20)
 OPTIONS = {

@@ -17,8 +17,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
-from studies.regression.missing.masks import draw_copy
-from studies.regression.missing.tables import REGRESSION
+from studies.missing.masks import draw_copy
+from studies.missing.tables import REGRESSION
 
 SVM, RIDGE = "SVM", "ridge"
 MASKED = {f"expected {machine}, mask kernel": machine for machine in (SVM, RIDGE)}

@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 from studies.base import Done, cell_rng, check_jobs, check_names, collect, written
-from studies.regression.missing.masks import draw_mask, hide
-from studies.regression.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
-from studies.regression.missing.records import Cell, Record, Records
-from studies.regression.missing.report import summary
-from studies.regression.missing.tables import REGRESSION, TABLES, Table, available, load_table
+from studies.missing.masks import draw_mask, hide
+from studies.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
+from studies.missing.records import Cell, Record, Records
+from studies.missing.report import summary
+from studies.missing.tables import REGRESSION, TABLES, Table, available, load_table
 
 HOLES = ("test", "both")
 MECHANISMS = (("MCAR", 0.3), ("MCAR", 0.5), ("MAR", 0.5), ("MNAR", 0.3))
@@ -277,6 +277,6 @@ def reproduce_missing(
 
 
 def _figures(records: Records) -> Iterator[tuple[str, Any]]:
-    from studies.regression.missing.figure import figure
+    from studies.missing.figure import figure
 
     yield "missing", figure(records)

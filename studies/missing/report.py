@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from studies.base import spread, table_row
-from studies.regression.missing.methods import EXPECTED, MASKED, METHODS
-from studies.regression.missing.records import Records
+from studies.missing.methods import EXPECTED, MASKED, METHODS
+from studies.missing.records import Records
 
 TASKS = {
     "regression": "error = RMSE / standard deviation of the target",

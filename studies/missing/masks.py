@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from studies.regression.missing.tables import Table
+from studies.missing.tables import Table
 
 STEEPNESS = 2.0
 """How fast the chance of a hole changes with the value that it depends on."""
@@ -31,7 +31,7 @@ def draw_mask(rng: np.random.Generator, table: Table, mechanism: str, rate: floa
 
     Examples
     --------
-    >>> from studies.regression.missing.tables import load_table
+    >>> from studies.missing.tables import load_table
     >>> mask = draw_mask(np.random.default_rng(0), load_table("iris"), "MAR", 0.5)
     >>> mask.mean(axis=0).round(1).tolist()
     [0.4, 0.5, 0.5, 0.0]

@@ -9,9 +9,9 @@ import numpy as np
 
 from expectedkernels.plotting import Curve, plot_panels
 from studies.base import spread
-from studies.regression.missing.methods import EXPECTED
-from studies.regression.missing.records import Records
-from studies.regression.missing.report import PLACES, TASKS, Errors, errors_of
+from studies.missing.methods import EXPECTED
+from studies.missing.records import Records
+from studies.missing.report import PLACES, TASKS, Errors, errors_of
 
 OURS = next(iter(EXPECTED))
 SHOWN = (
