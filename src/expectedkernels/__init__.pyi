@@ -217,6 +217,7 @@ from expectedkernels.vtree import (
 from . import (
     io as io,
     kernels as kernels,
+    reports as reports,
 )
 from .circuits import (
     algebra as algebra,

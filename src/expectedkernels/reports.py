@@ -1,0 +1,192 @@
+"""Reports: one HTML file that holds its tables and figures, and needs nothing beside it."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
+from pathlib import Path
+from platform import platform, python_version
+from typing import Any
+
+from expectedkernels.checks import shown
+from expectedkernels.errors import DataError
+from expectedkernels.html import pairs, table
+
+__all__ = ["write_report"]
+
+LARGEST_SVG = 400_000
+"""Figures with longer drawings are written as pixels."""
+
+NAMED = ("expectedkernels", "numpy", "scipy", "sklearn", "pandas", "polars", "torch", "matplotlib")
+"""Modules whose versions are written down if they were imported."""
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1e21; --paper: #fff; --line: #d8dbe0; --soft: #5c636e }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e6eb; --paper: #16181c; --line: #3a3f47; --soft: #a0a7b3 } }
+body { margin: 0 auto; max-width: 60rem; padding: 1rem 1.2rem 3rem; color: var(--ink);
+  background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: break-word }
+h1 { font-size: 1.6rem; line-height: 1.2 }
+h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid var(--line) }
+div.wide { overflow-x: auto; margin: 1rem 0 }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line) }
+th { font-weight: 600; white-space: nowrap }
+td.n { text-align: right }
+figure { margin: 1rem 0 }
+figure img { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
+footer { margin-top: 3rem; font-size: .85rem; color: var(--soft) }
+"""
+
+
+def write_report(
+    path: str | Path,
+    title: str,
+    sections: Mapping[str, object],
+    settings: Mapping[str, object] | None = None,
+) -> Path:
+    """The path, after a report was written there: one HTML file with all of its figures.
+
+    The file needs no network and no other file, follows the reader's choice of light or dark, and
+    is read on a phone as well. The same contents give the same file.
+
+    Parameters
+    ----------
+    path : str or Path
+        Its folder is made if there is none.
+    title : str
+    sections : mapping
+        From headings to what is below them, a thing or a list of things: text is a paragraph, a
+        mapping a table of names and values, a data frame (of pandas or polars) a table, a pair
+        ``(columns, rows)`` likewise; axes or figures of matplotlib are drawn, and bytes are the
+        contents of a PNG file.
+    settings : mapping, optional
+        What the numbers depend on, such as parameters and seeds: a table at the end, beside that
+        of the versions.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    DataError
+        If a section holds something else, or the sections are no mapping.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = write_report(
+    ...         f"{folder}/sizes.html", "Sizes", {"Units": {"sums": 3}}, {"seed": 0}
+    ...     )
+    ...     "<th>sums" in path.read_text(encoding="utf-8")
+    True
+    """
+    if not isinstance(title, str):
+        raise DataError(f"The title of a report must be text. Got {shown(title)}.")
+    if not isinstance(sections, Mapping):
+        raise DataError(
+            "The sections of a report must be a mapping from headings to what is below them. "
+            f"Got {shown(sections)}."
+        )
+    parts = "".join(
+        f"<section><h2>{escape(str(heading))}</h2>{_contents(heading, found)}</section>\n"
+        for heading, found in sections.items()
+    )
+    chosen = f"<h2>Settings</h2>{_scrolling(pairs(settings))}" if settings else ""
+    page = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        # without an icon of its own, browsers ask for one
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>{escape(title)}</h1>\n{parts}"
+        f"<footer>{chosen}<h2>Versions</h2>{_scrolling(pairs(versions()))}</footer>\n"
+        "</body>\n</html>\n"
+    )
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, of the system, and of the packages that were imported.
+
+    Examples
+    --------
+    >>> list(versions())[:2]
+    ['python', 'system']
+    """
+    found = {"python": python_version(), "system": platform()}
+    for name in NAMED:
+        if name in sys.modules:
+            try:
+                found[name] = version("scikit-learn" if name == "sklearn" else name)
+            except PackageNotFoundError:
+                found[name] = str(getattr(sys.modules[name], "__version__", "unknown"))
+    return found
+
+
+def _contents(heading: str, found: Any) -> str:
+    return "".join(_part(heading, part) for part in (found if isinstance(found, list) else [found]))
+
+
+def _part(heading: str, part: Any) -> str:
+    """One thing of a section as HTML."""
+    if isinstance(part, str):
+        return f"<p>{escape(part)}</p>"
+    if isinstance(part, Mapping):
+        return _scrolling(pairs(part))
+    if isinstance(part, bytes):
+        return _image(heading, "image/png", part)
+    if isinstance(part, tuple) and len(part) == 2:
+        return _scrolling(table(*part))
+    if hasattr(part, "iter_rows") or hasattr(part, "itertuples"):
+        return _scrolling(table(*_frame(part)))
+    figure = getattr(part, "figure", part)
+    if hasattr(figure, "savefig"):
+        return _drawn(heading, figure)
+    raise DataError(
+        f"A section of a report holds text, mappings, tables and figures. Got "
+        f"{type(part).__name__} in {heading!r}."
+    )
+
+
+def _frame(frame: Any) -> tuple[list[Any], Iterable[Any]]:
+    """The names and rows of a data frame; an index that is not just numbers is the first column."""
+    names = list(frame.columns)
+    if hasattr(frame, "iter_rows"):
+        return names, frame.iter_rows()
+    if frame.index.dtype.kind in "iu" and frame.index.name is None:
+        return names, frame.itertuples(index=False)
+    return [frame.index.name or "", *names], frame.itertuples()
+
+
+def _scrolling(inside: str) -> str:
+    """On narrow screens tables are moved, and not the page."""
+    return f'<div class="wide">{inside}</div>'
+
+
+def _drawn(heading: str, figure: Any) -> str:
+    from matplotlib import rc_context
+
+    drawing = BytesIO()
+    with rc_context({"svg.hashsalt": "expectedkernels"}):  # else names in it are random
+        figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
+    if drawing.tell() <= LARGEST_SVG:
+        return _image(heading, "image/svg+xml", drawing.getvalue())
+    pixels = BytesIO()
+    figure.savefig(pixels, format="png", dpi=160)
+    return _image(heading, "image/png", pixels.getvalue())
+
+
+def _image(heading: str, kind: str, contents: bytes) -> str:
+    data = b64encode(contents).decode("ascii")
+    alt = escape(str(heading), quote=True)
+    return f'<figure><img alt="{alt}" src="data:{kind};base64,{data}"></figure>'
