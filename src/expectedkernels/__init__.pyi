@@ -17,6 +17,9 @@ from expectedkernels.circuits.properties import (
     is_compatible as is_compatible,
     properties as properties,
 )
+from expectedkernels.circuits.streams import (
+    over_chunks as over_chunks,
+)
 from expectedkernels.circuits.units import (
     Categorical as Categorical,
     Gaussian as Gaussian,

@@ -15,11 +15,20 @@ from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_choice, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.streams import StreamLike, is_stream
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError
-from expectedkernels.learning.data import MAX_STATES, MISSING, FloatArray, IntArray, read_data
+from expectedkernels.learning.data import (
+    MAX_STATES,
+    MISSING,
+    Data,
+    FloatArray,
+    IntArray,
+    read_data,
+)
 from expectedkernels.learning.em import em
 from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
+from expectedkernels.learning.streams import DataInChunks, read_chunks
 from expectedkernels.learning.trees import Forest, TreeVtree, rooted, spanning_edges, tree_vtree
 
 EM_ITERATIONS = 100
@@ -29,7 +38,7 @@ EM_TOLERANCE = 1e-6
 
 
 def learn_chow_liu(
-    X: RowsLike,
+    X: RowsLike | StreamLike,
     pseudocount: float = 1.0,
     *,
     alpha: float = 1.0,
@@ -50,10 +59,12 @@ def learn_chow_liu(
 
     Parameters
     ----------
-    X : array of shape (n, variables), or data frame
+    X : array of shape (n, variables), data frame, or data in chunks
         States coded as integers 0, 1, 2, ...; NaN for missing values. The columns of a data frame
         name the variables, and may hold text, categories, booleans or other integers, which
-        become labelled states.
+        become labelled states. Data in chunks need not fit into memory: paths of Parquet files, a
+        Dask array or data frame, or a function that returns an iterable of arrays or frames (it
+        is called for every pass).
     pseudocount : float
         How many rows' worth of counts every sum unit gets in advance, spread evenly over its
         inputs. Only for ``parameters="flows"``.
@@ -95,6 +106,10 @@ def learn_chow_liu(
     when values are missing completely at random), and the weights from EM, which sums
     missing values out (right when they are missing at random), started at these statistics.
 
+    Data in chunks are read twice, and with missing values once more for every iteration of EM. The
+    chunks are shared among the workers that `joblib.parallel_config` names; the result does not
+    depend on their number.
+
     Cost: O(n s^2) for s states in all, and O(d^2) for the tree over d variables.
 
     References
@@ -114,14 +129,22 @@ def learn_chow_liu(
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    data = read_data(X, None, cardinalities, sample_weight, max_states)
     options: Any = {"root": root, "min_mi": min_mi, "grouping": grouping, "rng": rng}
-    states, weights = data.train
-    tree = chow_liu_tree(states, data.cardinalities, weights, alpha, **options)
+    data: Data | DataInChunks
+    if is_stream(X):
+        data = read_chunks(X, cardinalities, sample_weight, max_states, name)
+        tree = tree_of(data.pair_counts(), alpha, **options)
+    else:
+        data = read_data(X, None, cardinalities, sample_weight, max_states)
+        tree = chow_liu_tree(data.train[0], data.cardinalities, data.train[1], alpha, **options)
     if parameters == "cpt":
         blocks = tree_blocks(tree, tree.conditionals(alpha))
+    elif isinstance(data, Data):
+        blocks = flow_blocks(tree, *data.train, beta, alpha)
+    elif data.is_complete:
+        blocks = tree_blocks(tree, tree.from_counts(beta))
     else:
-        blocks = flow_blocks(tree, states, weights, beta, alpha)
+        blocks = _fitted_blocks(data.named(_start(tree, alpha)), X, beta)
     return data.named(Circuit.from_blocks(tree.vtree, blocks))
 
 
@@ -177,7 +200,20 @@ def chow_liu_tree(
     rng: Any = None,
 ) -> ChowLiuTree:
     """The tree with the largest total mutual information, rooted, and its vtree."""
-    name, n = "learn_chow_liu", states.shape[1]
+    counts = PairCounts(states, cardinalities, weights)
+    return tree_of(counts, alpha, root, min_mi, grouping, rng)
+
+
+def tree_of(
+    counts: PairCounts,
+    alpha: float,
+    root: Any = "center",
+    min_mi: float = 0.0,
+    grouping: str = "balanced",
+    rng: Any = None,
+) -> ChowLiuTree:
+    """The tree of pair counts."""
+    name, n = "learn_chow_liu", len(counts.cardinalities)
     is_variable = isinstance(root, Integral) and not isinstance(root, bool)
     is_name = isinstance(root, str) and root in ("center", "random")
     if not (root in range(n) if is_variable else is_name):
@@ -186,7 +222,6 @@ def chow_liu_tree(
             f"0..{n - 1}. Got {root!r} instead."
         )
     check_choice(name, "grouping", grouping, ("balanced", "linear"))
-    counts = PairCounts(states, cardinalities, weights)
     information = mutual_information(counts, alpha)
     edges = spanning_edges(information, check_real(name, "min_mi", min_mi))
     forest = rooted(n, edges, root, as_generator(rng))
@@ -221,10 +256,19 @@ def flow_blocks(
     scale = float(weights.mean()) if len(weights) else 1.0
     if not (states == MISSING).any():
         return tree_blocks(tree, tree.from_counts(beta * scale))
-    start = Circuit(tree.vtree, tuple(tree_blocks(tree, tree.conditionals(alpha or 1.0))))
+    X = np.where(states == MISSING, np.nan, states)
+    return _fitted_blocks(_start(tree, alpha), X, beta, weights)
+
+
+def _start(tree: ChowLiuTree, alpha: float) -> Circuit:
+    """The circuit of a tree that EM starts from."""
+    return Circuit(tree.vtree, tuple(tree_blocks(tree, tree.conditionals(alpha or 1.0))))
+
+
+def _fitted_blocks(start: Circuit, X: Any, beta: float, weights: Any = None) -> list[Input | Inner]:
     fitted = em(
         start,
-        np.where(states == MISSING, np.nan, states),
+        X,
         EM_ITERATIONS,
         pseudocount=beta,
         sample_weight=weights,

@@ -113,11 +113,7 @@ def _codes(
     if not frames[0]:
         raise DataError("X must have at least one column. Got a data frame without columns.")
     columns = [joint_column([frame[v] for frame in frames]) for v in range(len(frames[0]))]
-    given = None if cardinalities is None else _one_each(cardinalities, len(columns))
-    schema = frame_schema(columns, column_names(X), given, max_states)
-    for v, card in enumerate(schema.cardinalities):
-        if card is None:
-            _refuse_column(columns[v], v)
+    schema = schema_of(columns, column_names(X), cardinalities, max_states)
     codes, *more = [
         np.stack([schema.read_column(v, column) for v, column in enumerate(frame)], axis=1)
         for frame in frames
@@ -128,6 +124,20 @@ def _codes(
             "array do not say what they stand for."
         )
     return codes, more[0] if more else X_valid, schema
+
+
+def schema_of(columns: list[Any], names: Any, cardinalities: Any, max_states: int) -> Schema:
+    """The schema of columns of states; raises if one holds something else."""
+    given = None if cardinalities is None else _one_each(cardinalities, len(columns))
+    schema = frame_schema(columns, names, given, max_states)
+    for v, card in enumerate(schema.cardinalities):
+        if card is None:
+            require_states(columns[v], v)
+            raise DataError(
+                f"Column {v} ({columns[v].name!r}) of X has no values, so the number of its states "
+                "is unknown. Give it with cardinalities=, or drop the column."
+            )
+    return schema
 
 
 def _one_each(cardinalities: Any, n: int) -> list[int]:
@@ -142,18 +152,13 @@ def _one_each(cardinalities: Any, n: int) -> list[int]:
     return [int(c) for c in cards]
 
 
-def _refuse_column(column: Any, number: int) -> None:
-    """Say why a numeric column holds no states."""
+def require_states(column: Any, number: int) -> None:
+    """Raise if a column of numbers holds some that are no states."""
     values = column.values
-    seen = ~np.isnan(values)
-    if not seen.any():
-        raise DataError(
-            f"Column {number} ({column.name!r}) of X has no values, so the number of its states is "
-            "unknown. Give it with cardinalities=, or drop the column."
-        )
-    odd = seen & ((values != np.floor(values)) | np.isinf(values))
-    row = int(np.flatnonzero(odd)[0])
-    refuse_entry(float(values[row]), row, number, "X", {number: column.name})
+    odd = ~np.isnan(values) & ((values != np.floor(values)) | np.isinf(values))
+    if odd.any():
+        row = int(np.flatnonzero(odd)[0])
+        refuse_entry(float(values[row]), row, number, "X", {number: column.name})
 
 
 def as_states(X: Any, what: str = "X") -> IntArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
 from math import inf
 from typing import Any
@@ -29,6 +30,7 @@ from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.observed import levels_of
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
+from expectedkernels.circuits.streams import StreamLike, is_stream, summed
 from expectedkernels.circuits.wide import as_plain, is_plain
 from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.on_tensors import TensorLevels
@@ -58,7 +60,7 @@ SMALLEST_VARIANCE = 1e-6
 
 def em(
     circuit: Circuit,
-    X: EvidenceLike,
+    X: EvidenceLike | StreamLike,
     iterations: int = 20,
     *,
     pseudocount: float = 0.0,
@@ -92,8 +94,11 @@ def em(
     ----------
     circuit : Circuit
         The structure and the parameters to start from, with one root and no negative weights.
-    X : array of shape (n, variables), or list of one (n, cardinality) array per variable
-        NaN stands for a value that is not observed.
+    X : array of shape (n, variables), list of one (n, cardinality) array per variable, or chunks
+        NaN stands for a value that is not observed. Data in chunks need not fit into memory:
+        paths of Parquet files, a Dask array or data frame, or a function that returns an iterable
+        of arrays or frames. They are read once per iteration, by the workers that
+        `joblib.parallel_config` names; the result does not depend on their number.
     iterations : int
     pseudocount : float
         How many rows' worth of counts every sum unit and table gets in advance, spread evenly.
@@ -144,13 +149,18 @@ def em(
         check_real("em", "tolerance", tolerance)
     check_max_bytes(max_bytes)
     steps = checked_steps("em", batch_size, step)
+    states: Iterator[tuple[Any, float]]
     current = normalized(circuit)
+    if is_stream(X):
+        asked = {"sample_weight": sample_weight, "batch_size": batch_size, "step": step}
+        _refuse_options({**asked, "device": device, "dtype": dtype})
+        states = _chunked_iterations(current, X, iterations, pseudocount, max_bytes)
+        return _last(current, states, iterations, tolerance, progress)
     if device is None:
         device, kind = _place(circuit)
         dtype = dtype or kind
     evidence, weights, mean_weight, numbers = _read_data(current, X, sample_weight)
     beta = pseudocount * mean_weight
-    states: Iterator[tuple[Any, float]]
     if batch_size is None and device is None and dtype is None and step is None:
         states = _iterations(current, evidence, weights, numbers, iterations, beta, max_bytes)
     else:
@@ -208,6 +218,80 @@ def _iterations(
         total, counts = expected_counts(current, evidence, weights, chunks, numbers)
         current = maximized(current, counts, beta, floors)
         yield current, total / float(weights.sum())
+
+
+def _refuse_options(options: dict[str, Any]) -> None:
+    """Raise if something is asked for that data in chunks do not have."""
+    for name, value in options.items():
+        if value is not None:
+            raise DataError(
+                f"With data in chunks em takes no {name!r}: every iteration is one pass over all "
+                "of them, on the host. Leave it out, or give the rows as an array."
+            )
+
+
+def _chunked_iterations(
+    current: Circuit, X: Any, n: int, beta: float, max_bytes: int
+) -> Iterator[tuple[Circuit, float]]:
+    """What `_iterations` gives, by a pass over data in chunks for every iteration."""
+    floors = _chunked_floors(current, X)
+    for _ in range(n):
+        found = summed(partial(_chunk_counts, current, max_bytes), X, _added)
+        if found is None:
+            raise DataError("EM needs at least one row of data. Got none.")
+        n_rows, total, counts = found
+        current = maximized(current, counts, beta, floors)
+        yield current, total / n_rows
+
+
+def _chunk_counts(circuit: Circuit, max_bytes: int, X: Any) -> tuple[int, float, Counts] | None:
+    """The number of rows of a chunk, their log-likelihood, and the expected counts."""
+    evidence = as_evidence(X, circuit.schema, single=False)
+    n = evidence.n_rows
+    if n == 0:
+        return None
+    chunks = chunks_of(circuit, evidence, max_bytes)
+    return n, *expected_counts(circuit, evidence, np.ones(n), chunks)
+
+
+def _added(a: tuple[int, float, Counts], b: tuple[int, float, Counts]) -> tuple[int, float, Counts]:
+    counts = list(a[2])
+    for node, found in enumerate(b[2]):
+        if found is not None:
+            _add(counts, node, found)
+    return a[0] + b[0], a[1] + b[1], counts
+
+
+def _chunked_floors(circuit: Circuit, X: Any) -> list[float]:
+    """What `_variance_floors` gives, by a pass over data in chunks if a variable is real."""
+    moments = None
+    if None in circuit.cardinalities:
+        moments = summed(partial(_chunk_moments, circuit.schema), X, _joint_moments)
+
+    def floor(node: int, variable: int) -> float:
+        if moments is None or circuit.cardinalities[variable] is not None:
+            return 0.0
+        n, _, squares = moments[:, variable]
+        return SMALLEST_VARIANCE * (float(squares / n) if squares > 0 else 1.0)
+
+    return at_nodes(circuit.vtree, floor, lambda node: 0.0)
+
+
+def _chunk_moments(schema: Any, X: Any) -> Any:
+    """For every variable the number, the mean and the squared deviations of its values."""
+    values = as_evidence(X, schema, single=False).values
+    seen = ~np.isnan(values)
+    n = seen.sum(axis=0)
+    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(n, 1)
+    return np.stack([n, mean, (np.where(seen, values - mean, 0.0) ** 2).sum(axis=0)])
+
+
+def _joint_moments(a: Any, b: Any) -> Any:
+    """The moments of two chunks together."""
+    n = np.maximum(a[0] + b[0], 1.0)
+    shift = b[1] - a[1]
+    squares = a[2] + b[2] + shift**2 * a[0] * b[0] / n
+    return np.stack([a[0] + b[0], a[1] + shift * b[0] / n, squares])
 
 
 def _last(

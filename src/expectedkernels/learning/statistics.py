@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ leave the range in which values are plain numbers."""
 class PairCounts:
     """How often the states of two variables occur together, for all pairs.
 
-    Rows in which one of the two is missing do not count for the pair.
+    Rows in which one of the two is missing do not count for the pair. Counts of parts of the data
+    can be added, if all are told whether the whole is `complete`.
 
     Examples
     --------
@@ -33,11 +35,15 @@ class PairCounts:
     """
 
     def __init__(
-        self, states: IntArray, cardinalities: Sequence[int] | IntArray, weights: FloatArray
+        self,
+        states: IntArray,
+        cardinalities: Sequence[int] | IntArray,
+        weights: FloatArray,
+        complete: bool | None = None,
     ) -> None:
         self.cardinalities = np.asarray(cardinalities, dtype=np.intp)
         self.start = np.concatenate([[0], np.cumsum(self.cardinalities)])[:-1]
-        self._complete = not (states == MISSING).any()
+        self._complete = not (states == MISSING).any() if complete is None else complete
         # Without missing values the first state of a variable is where all others are not: its
         # counts follow by subtraction, and the products of matrices have a fraction of the size.
         drop = 1 if self._complete else 0
@@ -64,6 +70,11 @@ class PairCounts:
                 scaled = indicators * weights[begin : begin + step, None].astype(number)
                 total += scaled.T @ indicators
         return total
+
+    def __add__(self, other: PairCounts) -> PairCounts:
+        found = copy(self)
+        found._gram = self._gram + other._gram
+        return found
 
     def _expanded(self, part: FloatArray, variables: IntArray) -> FloatArray:
         """From counts along the constant and some states to counts along all states, on axis 0.

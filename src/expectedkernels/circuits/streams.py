@@ -1,0 +1,319 @@
+"""Data in chunks: files, lazy collections and iterables whose rows need not fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from importlib import import_module
+from itertools import chain, islice
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from expectedkernels.arrays import Array
+from expectedkernels.checks import check_count
+from expectedkernels.circuits.frames import Columns, is_frame
+from expectedkernels.errors import CircuitError, DataError
+
+ROWS = 2**16
+"""How many rows of a file, or of an array, are a chunk."""
+BUNDLE = 32
+"""How many chunks of a Dask collection are asked for at once."""
+
+Pathlike = str | PathLike[str]
+StreamLike = Pathlike | Sequence[Pathlike] | Callable[[], Iterable[Any]]
+"""Rows that can be read more than once, in chunks: Parquet files, a function that returns an
+iterable of arrays or data frames, or (not seen by type checkers) a Dask array or data frame."""
+
+
+def over_chunks(
+    function: Callable[[Array], Array],
+    data: StreamLike | Iterable[Array],
+    *,
+    columns: Sequence[str] | None = None,
+    chunk_rows: int = ROWS,
+    n_jobs: int | None = None,
+) -> Iterator[Array] | Array:
+    """The results of a function of rows for data that need not fit into memory, chunk by chunk.
+
+    Parameters
+    ----------
+    function : callable
+        From a table of some rows to what is wanted of them: `circuit.log_likelihood`,
+        `model.predict`, `imputer.transform`.
+    data : path, paths, Dask array or data frame, array, data frame, or iterable of chunks
+        Parquet files (or a folder of them) are read a few rows at a time, by pyarrow, and come as
+        its tables. Arrays (also memory-mapped ones) and frames are cut into chunks; iterables of
+        arrays or frames, and functions that return such an iterable, say themselves what a chunk
+        is.
+    columns : sequence of str, optional
+        Those of Parquet files to read. Default: all.
+    chunk_rows : int
+        How many rows of a file or an array are a chunk.
+    n_jobs : int, optional
+        Number of threads, or of workers of the backend that `joblib.parallel_config` names: they
+        may be processes, or machines, and read files themselves.
+
+    Returns
+    -------
+    iterator, or Dask array
+        The results in the order of the chunks, each computed when it is due. Chunks, and so the
+        numbers, do not depend on the workers. For a Dask collection a lazy Dask array (a tuple of
+        such if the function returns a tuple), for which only the first row is computed at once.
+
+    Raises
+    ------
+    DataError
+        If there is nothing to be read. Errors of the function say in which chunk they occur.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+    >>> X = np.array([[0, 1], [1, 0], [1, 1]])
+    >>> [logs.round(2).tolist() for logs in ek.over_chunks(p.log_likelihood, X, chunk_rows=2)]
+    [[-0.92, -2.3], [-0.92]]
+    """
+    check_count("over_chunks", "chunk_rows", chunk_rows, 1)
+    if is_dask(data):
+        return _lazily(function, data)
+    work = partial(_results, function)
+    parts = parts_of(data, chunk_rows, None if columns is None else tuple(columns))
+    return chain.from_iterable(_in_order(work, parts, n_jobs))
+
+
+def summed(function: Callable[[Any], Any], data: Any, add: Callable[[Any, Any], Any]) -> Any:
+    """The results of a function of chunks, added up in their order; None if there are none."""
+    work = partial(_sum, function, add)
+    if is_dask(data):
+        found = _computed(work, data)
+    else:
+        found = _in_order(work, parts_of(data, ROWS, None), None)
+    return _total(add, found)
+
+
+def is_stream(X: Any) -> bool:
+    """Whether data come in chunks, and can be read more than once.
+
+    Examples
+    --------
+    >>> is_stream("rows.parquet"), is_stream([[0, 1]]), is_stream(lambda: iter([]))
+    (True, False, True)
+    """
+    several = isinstance(X, (list, tuple)) and len(X) > 0 and all(map(_is_path, X))
+    return several or _is_path(X) or is_dask(X) or (callable(X) and not hasattr(X, "shape"))
+
+
+def is_dask(X: Any) -> bool:
+    """Whether an object is an array or a data frame of Dask."""
+    kind = type(X)
+    return hasattr(kind, "__dask_graph__") and hasattr(kind, "to_delayed")
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, PathLike) or (isinstance(X, str) and X.endswith(".parquet"))
+
+
+@dataclass(frozen=True, eq=False)
+class AtHand:
+    """A chunk that is held in memory, and what errors call it."""
+
+    rows: Any
+    name: str
+
+    def chunks(self) -> Iterator[tuple[str, Any]]:
+        """The chunk, with its name."""
+        yield self.name, self.rows
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows of a Parquet file that lie together: workers are sent this, and read the rows."""
+
+    path: str
+    number: int
+    first: int
+    size: int
+    columns: tuple[str, ...]
+
+    def chunks(self) -> Iterator[tuple[str, Any]]:
+        """Tables of some rows each, with their names."""
+        pyarrow, parquet = _pyarrow()
+        first = self.first
+        with parquet.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(self.size, [self.number], list(self.columns)):
+                # files may hold the same columns in other orders
+                table = pyarrow.Table.from_batches([batch]).select(list(self.columns))
+                yield f"the rows of {self.path} from row {first} on", table
+                first += len(table)
+
+
+Part = AtHand | RowGroup
+
+
+def parts_of(data: Any, rows: int, columns: tuple[str, ...] | None) -> Iterator[Part]:
+    """What is handed to workers, one after the other."""
+    if _is_path(data) or isinstance(data, str):
+        yield from _row_groups([data], rows, columns)
+        return
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], (str, PathLike)):
+        yield from _row_groups(data, rows, columns)
+        return
+    if columns is not None:
+        raise DataError("The 'columns' parameter is for Parquet files. Select columns of the data.")
+    for i, chunk in enumerate(_given(data, rows)):
+        yield AtHand(chunk, f"chunk {i}")
+
+
+def _given(data: Any, rows: int) -> Iterable[Any]:
+    """The chunks of data that are no files."""
+    if is_frame(data) and not isinstance(data, Columns):
+        import narwhals.stable.v1 as nw
+
+        frame = nw.from_native(data, eager_only=True)
+        return (frame[i : i + rows].to_native() for i in range(0, len(frame), rows))
+    if hasattr(data, "shape"):
+        return (data[i : i + rows] for i in range(0, len(data), rows))
+    found = data() if callable(data) else data
+    if not isinstance(found, Iterable):
+        raise DataError(
+            "Data in chunks are paths of Parquet files, a Dask array or data frame, or an iterable "
+            f"of arrays or data frames (or a function that returns one). Got {type(found).__name__}"
+            " instead."
+        )
+    return found
+
+
+def _row_groups(
+    paths: Iterable[Pathlike], rows: int, columns: tuple[str, ...] | None
+) -> Iterator[RowGroup]:
+    _, parquet = _pyarrow()
+    for path in _files(paths):
+        with parquet.ParquetFile(path) as file:
+            names = tuple(file.schema_arrow.names)
+            columns = names if columns is None else columns
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise DataError(
+                    f"{path} has no column {missing[0]!r}. It has {', '.join(names[:20])}."
+                )
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        for i, first in enumerate(np.cumsum([0, *sizes])[:-1].tolist()):
+            yield RowGroup(path, i, first, rows, columns)
+
+
+def _files(paths: Iterable[Pathlike]) -> Iterator[str]:
+    """The Parquet files that paths name; those in a folder by their names."""
+    for path in map(Path, paths):
+        found = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        if not found or not all(file.is_file() for file in found):
+            raise DataError(
+                f"{path} is no Parquet file, and no folder with files called *.parquet. Give the "
+                "path of one, or several paths."
+            )
+        yield from map(str, found)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise DataError(
+            "Parquet files are read by pyarrow, which is not installed. Install it, or give an "
+            "iterable of arrays or data frames."
+        ) from error
+
+
+def _in_order(work: Any, parts: Iterator[Part], n_jobs: int | None) -> Iterator[Any]:
+    """What workers make of parts, in the order of these; few parts are held at a time."""
+    workers = effective_n_jobs(n_jobs)
+    if workers == 1:
+        yield from map(work, parts)
+        return
+    options = {"n_jobs": n_jobs, "prefer": "threads"}
+    try:
+        parallel = Parallel(return_as="generator", **options)
+    except ValueError:  # not every backend gives results as they come
+        parallel = Parallel(**options)
+        while bundle := list(islice(parts, 4 * workers)):
+            yield from parallel(delayed(work)(part) for part in bundle)
+        return
+    yield from parallel(delayed(work)(part) for part in parts)
+
+
+def _results(function: Any, part: Part) -> list[Any]:
+    return list(_called(function, part))
+
+
+def _sum(function: Any, add: Any, part: Part) -> Any:
+    return _total(add, _called(function, part))
+
+
+def _total(add: Any, found: Iterable[Any]) -> Any:
+    kept = (one for one in found if one is not None)
+    first = next(kept, None)
+    return reduce(add, kept, first)
+
+
+def _called(function: Any, part: Part) -> Iterator[Any]:
+    """The function of every chunk of a part; errors name the chunk."""
+    for name, rows in part.chunks():
+        try:
+            yield function(rows)
+        except CircuitError as error:
+            raise type(error)(f"In {name}: {error}") from error
+
+
+def _dask_parts(X: Any) -> list[Any]:
+    """The chunks of a Dask collection, not computed yet."""
+    if hasattr(X, "columns"):
+        return list(X.to_delayed())
+    if X.ndim != 2:
+        raise DataError(f"A Dask array must have shape (rows, variables). Got {X.ndim} axes.")
+    return list(X.rechunk({1: -1}).to_delayed()[:, 0])
+
+
+def _computed(work: Any, X: Any) -> Iterator[Any]:
+    """What Dask's workers make of chunks, in the order of these."""
+    dask: Any = import_module("dask")
+    tasks = (_on_chunk(work, rows, i) for i, rows in enumerate(_dask_parts(X)))
+    while bundle := list(islice(tasks, BUNDLE)):
+        yield from dask.compute(*bundle)
+
+
+def _on_chunk(work: Any, rows: Any, number: int) -> Any:
+    dask: Any = import_module("dask")
+    return dask.delayed(_work_on)(work, rows, f"chunk {number}", pure=False)
+
+
+def _work_on(work: Any, rows: Any, name: str) -> Any:
+    return work(AtHand(rows, name))
+
+
+def _lazily(function: Any, X: Any) -> Any:
+    """The results for a Dask collection as a Dask array, or several."""
+    arrays: Any = import_module("dask.array")
+    first = X.head(1, npartitions=-1) if hasattr(X, "columns") else X[:1].compute()
+    sample = function(first)
+    sizes = [np.nan] * X.npartitions if hasattr(X, "columns") else X.chunks[0]
+    whole = [_on_chunk(partial(_only, function), rows, i) for i, rows in enumerate(_dask_parts(X))]
+
+    def joined(parts: list[Any], like: Any) -> Any:
+        like = np.asarray(like)
+        every = [
+            arrays.from_delayed(part, (size, *like.shape[1:]), like.dtype)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return arrays.concatenate(every, allow_unknown_chunksizes=True)
+
+    if not isinstance(sample, tuple):
+        return joined(whole, sample)
+    return tuple(joined([part[i] for part in whole], like) for i, like in enumerate(sample))
+
+
+def _only(function: Any, part: Part) -> Any:
+    return next(_called(function, part))

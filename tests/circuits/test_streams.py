@@ -1,0 +1,144 @@
+"""Functions of rows over data in chunks: the order, the numbers, and what chunks may be."""
+
+import math
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import expectedkernels as ek
+
+NAMES = ["a", "b", "c"]
+
+
+def model():
+    return ek.random_circuit(3, 2, 0, cardinalities=3).with_names(NAMES)
+
+
+def rows(n=50):
+    rng = np.random.default_rng(1)
+    return np.where(rng.random((n, 3)) < 0.2, np.nan, rng.integers(3, size=(n, 3)))
+
+
+def joined(results):
+    return np.concatenate(list(results))
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file of fifty rows in row groups of twenty, with a column too many."""
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(rows(), columns=NAMES)
+    frame["extra"] = 7.0
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=20)
+    return tmp_path / "rows.parquet"
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        rows,
+        lambda: pd.DataFrame(rows(), columns=NAMES),
+        lambda: pl.DataFrame(rows(), schema=NAMES),
+        lambda: iter(np.array_split(rows(), 4)),
+        lambda: np.array_split(rows(), 4),
+        lambda: lambda: iter(np.array_split(rows(), 4)),
+    ],
+    ids=["array", "pandas", "polars", "iterator", "list", "function"],
+)
+def test_chunks_may_be_many_things(chunks):
+    found = joined(ek.over_chunks(model().log_likelihood, chunks(), chunk_rows=7))
+    np.testing.assert_array_equal(found, model().log_likelihood(rows()))
+
+
+def test_files_are_read_some_rows_at_a_time(path):
+    sizes = list(ek.over_chunks(len, path, chunk_rows=8))
+    assert sizes == [8, 8, 4, 8, 8, 4, 8, 2]
+    wanted = model().log_likelihood(rows())
+    for data in (path, [path], str(path), path.parent):
+        found = joined(ek.over_chunks(model().log_likelihood, data, columns=NAMES, chunk_rows=8))
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+def test_results_come_in_order_whoever_works(backend, path):
+    wanted = model().log_likelihood(rows())
+    with joblib.parallel_config(backend=backend):
+        found = ek.over_chunks(model().log_likelihood, path, columns=NAMES, chunk_rows=8, n_jobs=2)
+        np.testing.assert_array_equal(joined(found), wanted)
+
+
+def test_memory_mapped_arrays_are_read_in_slices(tmp_path):
+    np.save(tmp_path / "rows.npy", rows())
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    found = list(ek.over_chunks(model().log_likelihood, mapped, chunk_rows=20))
+    assert [len(part) for part in found] == [20, 20, 10]
+    np.testing.assert_array_equal(joined(found), model().log_likelihood(rows()))
+
+
+def test_chunks_are_read_when_they_are_due():
+    read = []
+
+    def chunks():
+        for i in range(3):
+            read.append(i)
+            yield rows(4)
+
+    found = ek.over_chunks(model().log_likelihood, chunks())
+    assert read == []
+    next(found)
+    assert read == [0]
+
+
+def test_dask_collections_stay_lazy():
+    array, dataframe = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    wanted = model().log_likelihood(rows())
+    lazy = ek.over_chunks(model().log_likelihood, array.from_array(rows(), chunks=(20, 2)))
+    assert lazy.shape == (50,)
+    assert lazy.chunks == ((20, 20, 10),)
+    np.testing.assert_array_equal(lazy.compute(), wanted)
+    frame = dataframe.from_pandas(pd.DataFrame(rows(), columns=NAMES), npartitions=3)
+    lazy = ek.over_chunks(model().log_likelihood, frame)
+    assert math.isnan(lazy.shape[0])
+    np.testing.assert_array_equal(lazy.compute(), wanted)
+
+
+def test_functions_of_dask_collections_may_return_several_arrays():
+    array = pytest.importorskip("dask.array")
+
+    def both(X):
+        return X.sum(axis=1), 2.0 * X
+
+    X = np.arange(24.0).reshape(8, 3)
+    total, twice = ek.over_chunks(both, array.from_array(X, chunks=(3, 3)))
+    np.testing.assert_array_equal(total.compute(), X.sum(axis=1))
+    np.testing.assert_array_equal(twice.compute(), 2.0 * X)
+    with pytest.raises(ek.DataError, match="Got 1 axes"):
+        ek.over_chunks(len, array.ones(3)).compute()
+
+
+def test_errors_say_which_chunk(path):
+    X = rows()
+    X[31, 1] = 9
+    with pytest.raises(ek.EvidenceError, match=r"^In chunk 3: .*"):
+        joined(ek.over_chunks(model().log_likelihood, X, chunk_rows=10))
+    with pytest.raises(ek.DataError, match=r"no column 'z'. It has a, b, c, extra"):
+        list(ek.over_chunks(len, path, columns=["a", "z"]))
+    with pytest.raises(ek.DataError, match="'columns' parameter is for Parquet files"):
+        list(ek.over_chunks(len, X, columns=["a"]))
+    with pytest.raises(ek.DataError, match="no Parquet file, and no folder"):
+        list(ek.over_chunks(len, "rows.csv"))
+    with pytest.raises(ek.CircuitError, match="'chunk_rows' parameter of over_chunks"):
+        ek.over_chunks(len, X, chunk_rows=0)
+
+
+def test_files_need_pyarrow(path, monkeypatch):
+    def missing(name, *rest):
+        raise ImportError(name)
+
+    monkeypatch.setattr("expectedkernels.circuits.streams.import_module", missing)
+    assert len(list(ek.over_chunks(len, rows()))) == 1
+    with pytest.raises(ek.DataError, match="read by pyarrow, which is not installed"):
+        list(ek.over_chunks(len, path))

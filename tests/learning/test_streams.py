@@ -1,0 +1,234 @@
+"""Learning from data in chunks gives what learning from all rows at once gives."""
+
+import os
+import signal
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.circuits import streams
+from expectedkernels.learning.statistics import PairCounts
+
+NAMES = ["a", "b", "c", "d"]
+
+
+def table(n=300, missing=0.0, seed=0):
+    """Rows of four variables that depend on each other."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(3, size=(n, 4)).astype(float)
+    X[:, 1] = np.where(rng.random(n) < 0.8, X[:, 0], X[:, 1])
+    X[:, 2] = np.where(rng.random(n) < 0.7, X[:, 1], X[:, 2])
+    return np.where(rng.random(X.shape) < missing, np.nan, X)
+
+
+def frame(X):
+    """The rows as a data frame with numbers, codes and text."""
+    found = pd.DataFrame(X, columns=NAMES)
+    found["c"] = found["c"].map({0: "low", 1: "mid", 2: "high"})
+    return found
+
+
+def pieces(X, size=70):
+    return [X[i : i + size] for i in range(0, len(X), size)]
+
+
+def assert_same_circuit(p, q):
+    assert p.vtree == q.vtree
+    assert p.schema == q.schema
+    for a, b in zip(p.blocks, q.blocks, strict=True):
+        assert (a.numbers is None) == (b.numbers is None)
+        if a.numbers is not None:
+            np.testing.assert_array_equal(a.flat[0], b.flat[0])
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """A function that writes a frame in row groups of 70 rows; returns the path."""
+    pytest.importorskip("pyarrow")
+
+    def write(X, name="rows.parquet"):
+        path = tmp_path / name
+        X.to_parquet(path, row_group_size=70)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("options", [{}, {"cardinalities": 4}, {"parameters": "cpt"}])
+def test_trees_of_chunks_are_trees_of_the_whole(options):
+    X = table()
+    found = ek.learn_chow_liu(lambda: iter(pieces(X)), **options)
+    assert_same_circuit(found, ek.learn_chow_liu(X, **options))
+
+
+def test_trees_of_files_have_the_names_and_labels_of_their_columns(parquet, monkeypatch):
+    monkeypatch.setattr(streams, "ROWS", 32)
+    X = frame(table())
+    whole = ek.learn_chow_liu(X)
+    assert whole.states[2] == ("high", "low", "mid")
+    assert_same_circuit(ek.learn_chow_liu(parquet(X)), whole)
+    assert_same_circuit(ek.learn_chow_liu(str(parquet(X))), whole)
+    turned = X[NAMES[::-1]]
+    paths = [parquet(X[:100], "1.parquet"), parquet(turned[100:], "2.parquet")]
+    assert_same_circuit(ek.learn_chow_liu(paths), whole)
+    assert_same_circuit(ek.learn_chow_liu(lambda: map(pl.from_pandas, pieces(X))), whole)
+
+
+def test_folders_of_files_are_read_in_the_order_of_their_names(parquet):
+    X = frame(table())
+    parquet(X[200:], "2.parquet")
+    folder = parquet(X[:200], "1.parquet").parent
+    assert_same_circuit(ek.learn_chow_liu(folder), ek.learn_chow_liu(X))
+
+
+def test_trees_of_dask_collections():
+    array, dataframe = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    X = table()
+    assert_same_circuit(
+        ek.learn_chow_liu(array.from_array(X, chunks=(64, 3))), ek.learn_chow_liu(X)
+    )
+    lazy = dataframe.from_pandas(frame(X), npartitions=4)
+    assert_same_circuit(ek.learn_chow_liu(lazy), ek.learn_chow_liu(frame(X)))
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_values_may_be_missing_in_some_chunks(as_frame):
+    X = table()
+    X[200:] = table(100, missing=0.3, seed=1)
+    X = frame(X) if as_frame else X
+    found, whole = ek.learn_chow_liu(lambda: pieces(X)), ek.learn_chow_liu(X)
+    assert found.vtree == whole.vtree
+    np.testing.assert_allclose(found.log_likelihood(X), whole.log_likelihood(X), rtol=1e-6)
+
+
+def test_counts_of_parts_add_up():
+    X = np.nan_to_num(table(missing=0.2), nan=-1).astype(np.intp)
+    whole = PairCounts(X, [3] * 4, np.ones(300))
+    parts = [PairCounts(x, [3] * 4, np.ones(len(x)), False) for x in pieces(X)]
+    found = sum(parts[1:], parts[0])
+    np.testing.assert_array_equal(found.rows(np.arange(4)), whole.rows(np.arange(4)))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_em_on_chunks_is_em_on_the_whole(missing, parquet):
+    X = table(missing=missing)
+    start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(NAMES)
+    options = {"pseudocount": 0.5, "progress": False}
+    whole = ek.em(start, X, 5, **options)
+    for chunks in (lambda: pieces(X), parquet(pd.DataFrame(X, columns=NAMES))):
+        found = ek.em(start, chunks, 5, **options)
+        np.testing.assert_allclose(
+            found.log_likelihood(X), whole.log_likelihood(X), rtol=1e-10, atol=1e-12
+        )
+
+
+def test_em_on_chunks_of_numbers():
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.normal(size=(100, 2)), rng.normal(4.0, 2.0, size=(100, 2))])
+    X[:150][rng.random((150, 2)) < 0.2] = np.nan
+    start = ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [3.0, 2.0]], np.ones((2, 2)))
+    whole = ek.em(start, X, 10, progress=False)
+    found = ek.em(start, lambda: iter(pieces(X)), 10, progress=False)
+    np.testing.assert_allclose(
+        found.log_likelihood(X), whole.log_likelihood(X), rtol=1e-10, atol=1e-12
+    )
+
+
+def test_em_on_chunks_stops_when_it_does_not_get_better():
+    passes = []
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    X = table()
+    ek.em(start, lambda: passes.append(0) or pieces(X), 50, tolerance=1e-2, progress=False)
+    assert 1 < len(passes) < 50
+
+
+def learned(chunks):
+    """A tree and a circuit that is fitted by EM."""
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    return ek.learn_chow_liu(chunks), ek.em(start, chunks, 3, pseudocount=0.1, progress=False)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+def test_workers_do_not_change_a_bit(backend):
+    X = table()
+    alone = learned(lambda: pieces(X, 40))
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        for found, wanted in zip(learned(lambda: pieces(X, 40)), alone, strict=True):
+            assert_same_circuit(found, wanted)
+
+
+def test_a_worker_that_is_killed_does_not_change_a_bit():
+    distributed = pytest.importorskip("distributed")
+    X = table()
+    alone = learned(lambda: pieces(X, 40))
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as local,
+        distributed.Client(local) as client,
+        joblib.parallel_config(backend="dask", n_jobs=2),
+    ):
+        doomed = list(client.run(os.getpid).values())[:1]
+
+        def chunks():
+            for i, chunk in enumerate(pieces(X, 40)):
+                if i == 4 and doomed:
+                    os.kill(doomed.pop(), signal.SIGKILL)
+                yield chunk
+
+        found = learned(chunks)
+        assert not doomed
+    for one, wanted in zip(found, alone, strict=True):
+        assert_same_circuit(one, wanted)
+
+
+def test_errors_name_the_chunk(parquet):
+    X = table()
+    X[80, 1] = 0.5
+    with pytest.raises(ek.DataError, match=r"In chunk 1: .*Got 0.5 in row 10, column 1"):
+        ek.learn_chow_liu(lambda: pieces(X))
+    path = parquet(pd.DataFrame(X, columns=NAMES))
+    message = (
+        r"In the rows of .*rows.parquet from row 70 on: .* Got 0.5 in row 10, column 1 \('b'\)"
+    )
+    with pytest.raises(ek.DataError, match=message):
+        ek.learn_chow_liu(path)
+    start = ek.factorized([[1.0, 0.0]] * 4)
+    with pytest.raises(ek.DataError, match="In chunk 0: Row 1 of the data has probability zero"):
+        ek.em(start, lambda: [np.eye(4)[[3, 0]] * 0 + [[0] * 4, [1] * 4]], 1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "options", "message"),
+    [
+        (lambda: [], {}, "needs at least one chunk"),
+        (lambda: 3, {}, "or an iterable of arrays or data frames .* Got int"),
+        ("nowhere.parquet", {}, "nowhere.parquet is no Parquet file"),
+        (lambda: [[[0, 1]], [[0]]], {}, "Got chunks of 2 and 1 columns"),
+        (lambda: [[[0, 1]]], {"sample_weight": [1.0]}, "takes no 'sample_weight'"),
+        (lambda: [[[0, 4]]], {"cardinalities": 3}, r"Column 1 of X must hold integers in 0..2"),
+        (lambda: [frame(table()), table()], {}, "must be data frames, or all arrays"),
+        (lambda: [pd.DataFrame({"a": [None], "b": [1.0]})], {}, "has no values"),
+        (
+            lambda: (pd.DataFrame({"a": np.arange(60_000) + i * 60_000}) for i in range(2)),
+            {},
+            "'a' has more than 100000 distinct values",
+        ),
+    ],
+)
+def test_what_cannot_be_learned_from(chunks, options, message):
+    with pytest.raises(ek.DataError, match=message):
+        ek.learn_chow_liu(chunks, **options)
+
+
+def test_em_on_chunks_refuses_what_it_cannot_do():
+    start = ek.factorized([[0.5, 0.5]])
+    for name, value in {"batch_size": 2, "device": "torch", "sample_weight": [1.0]}.items():
+        with pytest.raises(ek.DataError, match=f"takes no '{name}'"):
+            ek.em(start, lambda: [[[0]]], **{name: value})
+    with pytest.raises(ek.DataError, match="at least one row"):
+        ek.em(start, lambda: [], 1)
