@@ -134,7 +134,7 @@ class Groups:
         >>> ek.group_discrepancies(ek.asia().compile()[0], ["smoke"]).plot().get_xlabel()
         'probability of the group'
         """
-        from expectedkernels.discrepancies.figures import plot_groups
+        from expectedkernels.plotting import plot_groups
 
         return plot_groups(self)
 

@@ -118,7 +118,7 @@ class SignificanceTest:
         >>> ek.mmd_test(p.sample(50, rng=0), p, rng=0).plot().get_xlabel()
         'statistic'
         """
-        from expectedkernels.discrepancies.figures import plot_null
+        from expectedkernels.plotting import plot_null
 
         return plot_null(self)
 

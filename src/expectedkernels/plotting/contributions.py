@@ -1,0 +1,130 @@
+"""What columns contribute to predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.plotting.style import EXACT, SAMPLED, axes_of, tidy, to_rgb
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_importances(
+    names: Sequence[str], sizes: Sequence[float], xlabel: str = "mean size of the contribution"
+) -> Axes:
+    """The axes of a bar for everything named, the largest on top.
+
+    Examples
+    --------
+    >>> ax = plot_importances(["width", "height"], [0.5, 2.0])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['width', 'height']
+    """
+    ax = axes_of(len(names))
+    order = np.argsort(sizes)
+    ax.barh(np.arange(len(order)), np.asarray(sizes)[order], color=EXACT, height=0.7)
+    ax.set_yticks(np.arange(len(order)), [names[i] for i in order])
+    ax.set_xlabel(xlabel)
+    tidy(ax, legend=False)
+    return ax
+
+
+def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
+    """The axes of a dot for every contribution of every row; colours say how large the entry is.
+
+    Parameters
+    ----------
+    names : sequence of str
+    values, data : arrays of shape (rows, names)
+        Contributions, and the entries of the rows; those that are no numbers are grey.
+
+    Examples
+    --------
+    >>> ax = plot_beeswarm(["width"], np.array([[0.5], [2.0]]), np.array([[1.0], [3.0]]))
+    >>> ax.get_xlabel()
+    'contribution'
+    """
+    ax = axes_of(len(names))
+    order = np.argsort(np.abs(values).mean(axis=0))
+    for place, i in enumerate(order):
+        rank = np.argsort(np.argsort(values[:, i], kind="stable"))
+        away = 0.3 * ((rank * 0.618034) % 1.0 - 0.5)  # neighbours lie apart, always in the same way
+        ax.scatter(values[:, i], place + away, c=_shades(data[:, i]), s=14, linewidths=0)
+    ax.axvline(0.0, color="0.6", linewidth=1)
+    ax.set_yticks(np.arange(len(order)), [names[i] for i in order])
+    ax.set_xlabel("contribution")
+    ax.set_title("from small entries (blue) to large ones (orange)", fontsize="small")
+    tidy(ax, legend=False)
+    return ax
+
+
+def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) -> Axes:
+    """The axes of the steps from the base value to the prediction of one row.
+
+    Parameters
+    ----------
+    names : sequence of str
+    values : array of shape (names,)
+    base : float
+    data : sequence
+        What the row shows; None and NaN are not written down.
+
+    Examples
+    --------
+    >>> ax = plot_waterfall(["width", "sex"], np.array([0.5, -2.0]), 1.0, [3.0, "male"])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['width = 3', 'sex = male']
+    """
+    ax = axes_of(len(names))
+    draw_waterfall(ax, names, values, base, data)
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=2)
+    return ax
+
+
+def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data: Any) -> None:
+    """Draw the steps from the base value to the prediction of one row."""
+    order = np.argsort(np.abs(values))
+    steps = np.asarray(values)[order]
+    starts = base + np.concatenate([[0.0], np.cumsum(steps)[:-1]])
+    colours = [EXACT if step >= 0 else SAMPLED for step in steps]
+    ax.barh(np.arange(len(order)), steps, left=starts, color=colours, height=0.7)
+    for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
+        ax.annotate(
+            f"{step:+.3g}",
+            (start + max(step, 0.0), place),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    total = base + steps.sum()
+    ax.axvline(base, color="0.6", linewidth=1, label=f"base value: {base:.4g}")
+    ax.axvline(total, color="black", linewidth=1, linestyle="--", label=f"this row: {total:.4g}")
+    ax.use_sticky_edges = False
+    ax.margins(x=0.15)
+    ax.set_yticks(np.arange(len(order)), [_with_entry(names[i], data[i]) for i in order])
+    ax.set_xlabel("prediction")
+    tidy(ax, legend=False)
+
+
+def _shades(entries: Any) -> Any:
+    """Colours from small to large; grey where entries are no numbers."""
+    try:
+        x = np.asarray(entries, dtype=np.float64)
+    except (TypeError, ValueError):
+        return "0.6"
+    low, high = to_rgb(EXACT), to_rgb(SAMPLED)
+    share = np.argsort(np.argsort(x)) / max(1, len(x) - 1)
+    colours = np.outer(1.0 - share, low) + np.outer(share, high)
+    colours[np.isnan(x)] = 0.6
+    return colours
+
+
+def _with_entry(name: str, entry: Any) -> str:
+    if entry is None or entry != entry:
+        return name
+    return f"{name} = {entry:.4g}" if isinstance(entry, float) else f"{name} = {entry}"

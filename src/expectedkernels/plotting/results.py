@@ -1,0 +1,94 @@
+"""What was found: tests, groups, drift, and weights of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.plotting.style import EXACT, SAMPLED, MaxNLocator, new_axes, row_of_axes, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_BARS = 20
+"""How many variables are shown, at most."""
+
+NAMED = 5
+"""How many groups have their names written beside them."""
+
+
+def plot_samples(samples: Any) -> list[Axes]:
+    """The axes with sorted weights, and with marginals against those of equal weights."""
+    _, (left, right) = row_of_axes(2, 8.4, 3.8)
+    n = len(samples)
+    left.plot(np.arange(1, n + 1), np.sort(samples.weights)[::-1], color=EXACT, label="weights")
+    left.axhline(1.0 / n, color=SAMPLED, linestyle="--", label="equal weights")
+    left.set_xlabel("sample, heaviest first")
+    left.set_ylabel("weight")
+    left.set_title(f"effective sample size {samples.ess:.4g} of {n}", fontsize="medium")
+    tidy(left)
+    equal, weighted = (np.concatenate(s.marginals()) for s in (samples.uniform(), samples))
+    right.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+    right.plot(equal, weighted, "o", color=EXACT, markersize=4)
+    right.set_xlabel("marginal with equal weights")
+    right.set_ylabel("weighted marginal")
+    tidy(right, legend=False)
+    return [left, right]
+
+
+def plot_drift(drift: Any, order: Any) -> Axes:
+    """The axes with the parts of variables in a drift: by ignoring them, and by Shapley values."""
+    order = order[:MOST_BARS]
+    ax = new_axes(5.6, 1.2 + 0.3 * len(order))
+    places = np.arange(len(order))
+    ax.barh(places - 0.2, drift.ignoring[order], 0.4, color=SAMPLED, label="less without it")
+    ax.barh(places + 0.2, drift.shapley[order], 0.4, color=EXACT, label="Shapley value")
+    ax.axvline(drift.mmd2, color="black", linestyle="--", linewidth=1, label="all of it")
+    ax.set_yticks(places, [str(drift.names[i]) for i in order.tolist()])
+    ax.invert_yaxis()
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("part of the squared discrepancy")
+    chance = "" if drift.p_value is None else f", p = {drift.p_value:.3g}"
+    ax.set_title(f"discrepancy {drift.mmd:.3g}{chance}", loc="left", fontsize="medium")
+    tidy(ax)
+    return ax
+
+
+def plot_monitor(monitor: Any) -> Axes:
+    """The axes with the discrepancies between all windows, as an image."""
+    ax = new_axes(4.8, 4.0)
+    last = len(monitor.mmd) + 0.5
+    image = ax.imshow(monitor.mmd, cmap="cividis", extent=(0.5, last, last, 0.5))
+    ax.figure.colorbar(image, label="discrepancy")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("window")
+    ax.set_ylabel("window")
+    return ax
+
+
+def plot_null(test: Any) -> Axes:
+    """The axes with a statistic and the histogram of those under the hypothesis."""
+    ax = new_axes()
+    ax.hist(test.null, bins=30, color="0.75", label="under the hypothesis")
+    ax.axvline(test.statistic, color=SAMPLED, linewidth=2, label="observed")
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("statistic")
+    ax.set_ylabel("simulated samples")
+    ax.set_title(f"p = {test.p_value:.3g}", loc="left", fontsize="medium")
+    tidy(ax)
+    return ax
+
+
+def plot_groups(found: Any) -> Axes:
+    """The axes with the discrepancies of groups against their probabilities."""
+    ax = new_axes()
+    ax.semilogx(found.probabilities, found.mmd, "o", color=EXACT, markersize=4, alpha=0.6)
+    for i in (-found.mmd).argsort()[:NAMED].tolist():
+        at = found.probabilities[i], found.mmd[i]
+        ax.annotate(found.groups[i], at, (4, 3), textcoords="offset points", fontsize="x-small")
+    ax.set_xlabel("probability of the group")
+    ax.set_ylabel("discrepancy from the population")
+    tidy(ax, legend=False)
+    return ax

@@ -1,0 +1,104 @@
+"""What all pictures share: colours, axes, and files. The only place that imports matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+try:
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import to_rgb as to_rgb
+    from matplotlib.ticker import MaxNLocator as MaxNLocator, PercentFormatter as PercentFormatter
+except ImportError as error:
+    raise ImportError(
+        "Pictures need matplotlib, which is not installed. "
+        "Install it with: pip install 'expectedkernels[plot]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Two colours of the palette of Okabe and Ito, told apart with every kind of colour vision.
+SAMPLED, EXACT = "#D55E00", "#0072B2"
+# All of them, for curves, in the order in which they are used.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A900")
+
+
+def row_of_axes(n: int, width: float, height: float, ratios: Sequence[float] | None = None) -> Any:
+    """A figure of this size, in inches, and the array of its axes side by side."""
+    figure, axes = plt.subplots(
+        1,
+        n,
+        figsize=(width, height),
+        layout="constrained",
+        squeeze=False,
+        gridspec_kw={"width_ratios": ratios},
+    )
+    return figure, axes[0]
+
+
+def new_axes(width: float = 5.4, height: float = 3.4) -> Any:
+    """New axes of this size, in inches."""
+    return row_of_axes(1, width, height)[1][0]
+
+
+def axes_of(n: int) -> Any:
+    """Axes that are high enough for so many lines."""
+    return new_axes(6.4, 1.4 + 0.35 * n)
+
+
+def legend_below(figure: Any, axes: Any, ncols: int) -> None:
+    """One legend for all axes, below them."""
+    entries = {
+        label: handle
+        for ax in axes
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=ncols,
+        frameon=False,
+    )
+
+
+def save(ax: Axes, path: str | Path) -> Path:
+    """The path, after the figure of the axes was written there.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Any axes of the figure.
+    path : str or Path
+        The file; its suffix chooses the format, and its folder is made if there is none.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> ax = new_axes()
+    >>> with TemporaryDirectory() as folder:
+    ...     save(ax, f"{folder}/curves.png").name
+    'curves.png'
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure: Any = ax.figure
+    figure.savefig(path, dpi=160)
+    return path
+
+
+def close(ax: Axes) -> None:
+    """Forget the figure of the axes, which would else be kept until the end of the process."""
+    figure: Any = ax.figure
+    plt.close(figure)
+
+
+def tidy(ax: Any, legend: bool = True) -> None:
+    """Leave only what is read: two spines, a faint grid, a legend without a frame."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(which="major", color="0.9", linewidth=0.8)
+    ax.set_axisbelow(True)
+    if legend:
+        ax.legend(frameon=False)
