@@ -1,4 +1,4 @@
-"""Learning: splits against full passes over the data and against the textbook search."""
+"""Learning: splits against full passes and the textbook search; fits by gradients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.timing import best_of, seconds, show
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.discrepancies.mmd import mmd2
+from expectedkernels.learning import gradients
 from expectedkernels.learning.chow_liu import chow_liu_tree, learn_chow_liu
 from expectedkernels.learning.data import distinct_rows
+from expectedkernels.learning.hclt import learn_hclt
 from expectedkernels.learning.strudel import learn_strudel
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -88,9 +92,52 @@ def textbook_search() -> None:
     )
 
 
+def fit_mmd() -> None:
+    """Discrepancies to rows that were not seen, before and after a fit by gradients."""
+    try:
+        import torch
+    except ImportError:
+        return
+    places = ["torch", *(["cuda"] if torch.cuda.is_available() else [])]
+    for name, epochs in (("nltcs", 50), ("dna", 20)):
+        sets = [_rows(name, part) for part in ("train", "valid", "test")]
+        if any(X is None for X in sets):
+            print(f"\n(no {name} data: set EXPECTEDKERNELS_DATA to the folder with density/)")
+            continue
+        X, X_valid, X_test = sets
+        start = learn_hclt(X, 16, X_valid=X_valid, epochs=epochs, rng=0, progress=False)
+        rows = [("before", *_distances(start, X, X_test), "")]
+        for place in places:
+            begin = perf_counter()
+            fitted = gradients.fit_mmd(start, X, X_valid=X_valid, device=place, progress=False)
+            time = perf_counter() - begin
+            rows.append((f"after, on {place}", *_distances(fitted, X, X_test), seconds(time)))
+            rows.append(("", _speed(start, X, place), "", ""))
+        show(f"Squared discrepancies of a hidden tree, K = 16, to {name}", rows)
+
+
+def _distances(circuit: Circuit, *sets: np.ndarray) -> list[str]:
+    """The squared discrepancies to training and test rows."""
+    names = ("train", "test")
+    return [f"{mmd2(circuit, X):.3g} ({name})" for name, X in zip(names, sets, strict=True)]
+
+
+def _speed(circuit: Circuit, X: np.ndarray, place: str) -> str:
+    """Steps per second, the start and capturing left out."""
+    times = [
+        best_of(lambda n=n: gradients.fit_mmd(circuit, X, steps=n, device=place, progress=False), 2)
+        for n in (30, 130)
+    ]
+    return f"{100 / (times[1] - times[0]):.0f} steps/s"
+
+
 def _nltcs() -> np.ndarray | None:
+    return _rows("nltcs", "train")
+
+
+def _rows(name: str, part: str) -> np.ndarray | None:
     folder = os.environ.get("EXPECTEDKERNELS_DATA")
-    path = Path(folder or "") / "density" / "nltcs.train.data"
+    path = Path(folder or "") / "density" / f"{name}.{part}.data"
     if folder is None or not path.exists():
         return None
     return np.loadtxt(path, delimiter=",", dtype=np.intp)
@@ -103,4 +150,4 @@ def _clusters(rows: int, variables: int) -> np.ndarray:
     return (rng.random((rows, variables)) < ones[rng.integers(30, size=rows)]).astype(np.intp)
 
 
-ALL = [structure_learning, textbook_search]
+ALL = [structure_learning, textbook_search, fit_mmd]

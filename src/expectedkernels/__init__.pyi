@@ -171,6 +171,9 @@ from expectedkernels.learning.chow_liu import (
 from expectedkernels.learning.em import (
     em as em,
 )
+from expectedkernels.learning.gradients import (
+    fit_mmd as fit_mmd,
+)
 from expectedkernels.learning.hclt import (
     learn_hclt as learn_hclt,
 )

@@ -490,3 +490,11 @@ def _checked_numbers(vtree: Vtree, node: int, block: Input | Inner) -> int:
             "tables must be finite numbers. Got NaN or infinity."
         )
     return block.n_units
+
+
+def renumbered(circuit: Kind, blocks: Sequence[Input | Inner]) -> Kind:
+    """The circuit with blocks that differ in numbers only; how they are folded is kept."""
+    new = replace(circuit, blocks=tuple(blocks))
+    inner = at_nodes(new.vtree, None, new.blocks.__getitem__)
+    vars(new)["_operand"] = circuit._operand.renumbered(inner)
+    return new

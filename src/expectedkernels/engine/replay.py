@@ -100,6 +100,35 @@ def replayed(
         return [None if x is None else x.clone() for x in found.outputs], found.rest
 
 
+def captured_step(run: Callable[[], Any]) -> Callable[[], Any] | None:
+    """What makes a step like `run` by one launch; None if it cannot be captured.
+
+    A step reads and writes tensors in place, its gradients with them, and gives a tensor that is
+    the same one each time. Some steps are made on the way. What a step reads on the host is as it
+    was when it was captured: whoever calls it compares its numbers with those of `run`.
+    """
+    import torch
+
+    stream, tape = torch.cuda.Stream(), Tape()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        run()
+        _with_tape(tape, run, ())
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            output = _with_tape(tape.rewound(), run, ())
+    except (RuntimeError, StopIteration, TypeError, ValueError):
+        return None
+
+    def step(kept: Tape = tape) -> Any:  # the graph reads what is on the tape
+        graph.replay()
+        return output
+
+    return step
+
+
 def replayed_pass(levels: Any, name: str, states: Any, run: Callable[[Any], Tensors]) -> Tensors:
     """What a pass over levels in tensors gives, captured if it is made again for as many rows.
 

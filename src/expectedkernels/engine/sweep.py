@@ -112,6 +112,10 @@ class Operand:
         """The operand with nothing cached but the fold."""
         return replace(self, steady=False, _stacks={"fold": self.fold}, _captured={})
 
+    def renumbered(self, inner: Sequence[Any]) -> Operand:
+        """The operand with blocks that differ in numbers only."""
+        return replace(self, inner=inner, _stacks={"fold": self.fold}, _captured={})
+
     def batched(self, patterns: Patterns) -> Operand:
         """The operand for a batch of patterns; what is cached is shared."""
         return replace(self, patterns=patterns)

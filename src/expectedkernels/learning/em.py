@@ -332,7 +332,7 @@ def progress_bar(total: int, name: str, progress: bool, unit: str = "iteration")
     )
 
 
-def normalized(circuit: Circuit) -> Circuit:
+def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
     """The circuit on the host with every unit summing to one, and its structure as it is.
 
     Examples
@@ -348,9 +348,9 @@ def normalized(circuit: Circuit) -> Circuit:
             "Parameters are fitted for the structure of a Circuit. "
             f"Got {type(circuit).__name__} instead.{advice}"
         )
-    check_single_root(circuit, "EM")
+    check_single_root(circuit, what)
     circuit = circuit.to("numpy")
-    refuse_signed(circuit, "EM")
+    refuse_signed(circuit, what)
     parts = conditional_parts(circuit, None)
     if not all(is_plain(numbers) for _, numbers in parts):
         raise CircuitError(

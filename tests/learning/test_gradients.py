@@ -1,0 +1,164 @@
+"""Circuits fitted by gradients of the exact maximum mean discrepancy."""
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.learning import gradients
+from strategies import points, random_blocks
+
+torch = pytest.importorskip("torch")
+
+CARDS = (2, 3, 2, 4)
+
+
+def rows(n=60, seed=3):
+    return points(np.random.default_rng(seed), CARDS, n)
+
+
+def start(form="dense", seed=0):
+    rng = np.random.default_rng(seed)
+    vtree = ek.Vtree.balanced(len(CARDS))
+    return ek.Circuit.from_blocks(vtree, random_blocks(rng, vtree, CARDS, form)).normalize()
+
+
+def normal_mixture(seed=0):
+    rng = np.random.default_rng(seed)
+    parts = [
+        ek.Product([ek.Gaussian(0, 3.0 * rng.normal(), 1.0), ek.Categorical(1, rng.random(3))])
+        for _ in range(3)
+    ]
+    return ek.Circuit.from_units(ek.Sum(parts, rng.random(3))).normalize()
+
+
+def fitted_to(circuit, X, k):
+    """What is fitted, and the rows, as the fit sees them."""
+    circuit = gradients.normalized(circuit)
+    blocks = k.blocks(circuit.vtree, circuit.cardinalities)
+    fitted = gradients._fitted(circuit.to("torch"), blocks, 2**30)
+    return fitted, gradients._groups(fitted, gradients._distinct(X, circuit, "X"))
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_objective_is_the_discrepancy_less_a_constant(form):
+    p, X, k = start(form), rows(), ek.RBF(0.3) + 2.0 * ek.ExpHamming()
+    fitted, groups = fitted_to(p, X, k)
+    data = ek.Empirical(X)
+    constant = ek.expected_kernel(data, data, k)
+    assert_close(fitted.objective(groups).item() + constant, ek.mmd2(p, X, k), scale=constant)
+
+
+def test_objective_of_rows_in_groups():
+    p, X, k = start(), rows(500), ek.ExpHamming()
+    fitted, groups = fitted_to(p, X, k)
+    whole = fitted.objective(groups)
+    some = [
+        (side.rows(at), shares[at])
+        for side, shares in groups
+        for at in (slice(0, 7), slice(7, None))
+    ]
+    assert_close(fitted.objective(some).item(), whole.item())
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "normals"])
+def test_gradients_by_finite_differences(form):
+    p = normal_mixture() if form == "normals" else start(form)
+    X = np.column_stack([np.linspace(-3, 3, 9), np.arange(9) % 3]) if form == "normals" else rows(9)
+    fitted, groups = fitted_to(p, X, ek.RBF(0.4))
+    fitted.objective(groups).backward()
+    rng = np.random.default_rng(1)
+    for logits in fitted.logits:
+        found, flat = logits.grad.reshape(-1), logits.data.view(-1)
+        alive = np.flatnonzero(np.isfinite(flat.numpy()))
+        for place in rng.permutation(alive)[:4].tolist():
+            ends = []
+            for step in (1e-5, -2e-5):
+                flat[place] += step
+                ends.append(fitted.objective(groups).item())
+            flat[place] += 1e-5
+            assert abs(float(found[place]) - (ends[0] - ends[1]) / 2e-5) < 1e-8
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_fitted_circuits_are_nearer_to_the_data(form, dtype):
+    names = ("a", "b", "c", "d")
+    p, X = start(form).with_names(names), rows()
+    q = ek.fit_mmd(p, X, steps=40, learning_rate=0.1, dtype=dtype, progress=False)
+    assert q.is_on_host
+    assert q.names == names
+    assert abs(float(q.log_partition())) < 1e-12
+    assert ek.mmd2(q, X) < 0.9 * ek.mmd2(p, X)
+    for old, new in zip(p.blocks, q.blocks, strict=True):
+        assert type(old.numbers) is type(new.numbers)
+        if isinstance(old.numbers, np.ndarray):
+            assert not new.numbers[old.numbers == 0].any()
+
+
+def test_real_variables_keep_their_means():
+    p = normal_mixture()
+    X = np.column_stack([np.linspace(-2, 5, 30), np.arange(30) % 2])
+    q = ek.fit_mmd(p, X, steps=30, learning_rate=0.1, progress=False)
+    assert ek.mmd2(q, X) < ek.mmd2(p, X)
+    assert np.array_equal(q.input(0).mean, p.input(0).mean)
+
+
+def test_validation_rows_decide():
+    p = start()
+    X, V = rows(), p.sample(4000, rng=0)
+    q = ek.fit_mmd(p, X, X_valid=V, steps=100, learning_rate=0.1, progress=False)
+    far = ek.fit_mmd(p, X, steps=100, learning_rate=0.1, progress=False)
+    assert ek.mmd2(q, V) <= ek.mmd2(p, V) + 1e-12
+    assert ek.mmd2(q, V) < ek.mmd2(far, V)
+
+
+def test_equal_rows_are_weights_and_frames_are_read_by_names():
+    pd = pytest.importorskip("pandas")
+    p, X = start().with_names(list("abcd")), rows()
+    options = {"steps": 5, "progress": False}
+    expected = ek.fit_mmd(p, X, **options)
+    distinct = ek.Empirical(X).merged()
+    frame = pd.DataFrame(X[:, ::-1].astype(int), columns=list("dcba"))
+    for given in (distinct, frame, np.tile(X, (2, 1))):
+        assert_close(ek.fit_mmd(p, given, **options).input(1).table, expected.input(1).table)
+
+
+def test_interrupted(monkeypatch):
+    p, X = start(), rows()
+    asked = []
+
+    def objective(self, groups, true=gradients.Fitted.objective):
+        asked.append(1)
+        if len(asked) > 30:
+            raise KeyboardInterrupt
+        return true(self, groups)
+
+    monkeypatch.setattr(gradients.Fitted, "objective", objective)
+    q = ek.fit_mmd(p, X, progress=False)
+    assert ek.mmd2(q, X) < ek.mmd2(p, X)
+
+
+def test_no_steps_change_nothing():
+    p = start()
+    assert_close(ek.fit_mmd(p, rows(), steps=0).input(0).table, p.input(0).table)
+
+
+def test_mistakes():
+    p, X = start(), rows()
+    with pytest.raises(ek.DataError, match="at least one point"):
+        ek.fit_mmd(p, X[:0])
+    with pytest.raises(ek.DataError, match=r"NaN in row 0, column 0 of X\. em fits"):
+        ek.fit_mmd(p, np.where(np.arange(60)[:, None] == 0, np.nan, X))
+    with pytest.raises(ek.DataError, match=r"weights of X_valid .* They sum to 2"):
+        ek.fit_mmd(p, X, X_valid=ek.Empirical(X[:2], [1.0, 1.0]))
+    with pytest.raises(ek.KernelError, match="must be an expectedkernels kernel"):
+        ek.fit_mmd(p, X, "rbf")
+    with pytest.raises(ek.CircuitError, match="structure of a Circuit"):
+        ek.fit_mmd(X, X)
+    with pytest.raises(ek.CircuitError, match="'steps'"):
+        ek.fit_mmd(p, X, steps=-1)
+    with pytest.raises(ek.CircuitError, match="'learning_rate'"):
+        ek.fit_mmd(p, X, learning_rate=-1.0)
+    with pytest.raises(ek.CircuitError, match="float32"):
+        ek.fit_mmd(p, X, dtype="int8")
