@@ -1,6 +1,7 @@
 """Reports are whole: what is given is there, escaped, and nothing is fetched from elsewhere."""
 
 import re
+from html import escape
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -76,6 +77,32 @@ def test_large_drawings_are_pixels(tmp_path, monkeypatch):
     page = written(tmp_path, {"one": drawn()})
     assert "data:image/png;base64," in page
     assert "svg+xml" not in page
+
+
+P = ek.factorized([[0.5, 0.5], [0.3, 0.7]]).with_names(["<a>", "b"])
+RESULTS = {
+    "mmd_test": lambda: ek.mmd_test(P.sample(30, rng=0), P, rng=0),
+    "two samples": lambda: ek.mmd_two_sample_test(P.sample(9, rng=0), P.sample(9, rng=1), rng=0),
+    "drift": lambda: ek.drift(P.sample(30, rng=0), P.sample(30, rng=1), n_permutations=9, rng=0),
+    "no permutations": lambda: ek.drift(P.sample(9), P.sample(9), n_permutations=0),
+    "monitor": lambda: ek.monitoring.monitor([P.sample(9, rng=i) for i in range(3)]),
+    "groups": lambda: ek.group_discrepancies(P, ["<a>", "b"]),
+}
+
+
+@pytest.mark.parametrize("make", RESULTS.values(), ids=RESULTS)
+def test_results_write_reports_and_show_themselves_in_notebooks(make, tmp_path):
+    found = make()
+    page = found.report(tmp_path / "found.html", seed=11).read_text(encoding="utf-8")
+    assert escape(str(found)) in page
+    assert page.count("data:image/svg+xml;base64,") == len(found._pictures()) > 0
+    assert '<th>seed<td class="n">11' in page
+    assert "<a>" not in page
+    assert plt.get_fignums() == []
+    shown = found._repr_html_()
+    assert escape(str(found)) in shown
+    assert "<th>kernel<td>" in shown
+    assert "<a>" not in shown
 
 
 def test_mistakes_are_named(tmp_path):

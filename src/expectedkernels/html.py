@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+NOTEBOOK = ' style="font-size: smaller; color: inherit; background: none"'
+"""How tables look in a notebook, light or dark."""
+
 
 def cell(value: Any) -> str:
     """A value as people read it: four digits, "yes" and "no", and a dash where there is nothing.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from platform import platform, python_version
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from expectedkernels.checks import shown
 from expectedkernels.errors import DataError
-from expectedkernels.html import pairs, table
+from expectedkernels.html import NOTEBOOK, pairs, table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["write_report"]
 
@@ -113,6 +116,63 @@ def write_report(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+class Reported:
+    """What results share that are shown in notebooks, and write reports of themselves.
+
+    They say what they are by `_title`, `_settings`, `_tables` and `_pictures`.
+    """
+
+    _title: ClassVar[str]
+
+    def _settings(self) -> dict[str, Any]:
+        """What the numbers depend on."""
+        return {}
+
+    def _tables(self) -> dict[str, Any]:
+        """From headings to tables."""
+        return {}
+
+    def _pictures(self) -> dict[str, Callable[[], Axes]]:
+        """From headings to what draws the picture."""
+        return {}
+
+    def report(self, path: str | Path, **settings: object) -> Path:
+        """The path, after a report was written there: one HTML file. Needs matplotlib and pandas.
+
+        Parameters
+        ----------
+        path : str or Path
+        **settings
+            What else is to be written down there, such as ``seed=0``.
+
+        Returns
+        -------
+        Path
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> from tempfile import TemporaryDirectory
+        >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+        >>> found = ek.mmd_test(p.sample(50, rng=0), p, rng=1)
+        >>> with TemporaryDirectory() as folder:
+        ...     found.report(f"{folder}/test.html", seed=1).name
+        'test.html'
+        """
+        from expectedkernels.plotting import close
+
+        drawn = {heading: draw() for heading, draw in self._pictures().items()}
+        sections: dict[str, Any] = {"What was found": str(self), **drawn, **self._tables()}
+        try:
+            return write_report(path, self._title, sections, {**self._settings(), **settings})
+        finally:
+            for axes in drawn.values():
+                close(axes)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>{pairs(self._settings(), NOTEBOOK)}"
 
 
 def versions() -> dict[str, str]:

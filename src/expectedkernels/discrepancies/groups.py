@@ -29,6 +29,7 @@ from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel, SumKernel, factor_matrix, require_kernel
 from expectedkernels.kernels.library import FactorKernel
+from expectedkernels.reports import Reported
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ FEW_AT_ONCE = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class Groups(Reported):
     """What `group_discrepancies` finds.
 
     Attributes
@@ -75,6 +76,17 @@ class Groups:
     rows: Array = field(repr=False)
     circuit: Circuit = field(repr=False)
     kernel: Kernel = field(repr=False)
+
+    _title = "Groups of a population"
+
+    def _settings(self) -> dict[str, Any]:
+        return {"groups": len(self.groups), "kernel": repr(self.kernel)}
+
+    def _tables(self) -> dict[str, Any]:
+        return {"Groups, the furthest first": self.frame()}
+
+    def _pictures(self) -> dict[str, Any]:
+        return {"Discrepancies and sizes": self.plot}
 
     @property
     def mmd(self) -> Array:

@@ -13,6 +13,7 @@ from expectedkernels.checks import check_real
 from expectedkernels.discrepancies.noise import Noise, noise_between, score_interval
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.reports import Reported
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def largest(statistics: Any) -> tuple[Any, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class SignificanceTest:
+class SignificanceTest(Reported):
     """What all tests with a simulated null distribution find.
 
     Attributes
@@ -89,6 +90,20 @@ class SignificanceTest:
     null: Array = field(repr=False)
     drawn: str
     kernel: Kernel
+
+    _title = "Test"
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "statistic": self.statistic,
+            "p-value": self.p_value,
+            "samples": self._sizes(),
+            "simulated": f"{len(self.null)} {DRAWN[self.drawn]}",
+            "kernel": repr(self.kernel),
+        }
+
+    def _pictures(self) -> dict[str, Any]:
+        return {"The statistic among simulated ones": self.plot}
 
     def _sizes(self) -> str:
         raise NotImplementedError
@@ -145,6 +160,8 @@ class GoodnessOfFit(SignificanceTest):
     """
 
     n: int
+
+    _title = "Do samples come from the model?"
 
     def _sizes(self) -> str:
         return f"{self.n} samples"
@@ -218,6 +235,8 @@ class TwoSamples(SignificanceTest):
 
     n: int
     m: int
+
+    _title = "Do two sets of samples have one source?"
 
     def _sizes(self) -> str:
         return f"{self.n} and {self.m} samples"

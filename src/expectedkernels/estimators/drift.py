@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.kernels.library import ExpHamming
+from expectedkernels.reports import Reported
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ RATE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Drift:
+class Drift(Reported):
     """What `drift` finds.
 
     Attributes
@@ -78,6 +79,29 @@ class Drift:
     statistic: float | None = field(repr=False)
     null: Array = field(repr=False)
     windows: Windows = field(repr=False)
+
+    _title = "Drift between two windows"
+
+    def _settings(self) -> dict[str, Any]:
+        n, m = self.windows.sizes
+        return {
+            "discrepancy": self.mmd,
+            "p-value": self.p_value,
+            "rows": f"{n} and {m}",
+            "permutations": len(self.null),
+            "kernel": repr(self.kernel),
+        }
+
+    def _tables(self) -> dict[str, Any]:
+        return {"Variables, the most changed first": self.frame()}
+
+    def _pictures(self) -> dict[str, Any]:
+        from expectedkernels.plotting import plot_null
+
+        found: dict[str, Any] = {"Where the change is": self.plot}
+        if self.p_value is not None:
+            found["The statistic among permutations"] = partial(plot_null, self)
+        return found
 
     @property
     def mmd(self) -> float:
@@ -316,7 +340,7 @@ def _permuted(windows: Windows, blocks: Any, n: int, rng: Any) -> tuple[float | 
 
 
 @dataclass(frozen=True, eq=False)
-class Monitor:
+class Monitor(Reported):
     """What `monitor` finds.
 
     Attributes
@@ -341,6 +365,17 @@ class Monitor:
     circuits: list[Circuit] = field(repr=False)
     kernel: Kernel
     windows: Windows = field(repr=False)
+
+    _title = "Windows of data"
+
+    def _settings(self) -> dict[str, Any]:
+        return {"windows": len(self.circuits), "kernel": repr(self.kernel)}
+
+    def _tables(self) -> dict[str, Any]:
+        return {"Windows": self.frame()}
+
+    def _pictures(self) -> dict[str, Any]:
+        return {"Discrepancies between windows": self.plot}
 
     @property
     def mmd(self) -> Array:
