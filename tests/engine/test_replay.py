@@ -36,7 +36,7 @@ def played(monkeypatch):
     for module in (sweep, on_tensors):
         monkeypatch.setattr(module, "total_bytes", lambda like: 2**34)
     for module in (sweep, replay, batches):
-        monkeypatch.setattr(module, "fits", lambda like, n_bytes: True)
+        monkeypatch.setattr(module, "fits", lambda *of: True)
     return found
 
 
@@ -96,6 +96,17 @@ def test_steps_of_em_are_played(played, pseudocount):
     found = ek.em(start, X, 4, device="torch", **options)
     np.testing.assert_allclose(found.log_likelihood(X), expected.log_likelihood(X), rtol=1e-9)
     assert played == [0, 0]  # batches of 16 rows, and the last ones of 2
+
+
+def test_steps_with_raised_values_are_played_in_single_precision(played):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 200, size=(40, 1)) + rng.integers(0, 3, size=(40, 60))
+    start = ek.learn_hclt(X, 4, epochs=0, cardinalities=202, rng=0, progress=False)
+    options = {"pseudocount": 1e-9, "rng": 1, "progress": False}
+    expected = ek.em(start, X, 6, **options)
+    found = ek.em(start, X, 6, device="torch", dtype="float32", **options)
+    assert played == [0]
+    np.testing.assert_allclose(found.log_likelihood(X), expected.log_likelihood(X), rtol=1e-3)
 
 
 def test_a_tape_keeps_what_was_sent_and_read():

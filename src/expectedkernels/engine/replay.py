@@ -57,9 +57,9 @@ class Captured:
     lock: Any = field(default_factory=Lock)
 
 
-def fits(like: Any, n_bytes: float) -> bool:
+def fits(like: Any, n_bytes: float, share: int = SHARE) -> bool:
     """Whether a graph that keeps so much memory may be captured where a tensor is."""
-    return n_bytes <= total_bytes(like) / SHARE
+    return n_bytes <= total_bytes(like) / share
 
 
 def total_bytes(like: Any) -> int:

@@ -36,6 +36,9 @@ from expectedkernels.errors import CircuitError, DataError
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
 
+TRAINED_SHARE = 4
+"""Steps of EM may keep one part in so many of a card's memory."""
+
 Wide = Callable[[Circuit, Evidence, Any, Any], tuple[float, Any]]
 Numbers = list[tuple[list[Any], Any]]
 """For every level the weights of its stacks, and of its edges."""
@@ -214,8 +217,8 @@ def sent_data(trained: Trained, data: Rows, size: int) -> Sent | None:
     if isinstance(levels, Levels) or not levels.is_remote or chunk_rows(levels) < size:
         return None
     like, (n_rows, n_leaves) = levels.like, data.evidence.values.shape
-    held = levels.n_units + levels.host.n_products + levels.n_atoms
-    if not fits(like, 4 * n_rows * n_leaves + 4 * like.element_size() * held * size):
+    held = levels.n_units + levels.host.n_products
+    if not fits(like, 4 * n_rows * n_leaves + 4 * like.element_size() * held * size, TRAINED_SHARE):
         return None
     step = max(1, 2**24 // n_leaves)
     parts = [
@@ -254,11 +257,9 @@ def whole_step(
         now = unflattened(flat)
         found = up(now, Atoms(States(states, levels.n_atoms)))
         counts = EdgeCounts(now)
-        count(found, weights, counts)
+        below = count(found, weights, counts)
         logs = found.log_roots.reshape(-1)
-        mark = ops.raised_mark(found)
-        good = (logs - logs == 0).all()
-        good = good if mark is None else good & ~mark
+        good = ((logs - logs == 0) & below.trusted).all()
         after = stepped(replace(trained, levels=now), counts, beta, step).levels
         return (
             weights.to(logs.dtype) @ logs,
