@@ -104,8 +104,13 @@ def callables():
 
 
 SAYS_ANY = {
-    "models.to_pgmpy",  # networks of libraries that need not be installed
+    "models.from_cirkit",  # networks of libraries that need not be installed
+    "models.from_spflow",
+    "models.to_cirkit",
+    "models.to_networkx",
+    "models.to_pgmpy",
     "models.to_pyagrum",
+    "models.to_spflow",
     "learn_mixture",  # options for the learner of the components
     "stein.SteinSamples",  # kernels of three kinds, which share no base with all that is used
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,11 @@ from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.bayesian import BayesianNetwork
+from expectedkernels.compilation.cirkit import from_cirkit
 from expectedkernels.compilation.factor import Factor
 from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.compilation.layers import imported
+from expectedkernels.compilation.spflow import from_spflow
 from expectedkernels.errors import CircuitError
 
 
@@ -25,8 +26,9 @@ def as_model(obj: object) -> Circuit | FactorGraph | Unit:
     ----------
     obj : object
         A Bayesian network or Markov random field of pyAgrum, a discrete Bayesian or Markov network
-        of pgmpy, a (diagonal or spherical) ``GaussianMixture`` of scikit-learn, or a model of
-        this library, which is returned as it is.
+        of pgmpy, a (diagonal or spherical) ``GaussianMixture`` of scikit-learn, a compiled circuit
+        of libcirkit or a module of SPFlow (see `models.from_cirkit` and `models.from_spflow`), or
+        a model of this library, which is returned as it is.
 
     Returns
     -------
@@ -54,7 +56,8 @@ def as_model(obj: object) -> Circuit | FactorGraph | Unit:
         return found
     raise CircuitError(
         "Models are FactorGraphs, BayesianNetworks and Circuits of this library, networks of "
-        "pyAgrum and pgmpy, and GaussianMixtures of scikit-learn. Got "
+        "pyAgrum and pgmpy, circuits of libcirkit and SPFlow, and GaussianMixtures of "
+        "scikit-learn. Got "
         f"{type(obj).__module__}.{type(obj).__qualname__}."
     )
 
@@ -176,6 +179,9 @@ READERS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("pgmpy", "DiscreteMarkovNetwork"): _from_pgmpy_field,
     ("pgmpy", "MarkovNetwork"): _from_pgmpy_field,
     ("sklearn", "GaussianMixture"): _from_gaussian_mixture,
+    ("cirkit", "TorchCircuit"): from_cirkit,
+    ("cirkit", "Circuit"): from_cirkit,
+    ("spflow", "Module"): from_spflow,
 }
 """Classes of other libraries, by package and name, and what reads them."""
 
@@ -199,7 +205,7 @@ def to_pyagrum(model: FactorGraph) -> Any:
     >>> network.size(), list(network.variable("smoke").labels())
     (8, ['yes', 'no'])
     """
-    gum = _module("pyagrum", "pyagrum")
+    gum = imported("pyagrum", "pyagrum")
     names, states = _called(_checked(model, "to_pyagrum"))
     bayesian = isinstance(model, BayesianNetwork)
     made = gum.BayesNet() if bayesian else gum.MarkovRandomField()
@@ -244,8 +250,8 @@ def to_pgmpy(model: FactorGraph) -> Any:
     >>> sorted(network.get_cpds("either").variables)
     ['either', 'lung', 'tub']
     """
-    models = _module("pgmpy.models", "pgmpy")
-    discrete = _module("pgmpy.factors.discrete", "pgmpy")
+    models = imported("pgmpy.models", "pgmpy")
+    discrete = imported("pgmpy.factors.discrete", "pgmpy")
     names, states = _called(_checked(model, "to_pgmpy"))
     labels = dict(zip(names, map(list, states), strict=True))
     if isinstance(model, BayesianNetwork):
@@ -301,15 +307,3 @@ def _by_scope(model: FactorGraph) -> list[tuple[tuple[int, ...], Any]]:
         tables[scope] = tables[scope] * table if scope in tables else table
     tables.pop((), None)
     return list(tables.items())
-
-
-def _module(name: str, package: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            # where warnings are errors, one inside the binary part of pyAgrum ends the process
-            warnings.simplefilter("ignore")
-            return import_module(name)
-    except ImportError as error:
-        raise CircuitError(
-            f"The package {package} is not installed: pip install {package}."
-        ) from error
