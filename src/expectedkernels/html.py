@@ -11,6 +11,9 @@ import numpy as np
 NOTEBOOK = ' style="font-size: smaller; color: inherit; background: none"'
 """How tables look in a notebook, light or dark."""
 
+RIGHT = ' class="n"'
+"""Of cells in columns of numbers."""
+
 
 def cell(value: Any) -> str:
     """A value as people read it: four digits, "yes" and "no", and a dash where there is nothing.
@@ -30,21 +33,28 @@ def cell(value: Any) -> str:
 
 
 def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], attributes: str = "") -> str:
-    """A table: numbers to the right, everything else to the left.
+    """A table: columns of numbers to the right, everything else to the left.
 
     Examples
     --------
     >>> table(["name", "size"], [["a", 1]])
-    '<table><tr><th>name<th>size<tr><td>a<td class="n">1</table>'
+    '<table><tr><th>name<th class="n">size<tr><td>a<td class="n">1</table>'
     """
-    head = "".join(f"<th>{cell(name)}" for name in columns)
-    body = "".join("<tr>" + "".join(map(_entry, row)) for row in rows)
-    return f"<table{attributes}>{f'<tr>{head}' if head else ''}{body}</table>"
+    rows = [list(row) for row in rows]
+    right = [i for i in range(len(columns)) if any(_is_number(row[i]) for row in rows)]
+    lines = [("th", columns), *(("td", row) for row in rows)]
+    inside = "".join(
+        "<tr>"
+        + "".join(
+            f"<{tag}{RIGHT if i in right else ''}>{cell(value)}" for i, value in enumerate(values)
+        )
+        for tag, values in lines
+    )
+    return f"<table{attributes}>{inside}</table>"
 
 
-def _entry(value: Any) -> str:
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return f'<td class="n">{cell(value)}' if is_number else f"<td>{cell(value)}"
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def pairs(found: Mapping[str, Any], attributes: str = "") -> str:
@@ -53,7 +63,7 @@ def pairs(found: Mapping[str, Any], attributes: str = "") -> str:
     Examples
     --------
     >>> pairs({"units": 3})
-    '<table><tr><th>units<td class="n">3</table>'
+    '<table><tr><th>units<td>3</table>'
     """
-    rows = "".join(f"<tr><th>{cell(name)}{_entry(value)}" for name, value in found.items())
+    rows = "".join(f"<tr><th>{cell(name)}<td>{cell(value)}" for name, value in found.items())
     return f"<table{attributes}>{rows}</table>"

@@ -37,9 +37,9 @@ h1 { font-size: 1.6rem; line-height: 1.2 }
 h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid var(--line) }
 div.wide { overflow-x: auto; margin: 1rem 0 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line) }
+td, th { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line) }
 th { font-weight: 600; white-space: nowrap }
-td.n { text-align: right }
+.n { text-align: right }
 figure { margin: 1rem 0 }
 figure img { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
 footer { margin-top: 3rem; font-size: .85rem; color: var(--soft) }
@@ -121,10 +121,14 @@ def write_report(
 class Reported:
     """What results share that are shown in notebooks, and write reports of themselves.
 
-    They say what they are by `_title`, `_settings`, `_tables` and `_pictures`.
+    They say what they are by `_title`, `_numbers`, `_settings`, `_tables` and `_pictures`.
     """
 
     _title: ClassVar[str]
+
+    def _numbers(self) -> dict[str, Any]:
+        """What was found."""
+        return {}
 
     def _settings(self) -> dict[str, Any]:
         """What the numbers depend on."""
@@ -164,7 +168,8 @@ class Reported:
         from expectedkernels.plotting import close
 
         drawn = {heading: draw() for heading, draw in self._pictures().items()}
-        sections: dict[str, Any] = {"What was found": str(self), **drawn, **self._tables()}
+        found = [str(self), self._numbers()]
+        sections: dict[str, Any] = {"What was found": found, **drawn, **self._tables()}
         try:
             return write_report(path, self._title, sections, {**self._settings(), **settings})
         finally:
@@ -172,7 +177,8 @@ class Reported:
                 close(axes)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>{pairs(self._settings(), NOTEBOOK)}"
+        shown = pairs({**self._numbers(), **self._settings()}, NOTEBOOK)
+        return f"<p>{escape(str(self))}</p>{shown}"
 
 
 def versions() -> dict[str, str]:

@@ -79,8 +79,11 @@ class Groups(Reported):
 
     _title = "Groups of a population"
 
+    def _numbers(self) -> dict[str, Any]:
+        return {"groups": len(self.groups), "largest discrepancy": self.mmd.max()}
+
     def _settings(self) -> dict[str, Any]:
-        return {"groups": len(self.groups), "kernel": repr(self.kernel)}
+        return {"kernel": repr(self.kernel)}
 
     def _tables(self) -> dict[str, Any]:
         return {"Groups, the furthest first": self.frame()}

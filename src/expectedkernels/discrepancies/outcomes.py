@@ -93,10 +93,11 @@ class SignificanceTest(Reported):
 
     _title = "Test"
 
+    def _numbers(self) -> dict[str, Any]:
+        return {"statistic": self.statistic, "p-value": self.p_value}
+
     def _settings(self) -> dict[str, Any]:
         return {
-            "statistic": self.statistic,
-            "p-value": self.p_value,
             "samples": self._sizes(),
             "simulated": f"{len(self.null)} {DRAWN[self.drawn]}",
             "kernel": repr(self.kernel),

@@ -82,11 +82,12 @@ class Drift(Reported):
 
     _title = "Drift between two windows"
 
+    def _numbers(self) -> dict[str, Any]:
+        return {"discrepancy": self.mmd, "p-value": self.p_value}
+
     def _settings(self) -> dict[str, Any]:
         n, m = self.windows.sizes
         return {
-            "discrepancy": self.mmd,
-            "p-value": self.p_value,
             "rows": f"{n} and {m}",
             "permutations": len(self.null),
             "kernel": repr(self.kernel),
@@ -368,8 +369,11 @@ class Monitor(Reported):
 
     _title = "Windows of data"
 
+    def _numbers(self) -> dict[str, Any]:
+        return {"windows": len(self.circuits), "largest step": self.steps.max()}
+
     def _settings(self) -> dict[str, Any]:
-        return {"windows": len(self.circuits), "kernel": repr(self.kernel)}
+        return {"kernel": repr(self.kernel)}
 
     def _tables(self) -> dict[str, Any]:
         return {"Windows": self.frame()}
