@@ -55,8 +55,10 @@ $(VENV)/.check: pyproject.toml | $(VENV)/.created
 	$(PIP) --editable '.[plot,dev]'
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(VENV)/.created
-	$(PIP) --editable '.[test]'
+$(VENV)/.test: pyproject.toml .ci/constraints.txt | $(VENV)/.created
+	$(PIP) --constraint .ci/constraints.txt --editable '.[test]'
+	# peers whose own requirements are narrower than what they run with
+	$(PIP) --no-deps 'libcirkit>=0.3' 'spflow>=1.1' fast_pytorch_kmeans
 	@touch $@
 
 $(VENV)/.coverage: $(VENV)/.test
