@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import pytest
 
@@ -9,16 +10,30 @@ NEEDED = {
     "expectedkernels.compilation.cirkit": "cirkit.pipeline",
     "expectedkernels.compilation.graphs": "networkx",
     "expectedkernels.compilation.spflow": "spflow.modules.sums",
+    "expectedkernels.sampling.samples.WeightedSamples.to_arviz": "arviz",
 }
-"""Modules whose examples need more than the library does, and what they import."""
+"""Whose examples need more than the library does, and what they import."""
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Mark the examples that cannot run."""
-    for item in items:
-        package = NEEDED.get(item.name.rpartition(".")[0])
-        if package is not None and isinstance(item, pytest.DoctestItem):
-            try:
-                import_module(package)
-            except ImportError as error:
-                item.add_marker(pytest.mark.skip(reason=f"{package} is not there: {error}"))
+    for start, package in NEEDED.items():
+        examples = [
+            item
+            for item in items
+            if isinstance(item, pytest.DoctestItem) and item.name.startswith(start)
+        ]
+        if examples and (reason := _absence(package)):
+            for item in examples:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _absence(package: str) -> str:
+    """Why a package cannot be imported; empty if it can."""
+    with catch_warnings():
+        simplefilter("ignore")
+        try:
+            import_module(package)
+        except ImportError as error:
+            return f"{package} is not there: {error}"
+    return ""

@@ -201,7 +201,7 @@ def _read_svr(model: Any) -> Machine:
     points = _dense(model.support_vectors_)
     rates = np.full(points.shape[1], float(model._gamma))
     expansion = Expansion(rates, points, _dense(model.dual_coef_).T, np.asarray(model.intercept_))
-    return Machine(expansion.merged(), model.predict)
+    return Machine(expansion.merged(), partial(_predicted, model))
 
 
 def _read_svc(model: Any) -> Machine:
@@ -212,7 +212,7 @@ def _read_svc(model: Any) -> Machine:
     pairwise = copy.copy(model)
     pairwise.decision_function_shape = "ovo"
     expansion = Expansion(rates, points, coef, np.asarray(model.intercept_))
-    return Machine(expansion.merged(), pairwise.decision_function, flat=coef.shape[1] == 1)
+    return Machine(expansion.merged(), partial(_decided, pairwise), flat=coef.shape[1] == 1)
 
 
 def pairwise_coef(model: Any) -> Any:
@@ -237,7 +237,7 @@ def _read_ridge(model: Any) -> Machine:
     flat = coef.ndim == 1
     coef = coef[:, None] if flat else coef
     expansion = Expansion(np.full(points.shape[1], gamma), points, coef, np.zeros(coef.shape[1]))
-    return Machine(expansion.merged(), model.predict, flat=flat)
+    return Machine(expansion.merged(), partial(_predicted, model), flat=flat)
 
 
 def _read_process(model: Any) -> Machine:
@@ -254,11 +254,20 @@ def _read_process(model: Any) -> Machine:
     # points stay as they are: the quadratic form has a row for each
     return Machine(
         expansion,
-        model.predict,
+        partial(_predicted, model),
         partial(_process_spread, model),
         prior,
         flat,
     )
+
+
+# Functions of models, as skops does not keep all of their bound methods.
+def _predicted(model: Any, Z: Any) -> Any:
+    return model.predict(Z)
+
+
+def _decided(model: Any, Z: Any) -> Any:
+    return model.decision_function(Z)
 
 
 def _process_spread(model: Any, Z: Any) -> Any:

@@ -30,10 +30,12 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import Delta
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import Target, as_target
+from expectedkernels.sampling.inference_data import inference_data
 from expectedkernels.sampling.rows import distinct_rows
 from expectedkernels.sampling.thinning import stein_thin
 
 if TYPE_CHECKING:
+    from arviz import InferenceData
     from matplotlib.axes import Axes
 
 MAX_COMPLETIONS = 10**6
@@ -406,6 +408,27 @@ class WeightedSamples:
         from expectedkernels.plotting import plot_samples
 
         return plot_samples(self)
+
+    def to_arviz(self) -> InferenceData:
+        """The samples as inference data of ArviZ: one chain, with the weights beside it.
+
+        ArviZ itself ignores weights: `resample` before it summarises.
+
+        Returns
+        -------
+        arviz.InferenceData
+            In ``posterior`` the variables by name (or x0, x1, ...): numbers of states, or labels
+            that are numbers; NaN where collapsed. In ``sample_stats`` the ``weight``.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> rain = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
+        >>> found = WeightedSamples(rain, [[0], [1]], [0.25, 0.75]).to_arviz()
+        >>> found.posterior["rain"].values.tolist(), found.sample_stats["weight"].values.tolist()
+        ([[0, 1]], [[0.25, 0.75]])
+        """
+        return inference_data(self.target, self.rows, self.weights)
 
     def __repr__(self) -> str:
         n, d = self.rows.shape
