@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage check format bench fuzz clean
+.PHONY: help demo test coverage check docs format bench fuzz clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ check: $(VENV)/.check  ## format, lint, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.docs  ## the site in docs/_build/html, with the gallery run and every link checked
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build/html
+
 format: $(VENV)/.check  ## format and fix in place
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -38,7 +41,7 @@ fuzz: $(VENV)/.test  ## 100 000 damaged files of every format, none of which may
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/file_fuzzing.py $(or $(COUNT),100000)
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) docs/_build docs/api docs/gallery .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 
 # The stamps are older than pyproject.toml exactly when the environment may be out of date.
 $(VENV)/.created:
@@ -59,6 +62,10 @@ $(VENV)/.test: pyproject.toml .ci/constraints.txt | $(VENV)/.created
 	$(PIP) --constraint .ci/constraints.txt --editable '.[test]'
 	# peers whose own requirements are narrower than what they run with
 	$(PIP) --no-deps 'libcirkit>=0.3' 'spflow>=1.1' fast_pytorch_kmeans
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.coverage: $(VENV)/.test

@@ -193,7 +193,7 @@ def expected_kernel(
     -----
     Needs circuits that are compatible, and a kernel that is compatible with them (see
     `is_compatible`, `is_kernel_compatible`); for others the problem is #P-hard in general, and
-    `monte_carlo_expected_kernel` estimates. Cost: at most O(|p| |q| |k|) per pair of distinct
+    `monte_carlo_expected_kernel` estimates. Cost: at most ``O(|p| |q| |k|)`` per pair of distinct
     rows, in practice much less. W. Li, Z. Zeng, A. Vergari and G. Van den Broeck,
     "Tractable Computation of Expected Kernels", UAI 2021.
 

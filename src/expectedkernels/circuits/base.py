@@ -219,7 +219,7 @@ class BlockCircuit:
 
     @property
     def n_edges(self) -> int:
-        """The number of edges, the size |p| of the circuit."""
+        """The number of edges, the size ``|p|`` of the circuit."""
         return self._counts[1]
 
     @property

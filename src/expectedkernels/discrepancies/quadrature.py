@@ -86,7 +86,7 @@ def quadrature(
     :math:`\mu_i = E_p[k(x, X_i)]`, both exact,
 
     .. math:: w = K^{-1} \mu, \qquad
-              \max_{\|f\|_k \le 1} \Big(\sum_i w_i f(X_i) - E_p[f]\Big)^2
+              \max_{\|f\|_k \le 1} \left(\sum_i w_i f(X_i) - E_p[f]\right)^2
               = M_k(p, p) - \mu^\top K^{-1} \mu
 
     so that a function of norm 1 has an error of at most the root of the variance: the mean of an

@@ -43,7 +43,7 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
     C : float
         How much errors count.
     gamma : {"scale", "auto"} or float
-        The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVC.
+        The rate of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVC.
     tol : float
         When to stop.
     class_weight : dict, "balanced" or None

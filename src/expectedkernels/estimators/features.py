@@ -31,7 +31,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         The number of landmarks, drawn at random from the complete rows that differ; fewer if there
         are not as many. If no row is complete, landmarks are the distributions of incomplete ones.
     gamma : {"scale", "auto"} or float
-        The rate of the kernel exp(-gamma |x - x'|^2).
+        The rate of the kernel ``exp(-gamma |x - x'|^2)``.
     normalize : bool
         Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
         inner products of features approximate expected kernels (the Nyström method).

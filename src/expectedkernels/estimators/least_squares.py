@@ -46,11 +46,11 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
     alpha : float or "auto"
         How much the size of the functions counts.
     gamma : float, "scale" or "auto"
-        The rate of the kernel exp(-gamma |x - x'|^2); "scale" as in scikit-learn's SVC.
-    density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
-fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
-        As for `ExpectedSVR`; weights of densities are not "stacked". The state also draws the rows
-        for "auto" where there are many.
+        The rate of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
+    density, density_weights, n_bins, binning, categorical_features, groups, standardize
+        As for `ExpectedSVR`; weights of densities are not "stacked".
+    fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
+        As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
 
     Attributes
     ----------

@@ -40,10 +40,10 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     epsilon : float
         Errors below this do not count; in standard deviations of the target if `standardize`.
     gamma : {"scale", "auto"} or float
-        The rate of the kernel exp(-gamma |x - x'|^2), as in scikit-learn's SVR.
+        The rate of the kernel ``exp(-gamma |x - x'|^2)``, as in scikit-learn's SVR.
     tol : float
         When to stop.
-    density : str, pair, Circuit, or object with fit and circuit_
+    density : str, pair, Circuit, or object with `fit` and `circuit_`
         The density of the columns, by name: "gaussian" (one normal distribution with all
         covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
         (up to eight), "diagonal_mixture" (up to 60 with independent columns), "chow_liu",
@@ -267,8 +267,8 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
         How much the size of the function counts. "auto" takes what is best for rows that are left
         out, one at a time, of 0.001 to 10, and the rate of the kernel with it if that is None.
     gamma : {"scale", "auto"}, float or None
-        The rate of the kernel exp(-gamma |x - x'|^2). None and "auto" are one over the number of
-        columns, as in scikit-learn's KernelRidge; None with alpha="auto" is the best of rates
+        The rate of the kernel ``exp(-gamma |x - x'|^2)``. None and "auto" are one over the number
+        of columns, as in scikit-learn's KernelRidge; None with alpha="auto" is the best of rates
         around "scale".
     density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state

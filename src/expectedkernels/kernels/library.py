@@ -121,7 +121,7 @@ def _rate_factors(gamma: Any, n_variables: int, field: str, name: str) -> list[F
 
 
 class RBF(RateKernel):
-    """The Gaussian kernel exp(-gamma |x - x'|^2), |.| the Euclidean distance.
+    """The Gaussian kernel ``exp(-gamma |x - x'|^2)`` of the Euclidean distance.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class RBF(RateKernel):
 
 
 class Laplacian(RateKernel):
-    """The kernel exp(-gamma sum_i |x_i - x_i'|).
+    """The kernel ``exp(-gamma sum_i |x_i - x_i'|)``.
 
     Parameters
     ----------

@@ -1,0 +1,53 @@
+"""How the pages in this folder become a site: ``make docs``."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+from expectedkernels import __version__
+
+project = "expectedkernels"
+author = "The expectedkernels developers"
+project_copyright = author
+version = release = __version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "api_pages",
+    "gallery_pages",
+    "math_markup",
+    "name_role",
+]
+exclude_patterns = ["_build", "_ext", "release.md"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]
+
+autosummary_generate = False  # api_pages writes a page for every name
+default_role = "name"
+autodoc_typehints = "none"  # numpydoc's sections say it in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_math_renderer = "mathml"
+html_theme = "pydata_sphinx_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 6,
+}
