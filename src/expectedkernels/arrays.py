@@ -84,6 +84,17 @@ def detach(array: Array) -> Array:
     return array.detach() if hasattr(array, "detach") else array
 
 
+def has_gradient(value: Any) -> bool:
+    """Whether this is a tensor of torch that gradients are asked for.
+
+    Examples
+    --------
+    >>> has_gradient(1.0)
+    False
+    """
+    return array_api_compat.is_torch_array(value) and bool(value.requires_grad)
+
+
 class Tape:
     """What a computation elsewhere was sent from the host and told it, in order.
 

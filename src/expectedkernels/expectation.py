@@ -273,6 +273,8 @@ def prepared(
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
         p, q = _in_one_place(p, q.aligned_to(p.vtree))  # type: ignore[arg-type]
+    if k.tensors:
+        p, q = _with_tensors(p, q, k)
     circuit = p if isinstance(p, Circuit) else q
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     if circuit.schema.unordered:
@@ -410,6 +412,13 @@ def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     return (p.to(there), q) if is_numpy(p.xp) else (p, q.to(here))
 
 
+def _with_tensors(p: Any, q: Any, k: Kernel) -> tuple[Any, Any]:
+    """The distributions with circuits of NumPy where the parameters of a kernel are."""
+    place = place_of(k.tensors[0])
+    moved = [x.to(place) if isinstance(x, Circuit) and is_numpy(x.xp) else x for x in (p, q)]
+    return moved[0], moved[0] if q is p else moved[1]
+
+
 def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
     if evidence is not None and not isinstance(x, Circuit):
         raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
@@ -454,6 +463,11 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
         (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
     ]
     summed = [axis for axis in (0, 1) if sides[axis][1] is not None]
+    if k.tensors:
+        whole = k.values_with_gradients(*(as_floats(points) for points, _ in sides))
+        every = (slice(None), slice(None))
+        values = plain_numbers(weighted_sums(whole, [share for _, share in sides], every), log)
+        return values.squeeze(tuple(summed))
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == [0] else 0
     step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along][0])))

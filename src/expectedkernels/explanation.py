@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -112,9 +112,11 @@ def explain(
       0.3 KiB of intermediate values at most, 138 operations
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    if isinstance(found, PointPairs):
-        return _of_points(found, k)
-    return _of_sweeps(found, max_bytes)
+    whole = _of_points(found, k) if isinstance(found, PointPairs) else _of_sweeps(found, max_bytes)
+    if not k.tensors:
+        return whole
+    line = f"  gradients by {_counted(len(k.tensors), 'parameter')} of the kernel: in torch"
+    return replace(whole, lines=(*whole.lines, line))
 
 
 def _of_points(pairs: PointPairs, k: Kernel) -> Explanation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from expectedkernels.arrays import Array, RowsLike, as_like
+from expectedkernels.arrays import Array, RowsLike, as_like, detach
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
@@ -113,10 +113,10 @@ def mmd(
     squared, size = _terms(p, q, k, max_bytes)
     if squared > 0:
         return sqrt(squared) if isinstance(squared, float) else squared**0.5
-    if squared < -1e-10 * abs(float(size)):
+    if squared < -1e-10 * abs(float(detach(size))):
         raise KernelError(
-            f"The squared discrepancy is {float(squared):.6g}, which is negative beyond rounding: "
-            f"the kernel is not positive definite ({k.is_positive_definite()!r})."
+            f"The squared discrepancy is {float(detach(squared)):.6g}, which is negative beyond "
+            f"rounding: the kernel is not positive definite ({k.is_positive_definite()!r})."
         )
     return abs(0.0 * squared)
 

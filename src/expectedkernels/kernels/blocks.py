@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from array_api_compat import is_torch_array
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, namespace
+from expectedkernels.arrays import as_like, has_gradient, namespace
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.blocks import Inner, inner, side_by_side
 from expectedkernels.engine.nodes import at_nodes
@@ -34,11 +35,14 @@ class KernelBlocks:
         Its input units.
     weights : array of shape (roots,)
         The kernel is the sum of its roots with these weights.
+    tensor : tensor of shape (roots,), or None
+        The weights, if gradients by them are asked for.
     """
 
     operand: Operand
     factors: list[tuple[Factor, ...]]
     weights: Any
+    tensor: Any = None
 
     @property
     def vtree(self) -> Vtree:
@@ -90,9 +94,16 @@ class KernelBlocks:
             return first
         return tuple(tuple(factor.signature for factor in factors) for factors in self.factors)
 
+    @cached_property
+    def has_gradients(self) -> bool:
+        """Whether gradients by a rate, a table or a weight are asked for."""
+        return self.tensor is not None or any(f.tensors for fs in self.factors for f in fs)
+
     @property
     def root_weights(self) -> Weights | None:
         """The weights of the roots, None if there is one root of weight one."""
+        if self.tensor is not None:
+            return weights_of(self.tensor[None, :])
         if len(self.weights) == 1 and self.weights[0] == 1.0:
             return None
         return weights_of(np.asarray(self.weights, dtype=np.float64)[None, :])
@@ -134,6 +145,8 @@ def _leaf_value(
     factors: Sequence[Factor], atoms: tuple[Atoms, ...], variable: int, like: Any
 ) -> Value:
     """The values of some factors of one variable on all pairs (or triples) of atoms."""
+    if len(atoms) == 2 and is_torch_array(like) and any(factor.tensors for factor in factors):
+        return _leaf_with_gradients(factors, atoms, variable, like)
     of_factor: Any = Factor.logs if len(atoms) == 2 else log_triples
     parts = [of_factor(factor, *atoms, variable) for factor in factors]
     logs = namespace(parts[0][0]).stack([x for x, _ in parts])
@@ -142,6 +155,31 @@ def _leaf_value(
         sign = np.stack([np.ones_like(x) if s is None else s for x, s in parts])
         sign = as_like(sign[None], like)
     return from_log(as_like(logs[None, ...], like), (1,) * (1 + len(atoms)), sign)
+
+
+def _leaf_with_gradients(
+    factors: Sequence[Factor], atoms: tuple[Atoms, ...], variable: int, like: Any
+) -> Value:
+    """The same in tensors that know their gradients."""
+    one, two = atoms
+    found = [f.logs_with_gradients(one, two, variable, like) for f in factors]
+    xp, sign = namespace(like), None
+    logs = xp.stack([x for x, _, _ in found])[None, ...]
+    if any(s is not None for _, s, _ in found):
+        sign = as_like(
+            np.stack([np.ones(tuple(x.shape)) if s is None else s for x, s, _ in found])[None], like
+        )
+    value = from_log(logs, (1,) * (1 + len(atoms)), sign)
+    if all(zeros is None for _, _, zeros in found):
+        return value
+    if value.is_log:
+        raise KernelError(
+            f"Gradients by the table of variable {variable} are not exact: it has zeros, and its "
+            "other entries are too far apart. Take a smaller rate, or a table without zeros."
+        )
+    zeros = xp.stack([xp.zeros_like(x) if z is None else z for x, _, z in found])[None, ...]
+    scale = 1.0 if value.scale is None else xp.exp(-value.scale)
+    return replace(value, data=value.data + scale * zeros)
 
 
 @lru_cache(maxsize=16)
@@ -173,9 +211,15 @@ def is_parallel(blocks: KernelBlocks) -> bool:
     )
 
 
-def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> KernelBlocks:
-    """The sum of kernels, each times a scale."""
+def direct_sum(
+    parts: Sequence[KernelBlocks], scales: Sequence[float], tensors: Sequence[Any] | None = None
+) -> KernelBlocks:
+    """The sum of kernels, each times a scale, for which there may be tensors."""
     vtree = parts[0].vtree
+    tensor = None
+    known = scales if tensors is None else tensors
+    if any(map(has_gradient, known)) or any(part.tensor is not None for part in parts):
+        tensor = _concatenated([_in_tensors(s, part) for s, part in zip(known, parts, strict=True)])
     weights = np.concatenate(
         [_multiplied(s, part.weights) for s, part in zip(scales, parts, strict=True)]
     )
@@ -183,7 +227,7 @@ def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> Kernel
         tuple(f for part in parts for f in part.factors[v]) for v in range(vtree.n_variables)
     ]
     if all(is_parallel(part) for part in parts):
-        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
+        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights, tensor)
     operands = [part.operand for part in parts]
     units = list(map(sum, zip(*(op.units for op in operands), strict=True)))
 
@@ -192,18 +236,35 @@ def direct_sum(parts: Sequence[KernelBlocks], scales: Sequence[float]) -> Kernel
         n_left, n_right = ([op.units[child] for op in operands] for child in children)
         return side_by_side([op.inner[node] for op in operands], n_left, n_right)
 
-    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights)
+    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights, tensor)
+
+
+def _in_tensors(scale: Any, part: KernelBlocks) -> Any:
+    """The weights of a kernel times a scale: a tensor if gradients by one of them are asked for."""
+    weights = part.weights if part.tensor is None else part.tensor
+    return as_like(weights, scale) * scale if has_gradient(scale) else weights * scale
+
+
+def _concatenated(weights: Sequence[Any]) -> Any:
+    """Weights of which some are tensors as one tensor."""
+    like = next(x for x in weights if not isinstance(x, np.ndarray))
+    return namespace(like).concat([as_like(x, like).to(like.device) for x in weights])
 
 
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
     """The product of two kernels: units are pairs of units."""
     vtree = a.vtree
     weights = _multiplied(a.weights[:, None], b.weights[None, :]).ravel()
+    tensor = None
+    if a.tensor is not None or b.tensor is not None:
+        like = b.tensor if a.tensor is None else a.tensor
+        one, two = (as_like(x.weights if x.tensor is None else x.tensor, like) for x in (a, b))
+        tensor = (one[:, None] * two.to(one.device)[None, :]).reshape(-1)
     factors = [
         tuple(f * g for f in a.factors[v] for g in b.factors[v]) for v in range(vtree.n_variables)
     ]
     if is_parallel(a) and is_parallel(b):
-        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights)
+        return KernelBlocks(parallel_operand(vtree, len(weights)), factors, weights, tensor)
     units = [m * n for m, n in zip(a.operand.units, b.operand.units, strict=True)]
 
     def inner_at(node: int) -> Inner:
@@ -217,7 +278,7 @@ def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
         matrix = sparse.csr_array(sparse.kron(first.csr, second.csr, format="csr"))
         return inner(left, right, matrix, *(units[child] for child in children))
 
-    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights)
+    return KernelBlocks(_operand(vtree, units, inner_at), factors, weights, tensor)
 
 
 def _multiplied(a: Any, b: Any) -> Any:

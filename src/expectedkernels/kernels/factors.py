@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, log, pi
+from math import inf, log, pi, prod
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, detach, namespace, to_numpy
+from expectedkernels.arrays import as_like, detach, has_gradient, namespace, to_numpy
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.reals import half_of, log_pairs
@@ -27,12 +28,15 @@ class Factor:
         Non-negative rates; `unequal` may be infinite (the Kronecker delta).
     table : array of shape (cardinality, cardinality), or None
         Only for discrete variables.
+    tensors : mapping, or None
+        The tensors of those of the above that gradients are asked for, by their names.
     """
 
     square: float = 0.0
     absolute: float = 0.0
     unequal: float = 0.0
     table: Any = None
+    tensors: Mapping[str, Any] | None = None
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -55,7 +59,38 @@ class Factor:
             self.absolute + other.absolute,
             self.unequal + other.unequal,
             table,
+            _multiplied(self, other) if self.tensors or other.tensors else None,
         )
+
+    def rate(self, name: str, like: Any) -> Any:
+        """A rate; if gradients by it are asked for, as a tensor where another one is."""
+        if not self.tensors or name not in self.tensors or isinstance(like, np.ndarray):
+            return getattr(self, name)
+        return self.tensors[name].to(like)
+
+    def logs_with_gradients(
+        self, left: Atoms, right: Atoms, variable: int, like: Any
+    ) -> tuple[Any, Any, Any]:
+        """As `logs`, in tensors that know their gradients; and what is zero but has gradients."""
+        if left.cardinality is None:
+            return as_like(self.logs(left, right, variable)[0], like), None, None
+        self.check(left.cardinality, variable)
+        states = np.arange(left.cardinality, dtype=np.float64)
+        away = np.abs(states[:, None] - states[None, :])
+        logs = as_like(self.log_at(away), like)
+        tensors = self.tensors or {}
+        for name, power in (("square", away**2), ("absolute", away), ("unequal", away > 0)):
+            if name in tensors:
+                rate = tensors[name].to(logs)
+                logs = logs - as_like(power * 1.0, like) * (rate - rate.detach())
+        if self.table is None:
+            return logs, None, None
+        sign = np.sign(self.table) if (self.table < 0).any() else None
+        table = tensors["table"].to(logs) if "table" in tensors else as_like(self.table, like)
+        nothing = (table == 0).detach()
+        zeros = (table * nothing * logs.exp()) if "table" in tensors else None
+        logs = logs + table.abs().masked_fill(nothing, 1.0).log()
+        return logs.masked_fill(nothing, -inf), sign, zeros
 
     def logs(self, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any]:
         """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
@@ -121,6 +156,22 @@ class Factor:
         return Verdict(True, f"the table of variable {variable} has no negative eigenvalue")
 
 
+def _multiplied(a: Factor, b: Factor) -> dict[str, Any]:
+    """The tensors of the product of two factors: rates add, and tables multiply."""
+    found: dict[str, Any] = {}
+    for name in ("square", "absolute", "unequal", "table"):
+        one, two = ((f.tensors or {}).get(name, getattr(f, name)) for f in (a, b))
+        if not (has_gradient(one) or has_gradient(two)):
+            continue
+        if name == "table":
+            given = [x for x in (one, two) if x is not None]
+            like = next(x for x in given if has_gradient(x))
+            found[name] = prod(as_like(x, like) for x in given)
+        else:
+            found[name] = one + two
+    return found
+
+
 def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -> Any:
     """The log expectation when the two values are independent, normal or spread over intervals.
 
@@ -141,19 +192,22 @@ def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -
     mean = a[0][:, None] - b[0][None, :]
     variance = a[1][:, None] + b[1][None, :]
     halves = _halves(factor, left, right, variable)
-    shrink = 1.0 + 2.0 * factor.square * variance
+    square, absolute, unequal = (
+        factor.rate(name, mean) for name in ("square", "absolute", "unequal")
+    )
+    shrink = 1.0 + 2.0 * square * variance
     logs = -0.5 * xp.log(shrink)
     if factor.square and halves is not None:
         logs = log_pairs(factor.square, left, right)
     elif factor.square:
         with np.errstate(over="ignore"):  # the log of a remote value is -inf
-            logs = logs - factor.square * mean**2 / shrink
+            logs = logs - square * mean**2 / shrink
     if factor.absolute:
-        logs = logs + _log_laplace(mean / shrink, variance / shrink, factor.absolute)
+        logs = logs + _log_laplace(mean / shrink, variance / shrink, absolute)
     if factor.unequal:
         differ = (variance > 0) | (mean != 0)  # a normal meets a given point with probability 0
         differ = differ if halves is None else differ | (halves[0] > 0) | (halves[1] > 0)
-        away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - factor.unequal
+        away = xp.full_like(logs, -inf) if factor.unequal == inf else logs - unequal
         logs = xp.where(differ, away, logs)
     return logs
 
@@ -170,22 +224,25 @@ def _halves(factor: Factor, left: Atoms, right: Atoms, variable: int) -> tuple[A
     return half_of(left)[:, None], half_of(right)[None, :]
 
 
-def _log_laplace(mean: Any, variance: Any, rate: float) -> Any:
+def _log_laplace(mean: Any, variance: Any, rate: Any) -> Any:
     """The log of E exp(-rate |z|) for normal z; variance zero is a point.
 
     Special functions are evaluated on the host. Gradients flow through the tangent.
     """
     with np.errstate(over="ignore"):  # the density at zero of a remote normal is zero
-        logs, by_mean, by_variance = _log_laplace_on_host(to_numpy(mean), to_numpy(variance), rate)
+        given = to_numpy(mean), to_numpy(variance), float(detach(rate))
+        logs, by_mean, by_variance, by_rate = _log_laplace_on_host(*given)
     if isinstance(mean, np.ndarray):
         return logs
     logs, by_mean, by_variance = (as_like(x, mean) for x in (logs, by_mean, by_variance))
     tangent = by_mean * (mean - detach(mean)) + by_variance * (variance - detach(variance))
+    if has_gradient(rate):
+        tangent = tangent + as_like(by_rate, mean) * (rate - detach(rate))
     return logs + tangent
 
 
-def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, Any, Any]:
-    """The log, without cancellation, and its derivatives by mean and variance."""
+def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ...]:
+    """The log, without cancellation, and its derivatives by mean, variance and rate."""
     from scipy import special  # slow to import, and only needed here
 
     point = variance == 0
@@ -203,9 +260,12 @@ def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, An
     # the kernel has slope -rate above zero, rate below, and a kink of -2 rate at zero
     at_zero = -(mean**2) / (2 * sd**2) - np.log(sd) - 0.5 * log(2 * pi)
     by_mean = -rate * np.tanh(0.5 * (above - below))
-    by_variance = 0.5 * rate**2 - rate * np.exp(at_zero - logs)
+    density = np.exp(at_zero - logs)
+    by_variance = 0.5 * rate**2 - rate * density
+    by_rate = variance * (rate - 2.0 * density) - mean * np.tanh(0.5 * (above - below))
     return (
         np.where(point, -rate * np.abs(mean), logs),
         np.where(point, -rate * np.sign(mean), by_mean),
         np.where(point, 0.5 * rate**2, by_variance),
+        np.where(point, -np.abs(mean), by_rate),
     )

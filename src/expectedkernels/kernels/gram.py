@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_torch_array
 
-from expectedkernels.arrays import as_like, is_on_card, namespace, take
+from expectedkernels.arrays import as_like, is_on_card, namespace, take, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sides import CircuitSide, PointSide
@@ -165,8 +166,13 @@ def _root(
 ) -> Value:
     """The value at the root."""
     root = sweep(operands, _leaf(axes, kernel), max_bytes, _remote(axes, kernel))
-    if kernel.root_weights is not None:
-        root = applied(root, kernel.root_weights, 1)
+    weights = kernel.root_weights
+    if weights is not None:
+        if is_torch_array(weights.matrix):  # as a parameter of the kernel
+            on_host = isinstance(root.data, np.ndarray)
+            there = to_numpy(weights.matrix) if on_host else weights.matrix.to(root.data)
+            weights = replace(weights, matrix=there)
+        root = applied(root, weights, 1)
     if bar is not None:
         bar.update(prod(side.n_rows or 1 for side in axes))
     return root
@@ -202,7 +208,9 @@ def _remote(axes: Axes, kernel: ProductKernel) -> Remote | None:
     if not is_on_card(like):
         return None
     whole = all(isinstance(side, CircuitSide) and side.evidence is None for side in axes)
-    key = kernel.signature if whole and isinstance(kernel, KernelBlocks) else None
+    key = None
+    if whole and isinstance(kernel, KernelBlocks) and not kernel.has_gradients:
+        key = kernel.signature
     return Remote(like, key, lambda: _leaf(axes, kernel))
 
 

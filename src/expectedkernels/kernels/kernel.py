@@ -9,9 +9,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RowsLike, has_gradient, on_host
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_points, refuse_flat
@@ -24,7 +25,9 @@ from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, direct_sum, kronecker
 from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.point_gradients import in_tensors, summed
 from expectedkernels.kernels.points import methods, product_values
+from expectedkernels.kernels.scaled import Scaled
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -40,6 +43,11 @@ class Kernel:
     Kernels add (``k + l``), multiply (``k * l``) and scale by positive numbers (``2.0 * k``);
     the results are kernels again. Calling a kernel gives the Gram matrix of points.
 
+    Rates, tables and weights may be tensors of torch that gradients are asked for. Then
+    `expected_kernel`, `mmd2`, `mmd` and `witness` give tensors that know them, of circuits (which
+    are moved to torch) and of points. All else works with the numbers of these tensors, on the
+    host: Gram matrices, tests, Stein kernels, estimators, sums and tables inside a `KernelCircuit`.
+
     Examples
     --------
     >>> import expectedkernels as ek
@@ -48,6 +56,13 @@ class Kernel:
     (2.0 * RBF(gamma=0.5) + Delta() * Laplacian(gamma=1.0))
     >>> k([[0, 0], [1, 1]]).round(6).tolist()
     [[3.0, 0.735759], [0.735759, 3.0]]
+
+    >>> import torch
+    >>> rate = torch.tensor(0.5, requires_grad=True)
+    >>> p = ek.factorized([[0.5, 0.5]])
+    >>> ek.expected_kernel(p, p, ek.RBF(rate)).backward()
+    >>> round(rate.grad.item(), 6)
+    -0.303265
     """
 
     @property
@@ -59,6 +74,16 @@ class Kernel:
     def vtree(self) -> Vtree | None:
         """How the kernel splits its variables, None if it fits any vtree."""
         return None
+
+    @property
+    def tensors(self) -> list[Array]:
+        """The parameters that are tensors which gradients are asked for."""
+        return []
+
+    def values_with_gradients(self, X: Array, Y: Array) -> Scaled:
+        """The values k(x_i, y_j) as tensors that know their gradients by the parameters."""
+        logs, signs = self.log_gram(X, Y)
+        return in_tensors(signs, np.where(signs != 0, logs, 0.0))
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
@@ -178,8 +203,8 @@ class Kernel:
     def __mul__(self, other: Any) -> Kernel:
         if isinstance(other, Kernel):
             return ProductKernel(self, other)
-        if isinstance(other, Real):
-            return SumKernel([self], [float(other)])
+        if isinstance(other, Real) or (is_torch_array(other) and other.ndim == 0):
+            return SumKernel([self], [other])
         return NotImplemented
 
     __rmul__ = __mul__
@@ -375,6 +400,11 @@ class CompositeKernel(Kernel):
     kernels: Sequence[Kernel]
 
     @property
+    def tensors(self) -> list[Array]:
+        """The parameters of all parts that are tensors which gradients are asked for."""
+        return [x for k in self.kernels for x in k.tensors]
+
+    @property
     def domains(self) -> Domains | None:
         """The number of states of every variable, None if all parts fit any."""
         return next((k.domains for k in self.kernels if k.domains is not None), None)
@@ -396,8 +426,12 @@ class CompositeKernel(Kernel):
 class SumKernel(CompositeKernel):
     """A sum of kernels with positive weights; written ``2.0 * k + l``."""
 
-    def __init__(self, kernels: Sequence[Kernel], weights: Sequence[float]):
-        self.kernels, self.weights = list(kernels), [float(w) for w in weights]
+    def __init__(self, kernels: Sequence[Kernel], weights: Sequence[Any]):
+        self.kernels, self.weights = list(kernels), [float(on_host(w)) for w in weights]
+        self.scales = [
+            given if has_gradient(given) else w
+            for given, w in zip(weights, self.weights, strict=True)
+        ]
         for weight in self.weights:
             if not (weight > 0 and isfinite(weight)):
                 raise KernelError(
@@ -407,7 +441,17 @@ class SumKernel(CompositeKernel):
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree."""
-        return direct_sum([k.blocks(vtree, domains) for k in self.kernels], self.weights)
+        parts = [k.blocks(vtree, domains) for k in self.kernels]
+        return direct_sum(parts, self.weights, self.scales)
+
+    @property
+    def tensors(self) -> list[Array]:
+        """The parameters of all parts, and weights, that gradients are asked for."""
+        return [*super().tensors, *(w for w in self.scales if has_gradient(w))]
+
+    def values_with_gradients(self, X: Any, Y: Any) -> Scaled:
+        """The values k(x_i, y_j) as tensors that know their gradients."""
+        return summed([k.values_with_gradients(X, Y) for k in self.kernels], self.scales)
 
     def pairs(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_i)."""
@@ -471,6 +515,11 @@ class ProductKernel(CompositeKernel):
         """How the values k(x_i, y_j) are computed, in words."""
         factors = self.single_product(X.shape[1])
         return super().point_methods(X, Y) if factors is None else methods(factors, X, Y)
+
+    def values_with_gradients(self, X: Any, Y: Any) -> Scaled:
+        """The values k(x_i, y_j) as tensors that know their gradients."""
+        one, two = (k.values_with_gradients(X, Y) for k in self.kernels)
+        return Scaled(one.data * two.data, one.scale + two.scale)
 
     def gram(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_j); of a product of exponentials one exponential of a sum."""

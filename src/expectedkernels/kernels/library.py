@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, TablesLike, on_host
+from expectedkernels.arrays import Array, TablesLike, has_gradient, on_host
 from expectedkernels.circuits.evidence import Domains
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.blocks import KernelBlocks, product_form
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.point_gradients import values_with_gradients
 from expectedkernels.kernels.points import check_states, log_products, methods, product_values
+from expectedkernels.kernels.scaled import Scaled
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -53,6 +55,10 @@ class FactorKernel(Kernel):
         """The values k(x_i, y_j)."""
         return product_values(self.factors(X.shape[1]), X, Y)
 
+    def values_with_gradients(self, X: Array, Y: Array) -> Scaled:
+        """The values k(x_i, y_j) as tensors that know their gradients."""
+        return values_with_gradients(self.factors(X.shape[1]), X, Y)
+
     def single_product(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable."""
         return self.factors(n_variables)
@@ -84,11 +90,18 @@ class RateKernel(FactorKernel):
     field = "square"
 
     def __init__(self, gamma: ArrayLike = 1.0):
-        self.gamma = _checked_rate(gamma, type(self).__name__)
+        self.gamma = _checked_rate(on_host(gamma), type(self).__name__)
+        self.tensor = gamma if has_gradient(gamma) else None
+
+    @property
+    def tensors(self) -> list[Array]:
+        """The rates, if gradients by them are asked for."""
+        return [] if self.tensor is None else [self.tensor]
 
     def factors(self, n_variables: int) -> list[Factor]:
         """One factor per variable."""
-        return _rate_factors(self.gamma, n_variables, self.field, type(self).__name__)
+        name = type(self).__name__
+        return _rate_factors(self.gamma, n_variables, self.field, name, self.tensor)
 
     def __repr__(self) -> str:
         gamma = self.gamma if isinstance(self.gamma, (float, type(None))) else self.gamma.tolist()
@@ -97,6 +110,8 @@ class RateKernel(FactorKernel):
 
 def _checked_rate(gamma: Any, name: str) -> Any:
     """A float, or an array of one float per variable."""
+    if isinstance(gamma, np.ndarray) and gamma.ndim == 0 and gamma.dtype.kind in "iuf":
+        gamma = float(gamma)
     if isinstance(gamma, Real) and not isinstance(gamma, bool):
         if 0 < float(gamma) < inf:
             return float(gamma)
@@ -110,14 +125,19 @@ def _checked_rate(gamma: Any, name: str) -> Any:
     )
 
 
-def _rate_factors(gamma: Any, n_variables: int, field: str, name: str) -> list[Factor]:
+def _rate_factors(
+    gamma: Any, n_variables: int, field: str, name: str, tensor: Any = None
+) -> list[Factor]:
     if isinstance(gamma, float):
-        return [Factor(**{field: gamma})] * n_variables
+        own = None if tensor is None else {field: tensor}
+        return [Factor(**{field: gamma}, tensors=own)] * n_variables
     if len(gamma) != n_variables:
         raise KernelError(
             f"This {name} kernel has rates for {len(gamma)} variables. It is used on {n_variables}."
         )
-    return [Factor(**{field: float(rate)}) for rate in gamma]
+    given = [None] * n_variables if tensor is None else [{field: own} for own in tensor]
+    rates = zip(gamma, given, strict=True)
+    return [Factor(**{field: float(rate)}, tensors=own) for rate, own in rates]
 
 
 class RBF(RateKernel):
@@ -126,7 +146,7 @@ class RBF(RateKernel):
     Parameters
     ----------
     gamma : float, or one float per variable
-        The rate(s).
+        The rate(s), or a tensor of them (see `Kernel` on gradients).
 
     Examples
     --------
@@ -143,7 +163,7 @@ class Laplacian(RateKernel):
     Parameters
     ----------
     gamma : float, or one float per variable
-        The rate(s).
+        The rate(s), or a tensor of them (see `Kernel` on gradients).
 
     Examples
     --------
@@ -160,7 +180,8 @@ class ExpHamming(RateKernel):
     Parameters
     ----------
     gamma : float, one float per variable, or None
-        The rate(s). None means 1 / D for D variables.
+        The rate(s), or a tensor of them (see `Kernel` on gradients). None means 1 / D for D
+        variables.
 
     Examples
     --------
@@ -171,12 +192,13 @@ class ExpHamming(RateKernel):
     field = "unequal"
 
     def __init__(self, gamma: ArrayLike | None = None):
-        self.gamma = None if gamma is None else _checked_rate(gamma, "ExpHamming")
+        self.gamma = None if gamma is None else _checked_rate(on_host(gamma), "ExpHamming")
+        self.tensor = gamma if has_gradient(gamma) else None
 
     def factors(self, n_variables: int) -> list[Factor]:
         """One factor per variable."""
         gamma = 1.0 / n_variables if self.gamma is None else self.gamma
-        return _rate_factors(gamma, n_variables, self.field, "ExpHamming")
+        return _rate_factors(gamma, n_variables, self.field, "ExpHamming", self.tensor)
 
 
 class Delta(FactorKernel):
@@ -206,7 +228,8 @@ class TableKernel(FactorKernel):
     ----------
     tables : sequence of square arrays
         K_i, one row and column per state of variable i. For a positive definite kernel every
-        table is symmetric without negative eigenvalues (see `is_positive_definite`).
+        table is symmetric without negative eigenvalues (see `is_positive_definite`). Tables may
+        be tensors (see `Kernel` on gradients).
 
     Raises
     ------
@@ -222,6 +245,7 @@ class TableKernel(FactorKernel):
 
     def __init__(self, tables: TablesLike):
         what = "The tables of a TableKernel must be arrays"
+        tables = list(tables)
         self.tables = [np.array(as_floats(table, what)) for table in tables]
         for variable, table in enumerate(self.tables):
             if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
@@ -231,7 +255,15 @@ class TableKernel(FactorKernel):
                 )
             if not np.isfinite(table).all():
                 raise KernelError(f"The table of variable {variable} must hold finite numbers.")
-        self._factors = [Factor(table=table) for table in self.tables]
+        self._factors = [
+            Factor(table=table, tensors={"table": given} if has_gradient(given) else None)
+            for table, given in zip(self.tables, tables, strict=True)
+        ]
+
+    @property
+    def tensors(self) -> list[Array]:
+        """The tables that gradients are asked for."""
+        return [f.tensors["table"] for f in self._factors if f.tensors]
 
     @property
     def domains(self) -> Domains:
