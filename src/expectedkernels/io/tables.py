@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -69,12 +69,11 @@ def read_table(path: PathLike) -> DataTable:
     (['size', 'color'], [[1.0, 0.0], [2.0, nan]])
     """
     source = Source(path)
-    first = next((line for line in source.text.split("\n") if line.strip()), "")
-    delimiter = next((d for d in DELIMITERS if d in first), None)
-    number, cells = next(_rows(source, delimiter), (0, None))
+    delimiter = delimiter_of(source)
+    number, cells = next(rows_of(source, delimiter), (0, None))
     if cells is None:
         raise source.error("expected rows of integers, found an empty file")
-    header = any(_value(cell) is None for cell in cells)
+    header = is_header(cells)
     names = [cell.strip() for cell in cells] if header else None
     X = _read_fast(source.text, delimiter, number if header else 0)
     if X is None or X.shape[1] != len(cells):
@@ -83,7 +82,18 @@ def read_table(path: PathLike) -> DataTable:
     return DataTable(X, names)
 
 
-def _rows(source: Source, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
+def delimiter_of(source: Source) -> str | None:
+    """What separates the cells of a file, None for white space."""
+    first = next((line for line in source.text.split("\n") if line.strip()), "")
+    return next((d for d in DELIMITERS if d in first), None)
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether one of the cells of a first line is neither a number nor missing."""
+    return any(value_of(cell) is None for cell in cells)
+
+
+def rows_of(source: Source, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """Numbers of lines, from 1, and their cells, without blank lines."""
     if delimiter is None:
         for number, line in enumerate(source.text.split("\n"), 1):
@@ -101,7 +111,7 @@ def _rows(source: Source, delimiter: str | None) -> Iterator[tuple[int, list[str
         ) from None
 
 
-def _value(cell: str) -> float | None:
+def value_of(cell: str) -> float | None:
     """The number in a cell, NaN if it is missing, None if it is something else."""
     word = cell.strip()
     if word.lower() in MISSING_WORDS:
@@ -125,14 +135,14 @@ def _read_cells(source: Source, delimiter: str | None, header: bool) -> Any:
     """All rows, cell by cell."""
     X: list[list[Any]] = []
     names = None
-    for number, cells in _rows(source, delimiter):
+    for number, cells in rows_of(source, delimiter):
         if header and names is None:
             names = cells
             continue
         wanted = len(X[0]) if X else len(cells if names is None else names)
         if len(cells) != wanted:
             raise source.error(f"expected {wanted} cells, found {len(cells)}", number)
-        values = [_value(cell) for cell in cells]
+        values = [value_of(cell) for cell in cells]
         if None in values:
             column = values.index(None)
             raise source.error(
@@ -155,7 +165,7 @@ def _check_codes(
     if good.all():
         return
     row, column = (int(i) for i in np.argwhere(~good)[0])
-    lines = [number for number, _ in _rows(source, delimiter)]
+    lines = [number for number, _ in rows_of(source, delimiter)]
     name = "" if names is None else f" ({shown(names[column])})"
     found = X[row, column]
     advice = "discretise real values first, for instance into bins"

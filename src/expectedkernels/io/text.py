@@ -42,6 +42,8 @@ class Source:
     path : path
         The file. Whether it is compressed is seen from its first bytes, not from its name. Lines
         may end in any of the usual ways.
+    data : bytes, optional
+        What is in it, if it has been read already.
 
     Examples
     --------
@@ -53,10 +55,11 @@ class Source:
     [(3, ['vtree', '1']), (4, ['L', '0', '1'])]
     """
 
-    def __init__(self, path: PathLike):
+    def __init__(self, path: PathLike, data: bytes | None = None):
         self.path = checked_path(path)
-        with open(self.path, "rb") as file:
-            data = file.read()
+        if data is None:
+            with open(self.path, "rb") as file:
+                data = file.read()
         if data.startswith(GZIP_MAGIC):
             data = self._unpacked(data)
         self.size = len(data)

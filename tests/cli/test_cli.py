@@ -259,7 +259,7 @@ def test_info_of_other_circuits(tmp_path, monkeypatch):
         done = invoke("info", path)
         assert done.exit_code == 0, done.output
         assert text in done.stdout
-    monkeypatch.setattr("expectedkernels.cli.LARGEST_CHECKED", 0)
+    monkeypatch.setattr("expectedkernels.cli.models.LARGEST_CHECKED", 0)
     done = invoke("info", path)
     assert "undecided: not checked" in done.stdout
 
@@ -281,7 +281,7 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
     ("arguments", "message"),
     [
         (["learn", "absent.csv", "-o", "c.npz"], "absent.csv: No such file or directory"),
-        (["learn", "words.csv", "-o", "c.npz"], "words.csv, line 2: expected an integer code"),
+        (["learn", "ragged.csv", "-o", "c.npz"], "ragged.csv, line 2: expected 2 cells, found 3"),
         (["learn", "good.csv", "-o", "absent/c.npz"], "The folder to write to does not exist"),
         (["learn", "good.csv", "-o", "."], "Is a folder"),
         (["learn", "good.csv", "-o", "c"], "must end in .npz. Got c instead."),
@@ -308,6 +308,7 @@ def test_bad_files_give_a_message_and_no_traceback(tmp_path, monkeypatch, argume
     for name in ("words.csv", "words.npz", "words.psdd"):
         (tmp_path / name).write_text("0,1\n1,red\n")
     (tmp_path / "good.csv").write_text("0,1\n1,0\n")
+    (tmp_path / "ragged.csv").write_text("0,1\n1,0,1\n")
     (tmp_path / "wide.csv").write_text("0,1,1\n")
     (tmp_path / "named.csv").write_text("a,b\n0,1\n")
     (tmp_path / "others.csv").write_text("a,c\n0,1\n")

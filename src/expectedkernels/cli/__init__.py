@@ -1,0 +1,57 @@
+"""The command line. Each command imports what it runs when it runs, so that help is instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from expectedkernels import __version__
+from expectedkernels.cli import answers, circuits, comparisons, studies
+from expectedkernels.cli.base import CONTEXT
+
+app = typer.Typer(
+    name="expectedkernels",
+    help="Exact kernel expectations under probabilistic circuits.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=CONTEXT,
+)
+
+COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
+    ("learn", circuits.learn, "learn patients.csv -o c.npz --without id"),
+    ("compile", circuits.compile_model, "compile rain.uai -o rain.npz"),
+    ("info", circuits.info, "info c.npz --json"),
+    ("sample", answers.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
+    ("marginals", answers.marginals, "marginals c.npz --given smoker=yes --of sex"),
+    ("test", comparisons.judge, "test c.npz rows.csv --level 0.01"),
+    ("mmd", comparisons.mmd, "mmd c.npz rows.csv"),
+    ("kdsd", comparisons.kdsd, "kdsd rows.csv c.npz"),
+    ("compare", comparisons.compare, "compare patients.csv later.csv --without id"),
+    ("audit", comparisons.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
+    ("demo", studies.demo, "demo --out picture.png"),
+]
+"""Names of commands, what they run, and an example of each."""
+
+for name, command, example in COMMANDS:
+    app.command(name, epilog=f"Example: expectedkernels {example}")(command)
+app.add_typer(studies.reproduce, name="reproduce")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"expectedkernels {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Exact kernel expectations under probabilistic circuits."""

@@ -1,0 +1,216 @@
+"""Commands that make circuits and say what they are."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from expectedkernels.cli.base import AsJson, Out, Seed, Without, check_out, errors, show, show_json
+
+
+class Method(StrEnum):
+    """How `learn` makes a circuit."""
+
+    CHOW_LIU = "chow-liu"
+    STRUDEL = "strudel"
+    MIXTURE = "mixture"
+
+
+class Tie(StrEnum):
+    """Which of several edges that as many rows use is split."""
+
+    FIRST = "first"
+    TOP = "top"
+
+
+def learn(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="The table: a CSV file (separated by commas, semicolons, tabs or spaces; also "
+            "gzipped), a Parquet file, or - for standard input. Empty cells, 'nan' and '?' are "
+            "missing values; the first line holds names unless it is all numbers."
+        ),
+    ],
+    out: Out,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="A tree of variables; splits of that tree; or a mixture of circuits that share "
+            "such a structure."
+        ),
+    ] = Method.STRUDEL,
+    valid: Annotated[
+        str | None,
+        typer.Option(help="Validation data: the circuit that fits them best is kept."),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
+    ] = 100,
+    tie: Annotated[
+        Tie,
+        typer.Option(
+            help="Which of several edges that as many rows use is split; 'top' makes larger "
+            "circuits that fit better (strudel, mixture)."
+        ),
+    ] = Tie.FIRST,
+    components: Annotated[int, typer.Option(min=1, help="The number of components (mixture).")] = 5,
+    em_iterations: Annotated[
+        int, typer.Option(min=0, help="The number of iterations of EM (mixture).")
+    ] = 100,
+    pseudocount: Annotated[
+        float, typer.Option(min=0.0, help="Rows' worth of counts that every sum gets in advance.")
+    ] = 1.0,
+    bins: Annotated[
+        int, typer.Option(min=2, help="Numbers of more different values get so many bins.")
+    ] = 8,
+    without: Without = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a circuit from a table of text, codes and numbers; values may be missing.
+
+    Ctrl-C ends the search, and the best circuit so far is written.
+    """
+    with errors():
+        from expectedkernels.cli.models import sizes
+        from expectedkernels.cli.tables import coded, read_columns
+        from expectedkernels.io import save
+
+        check_out(out)
+        paths = [data] if valid is None else [data, valid]
+        schema, sets = coded([read_columns(path, without) for path in paths], paths, bins)
+        began = perf_counter()
+        circuit = _learned(
+            method,
+            sets,
+            components=components,
+            splits=iterations,
+            em_iterations=em_iterations,
+            cardinalities=schema.cardinalities,
+            pseudocount=pseudocount,
+            tie=tie.value,
+            rng=seed,
+        ).with_schema(schema)
+        seconds = perf_counter() - began
+        save(circuit, out)
+        fits = [float(circuit.log_likelihood(X).mean()) for X in sets]
+        if as_json:
+            found: dict[str, Any] = {
+                "rows": len(sets[0]),
+                **counts(circuit),
+                "log_likelihood": fits[0],
+            }
+            found |= {"validation": fits[1] if len(fits) > 1 else None}
+            show_json(found | {"seconds": seconds, "out": str(out)})
+            return
+        words = {"rows": f"{len(sets[0])}", **sizes(circuit)}
+        words["log-likelihood"] = f"{fits[0]:z.4f} (mean of the rows)"
+        if len(fits) > 1:
+            words["validation"] = f"{fits[1]:z.4f}"
+        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+def _learned(
+    method: Method,
+    sets: list[Any],
+    *,
+    components: int,
+    splits: int,
+    em_iterations: int,
+    tie: str,
+    rng: int,
+    **options: Any,
+) -> Any:
+    """The circuit of the first set, the one that fits the second best if there is one."""
+    from expectedkernels.learning.chow_liu import learn_chow_liu
+    from expectedkernels.learning.mixtures import learn_mixture
+    from expectedkernels.learning.strudel import learn_strudel
+
+    if method is Method.CHOW_LIU:
+        return learn_chow_liu(sets[0], **options)
+    options |= {"X_valid": sets[1] if len(sets) > 1 else None, "tie": tie, "rng": rng}
+    if method is Method.STRUDEL:
+        return learn_strudel(sets[0], iterations=splits, **options)
+    return learn_mixture(sets[0], components, splits=splits, iterations=em_iterations, **options)
+
+
+def counts(circuit: Any) -> dict[str, int]:
+    """The size of a circuit."""
+    return {
+        "variables": circuit.n_variables,
+        "units": circuit.n_units,
+        "edges": circuit.n_edges,
+        "parameters": circuit.n_parameters,
+        "roots": circuit.n_roots,
+    }
+
+
+def compile_model(
+    model: Annotated[
+        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif, .xmlbif).")
+    ],
+    out: Out,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Observations to condition on (.uai.evid).")
+    ] = None,
+    vtree: Annotated[
+        Path | None,
+        typer.Option(help="The vtree to compile along (.vtree). Default: found by min-fill."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a graphical model into a circuit, exactly, and print its partition function."""
+    with errors():
+        from expectedkernels.cli.models import sizes
+        from expectedkernels.io import compile_file, read_vtree, save
+
+        check_out(out)
+        began = perf_counter()
+        along = None if vtree is None else read_vtree(vtree)
+        circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
+        seconds = perf_counter() - began
+        save(circuit, out)
+        if as_json:
+            found = {**counts(circuit), "log_z": log_z, "seconds": seconds, "out": str(out)}
+            show_json(found)
+            return
+        words = sizes(circuit) | {"log Z": f"{log_z:z.10f}"}
+        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+def info(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CIRCUIT", help="A circuit: .npz, .psdd, .jpc or .spn (these also gzipped)."
+        ),
+    ],
+    vtree: Annotated[
+        Path | None,
+        typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the variables, the size and the structural properties of a circuit."""
+    with errors():
+        from expectedkernels.circuits.circuit import Circuit
+        from expectedkernels.circuits.properties import properties
+        from expectedkernels.cli import models
+
+        circuit = models.read_circuit(path, vtree)
+        structured = isinstance(circuit, Circuit)
+        found = models.circuit_properties(circuit) if structured else properties(circuit)
+        if as_json:
+            show_json(models.in_numbers(circuit) | {"properties": asdict(found)})
+            return
+        if structured:
+            show(models.sizes(circuit) | {"sum": models.sum_in_words(circuit)})
+        else:
+            show(models.graph_sizes(circuit))
+        typer.echo(repr(found))

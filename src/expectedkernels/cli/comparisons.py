@@ -1,0 +1,302 @@
+"""Commands that compare: models, samples, tables, and groups within a table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from expectedkernels.cli.answers import Model
+from expectedkernels.cli.base import (
+    NO,
+    AsJson,
+    Level,
+    Seed,
+    Without,
+    errors,
+    note,
+    show,
+    show_json,
+)
+
+if TYPE_CHECKING:
+    from expectedkernels.circuits.circuit import Circuit
+
+Bins = Annotated[
+    int, typer.Option(min=2, help="Numbers of more different values get so many bins.")
+]
+Distribution = Annotated[
+    str, typer.Argument(help="A circuit, a model, or a table of rows (-: standard input).")
+]
+
+
+class Statistic(StrEnum):
+    """What `test` measures."""
+
+    MMD = "mmd"
+    KDSD = "kdsd"
+
+
+def judge(
+    model: Model,
+    samples: Annotated[
+        str, typer.Argument(help="The samples: a table of complete rows (-: standard input).")
+    ],
+    statistic: Annotated[
+        Statistic,
+        typer.Option(help="The maximum mean discrepancy, or a Stein discrepancy."),
+    ] = Statistic.MMD,
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate", help="Several rates of the kernel in one test.")
+    ] = False,
+    simulations: Annotated[
+        int, typer.Option(min=1, help="How many samples are simulated under the hypothesis.")
+    ] = 199,
+    level: Level = 0.05,
+    without: Without = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
+    with errors():
+        from expectedkernels.cli.models import read_distribution
+        from expectedkernels.cli.tables import read_columns, rows_for
+        from expectedkernels.discrepancies.fit import mmd_test
+        from expectedkernels.discrepancies.goodness import kdsd_test
+
+        circuit = read_distribution(model)
+        rows = rows_for(circuit, read_columns(samples, without), samples)
+        note(f"Simulating {simulations} samples of {len(rows)} rows ...")
+        run: Any = mmd_test if statistic is Statistic.MMD else kdsd_test
+        kernel = "aggregate" if aggregate else None
+        found = run(rows, circuit, kernel, n_null=simulations, rng=seed)
+        rejected = bool(found.p_value <= level)
+        answer = {"statistic": found.statistic, "p_value": found.p_value, "samples": len(rows)}
+        if as_json:
+            settings = {"test": statistic.value, "kernel": repr(found.kernel), "level": level}
+            show_json(answer | settings | {"simulations": simulations, "rejected": rejected})
+        else:
+            verdict = "rejected" if rejected else "not rejected"
+            show(
+                {
+                    "samples": f"{len(rows)}",
+                    "statistic": f"{found.statistic:.6g} ({statistic.value})",
+                    "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
+                    "answer": f"that the samples come from the model is {verdict} at {level:g}",
+                }
+            )
+        if rejected:
+            raise typer.Exit(NO)
+
+
+def mmd(
+    p: Distribution,
+    q: Distribution,
+    bins: Bins = 8,
+    without: Without = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the maximum mean discrepancy between two circuits, models or tables, exactly."""
+    with errors():
+        from expectedkernels.discrepancies.mmd import mmd as mmd_between
+        from expectedkernels.kernels.defaults import default_kernel
+
+        one, other, circuit = _two(p, q, bins, without)
+        kernel = None if circuit is None else default_kernel(circuit)
+        _answer("mmd", mmd_between(one, other, kernel), as_json, p=p, q=q)
+
+
+def kdsd(
+    q: Distribution,
+    p: Annotated[str, typer.Argument(help="The target: a circuit or a model.")],
+    without: Without = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the kernelised discrete Stein discrepancy of a circuit, or samples, from a target."""
+    with errors():
+        from expectedkernels.cli.models import read_distribution
+        from expectedkernels.discrepancies.kdsd import kdsd as kdsd_between
+
+        target = read_distribution(p)
+        _answer("kdsd", kdsd_between(_distribution(q, target, without), target), as_json, q=q, p=p)
+
+
+def _answer(name: str, value: float, as_json: bool, **paths: str) -> None:
+    if as_json:
+        show_json({**paths, name: value})
+    else:
+        typer.echo(f"{value:.10g}")
+
+
+def _two(p: str, q: str, bins: int, without: Any) -> tuple[Any, Any, Circuit | None]:
+    """Two distributions over the same variables, and a circuit among them, if there is one."""
+    from expectedkernels.cli.models import is_model, read_distribution
+    from expectedkernels.cli.tables import coded, read_columns
+    from expectedkernels.errors import DataError
+
+    if p == q == "-":
+        raise DataError("Standard input can be one of two tables, and not both.")
+    if is_model(p):
+        circuit = read_distribution(p)
+        return circuit, _distribution(q, circuit, without), circuit
+    if is_model(q):
+        circuit = read_distribution(q)
+        return _distribution(p, circuit, without), circuit, circuit
+    tables = [read_columns(path, without) for path in (p, q)]
+    one, other = coded(tables, [p, q], bins)[1]
+    return one, other, None
+
+
+def _distribution(path: str, circuit: Circuit, without: Any) -> Any:
+    """A circuit from a file, or rows of a table by the variables of another circuit."""
+    from expectedkernels.cli.models import is_model, read_distribution
+    from expectedkernels.cli.tables import read_columns, rows_for
+
+    if is_model(path):
+        return read_distribution(path)
+    return rows_for(circuit, read_columns(path, without), path)
+
+
+def compare(
+    before: Annotated[str, typer.Argument(help="A table (-: standard input).")],
+    after: Annotated[str, typer.Argument(help="A table with the same columns.")],
+    permutations: Annotated[
+        int, typer.Option(min=1, help="How often rows are divided at random, for the p-value.")
+    ] = 99,
+    bins: Bins = 8,
+    level: Level = 0.05,
+    without: Without = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two tables: how far apart, whether by chance, and which columns changed.
+
+    Ends with exit code 3 if they differ beyond chance.
+    """
+    with errors():
+        from expectedkernels.cli.tables import read_columns
+        from expectedkernels.errors import DataError
+        from expectedkernels.estimators.drift import drift
+
+        if before == after == "-":
+            raise DataError("Standard input can be one of two tables, and not both.")
+        tables = [read_columns(path, without) for path in (before, after)]
+        note(f"Dividing {sum(map(len, tables))} rows {permutations} times ...")
+        found = drift(tables[0], tables[1], n_permutations=permutations, n_bins=bins, rng=seed)
+        differ = found.p_value is not None and found.p_value <= level
+        parts = _parts(found)
+        if as_json:
+            answer = {"mmd": found.mmd, "p_value": found.p_value, "differ": differ, "level": level}
+            sizes = {"rows_before": len(tables[0]), "rows_after": len(tables[1])}
+            show_json(answer | sizes | {"columns": parts})
+        else:
+            _show_drift(found, parts, f"{'differ' if differ else 'do not differ'} at {level:g}")
+        if differ:
+            raise typer.Exit(NO)
+
+
+def _parts(found: Any) -> list[dict[str, Any]]:
+    """What every column has to do with a change, the most changed one first."""
+    import numpy as np
+
+    holes = [np.isnan(found.windows.rows(i)).mean(axis=0) for i in (0, 1)]
+    return [
+        {
+            "name": str(found.names[v]),
+            "ignoring": found.ignoring[v],
+            "shapley": found.shapley[v],
+            "missing_before": holes[0][v],
+            "missing_after": holes[1][v],
+        }
+        for v in np.argsort(-found.ignoring, kind="stable").tolist()
+    ]
+
+
+def _show_drift(found: Any, parts: list[dict[str, Any]], verdict: str) -> None:
+    n, m = found.windows.sizes
+    show(
+        {
+            "rows": f"{n} and {m}",
+            "discrepancy": f"{found.mmd:.6g} (squared: {found.mmd2:.6g})",
+            "p-value": f"{found.p_value:.4g} ({len(found.null)} permutations)",
+            "answer": f"the tables {verdict}",
+        }
+    )
+    width = max(len("column"), *(len(part["name"]) for part in parts)) + 2
+    typer.echo(f"\n{'column':{width}}{'without it':>12}{'its share':>12}   missing")
+    for part in parts:
+        typer.echo(
+            f"{part['name']:{width}}{-part['ignoring']:>+12.3g}{part['shapley']:>12.3g}"
+            f"   {part['missing_before']:.1%} to {part['missing_after']:.1%}"
+        )
+
+
+def audit(
+    source: Annotated[
+        str, typer.Argument(help="A table (-: standard input), or a circuit or model of one.")
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A column whose states are groups; several with commas between them are combined "
+            "(may be repeated). Default: every column."
+        ),
+    ] = None,
+    least: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Leave out groups of smaller probability.")
+    ] = 0.01,
+    bins: Bins = 8,
+    without: Without = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how far groups are from the whole population, the furthest first."""
+    with errors():
+        from expectedkernels.discrepancies.groups import group_discrepancies
+
+        circuit = _population(source, bins, without)
+        names = [part.split(",") for part in by] if by else 1
+        found = group_discrepancies(circuit, _groups(circuit, names), min_probability=least)
+        order = sorted(range(len(found.groups)), key=lambda i: -found.mmd2[i])
+        groups = [
+            {
+                "group": found.groups[i],
+                "mmd": found.mmd[i],
+                "probability": found.probabilities[i],
+            }
+            for i in order
+        ]
+        if as_json:
+            show_json({"groups": groups})
+            return
+        width = max(len("group"), *map(len, found.groups)) + 2
+        typer.echo(f"{'group':{width}}{'discrepancy':>12}{'probability':>13}")
+        for group in groups:
+            typer.echo(
+                f"{group['group']:{width}}{group['mmd']:>12.4g}{group['probability']:>13.4g}"
+            )
+
+
+def _population(source: str, bins: int, without: Any) -> Circuit:
+    """The circuit in a file, or a tree that is learned from a table."""
+    from expectedkernels.cli.models import is_model, read_distribution
+    from expectedkernels.cli.tables import coded, read_columns
+    from expectedkernels.learning.chow_liu import learn_chow_liu
+
+    if is_model(source):
+        return read_distribution(source)
+    schema, [rows] = coded([read_columns(source, without)], [source], bins)
+    cards = [card or 0 for card in schema.cardinalities]
+    return learn_chow_liu(rows, cardinalities=cards).with_schema(schema)
+
+
+def _groups(circuit: Circuit, names: Any) -> Any:
+    from expectedkernels.cli.tables import variable_of
+    from expectedkernels.errors import DataError
+
+    if isinstance(names, int):
+        return names
+    variables = [[variable_of(circuit, name) for name in part] for part in names]
+    if circuit.names is None:
+        raise DataError("The variables have no names to make groups by. Leave --by out.")
+    return [[circuit.schema.name(v) for v in part] for part in variables]

@@ -1,0 +1,115 @@
+"""Tables as people have them: numbers, text and holes, from CSV and Parquet files."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from importlib import import_module
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.circuits.frames import Columns, FrameColumn, frame_columns
+from expectedkernels.io.tables import MISSING_WORDS, delimiter_of, is_header, rows_of, value_of
+from expectedkernels.io.text import PathLike, Source, checked_path, shown
+
+PARQUET_MAGIC = b"PAR1"
+
+
+def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
+    r"""The columns of a CSV file (or one of its relatives, or gzipped), or of a Parquet file.
+
+    Columns whose cells are all numbers are numbers, others are text. Empty cells, ``nan``, ``NA``,
+    ``?`` and the like are missing values. The first line of a text file holds the names of the
+    columns, unless all of its cells are numbers.
+
+    Parameters
+    ----------
+    path : path
+        The file. Parquet files are recognised by their first bytes, and need pyarrow.
+    data : bytes, optional
+        What is in it, if it has been read already.
+
+    Returns
+    -------
+    Columns
+
+    Raises
+    ------
+    ParseError
+        If there are no rows, if a row has another number of cells, or if names are not distinct.
+
+    Examples
+    --------
+    >>> table = read_raw("rain.csv", b"sky,hours\ngrey,1.5\nblue,\n")
+    >>> table.names, table.columns[0].values, table.columns[1].values.tolist()
+    (('sky', 'hours'), ['grey', 'blue'], [1.5, nan])
+    """
+    if data is None:
+        with open(checked_path(path), "rb") as file:
+            data = file.read()
+    if data.startswith(PARQUET_MAGIC):
+        return _read_parquet(Source(path, b""), data)
+    source = Source(path, data)
+    rows = list(rows_of(source, delimiter_of(source)))
+    header = bool(rows) and is_header(rows[0][1])
+    if len(rows) <= header:
+        raise source.error(f"expected rows, found {'only a header' if header else 'an empty file'}")
+    width = len(rows[0][1])
+    for number, cells in rows:
+        if len(cells) != width:
+            raise source.error(f"expected {width} cells, found {len(cells)}", number)
+    names = _names(source, rows[0][1]) if header else None
+    entries = zip(*(cells for _, cells in rows[header:]), strict=True)
+    called = names or tuple(map(str, range(width)))
+    return Columns(tuple(map(raw_column, called, entries)), names)
+
+
+def _names(source: Source, cells: list[str]) -> tuple[str, ...]:
+    names = tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(cells))
+    for name, cell in zip(names, cells, strict=True):
+        if not cell.strip():
+            warnings.warn(
+                f"{source.path}: a column has no name, and is called {name!r}. If it numbers the "
+                "rows, leave it out.",
+                UserWarning,
+                stacklevel=3,
+            )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise source.error(f"names of columns must be distinct, found {shown(twice[0])} twice", 1)
+    return names
+
+
+def raw_column(name: str, cells: Iterable[str]) -> FrameColumn:
+    """A column of cells: numbers, if all that are there are numbers."""
+    cells = list(cells)
+    values = [value_of(cell) for cell in cells]
+    if None not in values:
+        return FrameColumn(name, "number", np.array(values, dtype=np.float64))
+    words = [cell.strip() for cell in cells]
+    return FrameColumn(name, "label", [None if w.lower() in MISSING_WORDS else w for w in words])
+
+
+def pyarrow_for(path: str) -> tuple[Any, Any]:
+    """The modules that read and write a Parquet file."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(
+            f"{path} is a Parquet file, which needs pyarrow: pip install pyarrow, or take CSV."
+        ) from error
+
+
+def _read_parquet(source: Source, data: bytes) -> Columns:
+    pa, parquet = pyarrow_for(source.path)
+    try:
+        table = parquet.read_table(BytesIO(data))
+    except pa.ArrowException as error:
+        raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
+    if not table.num_rows or not table.num_columns:
+        raise source.error("expected rows, found an empty table")
+    columns = tuple(frame_columns(table))
+    return Columns(columns, tuple(column.name for column in columns))

@@ -1,0 +1,199 @@
+"""Commands on whole files: examples of the help, pipes, exit codes, and what they print."""
+
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from cli_files import invoke, patients, write_all, write_csv
+from expectedkernels.cli import COMMANDS
+from expectedkernels.cli.tables import read_columns, rows_for
+
+EXAMPLES = {name: example for name, _, example in COMMANDS}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_all(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ("demo", "bench")])
+def test_examples_of_the_help_run(folder, name):
+    help_text = " ".join(invoke(name, "--help").output.split())
+    assert f"Example: expectedkernels {EXAMPLES[name]}" in help_text
+    done = invoke(*shlex.split(EXAMPLES[name]))
+    assert done.exit_code == (3 if name == "compare" else 0), done.output
+    assert not done.stderr
+
+
+def test_samples_are_piped_into_a_test(folder):
+    rows = invoke("sample", "c.npz", "-n", 1000).stdout
+    assert rows.startswith("smoker,sex\n")
+    assert invoke("test", "c.npz", "-", stdin=rows).exit_code == 0
+    other = ek.factorized([[0.5, 0.5]] * 2).with_names(
+        ["sex", "smoker"], [["f", "m"], ["no", "yes"]]
+    )
+    ek.save(other, "other.npz")
+    done = invoke("test", "other.npz", "-", stdin=rows)
+    assert done.exit_code == 3
+    assert "is rejected at 0.05" in done.stdout
+
+
+@pytest.mark.parametrize("statistic", ["mmd", "kdsd"])
+def test_a_test_is_that_of_the_library(folder, statistic):
+    done = invoke("test", "c.npz", "rows.csv", "--statistic", statistic, "--seed", 3, "--json")
+    p = ek.load("c.npz")
+    rows = rows_for(p, read_columns("rows.csv"), "rows.csv")
+    call = ek.mmd_test if statistic == "mmd" else ek.kdsd_test
+    wanted, found = call(rows, p, rng=3), json.loads(done.stdout)
+    assert (found["p_value"], found["statistic"]) == (wanted.p_value, wanted.statistic)
+    assert found["rejected"] == (done.exit_code == 3)
+
+
+def test_discrepancies_are_those_of_the_library(folder):
+    p, rows = ek.load("c.npz"), rows_for(ek.load("c.npz"), read_columns("rows.csv"), "rows.csv")
+    q = ek.factorized([[0.5, 0.5]] * 2).with_names(p.names, p.states)
+    ek.save(q, "q.npz")
+    for pair, wanted in (
+        (("c.npz", "rows.csv"), ek.mmd(p, rows)),
+        (("rows.csv", "c.npz"), ek.mmd(rows, p)),
+        (("c.npz", "q.npz"), ek.mmd(p, q)),
+    ):
+        found = json.loads(invoke("mmd", *pair, "--json").stdout)
+        assert found == {"p": pair[0], "q": pair[1], "mmd": pytest.approx(wanted, rel=1e-12)}
+    found = json.loads(invoke("kdsd", "rows.csv", "q.npz", "--json").stdout)
+    assert found["kdsd"] == pytest.approx(ek.kdsd(rows, q), rel=1e-12)
+    assert float(invoke("mmd", "rows.csv", "rows.csv").stdout) == 0.0
+    assert "and not both" in invoke("mmd", "-", "-").stderr
+
+
+def test_marginals_are_conditional(folder):
+    p = ek.load("c.npz")
+    [found] = json.loads(
+        invoke("marginals", "c.npz", "--given", "smoker=yes", "--of", "sex", "--json").stdout
+    )["marginals"]
+    wanted = p.marginals({"smoker": "yes"})["sex"]
+    assert found == {
+        "name": "sex",
+        "real": False,
+        "values": pytest.approx(dict(zip("fm", wanted, strict=True))),
+    }
+    assert "1 0.6" in invoke("marginals", "rain.uai", "--of", "1").stdout
+    for words, message in (
+        ("smoker", "written as NAME=VALUE"),
+        ("smoke=yes", "Did you mean 'smoker'?"),
+        ("smoker=maybe", "Got 'maybe' instead"),
+        ("smoker=", "Nothing is said of 'smoker'"),
+    ):
+        done = invoke("marginals", "c.npz", "--given", words)
+        assert done.exit_code == 1
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_numbers_are_found_in_their_bins(folder):
+    done = invoke("learn", "patients.csv", "-o", "l.npz", "--without", "id", "--bins", 4)
+    assert done.exit_code == 0, done.output
+    p = ek.load("l.npz")
+    assert p.names == ("sex", "smoker", "age", "pressure", "ill")
+    assert p.cardinalities[3] == 4
+    table = patients(120, 0)
+    edge = float(p.states[3][0].removeprefix("below "))
+    rows = rows_for(p, read_columns("patients.csv", ["id"]), "patients.csv")
+    assert ((rows[:, 3] == 0) == (np.array(table["pressure"]) < edge)).all()
+    assert np.isnan(rows[:, 0]).tolist() == [x == "" for x in table["sex"]]
+    shares = np.bincount(rows[:, 3].astype(int)) / len(rows)
+    assert abs(shares - 0.25).max() < 0.03
+    drawn = invoke("sample", "l.npz", "-n", 20, "--given", f"pressure={edge - 1}").stdout
+    assert drawn.count(p.states[3][0]) == 20
+    (folder / "drawn.csv").write_text(drawn)
+    again = rows_for(p, read_columns("drawn.csv"), "drawn.csv")
+    assert (again[:, 3] == 0).all()
+
+
+def test_words_that_look_like_numbers_are_words(folder):
+    write_csv(folder / "a.csv", {"grade": ["1", "2", "x"] * 10})
+    write_csv(folder / "b.csv", {"grade": ["2", "1", "2"]})
+    assert invoke("learn", "a.csv", "-o", "g.npz").exit_code == 0
+    p = ek.load("g.npz")
+    assert p.states == (("1", "2", "x"),)
+    assert rows_for(p, read_columns("b.csv"), "b.csv")[:, 0].tolist() == [1, 0, 1]
+    found = invoke("mmd", "a.csv", "b.csv")
+    assert found.exit_code == 0, found.output
+
+
+def test_compare_is_the_drift_of_the_library(folder):
+    options = ["--without", "id", "--permutations", 19, "--seed", 1, "--json"]
+    done = invoke("compare", "patients.csv", "later.csv", *options)
+    found = json.loads(done.stdout)
+    tables = [read_columns(name, ["id"]) for name in ("patients.csv", "later.csv")]
+    wanted = ek.drift(*tables, n_permutations=19, rng=1)
+    assert done.exit_code == 3
+    assert (found["mmd"], found["p_value"]) == (wanted.mmd, wanted.p_value)
+    assert found["columns"][0]["name"] == "pressure"
+    shares = {column["name"]: column["shapley"] for column in found["columns"]}
+    assert [shares[name] for name in wanted.names] == wanted.shapley.tolist()
+    same = invoke("compare", "patients.csv", "patients.csv", *options)
+    assert same.exit_code == 0
+    assert json.loads(same.stdout)["p_value"] == 1.0
+
+
+def test_audit_names_groups(folder):
+    done = invoke("audit", "patients.csv", "--without", "id", "--by", "smoker", "--json")
+    groups = json.loads(done.stdout)["groups"]
+    assert [group["group"] for group in groups] == ["smoker = yes", "smoker = no"]
+    assert sum(group["probability"] for group in groups) == pytest.approx(1)
+    assert invoke("audit", "rain.uai").exit_code == 0
+    assert "no names to make groups by" in invoke("audit", "rain.uai", "--by", "0").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected rows, found an empty file"),
+        ("a,b\n", "found only a header"),
+        ("a,a\n1,2\n", "names of columns must be distinct, found 'a' twice"),
+        ("a,b\n1\n", "line 2: expected 2 cells, found 1"),
+        (f'a,b\n"{"1" * 140_000}\n', "is a quote not closed?"),
+    ],
+)
+def test_bad_tables_are_refused(folder, text, message):
+    done = invoke("learn", "-", "-o", "bad.npz", stdin=text)
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert done.stderr.startswith("Error: standard input")
+    assert done.stderr.count("\n") == 1
+
+
+def test_columns_without_a_name_are_said(folder):
+    done = invoke("learn", "-", "-o", "l.npz", stdin=",a\n0,x\n1,y\n")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("Warning: standard input: a column has no name")
+    done = invoke("learn", "-", "-o", "l.npz", "--without", "b", stdin="a\nx\ny\n")
+    assert "Standard input has no column 'b' to leave out. It has 'a'." in done.stderr
+
+
+def test_parquet_is_read_and_written(folder):
+    pytest.importorskip("pyarrow")
+    done = invoke("sample", "c.npz", "--seed", 1, "-n", 300, "-o", "rows.parquet")
+    assert done.exit_code == 0, done.output
+    text = invoke("sample", "c.npz", "--seed", 1, "-n", 300).stdout
+    (folder / "same.csv").write_text(text)
+    p = ek.load("c.npz")
+    rows = [rows_for(p, read_columns(name), name) for name in ("rows.parquet", "same.csv")]
+    assert (rows[0] == rows[1]).all()
+    done = invoke("test", "c.npz", "-", stdin=(folder / "rows.parquet").read_bytes())
+    assert done.exit_code == 0
+    (folder / "cut.parquet").write_bytes((folder / "rows.parquet").read_bytes()[:40])
+    assert "damaged or cut off" in invoke("test", "c.npz", "cut.parquet").stderr
+
+
+def test_parquet_without_pyarrow_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    done = invoke("sample", "c.npz", "-n", 3, "-o", "rows.parquet")
+    assert done.exit_code == 1
+    assert "pip install pyarrow" in done.stderr

@@ -1,0 +1,53 @@
+"""Small files that commands are tried on: tables with text, numbers and holes, and models."""
+
+import numpy as np
+from typer.testing import CliRunner
+
+import expectedkernels as ek
+from expectedkernels.cli import app
+
+
+def invoke(*arguments, stdin=None):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def patients(n, seed, effect=1.0, holes=0.1):
+    """Columns of a table: text, integers and real numbers, with holes."""
+    rng = np.random.default_rng(seed)
+    smoker, sex = rng.random(n) < 0.3, rng.integers(2, size=n)
+    age = rng.integers(20, 80, size=n)
+    pressure = 100 + 0.5 * age + 15 * effect * smoker + rng.normal(size=n)
+    ill = np.where(pressure + rng.normal(scale=5, size=n) > 130, "yes", "no")
+    columns = {
+        "id": [f"p{i}" for i in range(n)],
+        "sex": np.array(["f", "m"])[sex].tolist(),
+        "smoker": np.where(smoker, "yes", "no").tolist(),
+        "age": age.tolist(),
+        "pressure": pressure.round(2).tolist(),
+        "ill": ill.tolist(),
+    }
+    for name in ("sex", "smoker", "age"):
+        columns[name] = [x if rng.random() > holes else "" for x in columns[name]]
+    return columns
+
+
+def write_csv(path, columns):
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_all(folder):
+    """All files that the examples of the commands name, in a folder."""
+    write_csv(folder / "patients.csv", patients(120, 0))
+    write_csv(folder / "later.csv", patients(100, 1, effect=3.0))
+    few = patients(6, 2)
+    write_csv(folder / "new.csv", {name: few[name] for name in few if name != "pressure"})
+    (folder / "rain.uai").write_text("MARKOV 2 2 2 1 2 0 1 4 1.0 2.0 3.0 4.0")
+    p = ek.mixture([ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.factorized([[0.9, 0.1]] * 2)])
+    p = p.with_names(["smoker", "sex"], [["no", "yes"], ["f", "m"]])
+    ek.save(p, folder / "c.npz")
+    rows = [[p.states[v][int(x)] for v, x in enumerate(row)] for row in p.sample(60, rng=0)]
+    write_csv(folder / "rows.csv", dict(zip(p.names, zip(*rows, strict=True), strict=True)))
+    return p
