@@ -70,6 +70,9 @@ from expectedkernels.discrepancies.mmd import (
 from expectedkernels.discrepancies.outcomes import (
     GoodnessOfFit as GoodnessOfFit,
 )
+from expectedkernels.discrepancies.power import (
+    choose_kernel as choose_kernel,
+)
 from expectedkernels.discrepancies.quadrature import (
     quadrature as quadrature,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import on_host
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import check_single_root
@@ -52,13 +53,13 @@ class Summable:
     def mean(self, k: Kernel) -> float:
         """The expected kernel of two independent draws."""
         if not self.wide:
-            return float(expected_kernel(self.circuit, self.circuit, k))
+            return float(on_host(expected_kernel(self.circuit, self.circuit, k)))
         states = every_state(self.circuit.cardinalities)
         return float(np.exp(self.circuit.log_likelihood(states)) @ self.embedding(states, k))
 
     def embedding(self, rows: Any, k: Kernel) -> Any:
         """The expected kernel of a draw and each of some rows."""
-        return expected_kernel(self.circuit, rows, k)
+        return on_host(expected_kernel(self.circuit, rows, k))
 
 
 def summable(model: Any, what: str = "A test") -> Summable:

@@ -75,7 +75,7 @@ def mmd_two_sample_test(
     >>> mmd_two_sample_test(X, Y + [1.0, 0.0], rng=0).p_value
     0.005
     """
-    first, second = _two_sets(X, Y)
+    first, second = two_sets(X, Y)
     check_count("mmd_two_sample_test", "n_null", n_null, 1, error=DataError)
     n, m = len(first), len(second)
     rows, place = distinct_places(np.concatenate([first, second])[None])
@@ -92,7 +92,7 @@ def mmd_two_sample_test(
     return TwoSamples(**outcome(np.stack(found), "permutations", kernels), n=n, m=m)
 
 
-def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
+def two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     """Two sets of points over the same variables, complete and counting alike."""
     for given in (X, Y):
         refuse_functions(given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, on_host
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit
@@ -121,7 +121,9 @@ class Drift(Reported):
         What is missing in a row is averaged over, given the rest, by the circuit of all rows.
         """
         values = [
-            expected_kernel(p, self.windows.pooled, self.kernel, evidence_q=self.windows.states)
+            on_host(
+                expected_kernel(p, self.windows.pooled, self.kernel, evidence_q=self.windows.states)
+            )
             for p in (self.before, self.after)
         ]
         difference = np.asarray(values[0] - values[1])
@@ -490,7 +492,7 @@ def monitor(
     k = _kernel(k)
     circuits = [read.fitted(i) for i in range(len(tables))]
     every = stack(circuits)
-    values = np.asarray(expected_kernel(every, every, k))
+    values = np.asarray(on_host(expected_kernel(every, every, k)))
     own = np.diag(values)
     mmd2 = own[:, None] + own[None, :] - values - values.T
     np.fill_diagonal(mmd2, 0.0)
