@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import sqrt
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ from expectedkernels.kernels.scaled import (
     collected,
     divided,
     plain_numbers,
+    room_for,
     weighted_sums,
 )
 from expectedkernels.kernels.target import Target
@@ -161,6 +163,7 @@ def expected_kernel(
     evidence_q: EvidenceLike | None = None,
     log: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
+    out: str | PathLike[str] | Array | None = None,
 ) -> Array:
     r"""The expectation of a kernel, E[k(x, x')] for x ~ p and x' ~ q, exactly.
 
@@ -181,6 +184,10 @@ def expected_kernel(
         Return logarithms, right also where the numbers themselves underflow.
     max_bytes : int
         Rows are worked on in chunks so that intermediate values stay below this.
+    out : path or array, optional
+        Where to put values that are too many for memory, chunk by chunk: a new .npy file (to be
+        read with ``np.load(path, mmap_mode="r")``), or an array, which may be memory-mapped. In
+        NumPy only.
 
     Returns
     -------
@@ -209,13 +216,19 @@ def expected_kernel(
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
     if isinstance(found, PointPairs):
-        return _between_points(found.p, found.q, k, log)
+        return _between_points(found.p, found.q, k, log, out)
     sides, logs, weights, blocks = found.sides, found.logs, found.weights, found.blocks
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
-    with nullcontext() if n_pairs == 1 else progress(n_pairs, "expected kernels") as bar:
-        if n_pairs > 1 and is_numpy(found.circuit.xp):
+    shape, here = tuple(map(extent_of, sides)), is_numpy(found.circuit.xp)
+    if out is not None and not here:
+        raise DataError("The 'out' parameter is for circuits in NumPy: move them by p.to('numpy').")
+    with (
+        nullcontext() if n_pairs == 1 else progress(n_pairs, "expected kernels") as bar,
+        room_for(out, shape, _flat_axes(sides, weights)) as room,
+    ):
+        if here and (n_pairs > 1 or room is not None):
             parts = pieces(tuple(sides), blocks, max_bytes, bar)
-            values = collected(parts, tuple(map(extent_of, sides)), logs, weights, log)
+            values = collected(parts, shape, logs, weights, log, room)
         else:  # arrays that know their gradients, or cannot be written to, are joined as they are
             every = (slice(None), slice(None))
             whole = gram(tuple(sides), blocks, max_bytes, bar)
@@ -447,17 +460,20 @@ def _side(x: Any, circuit: Circuit) -> tuple[Side, Any]:
     return PointSide(points, circuit.vtree, circuit.cardinalities), weights
 
 
+def _flat_axes(sides: list[Side], weights: list[Any]) -> tuple[int, ...]:
+    """The axes of one entry that nobody asked for."""
+    several = [side.n_rows is not None or side.circuit.n_roots > 1 for side in sides]
+    return tuple(i for i in (0, 1) if weights[i] is not None or not several[i])
+
+
 def _squeezed(values: Any, sides: list[Side], weights: list[Any]) -> Any:
     """The values without axes of one entry that nobody asked for."""
-    for axis in (1, 0):
-        side = sides[axis]
-        several = side.n_rows is not None or side.circuit.n_roots > 1
-        if weights[axis] is not None or not several:
-            values = values[:, 0] if axis == 1 else values[0, ...]
+    for axis in _flat_axes(sides, weights)[::-1]:
+        values = values[:, 0] if axis == 1 else values[0, ...]
     return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
 
 
-def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
+def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any = None) -> Any:
     """Points against points: values of the kernel itself."""
     sides = [
         (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
@@ -486,7 +502,9 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool) -> Any:
             yield at, found
 
     shape = tuple(len(points) for points, _ in sides)
-    values = collected(chunks(), shape, [None, None], [share for _, share in sides], log)
+    weights = [share for _, share in sides]
+    with room_for(out, shape, tuple(summed)) as room:
+        values = collected(chunks(), shape, [None, None], weights, log, room)
     values = values.squeeze(tuple(summed))
     return float(values) if np.ndim(values) == 0 else values
 

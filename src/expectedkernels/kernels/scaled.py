@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, detach, namespace
 from expectedkernels.engine.value import limit, safe_log
-from expectedkernels.errors import KernelError
+from expectedkernels.errors import DataError, KernelError
 
 Place = tuple[slice, ...]
 """Some rows along every axis of an array."""
@@ -88,10 +91,16 @@ def collected(
     logs: list[Any],
     weights: list[Any],
     log: bool,
+    room: Any = None,
 ) -> Any:
-    """The numbers of all pieces, in one array: each is finished before the next one is made."""
+    """The numbers of all pieces, in one array: each is finished before the next one is made.
+
+    They are put into `room`, if it is given.
+    """
     summed = [axis for axis, share in enumerate(weights) if share is not None]
-    values = np.zeros([1 if axis in summed else n for axis, n in enumerate(shape)])
+    values = room
+    if room is None or summed:
+        values = np.zeros([1 if axis in summed else n for axis, n in enumerate(shape)])
     scale = None
     for at, piece in pieces:
         found = weighted_sums(divided(piece, logs, at), weights, at)
@@ -106,7 +115,45 @@ def collected(
         values[place] = total.data
         if scale is not None:
             scale[place] = total.scale
-    return plain_numbers(Scaled(values, scale), log) if summed else values
+    if not summed:
+        return values
+    sums = plain_numbers(Scaled(values, scale), log)
+    if room is None:
+        return sums
+    room[...] = sums
+    return room
+
+
+@contextmanager
+def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterator[Any]:
+    """An array or a new file to put results into, with all axes; None if none is given.
+
+    `flat` are the axes of one entry that results do not have in the end. The file is
+    deleted if something goes wrong.
+    """
+    own = tuple(n for axis, n in enumerate(shape) if axis not in flat)
+    if out is None:
+        yield None
+    elif not own:
+        raise DataError(
+            "The 'out' parameter is for one value per row of points or evidence. This is a number."
+        )
+    elif isinstance(out, (str, PathLike)):
+        mapped = np.lib.format.open_memmap(out, "w+", np.dtype(np.float64), own)
+        try:
+            yield np.expand_dims(mapped, flat)
+            mapped.flush()
+        except BaseException:
+            Path(out).unlink()
+            raise
+    else:
+        kind = getattr(out, "dtype", None)
+        if not isinstance(out, np.ndarray) or kind != np.float64 or out.shape != own:
+            raise DataError(
+                f"The 'out' parameter must be a path, or a float64 array of shape {own}. Got "
+                f"{type(out).__name__} of type {kind} and shape {getattr(out, 'shape', None)}."
+            )
+        yield np.expand_dims(out, flat)
 
 
 def _sum_of_two(a: Scaled, b: Scaled, axis: int) -> Scaled:
