@@ -196,6 +196,11 @@ def expected_kernel(
         sides a matrix. Circuits with several roots count as one row per root. If the circuits are
         on torch, a tensor.
 
+    Raises
+    ------
+    DataError
+        If `out` is no array of the shape and type of the values, or there is evidence on points.
+
     Notes
     -----
     Needs circuits that are compatible, and a kernel that is compatible with them (see

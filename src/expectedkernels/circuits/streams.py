@@ -104,14 +104,19 @@ def is_stream(X: Any) -> bool:
     >>> is_stream("rows.parquet"), is_stream([[0, 1]]), is_stream(lambda: iter([]))
     (True, False, True)
     """
-    several = isinstance(X, (list, tuple)) and len(X) > 0 and all(map(_is_path, X))
-    return several or _is_path(X) or is_dask(X) or (callable(X) and not hasattr(X, "shape"))
+    return paths_of(X) is not None or is_dask(X) or (callable(X) and not hasattr(X, "shape"))
 
 
 def is_dask(X: Any) -> bool:
     """Whether an object is an array or a data frame of Dask."""
     kind = type(X)
     return hasattr(kind, "__dask_graph__") and hasattr(kind, "to_delayed")
+
+
+def paths_of(X: Any) -> list[Any] | None:
+    """The paths of Parquet files that are given, one or several; None if it is something else."""
+    several = list(X) if isinstance(X, (list, tuple)) else [X]
+    return several if several and all(map(_is_path, several)) else None
 
 
 def _is_path(X: Any) -> bool:
@@ -157,11 +162,9 @@ Part = AtHand | RowGroup
 
 def parts_of(data: Any, rows: int, columns: tuple[str, ...] | None) -> Iterator[Part]:
     """What is handed to workers, one after the other."""
-    if _is_path(data) or isinstance(data, str):
-        yield from _row_groups([data], rows, columns)
-        return
-    if isinstance(data, (list, tuple)) and data and isinstance(data[0], (str, PathLike)):
-        yield from _row_groups(data, rows, columns)
+    paths = [data] if isinstance(data, str) else paths_of(data)
+    if paths is not None:
+        yield from _row_groups(paths, rows, columns)
         return
     if columns is not None:
         raise DataError("The 'columns' parameter is for Parquet files. Select columns of the data.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -13,8 +15,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from expectedkernels.arrays import Array
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.streams import ROWS, StreamLike, over_chunks, paths_of
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import CircuitDensity
@@ -40,7 +44,7 @@ from expectedkernels.estimators.scaling import (
     of_target,
     rescaled,
 )
-from expectedkernels.estimators.tables import read_table, read_target
+from expectedkernels.estimators.tables import as_frame, read_table, read_target
 from expectedkernels.estimators.variables import completed_groups
 
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
@@ -101,6 +105,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn_columns(self, X: Any) -> Any:
         """Learn how to read tables like this one; its columns of numbers."""
+        X = as_frame(X)
         labels = known_labels(self.density)
         self.columns_, Z = learn_columns(self, X, self.categorical_features, self.groups, labels)
         return Z
@@ -147,7 +152,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any) -> Any:
         """The columns of numbers of a table like the one in fit."""
         check_is_fitted(self)
-        table = read_table(self, X, list(self.columns_.categories), reset=False)
+        table = read_table(self, as_frame(X), list(self.columns_.categories), reset=False)
         return self._completed(self.columns_.encode(table))
 
     def _completed(self, Z: Any) -> Any:
@@ -191,6 +196,51 @@ class KernelMachine(DensityEstimator):
     }
     _target_checks: ClassVar[dict[str, Any]] = {}
     _scales_target: ClassVar[bool] = False
+
+    def predict_chunks(
+        self,
+        X: StreamLike | Iterable[Array],
+        *,
+        columns: Sequence[str] | None = None,
+        chunk_rows: int = ROWS,
+        n_jobs: int | None = None,
+        **options: object,
+    ) -> Iterator[Array] | Array:
+        """The predictions for data that need not fit into memory, chunk by chunk.
+
+        Parameters
+        ----------
+        X : path, paths, Dask array or data frame, array, data frame, or iterable of chunks
+            See `over_chunks`, which does the same for other methods.
+        columns : sequence of str, optional
+            Those of Parquet files to read. Default: those in fit, if they have names.
+        chunk_rows : int
+            How many rows of a file or an array are a chunk.
+        n_jobs : int, optional
+            How many chunks are worked on at once, by threads, or by the workers that
+            `joblib.parallel_config` names.
+        **options
+            For `predict`, such as ``return_std=True``.
+
+        Returns
+        -------
+        iterator, or Dask array
+            The predictions for every chunk, in order, up to rounding those of a single call; for a
+            Dask collection a lazy Dask array.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X = np.random.default_rng(0).normal(size=(40, 2))
+        >>> model = ek.ExpectedKernelRidge(density="gaussian").fit(X, X.sum(axis=1))
+        >>> [len(some) for some in model.predict_chunks(X, chunk_rows=16)]
+        [16, 16, 8]
+        """
+        check_is_fitted(self)
+        if columns is None and paths_of(X) is not None:
+            columns = getattr(self, "feature_names_in_", None)
+        predict = partial(self.predict, **options)
+        return over_chunks(predict, X, columns=columns, chunk_rows=chunk_rows, n_jobs=n_jobs)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()

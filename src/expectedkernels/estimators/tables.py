@@ -38,6 +38,12 @@ def is_frame(X: Any) -> bool:
     return is_polars(X) or (hasattr(X, "iloc") and hasattr(X, "columns"))
 
 
+def as_frame(X: Any) -> Any:
+    """A table of pyarrow as a data frame of pandas; everything else as it is."""
+    kind = type(X)
+    return X.to_pandas() if hasattr(kind, "column_names") and hasattr(kind, "to_pandas") else X
+
+
 def refuse_series(X: Any) -> None:
     """Raise if a table is a single column of pandas or polars."""
     series = hasattr(X, "iloc") and not hasattr(X, "columns")
