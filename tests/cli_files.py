@@ -42,7 +42,7 @@ def write_all(folder):
     """All files that the examples of the commands name, in a folder."""
     write_csv(folder / "patients.csv", patients(120, 0))
     write_csv(folder / "later.csv", patients(100, 1, effect=3.0))
-    few = patients(6, 2)
+    few = patients(6, 2, holes=0.3)
     write_csv(folder / "new.csv", {name: few[name] for name in few if name != "pressure"})
     (folder / "rain.uai").write_text("MARKOV 2 2 2 1 2 0 1 4 1.0 2.0 3.0 4.0")
     p = ek.mixture([ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.factorized([[0.9, 0.1]] * 2)])

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from expectedkernels import __version__
-from expectedkernels.cli import answers, circuits, comparisons, studies
+from expectedkernels.cli import answers, circuits, comparisons, rows, studies
 from expectedkernels.cli.base import CONTEXT
 
 app = typer.Typer(
@@ -28,6 +28,17 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
     ("test", comparisons.judge, "test c.npz rows.csv --level 0.01"),
     ("mmd", comparisons.mmd, "mmd c.npz rows.csv"),
     ("kdsd", comparisons.kdsd, "kdsd rows.csv c.npz"),
+    (
+        "predict",
+        rows.predict,
+        "predict new.csv --train patients.csv --target pressure --without id --interval 0.9",
+    ),
+    ("impute", rows.impute, "impute patients.csv --without id -o filled.csv"),
+    (
+        "explain",
+        rows.explain,
+        "explain new.csv --train patients.csv --target pressure --without id --row 2",
+    ),
     ("compare", comparisons.compare, "compare patients.csv later.csv --without id"),
     ("audit", comparisons.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
     ("demo", studies.demo, "demo --out picture.png"),
