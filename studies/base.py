@@ -237,7 +237,7 @@ def written(
     words = text.partition("## In short\n\n")[2].partition("\n\n##")[0]
     files = [records.path, path]
     try:
-        from expectedkernels.plotting import close, save
+        from expectedkernels.plotting.style import close, save
 
         for name, axes in draw():
             if axes is not None:
@@ -334,7 +334,7 @@ def curve(x: Sequence[float], errors: Sequence[Any]) -> Any:
     [2.0]
     """
     # Here and not above: results and tables do not need matplotlib.
-    from expectedkernels.plotting import Curve
+    from expectedkernels.plotting.panels import Curve
 
     there = [(place, e) for place, e in zip(x, errors, strict=True) if len(e)]
     if not there:

@@ -20,7 +20,7 @@ from expectedkernels.demo import (
     split_diabetes,
     table,
 )
-from expectedkernels.plotting import Curve, Explained, plot_missing_values
+from expectedkernels.plotting.panels import Curve, Explained, plot_missing_values
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from expectedkernels.plotting import Curve, close, plot_panels, save
+import expectedkernels as ek
+from expectedkernels.compilation.drawings import model_layout
+from expectedkernels.plotting.panels import Curve, plot_panels
+from expectedkernels.plotting.style import close, save
+
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @pytest.fixture(autouse=True)
@@ -30,3 +35,110 @@ def test_saves_in_a_new_folder_and_closes(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
     close(ax)
     assert not plt.get_fignums()
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_circuits_show_all_units_and_edges():
+    p = ek.random_circuit(ek.Vtree.balanced(3), 2, rng=0)
+    ax = ek.plotting.plot_circuit(p)
+    shown = labels(ax)
+    assert len(shown) == p.n_units
+    assert len(ax.get_lines()) == p.n_units + p.n_edges
+    assert sorted(set(shown)) == ["+", "0", "1", "2", TIMES]
+
+
+def test_states_that_are_alone_are_named_with_their_labels():
+    p = ek.Circuit.from_units(
+        ek.Sum([ek.Indicator(0, 0, 2), ek.Indicator(0, 1, 2)], [0.3, 0.7]), smooth=False
+    )
+    assert labels(ek.plotting.plot_circuit(p.with_names(["rain"], [["no", "yes"]]))) == ["rain"]
+    a, b = ek.Indicator(0, 1, 2), ek.Categorical(1, [0.5, 0.5])
+    p = ek.Circuit.from_units(ek.Product([a, b])).with_names(["rain", "wet"], [["no", "yes"]] * 2)
+    assert labels(ek.plotting.plot_circuit(p)) == ["rain=yes", "wet", TIMES]
+
+
+def test_negative_weights_are_dashed_and_units_are_drawn_as_written():
+    root = ek.Sum([ek.Categorical(0, [1.0, 1.0]), ek.Indicator(0, 1, 2)], [1.0, -0.5])
+    ax = ek.plotting.plot(root)
+    assert labels(ax) == ["0", "0", "+"]
+    styles = [line.get_linestyle() for line in ax.get_lines()]
+    assert styles.count("--") == 1
+
+
+def test_large_circuits_are_summarised_by_their_vtree():
+    p = ek.random_circuit(ek.Vtree.balanced(16), 5, rng=0)
+    assert p.n_units > 200
+    shown = labels(ek.plotting.plot_circuit(p))
+    assert len(shown) == p.vtree.n_nodes
+    assert shown[0] == "0: 5"
+    assert shown[-1] == "1"
+
+
+def test_very_large_vtrees_have_no_labels():
+    ax = ek.plotting.plot(ek.Vtree.balanced(200))
+    assert labels(ax) == []
+    assert len(ax.get_lines()) == 399 + 398
+
+
+def test_networks_have_arrows_from_parents_above_to_children_below():
+    model = ek.asia()
+    layout = model_layout(model)
+    above, below = layout.edges.T
+    assert sorted(zip(above.tolist(), below.tolist(), strict=True)) == sorted(
+        (parent, v) for v, parents in enumerate(model.parents) for parent in parents
+    )
+    assert (layout.y[above] > layout.y[below]).all()
+    places = set(zip(layout.x.tolist(), layout.y.tolist(), strict=True))
+    assert len(places) == model.n_variables
+    assert sorted(labels(ek.plotting.plot(model))) == sorted([*model.names, *[""] * 8])
+
+
+def test_factors_of_many_variables_are_squares():
+    pairs = [([0, 1], np.ones((2, 2))), ([1, 2, 3], np.ones((2, 2, 2)))]
+    layout = model_layout(ek.FactorGraph([2] * 5, pairs))
+    assert layout.squares == {5}
+    assert layout.edges.tolist() == [[0, 1], [5, 1], [5, 2], [5, 3]]
+    assert len(ek.plotting.plot(ek.FactorGraph([2] * 5, pairs)).texts) == 6
+
+
+def test_neighbours_on_a_grid_are_nearer_than_others():
+    layout = model_layout(ek.ising_grid(4, 4, rng=0))
+    places = np.stack([layout.x, layout.y], axis=1)
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    near = np.zeros((16, 16), dtype=bool)
+    near[tuple(layout.edges.T)] = True
+    assert apart[near].mean() < 0.6 * apart[~(near | near.T | np.eye(16, dtype=bool))].mean()
+
+
+def test_anything_with_a_picture_is_written(tmp_path):
+    p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+    samples = ek.WeightedSamples(p, [[0, 1], [1, 0]], [0.5, 0.5])
+    for i, what in enumerate([p, samples, np.eye(3), ek.mmd_test(p.sample(9, rng=0), p, rng=0)]):
+        ek.plotting.plot(what, tmp_path / f"{i}.svg")
+        assert (tmp_path / f"{i}.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_intervals_show_rows_in_order():
+    ax = ek.plotting.plot_intervals([2.0, 1.0], ([1.0, 0.0], [3.0, 4.0]), measured=[2.5, 0.5])
+    assert ax.containers[0][0].get_ydata().tolist() == [1.0, 2.0]
+    assert [line[0][1] for line in ax.collections[0].get_segments()] == [0.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: ek.plotting.plot(3), "Got int"),
+        (lambda: ek.plotting.plot_circuit(3), "A circuit is drawn here. Got int"),
+        (lambda: ek.plotting.plot_vtree(3), "A vtree is drawn here. Got int"),
+        (lambda: ek.plotting.plot_model(3), "A factor graph or Bayesian network .* Got int"),
+        (lambda: ek.plotting.plot_gram([1.0]), r"shape \(1,\)"),
+        (lambda: ek.plotting.plot_witness([], [1.0]), "Got 0 and 1"),
+        (lambda: ek.plotting.plot_intervals([1.0], ([1.0, 2.0], [1.0])), r"shapes \[\(1,\), \(2,"),
+    ],
+)
+def test_mistakes_are_named(draw, message):
+    with pytest.raises(ek.DataError, match=message):
+        draw()

@@ -40,6 +40,7 @@ def test_the_namespaces_are_these():
         "kernels",
         "models",
         "monitoring",
+        "plotting",
         "reports",
         "stein",
         "vtrees",

@@ -226,6 +226,7 @@ from expectedkernels.vtree import (
 from . import (
     io as io,
     kernels as kernels,
+    plotting as plotting,
     reports as reports,
 )
 from .circuits import (

@@ -321,7 +321,7 @@ def plot(result: Result) -> Any:
     'root mean squared error'
     """
     # Here and not above: the table does not need matplotlib.
-    from expectedkernels.plotting import Curve, Explained, plot_missing_values
+    from expectedkernels.plotting.panels import Curve, Explained, plot_missing_values
 
     rates, start = [0.0, *RATES], result.complete.mean()
     found, rows = result.shown, slice(SHOWN_ROWS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.plotting import Curve, plot_panels
+from expectedkernels.plotting.panels import Curve, plot_panels
 from studies.base import curve
 from studies.regression.published import published
 from studies.regression.records import COMPLETE, Records

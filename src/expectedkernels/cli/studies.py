@@ -37,7 +37,7 @@ def demo(
         axes = plot(result)
     except ImportError as error:
         fail(f"No picture was written. {error}")
-    from expectedkernels.plotting import save
+    from expectedkernels.plotting.style import save
 
     with errors():
         typer.echo(f"\nPicture written to {save(axes[0], out)}")

@@ -149,7 +149,7 @@ class Groups(Reported):
         >>> ek.group_discrepancies(ek.asia().compile()[0], ["smoke"]).plot().get_xlabel()
         'probability of the group'
         """
-        from expectedkernels.plotting import plot_groups
+        from expectedkernels.plotting.results import plot_groups
 
         return plot_groups(self)
 

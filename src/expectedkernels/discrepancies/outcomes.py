@@ -134,7 +134,7 @@ class SignificanceTest(Reported):
         >>> ek.mmd_test(p.sample(50, rng=0), p, rng=0).plot().get_xlabel()
         'statistic'
         """
-        from expectedkernels.plotting import plot_null
+        from expectedkernels.plotting.results import plot_null
 
         return plot_null(self)
 

@@ -151,7 +151,7 @@ class Acquisition:
         >>> history.plot().get_xlabel()
         'variance explained, per cost'
         """
-        from expectedkernels.plotting import plot_importances
+        from expectedkernels.plotting.contributions import plot_importances
 
         if not -len(self.gains) <= question < len(self.gains):
             raise DataError(f"There were {len(self.gains)} questions. Got number {question}.")

@@ -97,7 +97,7 @@ class Drift(Reported):
         return {"Variables, the most changed first": self.frame()}
 
     def _pictures(self) -> dict[str, Any]:
-        from expectedkernels.plotting import plot_null
+        from expectedkernels.plotting.results import plot_null
 
         found: dict[str, Any] = {"Where the change is": self.plot}
         if self.p_value is not None:
@@ -192,7 +192,7 @@ class Drift(Reported):
         >>> ek.drift(X, Y, n_permutations=0).plot().get_xlabel()
         'part of the squared discrepancy'
         """
-        from expectedkernels.plotting import plot_drift
+        from expectedkernels.plotting.results import plot_drift
 
         return plot_drift(self, self._order())
 
@@ -428,7 +428,7 @@ class Monitor(Reported):
         >>> found.plot().get_xlabel()
         'window'
         """
-        from expectedkernels.plotting import plot_monitor
+        from expectedkernels.plotting.results import plot_monitor
 
         return plot_monitor(self)
 

@@ -122,7 +122,7 @@ class ShapleyValues:
         >>> found.plot("waterfall").get_xlabel()
         'prediction'
         """
-        from expectedkernels import plotting
+        from expectedkernels.plotting import contributions
 
         check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
         values, base = (
@@ -131,10 +131,10 @@ class ShapleyValues:
         )
         names = [str(name) for name in self.names]
         if kind == "bar":
-            return plotting.plot_importances(names, np.abs(values).mean(axis=0))
+            return contributions.plot_importances(names, np.abs(values).mean(axis=0))
         if kind == "beeswarm":
-            return plotting.plot_beeswarm(names, values, self.data)
-        return plotting.plot_waterfall(names, values[row], float(base[row]), self.data[row])
+            return contributions.plot_beeswarm(names, values, self.data)
+        return contributions.plot_waterfall(names, values[row], float(base[row]), self.data[row])
 
     def to_shap(self) -> object:
         """The same as an `Explanation` of the package shap, which must be installed.

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.arrays import NumbersLike
+from expectedkernels.errors import DataError
+from expectedkernels.layouts import PALETTE
 from expectedkernels.plotting.contributions import draw_waterfall
 from expectedkernels.plotting.style import (
     EXACT,
-    PALETTE,
     SAMPLED,
     MaxNLocator,
     PercentFormatter,
     legend_below,
+    new_axes,
     row_of_axes,
     tidy,
     to_rgb,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,9 @@ def plot_missing_values(
     axes[0].xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     axes[0].yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     axes[0].set_xlabel("missing values")
-    _draw_rows(axes[1], measured, predicted, interval, explained.row)
+    what = "expected prediction, 90 % interval"
+    _mark(axes[1], *_draw_rows(axes[1], measured, predicted, *interval, what), explained.row)
+    axes[1].set_xlabel("test rows")
     draw_waterfall(axes[2], explained.names, explained.values, explained.base, explained.data)
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
@@ -186,13 +194,70 @@ def _styles(n: int) -> list[dict[str, Any]]:
     return [first, *rest]
 
 
-def _draw_rows(ax: Any, measured: Any, predicted: Any, interval: Any, marked: int) -> None:
-    """Rows side by side: dashes for targets, dots with bars for predictions; one is marked."""
+def plot_intervals(
+    predicted: NumbersLike,
+    interval: tuple[NumbersLike, NumbersLike],
+    measured: NumbersLike | None = None,
+    coverage: float | None = None,
+) -> Axes:
+    """The axes with predictions and their intervals, in the order of the predictions.
+
+    Parameters
+    ----------
+    predicted : array of shape (rows,)
+    interval : pair of arrays of shape (rows,)
+        What `predict_interval` gives; ends that are infinite leave the picture.
+    measured : array of shape (rows,), optional
+        The targets.
+    coverage : float, optional
+        What is written in the legend.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    DataError
+        If these are not numbers of the same rows.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> ax = ek.plotting.plot_intervals([1.0, 2.0], ([0.5, 1.0], [1.5, 3.0]), coverage=0.9)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['prediction, 90 % interval']
+    """
+    given = [predicted, *interval, *([] if measured is None else [measured])]
+    arrays = [np.asarray(values, dtype=np.float64) for values in given]
+    shapes = [array.shape for array in arrays]
+    if len(shapes[0]) != 1 or len(set(shapes)) > 1:
+        raise DataError(
+            "Predictions, both ends of intervals and targets are numbers of the same rows. "
+            f"Got the shapes {shapes}."
+        )
+    ax = new_axes(min(14.0, 2.4 + 0.16 * len(arrays[0])), 3.6)
+    what = "interval" if coverage is None else f"{100 * coverage:.3g} % interval"
+    middle, low, high, *targets = arrays
+    _draw_rows(ax, targets[0] if targets else None, middle, low, high, f"prediction, {what}")
+    ax.set_xlabel("rows")
+    tidy(ax, legend=False)
+    ax.legend(frameon=False, loc="upper left")  # rows are in order: this corner is free
+    ax.grid(visible=False, axis="x")
+    return ax
+
+
+def _draw_rows(
+    ax: Any, measured: Any, predicted: Any, low: Any, high: Any, label: str
+) -> tuple[Any, Any]:
+    """Rows side by side: dashes for targets, dots with bars for predictions; their order."""
     order = np.argsort(predicted)
-    y, middle, low, high = (np.asarray(v)[order] for v in (measured, predicted, *interval))
+    middle, low, high = (np.asarray(v)[order] for v in (predicted, low, high))
     places = np.arange(len(order))
-    ends = places - 0.35, places + 0.35
-    ax.hlines(y, *ends, color="black", linewidth=2, zorder=5, label="measured")
+    if measured is not None:
+        ends = places - 0.35, places + 0.35
+        y = np.asarray(measured)[order]
+        ax.hlines(y, *ends, color="black", linewidth=2, zorder=5, label="measured")
     ax.errorbar(
         places,
         middle,
@@ -203,16 +268,20 @@ def _draw_rows(ax: Any, measured: Any, predicted: Any, interval: Any, marked: in
         elinewidth=5,
         ecolor=(*to_rgb(EXACT), 0.3),
         zorder=4,
-        label="expected prediction, 90 % interval",
+        label=label,
     )
+    ax.margins(y=0.2)  # for the legend
+    ax.set_xticks([])
+    return order, middle
+
+
+def _mark(ax: Any, order: Any, middle: Any, marked: int) -> None:
+    """A ring around one of the rows."""
     at = int(np.flatnonzero(order == marked)[0])
     ring = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": SAMPLED}
     ax.plot(
         at, middle[at], "o", **ring, markeredgewidth=2, zorder=6, label="explained on the right"
     )
-    ax.margins(y=0.2)  # for the legend
-    ax.set_xticks([])
-    ax.set_xlabel("test rows")
 
 
 def _draw_curve(ax: Any, name: str, curve: Curve, colour: str) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.plotting.style import EXACT, SAMPLED, MaxNLocator, new_axes, row_of_axes, tidy
+from expectedkernels.plotting.style import EXACT, SAMPLED, new_axes, row_of_axes, tidy
+from expectedkernels.plotting.values import draw_gram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,14 +59,7 @@ def plot_drift(drift: Any, order: Any) -> Axes:
 def plot_monitor(monitor: Any) -> Axes:
     """The axes with the discrepancies between all windows, as an image."""
     ax = new_axes(4.8, 4.0)
-    last = len(monitor.mmd) + 0.5
-    image = ax.imshow(monitor.mmd, cmap="cividis", extent=(0.5, last, last, 0.5))
-    ax.figure.colorbar(image, label="discrepancy")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("window")
-    ax.set_ylabel("window")
-    return ax
+    return draw_gram(ax, monitor.mmd, "discrepancy", "window", "window", first=1)
 
 
 def plot_null(test: Any) -> Axes:
@@ -85,9 +79,17 @@ def plot_groups(found: Any) -> Axes:
     """The axes with the discrepancies of groups against their probabilities."""
     ax = new_axes()
     ax.semilogx(found.probabilities, found.mmd, "o", color=EXACT, markersize=4, alpha=0.6)
-    for i in (-found.mmd).argsort()[:NAMED].tolist():
-        at = found.probabilities[i], found.mmd[i]
-        ax.annotate(found.groups[i], at, (4, 3), textcoords="offset points", fontsize="x-small")
+    for place, i in enumerate((-found.mmd).argsort()[:NAMED].tolist()):
+        # beside the picture, where names cannot lie on each other
+        ax.annotate(
+            found.groups[i],
+            (found.probabilities[i], found.mmd[i]),
+            (1.06, 0.95 - 0.12 * place),
+            textcoords="axes fraction",
+            va="center",
+            fontsize="x-small",
+            arrowprops={"arrowstyle": "-", "color": "0.7", "lw": 0.7, "relpos": (0.0, 0.5)},
+        )
     ax.set_xlabel("probability of the group")
     ax.set_ylabel("discrepancy from the population")
     tidy(ax, legend=False)

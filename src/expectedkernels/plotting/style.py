@@ -16,13 +16,12 @@ except ImportError as error:
         "Install it with: pip install 'expectedkernels[plot]'"
     ) from error
 
+from expectedkernels.layouts import PALETTE
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Two colours of the palette of Okabe and Ito, told apart with every kind of colour vision.
-SAMPLED, EXACT = "#D55E00", "#0072B2"
-# All of them, for curves, in the order in which they are used.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A900")
+EXACT, SAMPLED = PALETTE[:2]
 
 
 def row_of_axes(n: int, width: float, height: float, ratios: Sequence[float] | None = None) -> Any:

@@ -391,7 +391,7 @@ class WeightedSamples:
     def plot(self) -> list[Axes]:
         """Two axes: the sorted weights, and the marginals against those of equal weights.
 
-        Needs matplotlib. `expectedkernels.plotting.save` writes the figure of one of the axes.
+        Needs matplotlib. `ek.plotting.plot` writes the figure to a file.
 
         Returns
         -------
@@ -405,7 +405,7 @@ class WeightedSamples:
         >>> left.get_ylabel(), right.get_ylabel()
         ('weight', 'weighted marginal')
         """
-        from expectedkernels.plotting import plot_samples
+        from expectedkernels.plotting.results import plot_samples
 
         return plot_samples(self)
 

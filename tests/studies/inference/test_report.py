@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from expectedkernels.plotting import close
+from expectedkernels.plotting.style import close
 from studies.inference.claims import (
     against_baselines,
     agreement,

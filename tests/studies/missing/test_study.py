@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError
-from expectedkernels.plotting import close
+from expectedkernels.plotting.style import close
 from studies.missing import methods
 from studies.missing.figure import figure
 from studies.missing.masks import draw_copy, draw_mask, hide

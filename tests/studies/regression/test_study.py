@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
-from expectedkernels.plotting import close, plot_panels
+from expectedkernels.plotting.panels import plot_panels
+from expectedkernels.plotting.style import close
 from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
 from studies.regression.datasets import load, prepare
 from studies.regression.figure import SHOWN, figure

@@ -1,0 +1,176 @@
+"""Graphs on paper: where nodes are, what is written in them, and small drawings of them in SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import Array
+
+# The palette of Okabe and Ito, told apart with every kind of colour vision.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B8A900")
+
+PALE = 0.55
+"""How much white is in the colours of nodes: labels are black."""
+
+DASHED = ' stroke-dasharray="3 2"'
+
+ROUNDS = 8
+"""How often nodes of a layer are put in the order of their neighbours, down and up."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A graph on paper.
+
+    Attributes
+    ----------
+    x, y : arrays of shape (nodes,)
+        Where nodes are; neighbours of a layer are at least one apart.
+    labels : sequence of str
+    fills : sequence of str
+        Colours, "#rrggbb".
+    edges : int array of shape (edges, 2)
+        The upper and the lower node of every edge.
+    weights : array of shape (edges,)
+        Between -1 and 1: how wide edges are; negative ones are dashed.
+    squares : frozenset of int
+        The nodes that are drawn as squares.
+    arrows : bool
+        Whether edges have a direction.
+    title : str
+    """
+
+    x: Array
+    y: Array
+    labels: Sequence[str]
+    fills: Sequence[str]
+    edges: Array
+    weights: Array
+    squares: frozenset[int] = field(default_factory=frozenset)
+    arrows: bool = False
+    title: str = ""
+
+
+def pale(i: int) -> str:
+    """A light colour of the palette.
+
+    Examples
+    --------
+    >>> pale(0) == pale(7), pale(0)
+    (True, '#8cc0dc')
+    """
+    colour = PALETTE[i % len(PALETTE)]
+    parts = (int(colour[j : j + 2], 16) for j in (1, 3, 5))
+    return "#" + "".join(f"{round(255 * PALE + part * (1 - PALE)):02x}" for part in parts)
+
+
+def depths(n: int, edges: Any) -> Array:
+    """The length of the longest path down to every node of an acyclic graph.
+
+    Examples
+    --------
+    >>> depths(3, [(0, 1), (1, 2), (0, 2)]).tolist()
+    [0, 1, 2]
+    """
+    found = np.zeros(n, dtype=np.intp)
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    for _ in range(n):
+        below = found.copy()
+        np.maximum.at(below, pairs[:, 1], found[pairs[:, 0]] + 1)
+        if np.array_equal(below, found):
+            break
+        found = below
+    return found
+
+
+def layered(depth: Any, edges: Any) -> tuple[Array, Array]:
+    """Places of nodes in layers: those of a layer in the order of their neighbours' mean places.
+
+    Examples
+    --------
+    >>> x, y = layered(np.array([0, 0, 1, 1]), [(0, 3), (1, 2)])
+    >>> bool((x[0] < x[1]) == (x[3] < x[2])), y.tolist()
+    (True, [0.0, 0.0, -1.0, -1.0])
+    """
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    layers = [np.flatnonzero(depth == d) for d in range(int(depth.max()) + 1)]
+    x = np.zeros(len(depth))
+    widest = max(map(len, layers))
+    for layer in layers:
+        x[layer] = _evenly(len(layer), widest)
+    for turn in range(2 * ROUNDS):
+        here, there = (1, 0) if turn % 2 == 0 else (0, 1)
+        count = np.bincount(pairs[:, here], minlength=len(x))
+        total = np.bincount(pairs[:, here], weights=x[pairs[:, there]], minlength=len(x))
+        wanted = np.where(count > 0, total / np.maximum(count, 1), x)
+        for layer in layers:
+            x[layer[np.argsort(wanted[layer], kind="stable")]] = _evenly(len(layer), widest)
+    return x, -np.asarray(depth, dtype=np.float64)
+
+
+def _evenly(n: int, width: int) -> Any:
+    """Places of n nodes in the middle of a width, further apart if they are few."""
+    gap = min(4.0, width / n)
+    return (np.arange(n) - (n - 1) / 2) * gap
+
+
+def spread(n: int, edges: Any) -> tuple[Array, Array]:
+    """Places whose distances are about those in the graph: classical scaling of shortest paths.
+
+    Examples
+    --------
+    >>> x, y = spread(3, [(0, 1), (1, 2)])
+    >>> np.abs(np.diff(x)).round(6).tolist()
+    [1.0, 1.0]
+    """
+    from scipy.sparse import coo_array  # slow to import
+    from scipy.sparse.csgraph import shortest_path
+
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n)).tocsr()
+    steps = shortest_path(graph, directed=False, unweighted=True)
+    steps[np.isinf(steps)] = 2.0 + np.max(steps[np.isfinite(steps)], initial=0.0)
+    squares = steps**2
+    centred = squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()
+    values, vectors = np.linalg.eigh(-0.5 * centred)
+    places = vectors[:, ::-1] * np.sqrt(np.maximum(values[::-1], 0.0))
+    # signs of eigenvectors are arbitrary: the first node is at the upper left
+    x, y = (places[:, i] if i < n else np.zeros(n) for i in (0, 1))
+    return (-x if x[0] > 0 else x), (-y if y[0] < 0 else y)
+
+
+def svg(layout: Layout, scale: float = 34.0) -> str:
+    """The layout as an SVG element, in the colour of the text around it.
+
+    Examples
+    --------
+    >>> one = Layout(np.zeros(1), np.zeros(1), ["a<b"], ["#ffffff"], np.empty((0, 2)), np.empty(0))
+    >>> "a&lt;b" in svg(one)
+    True
+    """
+    r = 11.0
+    x = (layout.x - layout.x.min()) * scale + 2.2 * r
+    y = (layout.y.max() - layout.y) * 1.2 * scale + 1.5 * r
+    lines = "".join(
+        f'<line x1="{x[a]:.1f}" y1="{y[a]:.1f}" x2="{x[b]:.1f}" y2="{y[b]:.1f}" '
+        f'stroke-width="{0.6 + 2.4 * abs(w):.2f}"{DASHED if w < 0 else ""}/>'
+        for (a, b), w in zip(layout.edges.tolist(), layout.weights.tolist(), strict=True)
+    )
+    nodes = "".join(
+        f'<circle cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="{r}" fill="{fill}"/>'
+        f'<text x="{x[i]:.1f}" y="{y[i] + 4:.1f}" fill="#000" stroke="none">{escape(label)}</text>'
+        for i, (label, fill) in enumerate(zip(layout.labels, layout.fills, strict=True))
+    )
+    width, height = x.max() + 2.2 * r, y.max() + 1.5 * r
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" style="max-width: 100%; height: auto" stroke="currentColor" '
+        f'font-family="sans-serif" font-size="11" text-anchor="middle" role="img" '
+        f'aria-label="{escape(layout.title, quote=True)}">'
+        f'<g opacity="0.7">{lines}</g>{nodes}</svg>'
+    )
