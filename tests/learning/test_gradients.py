@@ -106,9 +106,9 @@ def test_real_variables_keep_their_means():
 
 def test_validation_rows_decide():
     p = start()
-    X, V = rows(), p.sample(4000, rng=0)
-    q = ek.fit_mmd(p, X, X_valid=V, steps=100, learning_rate=0.1, progress=False)
-    far = ek.fit_mmd(p, X, steps=100, learning_rate=0.1, progress=False)
+    X, V = rows(), p.sample(1000, rng=0)
+    q = ek.fit_mmd(p, X, X_valid=V, steps=60, learning_rate=0.1, progress=False)
+    far = ek.fit_mmd(p, X, steps=60, learning_rate=0.1, progress=False)
     assert ek.mmd2(q, V) <= ek.mmd2(p, V) + 1e-12
     assert ek.mmd2(q, V) < ek.mmd2(far, V)
 
@@ -162,3 +162,32 @@ def test_mistakes():
         ek.fit_mmd(p, X, learning_rate=-1.0)
     with pytest.raises(ek.CircuitError, match="float32"):
         ek.fit_mmd(p, X, dtype="int8")
+
+
+def fitted_numbers(**options):
+    p, X = start(), rows()
+    q = ek.fit_mmd(p, X, steps=60, learning_rate=0.1, progress=False, **options)
+    return [block.numbers for block in q.blocks if block.numbers is not None], ek.mmd2(q, X)
+
+
+def test_steps_that_measure_nothing_are_plain_steps(monkeypatch):
+    found, value = fitted_numbers()
+    monkeypatch.setattr(gradients, "steady_step", lambda run, like: [run(), run()] and run)
+    expected, _ = fitted_numbers()
+    for a, b in zip(found, expected, strict=True):
+        assert_close(a, b, scale=1.0)
+    assert value < ek.mmd2(start(), rows())
+
+
+@pytest.mark.parametrize("wrong", [1.001, float("nan")])
+def test_steps_that_go_wrong_are_replaced_by_plain_ones(monkeypatch, wrong):
+    asked = []
+
+    def broken(run, like):
+        asked.append(run)
+        return lambda: wrong * run()
+
+    monkeypatch.setattr(gradients, "steady_step", broken)
+    _, value = fitted_numbers()
+    assert len(asked) == 1
+    assert value < 0.5 * ek.mmd2(start(), rows())

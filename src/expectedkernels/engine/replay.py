@@ -100,16 +100,26 @@ def replayed(
         return [None if x is None else x.clone() for x in found.outputs], found.rest
 
 
-def captured_step(run: Callable[[], Any]) -> Callable[[], Any] | None:
-    """What makes a step like `run` by one launch; None if it cannot be captured.
+def steady_step(run: Callable[[], Any], like: Any) -> Callable[[], Any]:
+    """What makes a step like `run` without measuring and sending anew; on a card by one launch.
 
-    A step reads and writes tensors in place, its gradients with them, and gives a tensor that is
-    the same one each time. Some steps are made on the way. What a step reads on the host is as it
-    was when it was captured: whoever calls it compares its numbers with those of `run`.
+    A step writes to tensors in place, gradients among them, and gives a tensor. Two steps are made
+    on the way. What the first of these read, such as ranges of numbers, is taken to be true of all:
+    whoever calls it compares its numbers with those of `run`, now and then.
     """
+    tape = Tape()
+    if not is_on_card(like):
+        run()
+        _with_tape(tape, run, ())
+        return lambda: _with_tape(tape.rewound(), run, ())
+    return _launched(tape, run) or run
+
+
+def _launched(tape: Tape, run: Callable[[], Any]) -> Callable[[], Any] | None:
+    """A step on a card, captured; None if it cannot be."""
     import torch
 
-    stream, tape = torch.cuda.Stream(), Tape()
+    stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         run()

@@ -22,7 +22,7 @@ from expectedkernels.circuits.base import renumbered
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_points
 from expectedkernels.circuits.sides import CircuitSide, PointSide
-from expectedkernels.engine.replay import captured_step
+from expectedkernels.engine.replay import steady_step
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError
 from expectedkernels.expectation import Empirical
@@ -38,8 +38,8 @@ CHECKED = 10
 PATIENCE = 5
 """Fitting stops when it was not smaller at so many looks at validation rows."""
 AGREEMENT = {8: 1e-9, 4: 1e-4}
-"""How far, relative to itself, the discrepancy of a captured step may be from that of a plain one,
-by the bytes of a number."""
+"""How far, relative to itself, the discrepancy of a step that measures nothing may be from that of
+a plain one, by the bytes of a number."""
 
 Points = list[tuple[PointSide, Any]]
 """Distinct rows in groups that fit into memory, with their shares of all rows."""
@@ -258,13 +258,13 @@ def _descend(
             return float(fitted.objective(rows))
 
     best, least, since = fitted.numbers(), inf, 0
-    step: Callable[[], Any] | None = None
+    step: Callable[[], Any] = plain_step
     done = 0
     with bar:
         try:
             while done < steps:
-                if on_card and step is None and done:
-                    step, done = captured_step(plain_step) or plain_step, done + 2
+                if done == CHECKED < steps - done:
+                    step, done = steady_step(plain_step, fitted.logits[0]), done + 2
                 here = seen(points)
                 value = here if held is None else seen(held)
                 if value < least:
@@ -272,13 +272,14 @@ def _descend(
                 elif held is not None and (since := since + 1) >= PATIENCE:
                     break
                 some = min(CHECKED, steps - done)
-                first = float((step or plain_step)())
+                first = float(step())
                 if not _agree(first, here, fitted.logits[0]):
-                    # the ranges of numbers have changed since the step was captured
+                    # the ranges of numbers are not what they were
                     fitted.reset(best)
+                    optimizer.state.clear()
                     step = plain_step
                 for _ in range(some - 1):
-                    (step or plain_step)()
+                    step()
                 done += some
                 bar.update(some)
             if seen(points if held is None else held) < least:
