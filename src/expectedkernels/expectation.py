@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
 from expectedkernels.arrays import (
     Array,
@@ -62,6 +61,7 @@ from expectedkernels.kernels.scaled import (
     weighted_sums,
 )
 from expectedkernels.kernels.target import Target
+from expectedkernels.progress import progress_bar
 
 
 class Empirical:
@@ -228,7 +228,7 @@ def expected_kernel(
     if out is not None and not here:
         raise DataError("The 'out' parameter is for circuits in NumPy: move them by p.to('numpy').")
     with (
-        nullcontext() if n_pairs == 1 else progress(n_pairs, "expected kernels") as bar,
+        nullcontext() if n_pairs == 1 else progress_bar(n_pairs, "expected kernels") as bar,
         room_for(out, shape, _flat_axes(sides, weights)) as room,
     ):
         if here and (n_pairs > 1 or room is not None):
@@ -337,11 +337,6 @@ def _warn_of_codes(k: Kernel, schema: Schema, blocks: Any) -> None:
                 stacklevel=4,
             )
             return
-
-
-def progress(total: int, what: str, quiet: bool = False) -> Any:
-    """A progress bar that appears after a second, and only on a terminal."""
-    return tqdm(total=total, desc=what, delay=1.0, disable=quiet or None, leave=False)
 
 
 def refuse_functions(*distributions: Any) -> None:
@@ -584,7 +579,7 @@ def monte_carlo_expected_kernel(
     p, q = sampled_pair(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)
     count, mean, squares = 0, 0.0, 0.0
-    with progress(n, "sampling") as bar:
+    with progress_bar(n, "sampling") as bar:
         while count < n:
             size = min(chunk, n - count)
             x, y = draw_p(size), draw_q(size)

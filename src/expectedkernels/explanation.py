@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from html import escape
 from math import ceil
 from typing import Any
 
@@ -15,6 +16,7 @@ from expectedkernels.circuits.sides import CircuitSide, Side
 from expectedkernels.engine.plan import Plan
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, operations, peak_bytes, plan_of
 from expectedkernels.expectation import DistributionLike, Empirical, PointPairs, Prepared, prepared
+from expectedkernels.html import overview
 from expectedkernels.kernels.gram import extent_of, parts
 from expectedkernels.kernels.kernel import BLOCK, Kernel
 
@@ -73,6 +75,19 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        found = {
+            "way": self.path,
+            "expected kernels": " x ".join(map(str, self.shape)),
+            "sweeps": self.parts,
+            "steps": self.steps,
+            "memory": f"{self.n_bytes / 1024:.4g} KiB",
+            "operations": self.operations,
+        }
+        return overview(
+            "Explanation", found, f"<pre style='white-space: pre-wrap'>{escape(str(self))}</pre>"
+        )
 
 
 def explain(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-NOTEBOOK = ' style="font-size: smaller; color: inherit; background: none"'
+NOTEBOOK = ' style="font-size: smaller; color: inherit; background: none; text-align: left"'
 """How tables look in a notebook, light or dark."""
 
 RIGHT = ' class="n"'
@@ -67,3 +67,14 @@ def pairs(found: Mapping[str, Any], attributes: str = "") -> str:
     """
     rows = "".join(f"<tr><th>{cell(name)}<td>{cell(value)}" for name, value in found.items())
     return f"<table{attributes}>{rows}</table>"
+
+
+def overview(title: str, found: Mapping[str, Any], below: str = "") -> str:
+    """What notebooks show: a title, a table of names and values, and perhaps a drawing.
+
+    Examples
+    --------
+    >>> overview("<Circuit>", {}).startswith("<div><b>Circuit</b>")
+    True
+    """
+    return f"<div><b>{cell(title.strip('<>'))}</b>{pairs(found, NOTEBOOK)}{below}</div>"

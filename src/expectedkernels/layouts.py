@@ -163,14 +163,21 @@ def svg(layout: Layout, scale: float = 34.0) -> str:
     )
     nodes = "".join(
         f'<circle cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="{r}" fill="{fill}"/>'
-        f'<text x="{x[i]:.1f}" y="{y[i] + 4:.1f}" fill="#000" stroke="none">{escape(label)}</text>'
+        f'<text x="{x[i]:.1f}" y="{y[i] + 3.5:.1f}" fill="#000" stroke="none" '
+        f'font-size="{min(11.0, 36.0 / max(1, len(_short(label)))):.1f}">'
+        f"{escape(_short(label))}<title>{escape(label)}</title></text>"
         for i, (label, fill) in enumerate(zip(layout.labels, layout.fills, strict=True))
     )
     width, height = x.max() + 2.2 * r, y.max() + 1.5 * r
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'width="{width:.0f}" style="max-width: 100%; height: auto" stroke="currentColor" '
-        f'font-family="sans-serif" font-size="11" text-anchor="middle" role="img" '
+        f'font-family="sans-serif" text-anchor="middle" role="img" '
         f'aria-label="{escape(layout.title, quote=True)}">'
         f'<g opacity="0.7">{lines}</g>{nodes}</svg>'
     )
+
+
+def _short(label: str) -> str:
+    """A label that is readable within a small circle."""
+    return label if len(label) <= 7 else f"{label[:6]}\N{HORIZONTAL ELLIPSIS}"

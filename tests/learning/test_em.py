@@ -373,7 +373,7 @@ class Bar:
 
     disable = False
 
-    def __init__(self, total, name, progress):
+    def __init__(self, total, name, quiet, unit):
         self.shown, self.updates = [], 0
         Bar.last = self
 

@@ -426,6 +426,11 @@ class BlockCircuit:
             size = "too large to be written out"
         return f"<Circuit of {self.n_variables} variables: {size}>"
 
+    def _repr_html_(self) -> str:
+        from expectedkernels.circuits.drawings import circuit_html
+
+        return circuit_html(self)
+
 
 def of_tables(kind: type[Kind], vtree: Vtree, schema: Schema, tables: Shortcuts) -> Kind:
     """The circuit that tables are the whole value of."""

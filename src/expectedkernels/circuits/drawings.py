@@ -11,8 +11,13 @@ import numpy as np
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.graph import Graph, Leaf, Sum, Unit
 from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
-from expectedkernels.layouts import Layout, depths, layered, pale
+from expectedkernels.errors import SizeError
+from expectedkernels.html import overview
+from expectedkernels.layouts import Layout, depths, layered, pale, svg
 from expectedkernels.vtree import Vtree
+
+FEW = 60
+"""Of so many units, notebooks show a drawing."""
 
 WHITE = "#ffffff"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -151,6 +156,51 @@ def summary_layout(circuit: BlockCircuit) -> Layout:
         circuit.vtree, lambda node, _: blocks[node].n_units, lambda node: blocks[node].n_units
     )
     return vtree_layout(circuit.vtree, circuit.names, counts)
+
+
+def circuit_html(circuit: BlockCircuit) -> str:
+    """What notebooks show of a circuit: its variables and sizes, and its units if they are few.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> "<svg" in circuit_html(ek.factorized([[0.2, 0.8]]))
+    True
+    """
+    try:
+        sizes = {"units": circuit.n_units, "edges": circuit.n_edges}
+    except SizeError:
+        return overview(repr(circuit), {"variables": _listed(circuit.n_variables, circuit.names)})
+    found = {
+        "variables": _listed(circuit.n_variables, circuit.names),
+        **sizes,
+        "parameters": circuit.n_parameters,
+        "roots": circuit.n_roots,
+    }
+    few = circuit.n_units <= FEW
+    return overview("Circuit", found, svg(circuit_layout(circuit)) if few else "")
+
+
+def unit_html(root: Unit) -> str:
+    """What notebooks show of a graph of units, likewise.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> "<svg" in unit_html(ek.Indicator(0, 1, 2))
+    True
+    """
+    graph = Graph(root)
+    found = {"units": len(graph.units), "edges": sum(map(len, graph.inputs))}
+    few = len(graph.units) <= FEW
+    return overview(repr(root), found, svg(graph_layout(root)) if few else "")
+
+
+def _listed(n: int, names: Sequence[str] | None) -> str:
+    """How many variables there are, and what the first of them are called."""
+    if names is None:
+        return str(n)
+    return f"{n}: {', '.join(map(str, names[:12]))}{', ...' if n > 12 else ''}"
 
 
 class _Paper:

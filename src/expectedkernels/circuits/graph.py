@@ -153,6 +153,11 @@ class Unit:
         """
         return graph_queries.sample(Graph(self), n, rng)
 
+    def _repr_html_(self) -> str:
+        from expectedkernels.circuits.drawings import unit_html
+
+        return unit_html(self)
+
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Sum(Unit):

@@ -12,6 +12,7 @@ from expectedkernels.circuits.graph_determinism import graph_deterministic
 from expectedkernels.circuits.splits import find_vtree, node_masks, show_split
 from expectedkernels.circuits.structure import circuit_blocks
 from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.html import overview
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
 
@@ -56,6 +57,9 @@ class Properties:
         names = ("smooth", "decomposable", "structured_decomposable", "deterministic")
         width = max(map(len, names)) + 1
         return "\n".join(f"{name + ':':{width}} {getattr(self, name)}" for name in names)
+
+    def _repr_html_(self) -> str:
+        return overview("Properties", {name: str(verdict) for name, verdict in vars(self).items()})
 
 
 def properties(p: Circuit | Unit) -> Properties:

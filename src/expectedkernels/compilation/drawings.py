@@ -11,9 +11,12 @@ import numpy as np
 from expectedkernels.arrays import Array
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.layouts import Layout, depths, layered, pale, spread
+from expectedkernels.html import overview
+from expectedkernels.layouts import Layout, depths, layered, pale, spread, svg
 
 DARK = "#444444"
+FEW = 40
+"""Of so many variables, notebooks show a drawing."""
 
 
 def model_layout(model: FactorGraph) -> Layout:
@@ -52,6 +55,26 @@ def model_layout(model: FactorGraph) -> Layout:
         squares=frozenset(range(n, n + len(large))),
         title=repr(model),
     )
+
+
+def model_html(model: FactorGraph) -> str:
+    """What notebooks show of a model: its size, and its variables if they are few.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> "<svg" in model_html(ek.asia()), "<svg" in model_html(ek.ising_grid(20, 20, rng=0))
+    (True, False)
+    """
+    cards = sorted(set(model.cardinalities))
+    found = {
+        "variables": model.n_variables,
+        "states": f"{cards[0]} to {cards[-1]}" if len(cards) > 1 else cards[0],
+        "factors": len(model.factors),
+        "largest factor": f"{max((len(f.scope) for f in model.factors), default=0)} variables",
+    }
+    few = model.n_variables <= FEW
+    return overview(type(model).__name__, found, svg(model_layout(model), 48.0) if few else "")
 
 
 def _made(

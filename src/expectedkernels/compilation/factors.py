@@ -453,3 +453,8 @@ class FactorGraph(Questions):
         return (
             f"<{type(self).__name__} of {self.n_variables} variables: {len(self.factors)} factors>"
         )
+
+    def _repr_html_(self) -> str:
+        from expectedkernels.compilation.drawings import model_html
+
+        return model_html(self)

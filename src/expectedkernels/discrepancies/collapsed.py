@@ -17,7 +17,6 @@ from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.discrepancies.kdsd import support_sizes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
-from expectedkernels.expectation import progress
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
@@ -33,6 +32,7 @@ from expectedkernels.kernels.stein import (
     steps,
 )
 from expectedkernels.kernels.target import Target
+from expectedkernels.progress import progress_bar
 
 CHUNK_BYTES = 2**26
 """Pairs of samples are worked on in groups whose values stay near the processor."""
@@ -183,7 +183,7 @@ class CollapsedSteinKernel(PairwiseKernel):
 
     def _gram(self, first: Any, second: Any) -> Any:
         (logs, p), (other_logs, q) = first, second
-        with progress(len(logs) * len(other_logs), "Stein kernels") as bar:
+        with progress_bar(len(logs) * len(other_logs), "Stein kernels") as bar:
             most = min(self.max_bytes, CHUNK_BYTES)
             found = gram((p, q), self._blocks, most, bar, symmetric=p is q)
         scale = -logs[:, None] - other_logs[None, :]

@@ -22,6 +22,7 @@ from expectedkernels.estimators.columns import column_number
 from expectedkernels.estimators.independent import independent_shares
 from expectedkernels.estimators.lattice import Lattice
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
+from expectedkernels.html import NOTEBOOK, overview, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +36,9 @@ CHUNK_ROWS = 2**16
 
 ModelLike = KernelMachine | Callable[[Array], ArrayLike]
 """A fitted estimator of this library, or a function of rows in which NaN is unknown."""
+
+SHOWN = 10
+"""How many players notebooks show."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +102,14 @@ class ShapleyValues:
         size = np.abs(self.values).mean(axis=0).reshape(players, -1).sum(axis=1)
         top = ", ".join(f"{self.names[i]} {size[i]:.3g}" for i in np.argsort(-size)[:3])
         return f"<ShapleyValues: {rows} rows, {players} players, {how}; largest on average: {top}>"
+
+    def _repr_html_(self) -> str:
+        rows, players = self.values.shape[:2]
+        size = np.abs(self.values).mean(axis=0).reshape(players, -1).sum(axis=1)
+        lines = [(str(self.names[i]), float(size[i])) for i in np.argsort(-size)[:SHOWN]]
+        shown = table(["player", "mean size"], lines, NOTEBOOK)
+        how = "exact" if self.standard_errors is None else "estimated"
+        return overview("Shapley values", {"rows": rows, "players": players, "how": how}, shown)
 
     def plot(self, kind: str = "bar", row: int = 0, output: int = 0) -> Axes:
         """The axes of a picture. Needs matplotlib.

@@ -22,7 +22,8 @@ from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.engine.nodes import at_nodes
-from expectedkernels.errors import KernelError
+from expectedkernels.errors import CircuitError, KernelError
+from expectedkernels.html import overview
 from expectedkernels.kernels.blocks import KernelBlocks, direct_sum, kronecker
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.point_gradients import in_tensors, summed
@@ -64,6 +65,15 @@ class Kernel:
     >>> round(rate.grad.item(), 6)
     -0.303265
     """
+
+    def _repr_html_(self) -> str:
+        return overview("Kernel", {"kernel": repr(self), "positive definite": self._is_definite()})
+
+    def _is_definite(self) -> str:
+        try:
+            return str(self.is_positive_definite())
+        except CircuitError as error:  # it depends on the variables
+            return str(error)
 
     @property
     def domains(self) -> Domains | None:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from tqdm import tqdm
 
 from expectedkernels.arrays import RngLike, as_generator, place_of, spans
 from expectedkernels.checks import check_count, check_real
@@ -48,6 +47,7 @@ from expectedkernels.learning.data import as_weights
 from expectedkernels.learning.flows import Flow, flows
 from expectedkernels.learning.row_counts import row_counts
 from expectedkernels.learning.statistics import group_sums, shares
+from expectedkernels.progress import progress_bar
 
 Counts = list[Any]
 """For every vtree node the expected counts of its parameters, None if it has none."""
@@ -303,7 +303,7 @@ def _last(
 ) -> Circuit:
     """The last of n circuits, or the one from which on likelihoods do not get better."""
     before = -inf
-    bar = progress_bar(n, "EM", progress)
+    bar = progress_bar(n, "EM", not progress, "iteration")
     try:
         for found, mean in states:
             current = found
@@ -318,18 +318,6 @@ def _last(
     finally:
         bar.close()
     return circuit_of(current) if isinstance(current, Trained) else current
-
-
-def progress_bar(total: int, name: str, progress: bool, unit: str = "iteration") -> Any:
-    """A bar on the terminal for what takes more than a moment; none without a terminal."""
-    return tqdm(
-        total=total,
-        desc=name,
-        unit=unit,
-        disable=None if progress else True,
-        delay=1.0,
-        leave=False,
-    )
 
 
 def normalized(circuit: Circuit, what: str = "EM") -> Circuit:

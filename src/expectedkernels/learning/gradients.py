@@ -31,7 +31,8 @@ from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.gram import array_in, gram, parts
 from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.kernels.scaled import Scaled, weighted_sums
-from expectedkernels.learning.em import normalized, progress_bar
+from expectedkernels.learning.em import normalized
+from expectedkernels.progress import progress_bar
 
 CHECKED = 10
 """The discrepancy is looked at after so many steps."""
@@ -182,7 +183,7 @@ def fit_mmd(
         None if held is None else _groups(fitted, held),
         steps,
         learning_rate,
-        progress_bar(steps, "fit_mmd", progress, "step"),
+        progress_bar(steps, "fit_mmd", not progress, "step"),
     )
     return _on_host(start, fitted)
 

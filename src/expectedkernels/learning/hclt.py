@@ -24,9 +24,10 @@ from expectedkernels.learning.batches import (
     start_of,
 )
 from expectedkernels.learning.data import MISSING, Data, FloatArray, IntArray, read_data
-from expectedkernels.learning.em import checked_steps, progress_bar, wide_counts
+from expectedkernels.learning.em import checked_steps, wide_counts
 from expectedkernels.learning.statistics import PairCounts, mutual_information
 from expectedkernels.learning.trees import Forest, rooted, spanning_edges
+from expectedkernels.progress import progress_bar
 from expectedkernels.vtree import Vtree
 
 SPREAD = 4.0
@@ -139,7 +140,7 @@ def learn_hclt(
     largest = size * float(train.weights.max())
     trained = start_of(start, device, dtype, beta * size / n, largest, wide_counts)
     best, highest, waited = trained, -inf, 0
-    with progress_bar(epochs, "HCLT", progress, "pass") as bar:
+    with progress_bar(epochs, "HCLT", not progress, "pass") as bar:
         for found, mean in passes(trained, train, epochs, size, steps, beta, generator):
             bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
             bar.update()

@@ -29,9 +29,9 @@ from expectedkernels.learning.em import (
     expected_counts,
     maximized,
     normalized,
-    progress_bar,
 )
 from expectedkernels.learning.strudel import learn_strudel
+from expectedkernels.progress import progress_bar
 
 EM_ITERATIONS = 100
 CERTAINTY = 0.9
@@ -319,7 +319,7 @@ def _em(
 ) -> _State:
     """The last mixture, or the one that fits the validation data best."""
     best, best_score, before = state, -inf, -inf
-    bar = progress_bar(iterations, "EM of the mixture", progress)
+    bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
     try:
         for step in range(iterations + 1):
             joint = family.logs(state.parameters) + state.log_weights

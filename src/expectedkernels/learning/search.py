@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.learning.complete import CompleteSearch
-from expectedkernels.learning.em import progress_bar
 from expectedkernels.learning.incomplete import IncompleteSearch
 from expectedkernels.learning.statistics import PairCounts, mutual_information
+from expectedkernels.progress import progress_bar
 
 SAME_SCORE = 1e-12
 """Variables whose scores differ by less are tied: the first one is taken."""
@@ -113,7 +113,7 @@ class Run:
         """Start from a circuit."""
         self._has_valid = len(search.log_likelihoods) > 1
         self._best, self._best_at = search.log_likelihoods[-1], 0
-        self._bar = progress_bar(self.iterations, "Strudel", progress, unit="split")
+        self._bar = progress_bar(self.iterations, "Strudel", not progress, "split")
         self._is_shown = not self._bar.disable  # bars that are closed count as disabled
 
     def __iter__(self) -> Iterator[int]:

@@ -14,8 +14,8 @@ from expectedkernels.circuits.evidence import EvidenceLike, as_evidence
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
-from expectedkernels.expectation import progress as progress_bar
 from expectedkernels.kernels.target import as_target
+from expectedkernels.progress import progress_bar
 from expectedkernels.sampling.cis_rules import ORDERS, RULES
 from expectedkernels.sampling.cis_walk import Model, Walk
 from expectedkernels.sampling.samples import WeightedSamples

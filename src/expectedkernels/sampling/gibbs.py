@@ -16,9 +16,9 @@ from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.compilation.others import converted
 from expectedkernels.errors import DataError, EvidenceError
-from expectedkernels.expectation import progress as progress_bar
 from expectedkernels.kernels.rows import schema_of
 from expectedkernels.kernels.target import TargetLike
+from expectedkernels.progress import progress_bar
 from expectedkernels.sampling.reducible import warn_reducible
 from expectedkernels.sampling.sites import Site, TableSite
 from expectedkernels.sampling.targets import SampledModel, sampled_model

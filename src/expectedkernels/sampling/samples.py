@@ -25,6 +25,7 @@ from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.expectation import expected_kernel
+from expectedkernels.html import overview
 from expectedkernels.kernels.functions import values_of
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import Delta
@@ -448,6 +449,20 @@ class WeightedSamples:
         if self.rule:
             parts.append(f"rule {self.rule!r}")
         return f"<{type(self).__name__}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        n, d = self.rows.shape
+        found = {
+            "samples": n,
+            "variables": d,
+            "collapsed": f"{100 * float(self.collapsed.mean()):.3g} %",
+            "effective sample size": self.ess,
+            "discrepancy": self.discrepancy,
+            "with equal weights": self.uniform_discrepancy,
+            "log Z": self.log_z,
+            "rule": self.rule or None,
+        }
+        return overview(type(self).__name__, {k: v for k, v in found.items() if v is not None})
 
     @cached_property
     def _distinct(self) -> tuple[Any, Any]:

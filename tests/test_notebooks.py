@@ -1,0 +1,109 @@
+"""What notebooks show: small pieces of HTML, escaped, and progress bars."""
+
+import re
+import sys
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.progress import progress_bar
+
+P = ek.factorized([[0.5, 0.5], [0.3, 0.7]]).with_names(["<a>", "b&b"])
+A = ek.Product([ek.Indicator(0, 1, 2), ek.Categorical(1, [0.2, 0.8])])
+NEAR = [[1.0, 0.5], [0.5, 1.0]]
+
+SHOWN = {
+    "circuit": P,
+    "large circuit": ek.random_circuit(ek.Vtree.balanced(16), 5, rng=0),
+    "negative": ek.Circuit.from_units(ek.Sum([A, ek.Product(A.inputs)], [2.0, -1.0])),
+    "units": A,
+    "network": ek.asia().with_names([f"<{i}>" for i in range(8)]),
+    "grid": ek.ising_grid(2, 2, rng=0),
+    "kernel": 2.0 * ek.RBF(0.5) + ek.Delta(),
+    "kernel circuit": ek.KernelCircuit(ek.kernels.kernel_input(0, NEAR)),
+    "samples": ek.WeightedSamples(P, [[0, np.nan], [1, 0]], [0.3, 0.7]),
+    "explanation": ek.explain(P, P, ek.RBF(1.0)),
+    "properties": ek.properties(P),
+    "shapley": ek.shapley_values(lambda Z: np.nan_to_num(Z).sum(axis=1), [[2.0, 3.0]]),
+}
+
+
+class Reader(HTMLParser):
+    """The tags and the words of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.words = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def read(html):
+    reader = Reader()
+    reader.feed(html)
+    return reader
+
+
+@pytest.mark.parametrize("what", SHOWN.values(), ids=SHOWN)
+def test_what_is_shown_is_small_and_has_known_tags_only(what):
+    html = what._repr_html_()
+    known = re.findall("[a-z]+", "div b table tr th td svg g line circle text title pre")
+    assert set(read(html).tags) <= set(known)
+    assert len(html) < 40_000
+    assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_circuits_show_names_and_sizes_and_few_units():
+    page = read(P._repr_html_())
+    assert "2: <a>, b&b" in page.words
+    assert page.tags.count("circle") == P.n_units
+    assert page.tags.count("line") == P.n_edges
+    assert "svg" not in read(SHOWN["large circuit"]._repr_html_()).tags
+
+
+def test_networks_show_all_variables():
+    page = read(SHOWN["network"]._repr_html_())
+    assert {f"<{i}>" for i in range(8)} <= set(page.words)
+
+
+def test_explanations_show_what_they_print():
+    found = SHOWN["explanation"]
+    assert str(found) in read(found._repr_html_()).words
+
+
+def in_notebook(monkeypatch):
+    shell = SimpleNamespace(kernel=None)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+
+
+def test_bars_are_text_in_notebooks_without_widgets(monkeypatch):
+    in_notebook(monkeypatch)
+    monkeypatch.setattr("expectedkernels.progress.find_spec", lambda name: None)
+    with progress_bar(3, "steps") as bar:
+        assert not bar.disable
+    with progress_bar(3, "steps", quiet=True) as bar:
+        assert bar.disable
+
+
+def test_bars_are_widgets_where_there_are_some(monkeypatch):
+    in_notebook(monkeypatch)
+    made = []
+    fake = SimpleNamespace(tqdm=lambda **options: made.append(options))
+    monkeypatch.setitem(sys.modules, "tqdm.notebook", fake)
+    monkeypatch.setattr("expectedkernels.progress.find_spec", lambda name: object())
+    progress_bar(3, "steps")
+    assert made[0]["disable"] is False
+
+
+def test_there_are_no_bars_off_terminals_and_notebooks(capsys):
+    with progress_bar(3, "steps") as bar:
+        bar.update(3)
+    assert bar.disable
+    assert capsys.readouterr().err == ""
