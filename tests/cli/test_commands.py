@@ -1,7 +1,10 @@
 """Commands on whole files: examples of the help, pipes, exit codes, and what they print."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -96,7 +99,9 @@ def test_marginals_are_conditional(folder):
 
 
 def test_numbers_are_found_in_their_bins(folder):
-    done = invoke("learn", "patients.csv", "-o", "l.npz", "--without", "id", "--bins", 4)
+    done = invoke(
+        "learn", "patients.csv", "-o", "l.npz", "--without", "id", "--bins", 4, "--iterations", 5
+    )
     assert done.exit_code == 0, done.output
     p = ek.load("l.npz")
     assert p.names == ("sex", "smoker", "age", "pressure", "ill")
@@ -193,7 +198,89 @@ def test_parquet_is_read_and_written(folder):
 
 
 def test_parquet_without_pyarrow_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     done = invoke("sample", "c.npz", "-n", 3, "-o", "rows.parquet")
     assert done.exit_code == 1
     assert "pip install pyarrow" in done.stderr
+
+
+def test_pictures_and_reports_are_written(folder):
+    calls = {
+        "compare": ["patients.csv", "later.csv", "--without", "id", "--permutations", 1],
+        "test": ["c.npz", "rows.csv", "--simulations", 9],
+        "audit": ["c.npz"],
+        "explain": shlex.split(
+            "new.csv --train patients.csv --target ill --without id --without pressure"
+        ),
+    }
+    for name, arguments in calls.items():
+        files = ["--plot", f"{name}.png", "--report", f"{name}.html"]
+        done = invoke(name, *arguments, *files)
+        assert done.exit_code in (0, 3), done.output
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        report = (folder / f"{name}.html").read_text()
+        assert "<figure" in report
+        assert done.stdout.splitlines()[-1].split()[0] in report
+
+
+def test_a_picture_of_too_many_states_is_refused(folder):
+    ek.save(ek.factorized([[0.5, 0.5]] * 31), "many.npz")
+    done = invoke("plot", "many.npz", "-o", "a.png")
+    assert done.exit_code == 1
+    assert "A picture has up to 60 bars" in done.stderr
+    assert invoke("plot", "many.npz", "-o", "a.png", "--of", "3").exit_code == 0
+
+
+def test_files_are_converted_and_back(folder):
+    p = ek.factorized([[0.25, 0.75], [0.5, 0.5]])
+    ek.save(p, "p.npz")
+    for name in ("q.psdd", "q.jpc", "q.spn", "q.jpc.gz"):
+        assert invoke("convert", "p.npz", name).exit_code == 0
+        assert invoke("convert", name, "again.npz").exit_code == 0
+        assert ek.mmd(p, ek.load("again.npz")) < 1e-9
+    done = invoke("convert", "c.npz", "c.spn")
+    assert "Warning: .spn files have no place for names" in done.stderr
+    ek.io.write_bif(ek.asia(), "asia.bif")
+    for name in ("a.uai", "a.xmlbif"):
+        assert invoke("convert", "asia.bif", name).exit_code == 0
+        x = np.zeros((1, 8))
+        assert ek.io.read_model(name).log_score(x) == pytest.approx(ek.asia().log_score(x))
+    invoke("convert", "patients.csv", "p.tsv")
+    assert invoke("convert", "p.tsv", "-").stdout == invoke("convert", "patients.csv", "-").stdout
+    for source, out, message in (
+        ("c.npz", "c.csv", "c.npz holds a circuit, which is written to files that end in .npz"),
+        ("rain.uai", "c.npz", "`compile` makes a circuit of a model."),
+        ("rows.csv", "rows.xls", "rows.csv holds a table"),
+    ):
+        done = invoke("convert", source, out)
+        assert done.exit_code == 1
+        assert message in done.stderr
+
+
+def test_benchmarks_are_listed_and_found():
+    assert "learned_circuits" in invoke("bench").stdout.split()
+    done = invoke("bench", "nothing")
+    assert done.exit_code == 1
+    assert "There is no benchmark 'nothing'. There are " in done.stderr
+
+
+def test_commands_work_in_a_shell(folder):
+    run = f"{sys.executable} -m expectedkernels"
+    pipe = f"{run} sample c.npz -n 1000 | {run} test c.npz -"
+    done = subprocess.run(pipe, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    head = f"{run} sample c.npz -n 100000 | head -n 1"
+    done = subprocess.run(head, shell=True, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("smoker,sex\n", "")
+
+
+def test_shells_complete_commands():
+    words = {"COMP_WORDS": "expectedkernels le", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "expectedkernels"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | words | {"_EXPECTEDKERNELS_COMPLETE": "complete_bash"},
+    )
+    assert done.stdout.split() == ["learn"]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from expectedkernels import __version__
-from expectedkernels.cli import answers, circuits, comparisons, rows, studies
+from expectedkernels.cli import answers, circuits, comparisons, rows, schemas, studies
 from expectedkernels.cli.base import CONTEXT
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
     ("info", circuits.info, "info c.npz --json"),
     ("sample", answers.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
     ("marginals", answers.marginals, "marginals c.npz --given smoker=yes --of sex"),
+    ("plot", answers.plot, "plot c.npz --given smoker=yes -o marginals.png"),
     ("test", comparisons.judge, "test c.npz rows.csv --level 0.01"),
     ("mmd", comparisons.mmd, "mmd c.npz rows.csv"),
     ("kdsd", comparisons.kdsd, "kdsd rows.csv c.npz"),
@@ -41,6 +42,9 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
     ),
     ("compare", comparisons.compare, "compare patients.csv later.csv --without id"),
     ("audit", comparisons.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
+    ("schema", schemas.schema, "schema predict"),
+    ("convert", circuits.convert, "convert patients.csv patients.tsv"),
+    ("bench", studies.bench, "bench learned_circuits"),
     ("demo", studies.demo, "demo --out picture.png"),
 ]
 """Names of commands, what they run, and an example of each."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +20,9 @@ Given = Annotated[
     list[str] | None,
     typer.Option(help="What is known, such as rain=yes (may be repeated)."),
 ]
+Of = Annotated[list[str] | None, typer.Option(help="A variable (may be repeated). Default: all.")]
+MOST_BARS = 60
+"""How many states a picture shows."""
 
 
 def sample(
@@ -42,37 +46,61 @@ def sample(
 def marginals(
     model: Model,
     given: Given = None,
-    of: Annotated[
-        list[str] | None, typer.Option(help="A variable (may be repeated). Default: all.")
-    ] = None,
+    of: Of = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the exact distribution of every variable, given what is known."""
     with errors():
-        from expectedkernels.cli.models import read_distribution
-        from expectedkernels.cli.tables import evidence_of, variable_of
-
-        circuit = read_distribution(model)
-        chosen = [variable_of(circuit, name) for name in of or ()] or range(circuit.n_variables)
-        found = circuit.marginals(evidence_of(circuit, given) if given else None)
-        lines = {}
-        for v in chosen:
-            labels = circuit.schema.labels(v) or range(circuit.cardinalities[v] or 0)
-            names = labels if circuit.cardinalities[v] else ("mean", "variance")
-            lines[circuit.schema.name(v)] = dict(zip(map(str, names), found[v], strict=True))
+        found = _marginals(model, given, of)
         if as_json:
-            kinds = {circuit.schema.name(v): circuit.cardinalities[v] is None for v in chosen}
-            show_json(
-                {
-                    "given": list(given or ()),
-                    "marginals": [
-                        {"name": name, "real": kinds[name], "values": values}
-                        for name, values in lines.items()
-                    ],
-                }
-            )
+            show_json({"given": list(given or ()), "marginals": found})
             return
-        width = max(len(str(name)) for name in lines) + 2
-        for name, values in lines.items():
-            words = "  ".join(f"{state} {value:.6g}" for state, value in values.items())
-            typer.echo(f"{name!s:{width}}{words}")
+        width = max(len(str(part["name"])) for part in found) + 2
+        for part in found:
+            words = "  ".join(f"{state} {value:.6g}" for state, value in part["values"].items())
+            typer.echo(f"{part['name']!s:{width}}{words}")
+
+
+def _marginals(model: str, given: list[str] | None, of: list[str] | None) -> list[dict[str, Any]]:
+    """The marginal distributions of variables; means and variances of real ones."""
+    from expectedkernels.cli.models import read_distribution
+    from expectedkernels.cli.tables import evidence_of, variable_of
+
+    circuit = read_distribution(model)
+    schema = circuit.schema
+    chosen = [variable_of(circuit, name) for name in of or ()] or range(circuit.n_variables)
+    found = circuit.marginals(evidence_of(circuit, given) if given else None)
+    answers = []
+    for v in chosen:
+        card = circuit.cardinalities[v]
+        states = ("mean", "variance") if card is None else schema.labels(v) or range(card)
+        values = dict(zip(map(str, states), found[v].tolist(), strict=True))
+        answers.append({"name": schema.name(v), "real": card is None, "values": values})
+    return answers
+
+
+def plot(
+    model: Model,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where to write the picture (.png, .svg, .pdf).")
+    ],
+    given: Given = None,
+    of: Of = None,
+) -> None:
+    """Draw the exact distribution of every discrete variable, given what is known."""
+    with errors():
+        from expectedkernels.errors import DataError
+        from expectedkernels.plotting import close, plot_importances, save
+
+        check_folder(str(out))
+        found = [part for part in _marginals(model, given, of) if not part["real"]]
+        bars = {f"{p['name']} = {s}": x for p in found for s, x in p["values"].items()}
+        if not 0 < len(bars) <= MOST_BARS:
+            raise DataError(
+                f"A picture has up to {MOST_BARS} bars, one for every state of a discrete "
+                f"variable. Got {len(bars)}: choose variables by --of."
+            )
+        picture = plot_importances(list(bars), list(bars.values()))
+        picture.set_xlabel("probability")
+        save(picture, out)
+        close(picture)

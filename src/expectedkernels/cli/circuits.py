@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import AsJson, Out, Seed, Without, check_out, errors, show, show_json
+from expectedkernels.cli.base import (
+    AsJson,
+    Out,
+    Seed,
+    Without,
+    check_folder,
+    check_out,
+    errors,
+    show,
+    show_json,
+)
 
 
 class Method(StrEnum):
@@ -214,3 +224,19 @@ def info(
         else:
             show(models.graph_sizes(circuit))
         typer.echo(repr(found))
+
+
+def convert(
+    source: Annotated[str, typer.Argument(help="A circuit, a model, or a table.")],
+    out: Annotated[str, typer.Argument(help="Where to write it: the suffix says in which format.")],
+) -> None:
+    """Write a circuit, a model or a table in another format.
+
+    Circuits: .npz, .psdd (with its .vtree beside it), .jpc, .spn. Models: .uai, .bif, .xmlbif.
+    Tables: .csv, .tsv, .parquet.
+    """
+    with errors():
+        from expectedkernels.cli.conversion import convert_file
+
+        check_folder(out)
+        convert_file(source, out)

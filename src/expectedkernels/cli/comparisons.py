@@ -12,8 +12,11 @@ from expectedkernels.cli.base import (
     NO,
     AsJson,
     Level,
+    Picture,
+    Report,
     Seed,
     Without,
+    draw,
     errors,
     note,
     show,
@@ -56,6 +59,8 @@ def judge(
     level: Level = 0.05,
     without: Without = None,
     seed: Seed = 0,
+    plot: Picture = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
@@ -72,20 +77,20 @@ def judge(
         kernel = "aggregate" if aggregate else None
         found = run(rows, circuit, kernel, n_null=simulations, rng=seed)
         rejected = bool(found.p_value <= level)
-        answer = {"statistic": found.statistic, "p_value": found.p_value, "samples": len(rows)}
+        verdict = "rejected" if rejected else "not rejected"
+        words = {
+            "samples": f"{len(rows)}",
+            "statistic": f"{found.statistic:.6g} ({statistic.value})",
+            "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
+            "answer": f"that the samples come from the model is {verdict} at {level:g}",
+        }
         if as_json:
+            answer = {"statistic": found.statistic, "p_value": found.p_value, "samples": len(rows)}
             settings = {"test": statistic.value, "kernel": repr(found.kernel), "level": level}
             show_json(answer | settings | {"simulations": simulations, "rejected": rejected})
         else:
-            verdict = "rejected" if rejected else "not rejected"
-            show(
-                {
-                    "samples": f"{len(rows)}",
-                    "statistic": f"{found.statistic:.6g} ({statistic.value})",
-                    "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
-                    "answer": f"that the samples come from the model is {verdict} at {level:g}",
-                }
-            )
+            show(words)
+        draw(f"Do {samples} come from {model}?", words, found.plot, plot, report)
         if rejected:
             raise typer.Exit(NO)
 
@@ -168,6 +173,8 @@ def compare(
     level: Level = 0.05,
     without: Without = None,
     seed: Seed = 0,
+    plot: Picture = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two tables: how far apart, whether by chance, and which columns changed.
@@ -186,12 +193,15 @@ def compare(
         found = drift(tables[0], tables[1], n_permutations=permutations, n_bins=bins, rng=seed)
         differ = found.p_value is not None and found.p_value <= level
         parts = _parts(found)
+        words = _drift_in_words(found, f"{'differ' if differ else 'do not differ'} at {level:g}")
         if as_json:
             answer = {"mmd": found.mmd, "p_value": found.p_value, "differ": differ, "level": level}
             sizes = {"rows_before": len(tables[0]), "rows_after": len(tables[1])}
             show_json(answer | sizes | {"columns": parts})
         else:
-            _show_drift(found, parts, f"{'differ' if differ else 'do not differ'} at {level:g}")
+            show(words)
+            _show_parts(parts)
+        draw(f"What changed from {before} to {after}", words, found.plot, plot, report)
         if differ:
             raise typer.Exit(NO)
 
@@ -213,16 +223,17 @@ def _parts(found: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _show_drift(found: Any, parts: list[dict[str, Any]], verdict: str) -> None:
+def _drift_in_words(found: Any, verdict: str) -> dict[str, str]:
     n, m = found.windows.sizes
-    show(
-        {
-            "rows": f"{n} and {m}",
-            "discrepancy": f"{found.mmd:.6g} (squared: {found.mmd2:.6g})",
-            "p-value": f"{found.p_value:.4g} ({len(found.null)} permutations)",
-            "answer": f"the tables {verdict}",
-        }
-    )
+    return {
+        "rows": f"{n} and {m}",
+        "discrepancy": f"{found.mmd:.6g} (squared: {found.mmd2:.6g})",
+        "p-value": f"{found.p_value:.4g} ({len(found.null)} permutations)",
+        "answer": f"the tables {verdict}",
+    }
+
+
+def _show_parts(parts: list[dict[str, Any]]) -> None:
     width = max(len("column"), *(len(part["name"]) for part in parts)) + 2
     typer.echo(f"\n{'column':{width}}{'without it':>12}{'its share':>12}   missing")
     for part in parts:
@@ -248,6 +259,8 @@ def audit(
     ] = 0.01,
     bins: Bins = 8,
     without: Without = None,
+    plot: Picture = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Print how far groups are from the whole population, the furthest first."""
@@ -268,13 +281,13 @@ def audit(
         ]
         if as_json:
             show_json({"groups": groups})
-            return
-        width = max(len("group"), *map(len, found.groups)) + 2
-        typer.echo(f"{'group':{width}}{'discrepancy':>12}{'probability':>13}")
-        for group in groups:
-            typer.echo(
-                f"{group['group']:{width}}{group['mmd']:>12.4g}{group['probability']:>13.4g}"
-            )
+        else:
+            width = max(len("group"), *map(len, found.groups)) + 2
+            typer.echo(f"{'group':{width}}{'discrepancy':>12}{'probability':>13}")
+            for x in groups:
+                typer.echo(f"{x['group']:{width}}{x['mmd']:>12.4g}{x['probability']:>13.4g}")
+        words = {x["group"]: f"{x['mmd']:.4g} (probability {x['probability']:.4g})" for x in groups}
+        draw(f"Groups of {source}", words, found.plot, plot, report)
 
 
 def _population(source: str, bins: int, without: Any) -> Circuit:

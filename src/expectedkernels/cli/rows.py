@@ -10,9 +10,12 @@ import typer
 from expectedkernels.cli.base import (
     AsJson,
     OutTable,
+    Picture,
+    Report,
     Seed,
     Without,
     check_folder,
+    draw,
     errors,
     note,
     show_json,
@@ -184,6 +187,8 @@ def explain(
     classify: Classify = False,
     without: Without = None,
     seed: Seed = 0,
+    plot: Picture = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what every column of a row contributes to its prediction: Shapley values."""
@@ -213,8 +218,28 @@ def explain(
             answer = {"target": target, "class": name, "row": row, "base": base}
             exact = found.standard_errors is None
             show_json(answer | {"prediction": total, "exact": exact, "columns": columns})
-            return
-        _show_explanation(target if name is None else f"{target} is {name}", base, total, columns)
+        else:
+            what = target if name is None else f"{target} is {name}"
+            _show_explanation(what, base, total, columns)
+        words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
+        draw(
+            f"{target} of row {row} of {rows}",
+            {"nothing is known": f"{base:.6g}"} | words | {"prediction": f"{total:.6g}"},
+            lambda: _waterfall(columns, base),
+            plot,
+            report,
+        )
+
+
+def _waterfall(columns: list[dict[str, Any]], base: float) -> Any:
+    import numpy as np
+
+    from expectedkernels.plotting import plot_waterfall
+
+    names = [part["name"] for part in columns]
+    data = np.array([part["value"] for part in columns], dtype=object)
+    shares = np.array([part["contribution"] for part in columns])
+    return plot_waterfall(names, shares, float(base), data)
 
 
 def _output(fitted: Fitted, X: Any, of: str | None) -> tuple[int | None, str | None]:

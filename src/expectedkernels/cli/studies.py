@@ -239,13 +239,33 @@ def missing(
         _report(done)
 
 
+def bench(
+    name: Annotated[
+        list[str] | None, typer.Argument(help="Benchmarks. Default: list them.")
+    ] = None,
+) -> None:
+    """Run benchmarks (from the repository), or list them."""
+    run = _from_repository("benchmarks.run", "Benchmarks")
+    unknown = [word for word in name or () if word not in run.BENCHMARKS]
+    if unknown:
+        fail(f"There is no benchmark {unknown[0]!r}. There are {', '.join(run.BENCHMARKS)}.")
+    if name:
+        run.main(name)
+    else:
+        typer.echo("\n".join(run.BENCHMARKS))
+
+
 def _study(name: str) -> Any:
-    """The module of a study: they lie beside the library in its repository, and not in wheels."""
+    return _from_repository(f"studies.{name}.study", "Studies")
+
+
+def _from_repository(module: str, what: str) -> Any:
+    """A module that lies beside the library in its repository, and not in wheels."""
     root = Path(__file__).resolve().parents[3]
-    if not root.joinpath("studies", *name.split("."), "study.py").is_file():
-        fail("Studies run from the repository of expectedkernels: clone it, and run this there.")
+    if not root.joinpath(*module.split(".")).with_suffix(".py").is_file():
+        fail(f"{what} run from the repository of expectedkernels: clone it, and run this there.")
     sys.path.insert(0, str(root))
-    return import_module(f"studies.{name}.study")
+    return import_module(module)
 
 
 def _report(done: Any) -> None:

@@ -1,0 +1,63 @@
+"""Files in other formats: circuits, models and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from expectedkernels import io
+from expectedkernels.cli.base import warn
+from expectedkernels.cli.models import CIRCUITS, MODELS, is_model, read_distribution, suffix_of
+from expectedkernels.cli.tables import read_columns, write_rows
+from expectedkernels.errors import CircuitError
+
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+
+
+def convert_file(source: str, out: str) -> None:
+    """Write what is in a file into another one, in the format that its name says."""
+    kinds: list[tuple[str, tuple[str, ...], Callable[[str, str], None]]] = [
+        ("circuit", CIRCUITS, _circuit),
+        ("model", MODELS, _model),
+    ]
+    for kind, suffixes, write in kinds:
+        if suffix_of(source) in suffixes:
+            _check(source, out, kind, suffixes)
+            write(source, out)
+            return
+    _check(source, out, "table", (*TABLES, "-"))
+    table = read_columns(source)
+    write_rows([c.name for c in table.columns], [c.values for c in table.columns], out)
+
+
+def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:
+    suffix = suffix_of(out)
+    if suffix in suffixes or out in suffixes:
+        return
+    advice = " `compile` makes a circuit of a model." if kind == "model" and is_model(out) else ""
+    raise CircuitError(
+        f"{source} holds a {kind}, which is written to files that end in {', '.join(suffixes)}. "
+        f"Got {out} instead.{advice}"
+    )
+
+
+def _circuit(source: str, out: str) -> None:
+    circuit, suffix = read_distribution(source), suffix_of(out)
+    if suffix == ".npz":
+        io.save(circuit, out)
+        return
+    if not circuit.schema.is_plain:
+        warn(f"{suffix} files have no place for names and labels: those of {source} are left out.")
+    if suffix == ".psdd":
+        io.write_psdd(circuit, out, Path(out.removesuffix(".gz")).with_suffix(".vtree"))
+    elif suffix == ".jpc":
+        io.write_jpc(circuit, out)
+    else:
+        io.write_spn(circuit, out)
+
+
+def _model(source: str, out: str) -> None:
+    model: Any = io.read_model(source)
+    write: dict[str, Any] = {".uai": io.write_uai, ".bif": io.write_bif}
+    write.get(suffix_of(out), io.write_xmlbif)(model, out)

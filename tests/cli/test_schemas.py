@@ -1,0 +1,93 @@
+"""What commands print with --json follows the schemas that are promised."""
+
+import json
+import shlex
+
+import pytest
+
+from cli_files import invoke, write_all
+from expectedkernels.cli import COMMANDS
+from expectedkernels.cli.schemas import schemas
+
+TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "null": type(None),
+    "integer": int,
+    "number": (int, float),
+}
+MORE = {
+    "learn": "learn patients.csv --valid later.csv -o c.npz --without id --method chow-liu",
+    "info": "info rain.npz",
+    "marginals": "marginals rain.uai --given 0=1",
+    "test": "test c.npz rows.csv --statistic kdsd",
+    "predict": "predict new.csv --train patients.csv --target ill --without id --without pressure",
+    "explain": "explain new.csv --train patients.csv --target ill --without id --without pressure",
+}
+ASKED = [(name, call) for name, _, call in COMMANDS if name in schemas() and name != "learn"]
+
+
+def is_a(value, kind):
+    """Whether a value is of a type of JSON; true and false are no numbers."""
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, TYPES[kind])
+
+
+def check(value, schema, place="$"):
+    """Assert that a value follows a schema, of the words that the schemas here use."""
+    known = {"$schema", "title", "description", "type", "enum", "items", "properties", "required"}
+    assert set(schema) <= known | {"additionalProperties"}, place
+    kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    assert any(is_a(value, kind) for kind in kinds), (place, value)
+    assert value in schema.get("enum", [value]), place
+    if isinstance(value, list):
+        for i, entry in enumerate(value):
+            check(entry, schema["items"], f"{place}[{i}]")
+    if isinstance(value, dict):
+        assert set(schema.get("required", ())) <= set(value), place
+        for name, entry in value.items():
+            below = schema.get("properties", {}).get(name, schema["additionalProperties"])
+            assert below is not False, f"{place}.{name}"
+            check(entry, below, f"{place}.{name}")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_all(tmp_path)
+    invoke("compile", "rain.uai", "-o", "rain.npz")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "call"), [*ASKED, *MORE.items()])
+def test_answers_follow_their_schema(folder, name, call):
+    done = invoke(*shlex.split(call), *([] if "--json" in call else ["--json"]))
+    assert done.exit_code in (0, 3), done.output
+    check(json.loads(done.stdout), schemas()[name])
+
+
+def test_every_command_with_json_has_a_schema():
+    told = {name for name, _, _ in COMMANDS if "--json" in invoke(name, "--help").output}
+    assert told - {"schema"} == set(schemas())
+
+
+def test_schemas_are_printed():
+    assert invoke("schema").stdout.split() == list(schemas())
+    assert json.loads(invoke("schema", "predict").stdout) == schemas()["predict"]
+    done = invoke("schema", "sample")
+    assert done.exit_code == 1
+    assert "'sample' prints no JSON" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"p": "a", "q": "b"}, {"p": "a", "q": "b", "mmd": "1"}, {"p": 1, "q": "b", "mmd": 1}, []],
+)
+def test_the_check_finds_what_is_wrong(value):
+    with pytest.raises(AssertionError):
+        check(value, schemas()["mmd"])
+    with pytest.raises(AssertionError):
+        check({"p": "a", "q": "b", "mmd": 1.0, "more": 2}, schemas()["mmd"])
