@@ -229,6 +229,11 @@ def test_a_picture_of_too_many_states_is_refused(folder):
     assert done.exit_code == 1
     assert "A picture has up to 60 bars" in done.stderr
     assert invoke("plot", "many.npz", "-o", "a.png", "--of", "3").exit_code == 0
+    for kind in ("circuit", "vtree"):
+        assert invoke("plot", "c.npz", "-o", f"{kind}.svg", "--kind", kind).exit_code == 0
+        assert (folder / f"{kind}.svg").read_text().startswith("<?xml")
+    done = invoke("plot", "c.npz", "-o", "a.png", "--kind", "vtree", "--of", "sex")
+    assert done.exit_code == 2
 
 
 def test_files_are_converted_and_back(folder):

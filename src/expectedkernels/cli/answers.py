@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,28 +80,57 @@ def _marginals(model: str, given: list[str] | None, of: list[str] | None) -> lis
     return answers
 
 
+class Kind(StrEnum):
+    """What `plot` draws."""
+
+    MARGINALS = "marginals"
+    CIRCUIT = "circuit"
+    VTREE = "vtree"
+
+
 def plot(
     model: Model,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to write the picture (.png, .svg, .pdf).")
     ],
+    kind: Annotated[
+        Kind,
+        typer.Option(help="Probabilities of states, the units, or how variables are split."),
+    ] = Kind.MARGINALS,
     given: Given = None,
     of: Of = None,
 ) -> None:
-    """Draw the exact distribution of every discrete variable, given what is known."""
+    """Draw the distributions of variables given what is known, the circuit, or its vtree."""
     with errors():
-        from expectedkernels.errors import DataError
-        from expectedkernels.plotting import close, plot_importances, save
+        from expectedkernels.cli.models import read_distribution
+        from expectedkernels.plotting.graphs import plot_circuit, plot_vtree
+        from expectedkernels.plotting.style import close, save
 
         check_folder(str(out))
-        found = [part for part in _marginals(model, given, of) if not part["real"]]
-        bars = {f"{p['name']} = {s}": x for p in found for s, x in p["values"].items()}
-        if not 0 < len(bars) <= MOST_BARS:
-            raise DataError(
-                f"A picture has up to {MOST_BARS} bars, one for every state of a discrete "
-                f"variable. Got {len(bars)}: choose variables by --of."
-            )
-        picture = plot_importances(list(bars), list(bars.values()))
-        picture.set_xlabel("probability")
+        if kind is Kind.MARGINALS:
+            picture = _bars(_marginals(model, given, of))
+        elif given or of:
+            raise typer.BadParameter("--given and --of are for --kind marginals")
+        else:
+            circuit = read_distribution(model)
+            whole = kind is Kind.CIRCUIT
+            picture = plot_circuit(circuit) if whole else plot_vtree(circuit.vtree)
         save(picture, out)
         close(picture)
+
+
+def _bars(found: list[dict[str, Any]]) -> Any:
+    """The axes of a bar for every state of discrete variables."""
+    from expectedkernels.errors import DataError
+    from expectedkernels.plotting.contributions import plot_importances
+
+    shown = [part for part in found if not part["real"]]
+    bars = {f"{p['name']} = {s}": x for p in shown for s, x in p["values"].items()}
+    if not 0 < len(bars) <= MOST_BARS:
+        raise DataError(
+            f"A picture has up to {MOST_BARS} bars, one for every state of a discrete variable. "
+            f"Got {len(bars)}: choose variables by --of."
+        )
+    picture = plot_importances(list(bars), list(bars.values()))
+    picture.set_xlabel("probability")
+    return picture

@@ -125,7 +125,7 @@ def draw(
     """Write the picture and the report that were asked for."""
     if plot is None and report is None:
         return
-    from expectedkernels.plotting import close, save
+    from expectedkernels.plotting.style import close, save
     from expectedkernels.reports import write_report
 
     picture = axes()

@@ -234,7 +234,7 @@ def explain(
 def _waterfall(columns: list[dict[str, Any]], base: float) -> Any:
     import numpy as np
 
-    from expectedkernels.plotting import plot_waterfall
+    from expectedkernels.plotting.contributions import plot_waterfall
 
     names = [part["name"] for part in columns]
     data = np.array([part["value"] for part in columns], dtype=object)
