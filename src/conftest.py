@@ -1,5 +1,7 @@
 """Examples that need an optional package are skipped where it cannot be imported."""
 
+import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -37,3 +39,11 @@ def _absence(package: str) -> str:
         except ImportError as error:
             return f"{package} is not there: {error}"
     return ""
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures() -> Iterator[None]:
+    """Pictures of one test are closed before the next one."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

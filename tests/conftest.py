@@ -1,6 +1,7 @@
 """Fixtures and settings shared by all tests."""
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -54,3 +55,11 @@ def gum():
 def scratch(tmp_path_factory):
     """A folder for all examples of a property (function-scoped folders do not go with those)."""
     return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    """Pictures of one test are closed before the next one."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
