@@ -94,7 +94,7 @@ def test_how_samples_are_simulated_follows_from_the_target():
     target, extra = large_function(model())
     wide = np.hstack([rows, np.zeros((10, extra), dtype=int)])
     assert ek.kdsd_test(wide, target, n_null=3, rng=0).drawn == "gibbs"
-    assert ek.kdsd_test(X, p, n_null=3, rng=0, change=0.3).drawn == "signs"
+    assert ek.kdsd_test(X, p, n_null=3, rng=0, change=0.5).drawn == "signs"
     with pytest.raises(ek.PropertyError, match="a function of more than 262144 states"):
         ek.kdsd_test(wide, target, null="model")
 
@@ -199,7 +199,7 @@ def test_dependent_samples_need_signs_that_seldom_change():
 @pytest.mark.parametrize(("change", "apart"), [(0.5, 1), (0.1, 5), (0.3, 2)])
 def test_samples_next_to_each_other_are_not_compared(change, apart):
     p, _ = model().compile()
-    X, n = p.sample(30, rng=0), 30
+    X, n = p.sample(40, rng=0), 40
     H = ek.SteinKernel(p, ek.ExpHamming(), operator="gibbs")(X)
     far = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) >= apart
     test = ek.kdsd_test(X, p, null="signs", change=change, n_null=7, rng=0)
@@ -224,6 +224,35 @@ def test_signs_that_cannot_tell_say_so():
     with pytest.raises(ek.DataError, match="Random signs cannot judge these 40 samples"):
         ek.kdsd_test(X, RARE, change=0.1)
     assert ek.kdsd_test(X, RARE, rng=0).p_value > 0.5
+
+
+def test_signs_do_not_judge_samples_that_few_rare_ones_outweigh():
+    X = np.zeros((100, 5))
+    X[:2, 0] = 1.0
+    own = np.diag(ek.SteinKernel(RARE, ek.ExpHamming(), operator="gibbs")(X))
+    count = own.sum() ** 2 / (own**2).sum()
+    assert count < 3  # two samples in a rare state, and hardly any weight on the others
+    with pytest.raises(ek.DataError, match=rf"they count as {count:.1f}, because rare"):
+        ek.kdsd_test(X, RARE, null="signs")
+    seldom = np.tile(np.repeat(np.eye(5), [2, 0, 0, 0, 0], axis=0), (10, 1))
+    X = np.vstack([seldom, np.zeros((180, 5))])
+    assert ek.kdsd_test(X, RARE, null="signs", rng=0).p_value < 0.05  # twenty of them are judged
+    with pytest.raises(ek.DataError, match=r"With change=0\.05, about 1\d\d\d samples"):
+        ek.kdsd_test(X, RARE, change=0.05)
+
+
+def test_signs_keep_the_level_of_a_target_with_rare_states():
+    p = ek.factorized([[0.97, 0.03]] * 3)
+    rng, rejected, judged = np.random.default_rng(4), 0, 0
+    for _ in range(200):
+        X = p.sample(80, rng)
+        try:
+            rejected += ek.kdsd_test(X, p, null="signs", n_null=19, rng=rng).p_value <= 0.05
+            judged += 1
+        except ek.DataError:
+            continue
+    assert judged > 20
+    assert rejected / 200 <= 0.05 + 3 * 0.0155
 
 
 def test_mistakes():

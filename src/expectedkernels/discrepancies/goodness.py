@@ -31,6 +31,9 @@ from expectedkernels.kernels.target import TargetLike, as_target
 
 NULLS = ("auto", "model", "gibbs", "signs")
 
+ENOUGH = 8.0
+"""Random signs are trusted if there are this many for every unit of skewness, squared."""
+
 
 def kdsd_test(
     samples: SamplesLike,
@@ -77,7 +80,8 @@ def kdsd_test(
         For samples of a Markov chain that depend on their predecessors: the probability that the
         sign changes from one sample to the next, one over twice the number of steps after which
         they do not. Only samples that far apart are compared, and signs need many times as many
-        samples. Default: one half, for independent samples.
+        samples. Default: one half, for independent samples. Samples of which few rare ones
+        outweigh all others are refused, because signs reject them too often.
     zeros : "raise" or "restrict"
         What shifts do if the target has zeros, as in `SteinKernel`.
     refit : function, optional
@@ -93,7 +97,8 @@ def kdsd_test(
     Raises
     ------
     DataError
-        If there are fewer than two samples, or they have different weights.
+        If there are fewer than two samples, they have different weights, or random signs cannot
+        judge them.
 
     Notes
     -----
@@ -197,12 +202,31 @@ def _signed_statistics(
                 "signs can give, whatever the samples come from. Thin a chain until its samples "
                 "are independent, and use null='auto'."
             )
+        _refuse_skewed(matrix[place, place], change)
         near = np.full(1 + m, matrix[place, place].sum())
         for lag in range(1, apart):
             near += 2.0 * (signs[:, lag:] * signs[:, :-lag]) @ matrix[place[lag:], place[:-lag]]
         total = ((sums @ matrix) * sums).sum(axis=1)
         found.append((total - near) / ((n - apart) * (n - apart + 1)))
     return np.stack(found)
+
+
+def _refuse_skewed(own: Any, change: float) -> None:
+    """Raise if few samples, by their Stein kernels with themselves, outweigh all others.
+
+    The error of random signs grows with the squared skewness over the number of independent signs,
+    and the squared skewness is below the kurtosis, less one.
+    """
+    n = len(own)
+    kurtosis = n * float((own**2).sum() / own.sum() ** 2)
+    needed = ENOUGH * (kurtosis - 1.0) * (1.0 - change) / change
+    if n < needed:
+        raise DataError(
+            f"Random signs cannot judge these {n} samples: by the sizes of their Stein kernels "
+            f"they count as {n / kurtosis:.1f}, because rare states outweigh the others. With "
+            f"change={change:g}, about {needed:.0f} samples of this kind are needed. Draw more; or "
+            "thin a chain until its samples are independent, and use null='auto'."
+        )
 
 
 def _steps_apart(change: float, n: int) -> int:
