@@ -26,7 +26,6 @@ extensions = [
 exclude_patterns = ["_build", "_ext", "release.md"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-suppress_warnings = ["toc.empty_glob"]  # pages of measurements come and go
 
 autosummary_generate = False  # api_pages writes a page for every name
 default_role = "name"
