@@ -146,6 +146,19 @@ def test_em_on_chunks_stops_when_it_does_not_get_better():
     assert 1 < len(passes) < 50
 
 
+def test_hidden_trees_of_chunks_are_those_of_the_whole():
+    X = frame(table(missing=0.1))
+    options = {"epochs": 4, "rng": 0, "progress": False}
+    whole = ek.learn_hclt(X, 3, **options)
+    found = ek.learn_hclt(lambda: pieces(X), 3, **options)
+    assert found.vtree == whole.vtree
+    assert found.schema == whole.schema
+    wanted = whole.log_likelihood(X)
+    np.testing.assert_allclose(found.log_likelihood(X), wanted, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ek.DataError, match="learn_hclt takes no 'batch_size'"):
+        ek.learn_hclt(lambda: pieces(X), batch_size=10)
+
+
 def learned(chunks):
     """A tree and a circuit that is fitted by EM."""
     start = ek.random_circuit(4, 2, 0, cardinalities=3)

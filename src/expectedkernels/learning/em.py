@@ -153,7 +153,7 @@ def em(
     current = normalized(circuit)
     if is_stream(X):
         asked = {"sample_weight": sample_weight, "batch_size": batch_size, "step": step}
-        _refuse_options({**asked, "device": device, "dtype": dtype})
+        refuse_options("em", {**asked, "device": device, "dtype": dtype})
         states = _chunked_iterations(current, X, iterations, pseudocount, max_bytes)
         return _last(current, states, iterations, tolerance, progress)
     if device is None:
@@ -220,13 +220,13 @@ def _iterations(
         yield current, total / float(weights.sum())
 
 
-def _refuse_options(options: dict[str, Any]) -> None:
+def refuse_options(learner: str, options: dict[str, Any]) -> None:
     """Raise if something is asked for that data in chunks do not have."""
     for name, value in options.items():
         if value is not None:
             raise DataError(
-                f"With data in chunks em takes no {name!r}: every iteration is one pass over all "
-                "of them, on the host. Leave it out, or give the rows as an array."
+                f"With data in chunks {learner} takes no {name!r}: every iteration is one pass "
+                "over all of them, on the host. Leave it out, or give the rows as an array."
             )
 
 

@@ -14,6 +14,7 @@ from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.circuits.streams import StreamLike, is_stream
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
 from expectedkernels.learning.batches import (
@@ -23,9 +24,22 @@ from expectedkernels.learning.batches import (
     mean_log_likelihood,
     start_of,
 )
-from expectedkernels.learning.data import MISSING, Data, FloatArray, IntArray, read_data
-from expectedkernels.learning.em import checked_steps, wide_counts
+from expectedkernels.learning.data import (
+    MAX_STATES,
+    MISSING,
+    Data,
+    FloatArray,
+    IntArray,
+    read_data,
+)
+from expectedkernels.learning.em import (
+    checked_steps,
+    em,
+    refuse_options,
+    wide_counts,
+)
 from expectedkernels.learning.statistics import PairCounts, mutual_information
+from expectedkernels.learning.streams import read_chunks
 from expectedkernels.learning.trees import Forest, rooted, spanning_edges
 from expectedkernels.progress import progress_bar
 from expectedkernels.vtree import Vtree
@@ -38,7 +52,7 @@ are put together and rows left out for finding the tree."""
 
 
 def learn_hclt(
-    X: RowsLike,
+    X: RowsLike | StreamLike,
     n_latent: int = 16,
     *,
     X_valid: RowsLike | None = None,
@@ -62,8 +76,9 @@ def learn_hclt(
 
     Parameters
     ----------
-    X : array of shape (n, variables), or data frame
-        States coded as integers 0, 1, 2, ...; NaN for missing values, which are summed out.
+    X : array of shape (n, variables), data frame, or data in chunks
+        States coded as integers 0, 1, 2, ...; NaN for missing values, which are summed out. Data in
+        chunks (see `learn_chow_liu`) are read twice, and once more for every pass of EM over all.
     n_latent : int
         The number of states of hidden variables.
     X_valid : array or data frame, optional
@@ -129,12 +144,20 @@ def learn_hclt(
     check_count(name, "patience", patience, 1)
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     steps = checked_steps(name, batch_size, step)
+    if is_stream(X):
+        asked = {"X_valid": X_valid, "batch_size": batch_size, "step": step}
+        refuse_options(name, {**asked, "device": device, "dtype": dtype})
+        stream = read_chunks(X, cardinalities, sample_weight, MAX_STATES, name)
+        counts, generator = stream.pair_counts(), as_generator(rng)
+        start = hidden_tree(counts, stream.cardinalities, n_latent, alpha, generator)
+        return em(stream.named(start), X, epochs, pseudocount=beta, progress=progress)
     data = read_data(X, X_valid, cardinalities, sample_weight)
     train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
     if len(train.weights) == 0:
         raise DataError(f"{name} needs at least one row of data. Got none.")
     generator = as_generator(rng)
-    start = hidden_tree(data, n_latent, alpha, generator)
+    counts = PairCounts(*grouped(*data.train, data.cardinalities))
+    start = hidden_tree(counts, data.cardinalities, n_latent, alpha, generator)
     n = len(train.weights)
     size, beta = min(batch_size or n, n), beta * float(train.weights.mean())
     largest = size * float(train.weights.max())
@@ -164,11 +187,12 @@ def _rows(data: Data, number: int) -> Rows:
     return Rows(evidence, data.weights[number, kept], kept - number * data.n_rows)
 
 
-def hidden_tree(data: Data, n_latent: int, alpha: float, generator: Any) -> Circuit:
-    """The circuit of the hidden tree of data, with random weights."""
-    counts = PairCounts(*grouped(*data.train, data.cardinalities))
+def hidden_tree(
+    counts: PairCounts, cardinalities: Sequence[int], n_latent: int, alpha: float, generator: Any
+) -> Circuit:
+    """The circuit of the hidden tree of pair counts, with random weights."""
     edges = spanning_edges(mutual_information(counts, alpha), -inf)
-    forest = rooted(len(data.cardinalities), edges)
+    forest = rooted(len(cardinalities), edges)
     nodes: list[tuple[int, int, int]] = []
     blocks: list[Input | Inner] = []
     waiting: list[int] = []
@@ -179,7 +203,7 @@ def hidden_tree(data: Data, n_latent: int, alpha: float, generator: Any) -> Circ
             waiting.append(len(nodes))
             nodes.append((-1, -1, v))
             n_units = n_latent if forest.children[v] else n_units
-            blocks.append(Table(_random(n_units, data.cardinalities[v], generator)))
+            blocks.append(Table(_random(n_units, cardinalities[v], generator)))
             continue
         right, left = waiting.pop(), waiting.pop()
         waiting.append(len(nodes))
