@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage check docs format bench fuzz clean
+.PHONY: help demo test coverage check docs format bench fuzz dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ bench: $(VENV)/.test  ## timings beside the machine's own limit
 
 fuzz: $(VENV)/.test  ## 100 000 damaged files of every format, none of which may hurt a reader
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/file_fuzzing.py $(or $(COUNT),100000)
+
+dist:  ## the source archive and the wheel of the last commit, tried in fresh environments
+	PYTHON=$(PYTHON) .ci/dist
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) docs/_build docs/api docs/gallery .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

@@ -12,6 +12,8 @@ NEEDED = {
     "expectedkernels.compilation.cirkit": "cirkit.pipeline",
     "expectedkernels.compilation.graphs": "networkx",
     "expectedkernels.compilation.spflow": "spflow.modules.sums",
+    "expectedkernels.kernels.kernel.Kernel": "torch",
+    "expectedkernels.learning.gradients": "torch",
     "expectedkernels.sampling.samples.WeightedSamples.to_arviz": "arviz",
 }
 """Whose examples need more than the library does, and what they import."""

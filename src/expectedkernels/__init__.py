@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec as _ModuleSpec
 from pathlib import Path as _Path
 from typing import Any as _Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _homes() -> tuple[dict[str, str], dict[str, str]]:

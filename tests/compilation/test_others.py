@@ -63,6 +63,20 @@ def test_pgmpy_networks_give_their_own_marginals(pgmpy, seed):
 
 
 @pytest.mark.filterwarnings("ignore")  # binary parts that do not survive warnings as errors
+@pytest.mark.parametrize("convert", [ek.models.to_pyagrum, ek.models.to_pgmpy])
+def test_networks_keep_their_likelihoods_there_and_back(convert):
+    pytest.importorskip(convert.__name__.removeprefix("to_"))
+    network = ek.asia()
+    again = ek.as_model(convert(network))
+    X = network.sample(100, rng=0)
+    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
+    moved = X[:, [network.names.index(name) for name in again.names]]
+    np.testing.assert_allclose(
+        again.log_likelihood(moved), network.log_likelihood(X), rtol=0, atol=1e-10
+    )
+
+
+@pytest.mark.filterwarnings("ignore")  # binary parts that do not survive warnings as errors
 def test_fields_go_to_other_libraries_and_back():
     rng = np.random.default_rng(0)
     tables = [((0, 1), (2, 3)), ((2, 1), (2, 3)), ((1, 0), (3, 2)), ((2,), (2,))]

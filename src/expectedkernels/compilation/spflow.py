@@ -199,7 +199,7 @@ def to_spflow(circuit: Circuit) -> Any:
 
     Returns
     -------
-    spflow's Sum, ElementwiseProduct or leaf
+    spflow's Sum, Product or leaf
         With the columns of its data in the order of the variables.
 
     Raises
@@ -264,7 +264,7 @@ class _Writer:
         )
 
     def inner(self, dense: Dense, below: list[Any]) -> Any:
-        kind = self.products.OuterProduct if dense.kronecker else self.products.ElementwiseProduct
+        kind = self.products.OuterProduct if dense.kronecker else self.products.Product
         product = kind(below)
         return product if dense.weights is None else self.summed(product, dense, "an inner node")
 

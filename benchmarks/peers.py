@@ -1,0 +1,429 @@
+"""Other libraries on the same questions: time, memory and error, on one thread of the host.
+
+Run as `python -m benchmarks.peers`, or with the names of questions to ask only these. Every pair of
+a question and a library has a process of its own; these are asked in turns. A library that is not
+there, or fails, is named with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module, metadata
+from multiprocessing import get_context
+from typing import Any
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+ROUNDS = 5
+DISTRIBUTIONS = {"libcirkit": "libcirkit", "SPFlow": "spflow", "scikit-learn": "scikit-learn"}
+"""How packages are called where they are installed from, if not by their names."""
+
+
+def pair(n: int = 16, units: int = 8) -> Any:
+    """Two compatible circuits over n bits, and rows of one of them."""
+    import expectedkernels as ek
+
+    p, q = (ek.random_circuit(n, units, rng=seed) for seed in (0, 1))
+    return p, q, p.sample(2000, rng=2)
+
+
+@cache
+def states(n: int) -> Any:
+    import numpy as np
+
+    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
+
+
+def tensors(p: Any, library: str) -> Any:
+    """A circuit as a model of a library of tensors, and torch, in double precision."""
+    torch = import_module("torch")
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    from expectedkernels import models
+
+    if library == "SPFlow":
+        return models.to_spflow(p), torch
+    return import_module("cirkit.pipeline").compile(models.to_cirkit(p)), torch
+
+
+def likelihoods(library: str) -> Any:
+    """The log-likelihoods of 2000 rows under a dense circuit, beside naive sums in long doubles."""
+    import numpy as np
+
+    p, _, X = pair(32, 16)
+    exact = naive(p, X)
+
+    def error(found: Any) -> str:
+        return f"{float(np.abs(np.asarray(found).ravel() - exact).max()):.1e}"
+
+    if library == "expectedkernels":
+        return lambda: p.log_likelihood(X), error
+    module, torch = tensors(p, library)
+    rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
+
+    def values() -> Any:
+        with torch.no_grad():
+            return ask(rows).numpy()
+
+    return values, error
+
+
+def naive(p: Any, X: Any) -> Any:
+    """Log-likelihoods of rows of states, unit by unit, in long doubles."""
+    import numpy as np
+
+    from expectedkernels.engine.nodes import from_leaves
+
+    def leaf(node: int, variable: int) -> Any:
+        table = p.blocks[node].numbers.astype(np.longdouble)
+        return table[:, X[:, variable].astype(int)]
+
+    def inner(node: int, left: Any, right: Any) -> Any:
+        a, b = p.blocks[node].inputs
+        return p.blocks[node].csr.toarray().astype(np.longdouble) @ (left[a] * right[b])
+
+    return np.log(from_leaves(p.vtree, leaf, inner)[-1][0])
+
+
+def inner_products(library: str) -> Any:
+    """The sum of the product of two circuits over all states, beside the sum over 65 536 states."""
+    import numpy as np
+
+    import expectedkernels as ek
+
+    p, q, _ = pair()
+    exact = np.exp(naive(p, states(16)) + naive(q, states(16))).sum()
+
+    def error(found: Any) -> str:
+        return f"{abs(float(found) / float(exact) - 1.0):.1e}"
+
+    if library == "expectedkernels":
+        return lambda: ek.expected_kernel(p, q, ek.Delta()), error
+    if library == "SPFlow":
+        (a, torch), (b, _) = tensors(p, library), tensors(q, library)
+        product = import_module("spflow.utils.inner_product").inner_product_matrix
+
+        def matrix() -> Any:
+            with torch.no_grad():
+                return product(a, b).numpy().squeeze()
+
+        return matrix, error
+    symbolic = import_module("cirkit.symbolic.functional")
+    _, torch = tensors(p, library)
+    both = symbolic.multiply(ek.models.to_cirkit(p), ek.models.to_cirkit(q))
+    compiled = import_module("cirkit.pipeline").compile(symbolic.integrate(both))
+
+    def constant() -> Any:
+        with torch.no_grad():
+            return np.exp(compiled().numpy().squeeze())
+
+    return constant, error
+
+
+def samples(library: str) -> Any:
+    """2000 samples of a dense circuit; the error is that of frequencies of states."""
+    import numpy as np
+
+    p, _, _ = pair(32, 16)
+    exact = np.array([table[1] for table in p.marginals()])
+
+    def error(found: Any) -> str:
+        return f"{float(np.abs(np.asarray(found).mean(axis=0) - exact).max()):.1e} (noise)"
+
+    if library == "expectedkernels":
+        return lambda: p.sample(2000, rng=0), error
+    module, torch = tensors(p, library)
+    if library == "libcirkit":
+        query = import_module("cirkit.backend.torch.queries").SamplingQuery(module)
+        return lambda: query(2000)[0].numpy(), error
+
+    def drawn() -> Any:
+        with torch.no_grad():
+            return module.sample(num_samples=2000).numpy()
+
+    return drawn, error
+
+
+def em_step(library: str) -> Any:
+    """One step of EM on 2000 rows; the error is that of the log-likelihood beside ours."""
+    import numpy as np
+
+    import expectedkernels as ek
+
+    p, _, _ = pair(32, 16)
+    _, q, X = pair(32, 16)
+    X = q.sample(2000, rng=3)
+
+    def stepped() -> Any:
+        return ek.em(p, X, iterations=1)
+
+    if library == "expectedkernels":
+        return stepped, lambda found: "reference"
+    reference = float(np.mean(stepped().log_likelihood(X)))
+    rows: Any = None
+
+    def error(found: Any) -> str:
+        return f"{abs(float(np.mean(found.log_likelihood(X))) - reference):.1e}"
+
+    _, torch = tensors(p, library)
+    rows = torch.as_tensor(X)
+    if library == "SPFlow":
+        learn = import_module("spflow.learn.expectation_maximization").expectation_maximization
+
+        def learned() -> Any:
+            module, _ = tensors(p, library)
+            began = time.perf_counter()
+            learn(module, rows, max_steps=1)
+            return Timed(time.perf_counter() - began, ek.models.from_spflow(module))
+
+        return learned, error
+    optimizer = import_module("cirkit.backend.torch.em_optimizer").EM
+
+    def optimized() -> Any:
+        module, _ = tensors(p, library)
+        em = optimizer(module, lr=1.0, pseudocount=0.0)
+        began = time.perf_counter()
+        module(rows).sum().backward()
+        em.step()
+        return Timed(time.perf_counter() - began, ek.models.from_cirkit(module))
+
+    return optimized, error
+
+
+class Timed:
+    """An answer that says itself how long it took, without what only prepares for it."""
+
+    def __init__(self, seconds: float, answer: Any):
+        self.seconds, self.answer = seconds, answer
+
+
+def posteriors(library: str) -> Any:
+    """Marginals of ASIA given each of 50 rows with gaps, beside sums over its 256 states."""
+    import numpy as np
+
+    import expectedkernels as ek
+
+    network = ek.asia()
+    rng = np.random.default_rng(0)
+    rows = network.sample(50, rng=0)
+    rows[rng.random(rows.shape) < 0.6] = np.nan
+    everything = states(8)
+    joint = np.exp(np.asarray(network.log_likelihood(everything), dtype=np.longdouble))
+    exact = np.empty((50, 8))
+    for i, row in enumerate(rows):
+        fits = (np.isnan(row) | (everything == row)).all(axis=1)
+        exact[i] = (joint[fits] @ everything[fits]) / joint[fits].sum()
+
+    def error(found: Any) -> str:
+        return f"{float(np.abs(np.stack(found) - exact).max()):.1e}"
+
+    names, labels = network.names, network.states
+    given = [
+        {names[v]: labels[v][int(x)] for v, x in enumerate(row) if not np.isnan(x)} for row in rows
+    ]
+    if library == "expectedkernels":
+        return lambda: np.stack([t[:, 1] for t in network.marginals(rows)], axis=1), error
+    if library == "pyAgrum":
+        engine = import_module("pyagrum").LazyPropagation(ek.models.to_pyagrum(network))
+
+        def propagated() -> Any:
+            found = []
+            for evidence in given:
+                engine.setEvidence(evidence)
+                engine.makeInference()
+                found.append([engine.posterior(name)[1] for name in names])
+            return found
+
+        return propagated, error
+    inference = import_module("pgmpy.inference").VariableElimination(ek.models.to_pgmpy(network))
+
+    def eliminated() -> Any:
+        found = np.array(rows)
+        for i, evidence in enumerate(given):
+            asked = [name for name in names if name not in evidence]
+            tables = inference.query(asked, evidence, joint=False, show_progress=False)
+            for name in asked:
+                found[i, names.index(name)] = tables[name].values[1]
+        return found
+
+    return eliminated, error
+
+
+def mixtures(library: str) -> Any:
+    """Log-densities of 10 000 points under 20 normals in 10 dimensions, beside long doubles."""
+    import numpy as np
+    from sklearn.mixture import GaussianMixture
+
+    import expectedkernels as ek
+
+    X = np.random.default_rng(0).normal(size=(10_000, 10))
+    model = GaussianMixture(20, covariance_type="diag", random_state=0, max_iter=5)
+    model.fit(X)
+    means, variances = model.means_.astype(np.longdouble), model.covariances_.astype(np.longdouble)
+    logs = -0.5 * (((X[:, None] - means) ** 2 / variances) + np.log(2 * np.pi * variances)).sum(2)
+    exact = np.log(np.exp(logs) @ (model.weights_ / model.weights_.sum()))
+
+    def error(found: Any) -> str:
+        return f"{float(np.abs(np.asarray(found).ravel() - exact).max()):.1e}"
+
+    p = ek.as_model(model)
+    if library == "expectedkernels":
+        return lambda: p.log_likelihood(X), error
+    if library == "scikit-learn":
+        return lambda: model.score_samples(X), error
+    module, torch = tensors(p, library)
+    rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
+
+    def values() -> Any:
+        with torch.no_grad():
+            return ask(rows).numpy()
+
+    return values, error
+
+
+def imputation(library: str) -> Any:
+    """Fit and predict diabetes with 40 % missing; the error is the RMSE over 142 test rows."""
+    import numpy as np
+    from sklearn.datasets import load_diabetes
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer, SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import SVR
+
+    import expectedkernels as ek
+
+    X, y = load_diabetes(return_X_y=True)
+    X, y = 20.0 * X, (y - y.mean()) / y.std()
+    X[np.random.default_rng(0).random(X.shape) < 0.4] = np.nan
+    model = {
+        "expectedkernels": ek.ExpectedSVR(),
+        "scikit-learn, median": make_pipeline(SimpleImputer(strategy="median"), SVR()),
+        "scikit-learn, iterative": make_pipeline(IterativeImputer(random_state=0), SVR()),
+        "scikit-learn, boosting": HistGradientBoostingRegressor(random_state=0),
+    }[library]
+
+    def error(found: Any) -> str:
+        return f"RMSE {float(np.sqrt(np.mean((found - y[300:]) ** 2))):.3f}"
+
+    return lambda: model.fit(X[:300], y[:300]).predict(X[300:]), error
+
+
+OURS, CIRKIT, SPFLOW = "expectedkernels", "libcirkit", "SPFlow"
+QUESTIONS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
+    "likelihoods": (likelihoods, (OURS, CIRKIT, SPFLOW)),
+    "inner products": (inner_products, (OURS, CIRKIT, SPFLOW)),
+    "samples": (samples, (OURS, CIRKIT, SPFLOW)),
+    "EM step": (em_step, (OURS, CIRKIT, SPFLOW)),
+    "posteriors": (posteriors, (OURS, "pyAgrum", "pgmpy")),
+    "mixtures": (mixtures, (OURS, "scikit-learn", CIRKIT, SPFLOW)),
+    "imputation": (
+        imputation,
+        (OURS, "scikit-learn, median", "scikit-learn, iterative", "scikit-learn, boosting"),
+    ),
+}
+
+
+def serve(question: str, library: str, pipe: Any) -> None:
+    """Prepare, then answer whenever asked: with seconds; at last with memory and error."""
+    warnings.simplefilter("ignore")
+    try:
+        ask, error = QUESTIONS[question][0](library)
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # the peak starts anew
+        before, answer = memory("VmRSS"), ask()
+        pipe.send(None)
+        while pipe.recv():
+            began = time.perf_counter()
+            answer = ask()
+            taken = time.perf_counter() - began
+            pipe.send(answer.seconds if isinstance(answer, Timed) else taken)
+        peak = memory("VmHWM") - before
+        pipe.send((peak, error(answer.answer if isinstance(answer, Timed) else answer)))
+    except BaseException as failure:
+        text = str(failure).splitlines()
+        pipe.send(f"{type(failure).__name__}: {text[0][:90] if text else ''}")
+
+
+def memory(which: str) -> float:
+    """The resident memory of the process, or its peak, in MiB."""
+    with open("/proc/self/status") as file:
+        [line] = [line for line in file if line.startswith(which)]
+    return int(line.split()[1]) / 1024
+
+
+def answers(question: str) -> list[str]:
+    """The lines of the table for one question."""
+    libraries = QUESTIONS[question][1]
+    context = get_context("spawn")
+    pipes, failed = {}, {}
+    for library in libraries:
+        mine, theirs = context.Pipe()
+        worker = context.Process(target=serve, args=(question, library, theirs), daemon=True)
+        worker.start()
+        theirs.close()
+        told = received(mine)  # one after the other: none waits for what another prepares
+        if told is None:
+            pipes[library] = mine
+        else:
+            failed[library] = told
+    times: dict[str, list[float]] = {library: [] for library in pipes}
+    for _ in range(ROUNDS):
+        for library, pipe in list(pipes.items()):
+            pipe.send(True)
+            told = received(pipe)
+            if isinstance(told, str):
+                failed[library] = told
+                del pipes[library]
+            else:
+                times[library].append(told)
+    lines = []
+    for library in libraries:
+        if library in failed:
+            lines.append(f"| {question} | {library} | - | - | {failed[library]} |")
+            continue
+        pipes[library].send(False)
+        peak, error = received(pipes[library])
+        best = 1e3 * min(times[library])
+        lines.append(f"| {question} | {library} | {best:.1f} | {peak:.0f} | {error} |")
+    return lines
+
+
+def received(pipe: Any) -> Any:
+    try:
+        return pipe.recv()
+    except EOFError:
+        return "the process ended"
+
+
+def version(package: str) -> str:
+    if package == OURS:
+        return str(import_module(package).__version__)
+    try:
+        return metadata.version(DISTRIBUTIONS.get(package, package))
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def main() -> None:
+    for name in THREADS:
+        os.environ[name] = "1"
+    chosen = sys.argv[1:] or list(QUESTIONS)
+    packages = (OURS, CIRKIT, SPFLOW, "pyAgrum", "pgmpy", "scikit-learn", "torch", "numpy")
+    print("Versions:", ", ".join(f"{name} {version(name)}" for name in packages), end=".\n\n")
+    print("| question | library | best of 5, ms | peak memory, MiB | error, or why there is none |")
+    print("|---|---|---:|---:|---|")
+    for question in chosen:
+        print("\n".join(answers(question)), flush=True)
+    print()
+    for question in chosen:
+        print(f"- **{question}**: {QUESTIONS[question][0].__doc__}")
+
+
+if __name__ == "__main__":
+    main()
