@@ -20,6 +20,7 @@ from benchmarks import (
     penguins,
     queries,
     regression,
+    streams,
     thinning,
 )
 
@@ -30,6 +31,7 @@ MODULES = (
     fitting,
     corners,
     learning,
+    streams,
     regression,
     penguins,
     masks,
