@@ -20,6 +20,7 @@ from expectedkernels.discrepancies.nulls import (
     outcome,
     refitted,
     simulated,
+    simulated_source,
 )
 from expectedkernels.discrepancies.outcomes import GoodnessOfFit
 from expectedkernels.discrepancies.pairs import distinct_places, pair_means
@@ -87,7 +88,8 @@ def kdsd_test(
     refit : function, optional
         For a target that was fitted to these samples: how. The function takes an array of samples
         and returns a target. The statistic is then that of ``refit(samples)``, and simulated
-        samples are drawn from it and get targets of their own (parametric bootstrap).
+        samples get targets of their own (parametric bootstrap); they are drawn from the target of
+        ten copies of the samples, to which pseudocounts matter little.
     rng : int, Generator or None
 
     Returns
@@ -144,7 +146,8 @@ def kdsd_test(
     else:
         statistic = statistic_of(target)
         observed = statistic(points[None])  # names impossible samples before others are drawn
-        drawn, draw = null_drawer(target, points, null, generator)
+        source = target if refit is None else as_target(simulated_source(refit, points))
+        drawn, draw = null_drawer(source, points, null, generator)
         if refit is not None:
             statistic = refitted(lambda X: statistic_of(as_target(refit(X))))
         found = simulated(observed, statistic, draw, points.size, n_null)

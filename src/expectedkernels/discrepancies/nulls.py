@@ -32,6 +32,9 @@ KernelsLike = Kernel | Sequence[Kernel] | str | None
 Statistic = Callable[[Any], Any]
 """From samples (m, n, variables) to statistics (kernels, m)."""
 
+REFIT_COPIES = 10
+"""How many copies of samples the model is fitted to that others are simulated from."""
+
 
 def complete_samples(model: Any, samples: Any) -> Any:
     """The complete, equally weighted samples of a test, (n, variables), at least two."""
@@ -271,6 +274,16 @@ def refitted(statistic_of: Callable[[Any], Statistic]) -> Statistic:
         return np.concatenate([statistic_of(X)(X[None]) for X in samples], axis=1)
 
     return statistic
+
+
+def simulated_source(refit: Callable[[Any], Any], points: Any) -> Any:
+    """The model that samples are simulated from if models are fitted to samples.
+
+    It is fitted to several copies of the samples: what a fit adds to them (pseudocounts) hardly
+    counts then. Draws of the fit to the samples themselves show more rare states than these do,
+    and samples that show none would be rejected for it.
+    """
+    return refit(np.tile(points, (REFIT_COPIES, 1)))
 
 
 def check_refit(refit: Any) -> None:
