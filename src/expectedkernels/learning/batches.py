@@ -21,7 +21,7 @@ from expectedkernels.circuits.observed import chunks, observed
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.counts import EdgeCounts, by_node, count
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.on_tensors import States, TensorLevels, tensor_levels
+from expectedkernels.engine.on_tensors import States, TensorLevels
 from expectedkernels.engine.passes import (
     AnyLevels,
     Atoms,
@@ -31,6 +31,7 @@ from expectedkernels.engine.passes import (
     workspace,
 )
 from expectedkernels.engine.replay import Captured, fits, replayed
+from expectedkernels.engine.sending import tensor_levels
 from expectedkernels.errors import CircuitError, DataError
 
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
