@@ -284,3 +284,24 @@ def test_landmarks_without_any_complete_row():
     assert np.isnan(features.landmarks_).any(axis=1).all()
     expected = expected_gram(features.density_, np.full(3, 0.5), X, features.landmarks_)
     np.testing.assert_allclose(features.transform(X), expected)
+
+
+def test_columns_without_a_value_in_fit_do_not_count():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = X.sum(axis=1)
+    X[:, 2] = np.nan
+    rows = np.array([[1.0, 1.0, np.nan], [1.0, 1.0, 1.0], [1.0, 1.0, 5.0]])
+    for machine in (ek.ExpectedKernelRidge(alpha=0.1), ek.ExpectedSVR(density="chow_liu")):
+        found = machine.fit(X, y).predict(rows)
+        np.testing.assert_allclose(found, np.full(3, found[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("density", ["gaussian", "kernel", "auto"])
+def test_remote_rows_have_no_spread(density):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    machine = ek.ExpectedKernelRidge(alpha=0.1, density=density).fit(X, X.sum(axis=1))
+    mean, std = machine.predict([[1e4, np.nan, 0.0]], return_std=True)
+    assert np.isfinite(mean).all()
+    assert std.tolist() == [0.0]

@@ -245,3 +245,9 @@ def test_em_on_chunks_refuses_what_it_cannot_do():
             ek.em(start, lambda: [[[0]]], **{name: value})
     with pytest.raises(ek.DataError, match="at least one row"):
         ek.em(start, lambda: [], 1)
+
+
+def test_chunks_that_are_used_up_are_told():
+    used = iter([np.zeros((5, 2))])
+    with pytest.raises(ek.DataError, match="a new iterable every time"):
+        ek.learn_chow_liu(lambda: used)

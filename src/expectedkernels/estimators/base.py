@@ -112,6 +112,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn_density(self, Z: Any) -> Any:
         """Learn the density of columns of numbers; these with what follows completed."""
+        self._unseen = np.isnan(Z).all(axis=0)
         # the same rows have the same density, unless it is asked for otherwise
         chosen = 0 if self.random_state is None else self.random_state
         seed = check_random_state(chosen).randint(2**31 - 1)
@@ -158,6 +159,8 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     def _completed(self, Z: Any) -> Any:
         """Columns of numbers without what the density does not know, and with what follows."""
         self.columns_.check_bits(Z)
+        if self._unseen.any():  # nothing is known of what their values mean
+            Z = np.where(self._unseen, np.nan, Z)
         Z = self.columns_.without_unseen_codes(self.density_.variables, Z)
         return completed_groups(self.density_.variables, Z)
 

@@ -233,7 +233,10 @@ class Axes:
         q = t * np.sqrt(4.0 * a / b)
         logs = 0.5 * np.log1p(4.0 * a**2 / b).sum() + p[:, None] + p + q @ q.T
         other = self.second - np.multiply.outer(self.first, self.first)
-        return e[:, None] * e * (self.second * np.expm1(logs) + other)
+        both = e[:, None] * e
+        with np.errstate(over="ignore", invalid="ignore"):  # of points that are remote from x
+            found = both * (self.second * np.expm1(logs) + other)
+        return np.where(both > 0, found, 0.0)
 
     def at(self, means: Any, points: Any) -> At:
         """The components with some means."""

@@ -51,7 +51,12 @@ class DataInChunks:
     def pair_counts(self) -> PairCounts:
         """How often the states of two variables occur together in all chunks."""
         count = partial(_pair_counts, self.cardinalities, self.schema, self.is_complete)
-        found: PairCounts = summed(count, self.X, PairCounts.__add__)
+        found: PairCounts | None = summed(count, self.X, PairCounts.__add__)
+        if found is None:
+            raise DataError(
+                "Data in chunks are read more than once, and the second time there were none. A "
+                "function must return a new iterable every time it is called."
+            )
         return found
 
     def named(self, circuit: Circuit) -> Circuit:
