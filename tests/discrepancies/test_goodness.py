@@ -94,7 +94,7 @@ def test_how_samples_are_simulated_follows_from_the_target():
     target, extra = large_function(model())
     wide = np.hstack([rows, np.zeros((10, extra), dtype=int)])
     assert ek.kdsd_test(wide, target, n_null=3, rng=0).drawn == "gibbs"
-    assert ek.kdsd_test(X, p, n_null=3, rng=0, change=0.5).drawn == "signs"
+    assert ek.kdsd_test(X, p, n_null=3, rng=0, change=0.3).drawn == "signs"
     with pytest.raises(ek.PropertyError, match="a function of more than 262144 states"):
         ek.kdsd_test(wide, target, null="model")
 
@@ -199,7 +199,7 @@ def test_dependent_samples_need_signs_that_seldom_change():
 @pytest.mark.parametrize(("change", "apart"), [(0.5, 1), (0.1, 5), (0.3, 2)])
 def test_samples_next_to_each_other_are_not_compared(change, apart):
     p, _ = model().compile()
-    X, n = p.sample(40, rng=0), 40
+    X, n = p.sample(30, rng=0), 30
     H = ek.SteinKernel(p, ek.ExpHamming(), operator="gibbs")(X)
     far = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) >= apart
     test = ek.kdsd_test(X, p, null="signs", change=change, n_null=7, rng=0)
