@@ -22,6 +22,9 @@ SHOWN = {
     "units": A,
     "network": ek.asia().with_names([f"<{i}>" for i in range(8)]),
     "grid": ek.ising_grid(2, 2, rng=0),
+    "vtree": ek.Vtree.balanced(5),
+    "long vtree": ek.Vtree.right_linear(400),
+    "one variable": ek.Vtree.balanced(1),
     "kernel": 2.0 * ek.RBF(0.5) + ek.Delta(),
     "kernel circuit": ek.KernelCircuit(ek.kernels.kernel_input(0, NEAR)),
     "samples": ek.WeightedSamples(P, [[0, np.nan], [1, 0]], [0.3, 0.7]),
@@ -66,6 +69,16 @@ def test_circuits_show_names_and_sizes_and_few_units():
     assert page.tags.count("circle") == P.n_units
     assert page.tags.count("line") == P.n_edges
     assert "svg" not in read(SHOWN["large circuit"]._repr_html_()).tags
+
+
+def test_vtrees_show_all_nodes_if_they_are_few():
+    page = read(SHOWN["vtree"]._repr_html_())
+    assert page.tags.count("circle") == 9
+    assert page.tags.count("line") == 8
+    assert set("01234") <= set(page.words)
+    page = read(SHOWN["long vtree"]._repr_html_())
+    assert {"400", "399"} <= set(page.words)
+    assert "svg" not in page.tags
 
 
 def test_networks_show_all_variables():

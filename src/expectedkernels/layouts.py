@@ -17,6 +17,11 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#B
 PALE = 0.55
 """How much white is in the colours of nodes: labels are black."""
 
+WHITE = "#ffffff"
+
+FEW = 60
+"""Of so many nodes, notebooks show a drawing."""
+
 DASHED = ' stroke-dasharray="3 2"'
 
 ROUNDS = 8
@@ -117,6 +122,31 @@ def _evenly(n: int, width: int) -> Any:
     """Places of n nodes in the middle of a width, further apart if they are few."""
     gap = min(4.0, width / n)
     return (np.arange(n) - (n - 1) / 2) * gap
+
+
+def tree_layout(
+    left: Sequence[int], right: Sequence[int], labels: Sequence[str], title: str = ""
+) -> Layout:
+    """The nodes of a binary tree in post-order (-1: no child), those of a depth in one colour.
+
+    Examples
+    --------
+    >>> layout = tree_layout([-1, -1, 0], [-1, -1, 1], ["a", "b", ""])
+    >>> layout.x.tolist(), layout.edges.tolist()
+    ([0.0, 2.0, 1.0], [[2, 0], [2, 1]])
+    """
+    n = len(labels)
+    x, y, fills, edges = np.zeros(n), np.zeros(n), [WHITE] * n, []
+    inner = [(node, a, b) for node, (a, b) in enumerate(zip(left, right, strict=True)) if a >= 0]
+    x[np.asarray(left) < 0] = 2.0 * np.arange(n - len(inner))
+    for node, a, b in inner:
+        x[node] = (x[a] + x[b]) / 2
+        edges += [(node, a), (node, b)]
+    for node, a, b in reversed(inner):
+        y[[a, b]] = y[node] - 1.0
+        fills[node] = pale(int(-y[node]))
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    return Layout(x, y, labels, fills, pairs, np.full(len(pairs), 0.3), title=title)
 
 
 def spread(n: int, edges: Any) -> tuple[Array, Array]:

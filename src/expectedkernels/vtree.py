@@ -12,6 +12,8 @@ import numpy as np
 from expectedkernels.arrays import RngLike, as_generator
 from expectedkernels.checks import is_int
 from expectedkernels.errors import VtreeError
+from expectedkernels.html import overview
+from expectedkernels.layouts import FEW, svg, tree_layout
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
 Nested = int | Sequence["Nested"]
@@ -537,6 +539,12 @@ class Vtree:
         if self.n_variables > 20:
             return f"<Vtree of {self.n_variables} variables, height {int(self.height[-1])}>"
         return f"Vtree({self.to_nested()!r})"
+
+    def _repr_html_(self) -> str:
+        labels = ["" if v < 0 else str(v) for v in self.variable.tolist()]
+        drawn = tree_layout(self.left.tolist(), self.right.tolist(), labels, "Vtree")
+        found = {"variables": self.n_variables, "height": int(self.height[-1])}
+        return overview("Vtree", found, svg(drawn) if self.n_nodes <= FEW else "")
 
 
 def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int]) -> IntArray:

@@ -13,13 +13,9 @@ from expectedkernels.circuits.graph import Graph, Leaf, Sum, Unit
 from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
 from expectedkernels.errors import SizeError
 from expectedkernels.html import overview
-from expectedkernels.layouts import Layout, depths, layered, pale, svg
+from expectedkernels.layouts import FEW, WHITE, Layout, depths, layered, pale, svg, tree_layout
 from expectedkernels.vtree import Vtree
 
-FEW = 60
-"""Of so many units, notebooks show a drawing."""
-
-WHITE = "#ffffff"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -121,25 +117,12 @@ def vtree_layout(
     >>> vtree_layout(Vtree.balanced(3), counts=[1, 2, 3, 4, 5]).labels
     ['0: 1', '1: 2', '2: 3', '4', '5']
     """
-    paper, called = _Paper(), _names(vtree, names)
-    order = {variable: i for i, variable in enumerate(vtree.scope().tolist())}
-    depth = vtree.depth.tolist()
-    place: dict[int, float] = {}
-
-    def leaf(node: int, variable: int) -> int:
-        label = called[variable] + ("" if counts is None else f": {counts[node]}")
-        place[node] = 2.0 * order[variable]
-        return paper.node(place[node], -float(depth[node]), label, WHITE)
-
-    def inner(node: int, left: int, right: int) -> int:
-        label = "" if counts is None else str(counts[node])
-        place[node] = (place[left] + place[right]) / 2
-        mine = paper.node(place[node], -float(depth[node]), label, pale(depth[node]))
-        paper.connect(mine, [left, right], [0.3, 0.3])
-        return mine
-
-    from_leaves(vtree, leaf, inner)
-    return paper.layout(title=f"Vtree of {vtree.n_variables} variables")
+    called = _names(vtree, names)
+    labels = ["" if v < 0 else called[v] for v in vtree.variable.tolist()]
+    if counts is not None:
+        labels = [f"{a}: {n}" if a else str(n) for a, n in zip(labels, counts, strict=True)]
+    title = f"Vtree of {vtree.n_variables} variables"
+    return tree_layout(vtree.left.tolist(), vtree.right.tolist(), labels, title)
 
 
 def summary_layout(circuit: BlockCircuit) -> Layout:
