@@ -18,8 +18,8 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "api_pages",
-    "gallery_pages",
     "math_markup",
     "name_role",
 ]
@@ -49,4 +49,19 @@ html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "run_stale_examples": True,  # the library may have changed where the script has not
+    "abort_on_example_error": True,
+    "parallel": 2,
+    "min_reported_time": 3600,  # pages are the same on every machine
+    "write_computation_times": False,
+    "show_signature": False,
+    "download_all_examples": False,
+    "reference_url": {"expectedkernels": None},
+    "matplotlib_animations": False,
 }

@@ -1,44 +1,62 @@
-"""Is my chain done? The Stein discrepancy tells, and needs no exact answer to compare with.
+"""
+Is my chain done?
+=================
+
+The Stein discrepancy of samples from their target tells, without an exact answer to compare with.
 
 Three Gibbs chains of a grid: one whose samples are single updates of single variables, one that
-is thinned, one that forgets a factor of the model by mistake. The discrepancy of the samples
-says how far they are from the target, and a test how likely draws from the target would
-be as far. For models that are small enough to be compiled, the discrepancy of the two
-distributions themselves is exact: what the test saw is the mistake, and not bad luck.
+is thinned, one that forgets a factor of the model by mistake. The discrepancy of the samples says
+how far they are from the target, and a test how likely draws from the target would be as far.
 """
+
+import matplotlib.pyplot as plt
 
 import expectedkernels as ek
 
 N = 500
 
+target = ek.ising_grid(3, 3, rng=4)
+mistaken = ek.FactorGraph(target.cardinalities, target.factors[1:])  # a lost edge
+kernel = ek.ExpHamming()
+chains = {
+    "every update": ek.gibbs(target, N, rng=0),
+    "thinned": ek.gibbs(target, N, burn_in=1000, thin=200, rng=0),
+    "thinned, a factor lost": ek.gibbs(mistaken, N, burn_in=1000, thin=200, rng=0),
+}
 
-def main() -> None:
-    target = ek.ising_grid(3, 3, rng=4)
-    mistaken = ek.FactorGraph(target.cardinalities, target.factors[1:])  # a lost edge
-    kernel = ek.ExpHamming()
-    chains = {
-        "sticky: every update": ek.gibbs(target, N, rng=0),
-        "thinned: every 200th": ek.gibbs(target, N, burn_in=1000, thin=200, rng=0),
-        "thinned, a factor lost": ek.gibbs(mistaken, N, burn_in=1000, thin=200, rng=0),
-    }
-    print(f"{'chain':28}{'KDSD':>10}{'unbiased':>10}{'p-value':>10}   drawn from the target?")
-    for what, X in chains.items():
-        found = ek.kdsd(X, target, kernel)
-        test = ek.kdsd_test(X, target, kernel, rng=0)
-        verdict = "no" if test.p_value < 0.01 else "nothing speaks against it"
-        print(f"{what:28}{found:10.3f}{test.statistic:10.3f}{test.p_value:10.3f}   {verdict}")
+# %%
+# A small p-value says that draws from the target would rarely be as far from it as the chain is.
 
-    # neighbours in the sticky chain are hardly independent: signs that change more rarely allow
-    # for that, and then ask whether the chain, dependent as it is, is in the right place
-    careful = ek.kdsd_test(chains["sticky: every update"], target, kernel, change=0.01, rng=0)
-    print(f"\nThe sticky chain, if dependence is allowed for: p-value {careful.p_value:.3f}")
+tests = {name: ek.kdsd_test(X, target, kernel, rng=0) for name, X in chains.items()}
+print(f"{'chain':26}{'KDSD':>10}{'p-value':>10}   drawn from the target?")
+for name, X in chains.items():
+    p_value = tests[name].p_value
+    verdict = "no" if p_value < 0.01 else "nothing speaks against it"
+    print(f"{name:26}{ek.kdsd(X, target, kernel):10.3f}{p_value:10.3f}   {verdict}")
 
-    p, _ = target.compile()
-    q, _ = mistaken.compile(p.vtree)
-    print("\nThe exact discrepancy from the target, no samples needed")
-    print(f"{'the target itself':28}{ek.kdsd(p, p, kernel):z10.3f}")
-    print(f"{'the model with a factor lost':28}{ek.kdsd(q, p, kernel):z10.3f}")
+# %%
+# Neighbours in the first chain are hardly independent. Signs that change more rarely allow for
+# that, and then ask whether the chain, dependent as it is, is in the right place.
 
+careful = ek.kdsd_test(chains["every update"], target, kernel, change=0.01, rng=0)
+print(f"every update, if dependence is allowed for: p-value {careful.p_value:.3f}")
 
-if __name__ == "__main__":
-    main()
+# %%
+# This model is small enough to be compiled, so the discrepancy of the two distributions
+# themselves is exact: what the test saw is the mistake, and not bad luck.
+
+p, _ = target.compile()
+q, _ = mistaken.compile(p.vtree)
+print(f"{'the target itself':28}{ek.kdsd(p, p, kernel):z10.3f}")
+print(f"{'the model with a factor lost':28}{ek.kdsd(q, p, kernel):z10.3f}")
+
+# %%
+# The statistic of each chain (the line), and what it would be by chance (grey).
+
+figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+for ax, (name, test) in zip(axes, tests.items(), strict=True):
+    ax.hist(test.null, bins=20, color="lightgrey")
+    ax.axvline(test.statistic, color="black")
+    ax.set_title(f"{name}: p = {test.p_value:.3f}")
+    ax.set_xlabel("statistic")
+plt.show()

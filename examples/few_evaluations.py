@@ -1,9 +1,13 @@
-"""The mean of an expensive function from few evaluations: herding and Bayesian quadrature.
+"""
+The mean of an expensive function
+=================================
+
+Herding and Bayesian quadrature choose few points whose weighted mean stands for all.
 
 A simulator takes hours for one scenario of twelve machines that are up or down. How machines fail
 together is known: a model of their dependence. Scenarios that are drawn waste most runs on what is
 usual; scenarios that are chosen by their exact discrepancy from the model, with the best weights,
-need far fewer. The picture shows both errors against the number of runs.
+need far fewer.
 """
 
 import matplotlib.pyplot as plt
@@ -15,41 +19,43 @@ MACHINES = 12
 RUNS = (5, 10, 20, 40, 80)
 
 
-def plant() -> ek.Circuit:
+def plant():
     """Machines in a row: each is more often down if the one before it is."""
     start = ([0], [0.9, 0.1])
     links = [([v, v + 1], [[0.93, 0.07], [0.55, 0.45]]) for v in range(MACHINES - 1)]
     return ek.FactorGraph([2] * MACHINES, [start, *links]).compile()[0].normalize()
 
 
-def loss(X: np.ndarray) -> np.ndarray:
+def loss(X):
     """What a scenario costs: the simulator, which nobody wants to run often."""
     down = X.sum(axis=1)
     return down + 2.0 * np.sqrt(down) * (X[:, 3] + X[:, 7]) + 4.0 * (down >= 4)
 
 
-def main() -> None:
-    p = plant()
-    every = np.indices((2,) * MACHINES).reshape(MACHINES, -1).T
-    exact = np.exp(p.log_likelihood(every)) @ loss(every)
-    drawn, chosen = [], []
-    print(f"exact mean of {len(every)} scenarios: {exact:.4f}\n")
-    print(f"{'runs':>5}{'error, drawn':>15}{'error, chosen':>15}{'MMD, chosen':>14}")
-    for n in RUNS:
-        tries = [loss(p.sample(n, rng=seed)).mean() - exact for seed in range(100)]
-        points = ek.herd(p, n, weights="quadrature", rng=0)
-        drawn.append(np.sqrt(np.mean(np.square(tries))))
-        chosen.append(abs(points.expect(loss) - exact))
-        print(f"{n:5d}{drawn[-1]:15.4f}{chosen[-1]:15.4f}{points.mmd:14.4f}")
-    figure, axes = plt.subplots()
-    axes.loglog(RUNS, drawn, "o-", label="drawn")
-    axes.loglog(RUNS, chosen, "s-", label="chosen and weighted")
-    axes.set_xlabel("runs of the simulator")
-    axes.set_ylabel("error of the mean")
-    axes.legend()
-    figure.savefig("few_evaluations.png")
-    plt.close(figure)
+# %%
+# This simulator is quick, so that the exact mean is known, and the errors of both ways.
 
+p = plant()
+every = np.indices((2,) * MACHINES).reshape(MACHINES, -1).T
+exact = np.exp(p.log_likelihood(every)) @ loss(every)
+print(f"exact mean of {len(every)} scenarios: {exact:.4f}\n")
 
-if __name__ == "__main__":
-    main()
+drawn, chosen = [], []
+print(f"{'runs':>5}{'error, drawn':>15}{'error, chosen':>15}{'MMD, chosen':>14}")
+for n in RUNS:
+    tries = [loss(p.sample(n, rng=seed)).mean() - exact for seed in range(100)]
+    points = ek.herd(p, n, weights="quadrature", rng=0)
+    drawn.append(np.sqrt(np.mean(np.square(tries))))
+    chosen.append(abs(points.expect(loss) - exact))
+    print(f"{n:5d}{drawn[-1]:15.4f}{chosen[-1]:15.4f}{points.mmd:14.4f}")
+
+# %%
+# Five chosen scenarios are worth ten to twenty that are drawn, and eighty far more.
+
+figure, ax = plt.subplots()
+ax.loglog(RUNS, drawn, "o-", label="drawn")
+ax.loglog(RUNS, chosen, "s-", label="chosen and weighted")
+ax.set_xlabel("runs of the simulator")
+ax.set_ylabel("error of the mean")
+ax.legend()
+plt.show()

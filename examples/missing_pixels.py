@@ -1,41 +1,61 @@
-"""Predicting with missing pixels: average a kernel machine over what the pixels might have been.
+"""
+Predicting with missing pixels
+==============================
 
-A kernel ridge classifier tells 3 from 8. Then pixels go missing. Instead of guessing them, its
-kernel is replaced by the expected kernel given the pixels that are left, under a circuit of the
-images: the result is the exact expectation of its decision function.
+A kernel machine is averaged over what the missing pixels might have been, instead of guessing them.
+
+A kernel ridge classifier tells 3 from 8. Then pixels go missing. Its kernel is replaced by the
+expected kernel given the pixels that are left, under a circuit of the images: the result is the
+exact expectation of its decision function.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 import expectedkernels as ek
 
+# %%
+# The data, 64 black or white pixels, and the machine, fitted to whole images.
 
-def main() -> None:
-    rng = np.random.default_rng(0)
-    images, digit = load_digits(return_X_y=True)
-    chosen = (digit == 3) | (digit == 8)
-    X = (images[chosen] >= 8).astype(int)  # 64 black or white pixels
-    y = np.where(digit[chosen] == 8, 1, -1)
-    test = rng.random(len(X)) < 0.3
-    X_train, y_train, X_test, y_test = X[~test], y[~test], X[test], y[test]
+rng = np.random.default_rng(0)
+images, digit = load_digits(return_X_y=True)
+chosen = (digit == 3) | (digit == 8)
+X = (images[chosen] >= 8).astype(int)
+y = np.where(digit[chosen] == 8, 1, -1)
+test = rng.random(len(X)) < 0.3
+X_train, y_train, X_test, y_test = X[~test], y[~test], X[test], y[test]
 
-    kernel = ek.RBF(gamma=0.05)
-    model = KernelRidge(kernel="precomputed", alpha=0.1)
-    model.fit(kernel(X_train, X_train), y_train)
-    p = ek.learn_mixture(X_train, 24, rng=0, progress=False)
-    mode = np.round(X_train.mean(axis=0))
+kernel = ek.RBF(gamma=0.05)
+model = KernelRidge(kernel="precomputed", alpha=0.1)
+model.fit(kernel(X_train, X_train), y_train)
 
-    print("missing   accuracy: expected   most frequent value filled in")
-    for missing in (0.0, 0.5, 0.8, 0.9):
-        E = np.where(rng.random(X_test.shape) < missing, np.nan, X_test)
-        expected = model.predict(ek.expected_kernel(p, X_train, kernel, evidence_p=E))
-        filled = np.where(np.isnan(E), mode, E)
-        imputed = model.predict(kernel(filled, X_train))
-        scores = [np.mean(np.sign(prediction) == y_test) for prediction in (expected, imputed)]
-        print(f"{missing:7.0%}{scores[0]:22.3f}{scores[1]:32.3f}")
+# %%
+# The circuit: a mixture of trees. Predictions for images with holes are expected kernels times the
+# weights of the machine. Beside them is the prediction for the most frequent value of each pixel.
 
+p = ek.learn_mixture(X_train, 24, rng=0, progress=False)
+mode = np.round(X_train.mean(axis=0))
+rates = [0.0, 0.5, 0.8, 0.9]
+scores = []
+print("missing   accuracy: expected   most frequent value filled in")
+for missing in rates:
+    E = np.where(rng.random(X_test.shape) < missing, np.nan, X_test)
+    expected = model.predict(ek.expected_kernel(p, X_train, kernel, evidence_p=E))
+    filled = np.where(np.isnan(E), mode, E)
+    imputed = model.predict(kernel(filled, X_train))
+    scores.append([np.mean(np.sign(prediction) == y_test) for prediction in (expected, imputed)])
+    print(f"{missing:7.0%}{scores[-1][0]:22.3f}{scores[-1][1]:32.3f}")
 
-if __name__ == "__main__":
-    main()
+# %%
+# On the left an image of which nine of ten pixels are missing (grey), on the right the accuracy.
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+left.imshow(np.nan_to_num(E[0], nan=0.5).reshape(8, 8), cmap="gray", vmin=0, vmax=1)
+left.set_axis_off()
+right.plot(rates, scores, "o-", label=["expected prediction", "most frequent value"])
+right.set_xlabel("share of missing pixels")
+right.set_ylabel("accuracy")
+right.legend()
+plt.show()

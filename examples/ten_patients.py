@@ -1,9 +1,12 @@
-"""Ten patients that stand for all: rows of data chosen by their discrepancy from a model.
+"""
+Ten patients that stand for all
+===============================
+
+Rows of data are chosen so that their discrepancy from a model is small.
 
 A doctor wants to see ten patients of a lung clinic, not a thousand, and they should show how the
 clinic is: not the ten most usual, which are all alike, and not ten at random. They are chosen among
-real rows, one after the other, so that their exact discrepancy from the model becomes small. The
-picture compares how often every finding occurs.
+real rows, one after the other, so that their exact discrepancy from the model becomes small.
 """
 
 import matplotlib.pyplot as plt
@@ -11,33 +14,32 @@ import numpy as np
 
 import expectedkernels as ek
 
-FINDINGS = ["asia", "tub", "smoke", "lung", "bronc", "either", "xray", "dysp"]
+clinic = ek.asia()
+patients = clinic.sample(1000, rng=0)
+ten = ek.herd(clinic, 10, candidates=patients)
+print(ten.to_frame().to_string(index=False))
 
+# %%
+# They are closer to the clinic than ten at random are.
 
-def main() -> None:
-    clinic = ek.asia()
-    patients = clinic.sample(1000, rng=0)
-    ten = ek.herd(clinic, 10, candidates=patients)
-    circuit = clinic.compile()[0]
-    others = [float(ek.mmd(circuit, circuit.sample(10, rng=seed))) for seed in range(50)]
-    print(ten.to_frame().to_string(index=False))
-    print(f"\ndiscrepancy of these ten {ten.mmd:.3f}, of ten at random {np.mean(others):.3f}")
+circuit = clinic.compile()[0]
+others = [float(ek.mmd(circuit, circuit.sample(10, rng=seed))) for seed in range(50)]
+print(f"discrepancy of these ten {ten.mmd:.3f}, of ten at random {np.mean(others):.3f}")
 
-    share = ten.weights @ (ten.X == 0)  # the first state is yes
-    exact = np.array([table[0] for table in clinic.marginals()])
-    print(f"\n{'share of yes':16}{'clinic':>8}{'the ten':>9}")
-    for name, all_of_them, few in zip(FINDINGS, exact, share, strict=True):
-        print(f"{name:16}{all_of_them:8.2f}{few:9.2f}")
-    places = np.arange(len(FINDINGS))
-    figure, axes = plt.subplots()
-    axes.bar(places - 0.2, exact, 0.4, label="the clinic")
-    axes.bar(places + 0.2, share, 0.4, label="the ten")
-    axes.set_xticks(places, FINDINGS)
-    axes.set_ylabel("share of yes")
-    axes.legend()
-    figure.savefig("ten_patients.png")
-    plt.close(figure)
+# %%
+# How often every finding occurs: the first state of each variable is yes.
 
+share = ten.weights @ (ten.X == 0)
+exact = np.array([table[0] for table in clinic.marginals()])
+print(f"{'share of yes':16}{'clinic':>8}{'the ten':>9}")
+for name, all_of_them, few in zip(clinic.names, exact, share, strict=True):
+    print(f"{name:16}{all_of_them:8.2f}{few:9.2f}")
 
-if __name__ == "__main__":
-    main()
+places = np.arange(len(exact))
+figure, ax = plt.subplots()
+ax.bar(places - 0.2, exact, 0.4, label="the clinic")
+ax.bar(places + 0.2, share, 0.4, label="the ten")
+ax.set_xticks(places, clinic.names)
+ax.set_ylabel("share of yes")
+ax.legend()
+plt.show()

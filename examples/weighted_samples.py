@@ -1,12 +1,17 @@
-"""Samples from the wrong place, weighted until they are right: black-box importance sampling.
+"""
+Samples from the wrong place, weighted until they are right
+===========================================================
+
+Black-box importance sampling: weights from the target alone, wherever the samples come from.
 
 Sixteen villages on a map, some of them flooded: neighbours are mostly in the same state, and some
 lie higher than others. The plain average over uniformly drawn maps says that every village is
 flooded half of the time, and a short Gibbs chain has seen few maps. Weights that make the
 Stein discrepancy of the samples small bring the marginals closer to the exact ones; summing half
-of the villages out exactly does the rest. Where the samples come from need not be known.
+of the villages out exactly does the rest.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import expectedkernels as ek
@@ -15,7 +20,7 @@ SIDE = 4
 N = 200
 
 
-def flood_map() -> ek.FactorGraph:
+def flood_map():
     """A grid of villages A1, A2, ... whose neighbours are mostly in the same state."""
     rng = np.random.default_rng(3)
     names = [f"{letter}{digit}" for letter in "ABCD" for digit in range(1, SIDE + 1)]
@@ -29,44 +34,57 @@ def flood_map() -> ek.FactorGraph:
     return ek.FactorGraph([2] * SIDE**2, factors, names, states)
 
 
-def flooded(samples: ek.WeightedSamples | ek.Circuit) -> np.ndarray:
+def flooded(samples):
     """The probability of the second state of every variable."""
     return np.array([table[1] for table in samples.marginals()])
 
 
-def main() -> None:
-    model = flood_map()
-    circuit, _ = model.compile()
-    exact = flooded(circuit)
-    proposals = [
-        np.random.default_rng(0).integers(2, size=(N, model.n_variables)),
-        ek.gibbs(model, N, rng=0),  # every update of a single village is a sample
+# %%
+# The model is small enough to be compiled, so that the exact answer is known. Samples come from the
+# wrong place, or from a chain of which every update of a single village is a sample.
+
+model = flood_map()
+circuit, _ = model.compile()
+exact = flooded(circuit)
+proposals = [
+    np.random.default_rng(0).integers(2, size=(N, model.n_variables)),
+    ek.gibbs(model, N, rng=0),
+]
+
+# %%
+# Villages are summed out like the white squares of a chess board: no two of them are neighbours.
+
+white = [name for name in model.names if ("ABCD".index(name[0]) + int(name[1])) % 2]
+estimates = {"plain average": [flooded(ek.WeightedSamples(model, X)) for X in proposals]}
+for rule in ("default", "raw", "signed"):
+    estimates[f"bbis, {rule}"] = [flooded(ek.bbis(model, X, weights=rule)) for X in proposals]
+for rule in ("default", "raw", "signed"):
+    estimates[f"collapsed_bbis, {rule}"] = [
+        flooded(ek.collapsed_bbis(model, X, white, weights=rule)) for X in proposals
     ]
-    # like the white squares of a chess board: no two of them are neighbours
-    white = [name for name in model.names if ("ABCD".index(name[0]) + int(name[1])) % 2]
+print(f"Mean error of P(flooded), {model.n_variables} villages, {N} samples\n")
+print(f"{'':28}{'uniform maps':>14}{'Gibbs chain':>14}")
+for what, found in estimates.items():
+    errors = [np.abs(marginals - exact).mean() for marginals in found]
+    print(f"{what:28}{errors[0]:14.3f}{errors[1]:14.3f}")
 
-    estimates = {"plain average": [flooded(ek.WeightedSamples(model, X)) for X in proposals]}
-    for rule in ("default", "raw", "signed"):
-        estimates[f"bbis, {rule}"] = [flooded(ek.bbis(model, X, weights=rule)) for X in proposals]
-    for rule in ("default", "raw", "signed"):
-        estimates[f"collapsed_bbis, {rule}"] = [
-            flooded(ek.collapsed_bbis(model, X, white, weights=rule)) for X in proposals
-        ]
-    print(f"Mean error of P(flooded), {model.n_variables} villages, {N} samples\n")
-    print(f"{'':28}{'uniform maps':>14}{'Gibbs chain':>14}")
-    for what, found in estimates.items():
-        errors = [np.abs(marginals - exact).mean() for marginals in found]
-        print(f"{what:28}{errors[0]:14.3f}{errors[1]:14.3f}")
+# %%
+# What the default rule did with the uniform maps.
 
-    plain, best = estimates["plain average"][0], estimates["collapsed_bbis, default"][0]
-    print("\nP(flooded) from uniform maps")
-    print(f"{'village':28}{'exact':>10}{'plain':>10}{'weighted':>10}")
-    for v, name in enumerate(model.names[:SIDE]):
-        shown = f"{name} (summed out)" if name in white else name
-        print(f"{shown:28}{exact[v]:10.3f}{plain[v]:10.3f}{best[v]:10.3f}")
-    print("\nWhat the default rule did with the uniform maps:")
-    print(ek.bbis(model, proposals[0]).decision)
+print(ek.bbis(model, proposals[0]).decision)
 
+# %%
+# Every village, from the uniform maps: points on the line are right.
 
-if __name__ == "__main__":
-    main()
+figure, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
+ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8)
+for what, mark in [
+    ("plain average", "x"),
+    ("bbis, default", "^"),
+    ("collapsed_bbis, default", "o"),
+]:
+    ax.plot(exact, estimates[what][0], mark, label=what)
+ax.set_xlabel("probability of a flood, exact")
+ax.set_ylabel("estimated from 200 uniform maps")
+ax.legend()
+plt.show()

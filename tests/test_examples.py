@@ -1,9 +1,10 @@
-"""The scripts in examples/ run to their end, and use nothing but public names."""
+"""The scripts in examples/ run to their end, draw a figure, and use nothing but public names."""
 
 import ast
 import runpy
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 import expectedkernels as ek
@@ -16,10 +17,15 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(path, tmp_path, monkeypatch, capsys):
+def test_example_prints_and_draws_and_leaves_no_files(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plt, "show", lambda: None)  # nobody looks
+    plt.close("all")
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
+    assert plt.get_fignums()
+    assert not list(tmp_path.iterdir())
+    plt.close("all")
 
 
 def not_public(source):

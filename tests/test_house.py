@@ -40,7 +40,7 @@ def is_made(link):
     """Whether the build of the site makes this page: the gallery of examples, the reference."""
     folder, _, name = link.rpartition("/")
     if folder.rpartition("/")[2] == "gallery":
-        return name == "index.md" or (ROOT / "examples" / name).with_suffix(".py").is_file()
+        return name == "index.rst" or (ROOT / "examples" / name).with_suffix(".py").is_file()
     return link.endswith("api/index.md")
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import expectedkernels as ek
-from docs._ext import api_pages, gallery_pages
+from docs._ext import api_pages
 
 SPACES = [name for name in ek.__all__ if inspect.ismodule(getattr(ek, name))]
 LISTED = [name for names in api_pages.groups().values() for name in names]
@@ -49,20 +49,3 @@ def test_members_of_other_libraries_and_inner_ones_are_left_out():
     assert "ExpectedSVR.predict" in page
     assert "set_params" not in page
     assert "gram" not in api_pages.name_page("RBF")
-
-
-def test_scripts_become_pages_without_their_docstring_in_the_code(tmp_path):
-    script = tmp_path / "two.py"
-    script.write_text('"""One and one: a sum.\n\nMore of it.\n"""\n\nprint(1 + 1)\n')
-    page = gallery_pages.script_page(script, ["two.png"])
-    assert page.startswith("# One and one\n\nOne and one: a sum.\n\nMore of it.\n\n![What two.py")
-    assert ":lines: 5-" in page
-    assert "A sum." in gallery_pages.card(script, [])
-
-
-def test_a_script_that_fails_stops_the_build(tmp_path, monkeypatch):
-    monkeypatch.setattr(gallery_pages, "KEPT", tmp_path)
-    script = tmp_path / "bad.py"
-    script.write_text("raise ValueError('no')")
-    with pytest.raises(RuntimeError, match=r"bad\.py failed:(.|\n)*ValueError: no"):
-        gallery_pages.outcome(script, "")
