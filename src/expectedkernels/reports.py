@@ -6,7 +6,6 @@ import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from platform import platform, python_version
@@ -181,6 +180,19 @@ class Reported:
         return f"<p>{escape(str(self))}</p>{shown}"
 
 
+def pictures_of(result: Reported) -> dict[str, Callable[[], Axes]]:
+    """From headings to what draws the pictures of a result.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5]])
+    >>> list(pictures_of(ek.mmd_test(p.sample(5, rng=0), p, rng=1)))
+    ['The statistic among simulated ones']
+    """
+    return result._pictures()
+
+
 def versions() -> dict[str, str]:
     """The versions of Python, of the system, and of the packages that were imported.
 
@@ -192,10 +204,8 @@ def versions() -> dict[str, str]:
     found = {"python": python_version(), "system": platform()}
     for name in NAMED:
         if name in sys.modules:
-            try:
-                found[name] = version("scikit-learn" if name == "sklearn" else name)
-            except PackageNotFoundError:
-                found[name] = str(getattr(sys.modules[name], "__version__", "unknown"))
+            # what runs, which need not be what is installed
+            found[name] = str(getattr(sys.modules[name], "__version__", "unknown"))
     return found
 
 

@@ -204,23 +204,64 @@ def test_parquet_without_pyarrow_says_what_to_install(folder, monkeypatch):
     assert "pip install pyarrow" in done.stderr
 
 
-def test_pictures_and_reports_are_written(folder):
-    calls = {
-        "compare": ["patients.csv", "later.csv", "--without", "id", "--permutations", 1],
-        "test": ["c.npz", "rows.csv", "--simulations", 9],
-        "audit": ["c.npz"],
-        "explain": shlex.split(
-            "new.csv --train patients.csv --target ill --without id --without pressure"
-        ),
-    }
-    for name, arguments in calls.items():
-        files = ["--plot", f"{name}.png", "--report", f"{name}.html"]
-        done = invoke(name, *arguments, *files)
-        assert done.exit_code in (0, 3), done.output
-        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        report = (folder / f"{name}.html").read_text()
-        assert "<figure" in report
-        assert done.stdout.splitlines()[-1].split()[0] in report
+REPORTED = {
+    "compare": "patients.csv later.csv --without id --permutations 1",
+    "test": "c.npz rows.csv --simulations 9 --seed 4",
+    "audit": "patients.csv --without id --by sex",
+    "explain": "new.csv --train patients.csv --target ill --without id --without pressure",
+}
+HELD = {
+    "compare": [("patients.csv", "120 rows, 5 columns"), ("later.csv", "100 rows, 5 columns")],
+    "test": [("c.npz", "2 variables, "), ("rows.csv", "60 rows, 2 columns")],
+    "audit": [("patients.csv", "120 rows, 5 columns")],
+    "explain": [("patients.csv", "120 rows, 3 columns"), ("new.csv", "6 rows, 5 columns")],
+}
+OPTIONS = {
+    "compare": {"permutations": "1", "bins": "8 (default)", "seed": "0 (default)"},
+    "test": {"statistic": "mmd (default)", "aggregate": "no (default)", "seed": "4"},
+    "audit": {"by": "sex", "least": "0.01 (default)", "without": "id"},
+    "explain": {"target": "ill", "without": "id, pressure", "of": "none (default)"},
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_pictures_and_reports_are_written(folder, name):
+    call = f"{name} {REPORTED[name]} --plot picture.png --report page.html"
+    done = invoke(*shlex.split(call))
+    assert done.exit_code in (0, 3), done.output
+    assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    report = (folder / "page.html").read_text()
+    assert report.count("<figure") == (2 if name == "compare" else 1)
+    assert done.stdout.splitlines()[-1].split()[0] in report
+    assert f"<th>command<td>expectedkernels {call}<tr>" in report
+    for option, value in OPTIONS[name].items():
+        assert f"<th>{option}<td>{value}<" in report
+    for path, size in HELD[name]:
+        assert f"<td>{path}<td>{size}" in report
+    assert f"<th>expectedkernels<td>{ek.__version__}<" in report
+
+
+def test_rows_from_a_pipe_are_called_so_in_reports(folder):
+    rows = (folder / "rows.csv").read_text()
+    done = invoke("test", "c.npz", "-", "--report", "page.html", stdin=rows)
+    assert done.exit_code == 0, done.output
+    assert "<td>standard input<td>60 rows, 2 columns" in (folder / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "code", "message"),
+    [
+        ("--report", "page.txt", 2, "must end in .html"),
+        ("--plot", "page.html", 2, "must end in .png, .svg, .pdf"),
+        ("--report", "absent/page.html", 1, "The folder to write to does not exist"),
+        ("--plot", "absent/a.png", 1, "The folder to write to does not exist"),
+    ],
+)
+def test_places_of_reports_are_checked_before_the_work(folder, option, path, code, message):
+    done = invoke("test", "c.npz", "absent.csv", option, path)
+    assert done.exit_code == code
+    assert message in " ".join(done.stderr.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", "").split())
+    assert "absent.csv" not in done.stderr
 
 
 def test_a_picture_of_too_many_states_is_refused(folder):

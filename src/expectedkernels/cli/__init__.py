@@ -10,10 +10,12 @@ import typer
 from expectedkernels import __version__
 from expectedkernels.cli import answers, circuits, comparisons, rows, schemas, studies
 from expectedkernels.cli.base import CONTEXT
+from expectedkernels.cli.pages import Remembering
 
 app = typer.Typer(
     name="expectedkernels",
     help="Exact kernel expectations under probabilistic circuits.",
+    cls=Remembering,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=CONTEXT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -29,14 +29,6 @@ Without = Annotated[
     typer.Option(help="A column to leave out, such as an identifier (may be repeated)."),
 ]
 Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="The level of the test.")]
-
-
-Picture = Annotated[
-    Path | None, typer.Option("--plot", help="Where to write a picture (.png, .svg, .pdf).")
-]
-Report = Annotated[
-    Path | None, typer.Option("--report", help="Where to write a report with it (.html).")
-]
 
 
 def group(words: str) -> typer.Typer:
@@ -113,28 +105,6 @@ def plain(found: Any) -> Any:
     if isinstance(found, float) and not -float("inf") < found < float("inf"):
         return None
     return found
-
-
-def draw(
-    title: str,
-    words: Mapping[str, Any],
-    axes: Callable[[], Any],
-    plot: Path | None,
-    report: Path | None,
-) -> None:
-    """Write the picture and the report that were asked for."""
-    if plot is None and report is None:
-        return
-    from expectedkernels.plotting.style import close, save
-    from expectedkernels.reports import write_report
-
-    picture = axes()
-    if plot is not None:
-        check_folder(str(plot))
-        save(picture, plot)
-    if report is not None:
-        write_report(report, title, {"Answer": words, "Picture": picture})
-    close(picture)
 
 
 def check_out(out: Path) -> None:

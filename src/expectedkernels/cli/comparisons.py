@@ -12,16 +12,14 @@ from expectedkernels.cli.base import (
     NO,
     AsJson,
     Level,
-    Picture,
-    Report,
     Seed,
     Without,
-    draw,
     errors,
     note,
     show,
     show_json,
 )
+from expectedkernels.cli.pages import Picture, Report, draw
 
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
@@ -42,6 +40,7 @@ class Statistic(StrEnum):
 
 
 def judge(
+    ctx: typer.Context,
     model: Model,
     samples: Annotated[
         str, typer.Argument(help="The samples: a table of complete rows (-: standard input).")
@@ -69,9 +68,11 @@ def judge(
         from expectedkernels.cli.tables import read_columns, rows_for
         from expectedkernels.discrepancies.fit import mmd_test
         from expectedkernels.discrepancies.goodness import kdsd_test
+        from expectedkernels.reports import pictures_of
 
         circuit = read_distribution(model)
-        rows = rows_for(circuit, read_columns(samples, without), samples)
+        table = read_columns(samples, without)
+        rows = rows_for(circuit, table, samples)
         note(f"Simulating {simulations} samples of {len(rows)} rows ...")
         run: Any = mmd_test if statistic is Statistic.MMD else kdsd_test
         kernel = "aggregate" if aggregate else None
@@ -90,7 +91,9 @@ def judge(
             show_json(answer | settings | {"simulations": simulations, "rejected": rejected})
         else:
             show(words)
-        draw(f"Do {samples} come from {model}?", words, found.plot, plot, report)
+        title = f"Do {samples} come from {model}?"
+        words |= {"kernel": repr(found.kernel)}
+        draw(ctx, title, words, pictures_of(found), {model: circuit, samples: table})
         if rejected:
             raise typer.Exit(NO)
 
@@ -164,6 +167,7 @@ def _distribution(path: str, circuit: Circuit, without: Any) -> Any:
 
 
 def compare(
+    ctx: typer.Context,
     before: Annotated[str, typer.Argument(help="A table (-: standard input).")],
     after: Annotated[str, typer.Argument(help="A table with the same columns.")],
     permutations: Annotated[
@@ -185,6 +189,7 @@ def compare(
         from expectedkernels.cli.tables import read_columns
         from expectedkernels.errors import DataError
         from expectedkernels.estimators.drift import drift
+        from expectedkernels.reports import pictures_of
 
         if before == after == "-":
             raise DataError("Standard input can be one of two tables, and not both.")
@@ -201,7 +206,12 @@ def compare(
         else:
             show(words)
             _show_parts(parts)
-        draw(f"What changed from {before} to {after}", words, found.plot, plot, report)
+        words |= {"kernel": repr(found.kernel)}
+        title, files = f"What changed from {before} to {after}", {before: tables[0]}
+        columns = (list(parts[0]), [list(part.values()) for part in parts])
+        draw(
+            ctx, title, words, pictures_of(found), files | {after: tables[1]}, {"Columns": columns}
+        )
         if differ:
             raise typer.Exit(NO)
 
@@ -244,6 +254,7 @@ def _show_parts(parts: list[dict[str, Any]]) -> None:
 
 
 def audit(
+    ctx: typer.Context,
     source: Annotated[
         str, typer.Argument(help="A table (-: standard input), or a circuit or model of one.")
     ],
@@ -266,8 +277,9 @@ def audit(
     """Print how far groups are from the whole population, the furthest first."""
     with errors():
         from expectedkernels.discrepancies.groups import group_discrepancies
+        from expectedkernels.reports import pictures_of
 
-        circuit = _population(source, bins, without)
+        circuit, read = _population(source, bins, without)
         names = [part.split(",") for part in by] if by else 1
         found = group_discrepancies(circuit, _groups(circuit, names), min_probability=least)
         order = sorted(range(len(found.groups)), key=lambda i: -found.mmd2[i])
@@ -286,21 +298,25 @@ def audit(
             typer.echo(f"{'group':{width}}{'discrepancy':>12}{'probability':>13}")
             for x in groups:
                 typer.echo(f"{x['group']:{width}}{x['mmd']:>12.4g}{x['probability']:>13.4g}")
-        words = {x["group"]: f"{x['mmd']:.4g} (probability {x['probability']:.4g})" for x in groups}
-        draw(f"Groups of {source}", words, found.plot, plot, report)
+        words = {"groups": len(groups), "kernel": repr(found.kernel)}
+        table = (["group", "discrepancy", "probability"], [list(x.values()) for x in groups])
+        title = f"Groups of {source}"
+        draw(ctx, title, words, pictures_of(found), {source: read}, {"Groups": table})
 
 
-def _population(source: str, bins: int, without: Any) -> Circuit:
-    """The circuit in a file, or a tree that is learned from a table."""
+def _population(source: str, bins: int, without: Any) -> tuple[Circuit, Any]:
+    """The circuit in a file, or a tree that is learned from a table; and what was read."""
     from expectedkernels.cli.models import is_model, read_distribution
     from expectedkernels.cli.tables import coded, read_columns
     from expectedkernels.learning.chow_liu import learn_chow_liu
 
     if is_model(source):
-        return read_distribution(source)
-    schema, [rows] = coded([read_columns(source, without)], [source], bins)
+        circuit = read_distribution(source)
+        return circuit, circuit
+    table = read_columns(source, without)
+    schema, [rows] = coded([table], [source], bins)
     cards = [card or 0 for card in schema.cardinalities]
-    return learn_chow_liu(rows, cardinalities=cards).with_schema(schema)
+    return learn_chow_liu(rows, cardinalities=cards).with_schema(schema), table
 
 
 def _groups(circuit: Circuit, names: Any) -> Any:

@@ -10,16 +10,14 @@ import typer
 from expectedkernels.cli.base import (
     AsJson,
     OutTable,
-    Picture,
-    Report,
     Seed,
     Without,
     check_folder,
-    draw,
     errors,
     note,
     show_json,
 )
+from expectedkernels.cli.pages import Picture, Report, draw
 
 if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
@@ -177,6 +175,7 @@ def impute(
 
 
 def explain(
+    ctx: typer.Context,
     rows: Rows,
     train: Train,
     target: Target,
@@ -199,7 +198,7 @@ def explain(
 
         _refuse_twice(rows, train)
         fitted = fit(train, target, classify, without, seed)
-        X = read_like(rows, fitted.table, train)[0]
+        X, every = read_like(rows, fitted.table, train)
         if row >= len(X):
             raise DataError(f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
         X = X[[row]]
@@ -223,11 +222,11 @@ def explain(
             _show_explanation(what, base, total, columns)
         words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
         draw(
+            ctx,
             f"{target} of row {row} of {rows}",
             {"nothing is known": f"{base:.6g}"} | words | {"prediction": f"{total:.6g}"},
-            lambda: _waterfall(columns, base),
-            plot,
-            report,
+            {"What contributes": lambda: _waterfall(columns, base)},
+            {train: fitted.table, rows: every},
         )
 
 
