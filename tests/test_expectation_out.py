@@ -80,6 +80,8 @@ def test_files_are_deleted_if_something_goes_wrong(tmp_path, monkeypatch):
         (points(3), np.zeros(4), r"float64 array of shape \(3,\). Got ndarray .* shape \(4,\)"),
         (points(3), np.zeros(3, dtype=np.float32), "Got ndarray of type float32"),
         (points(3), [0.0] * 3, "Got list"),
+        (points(3), np.broadcast_to(0.0, 3), "read-only. Give one that can be written to"),
+        (points(3), "values.npz", "must end in .npy. Got 'values.npz'"),
         (model(), "values.npy", "This is a number"),
     ],
 )

@@ -134,6 +134,31 @@ def test_errors_say_which_chunk(path):
         ek.over_chunks(len, X, chunk_rows=0)
 
 
+def test_errors_of_other_code_have_a_note_of_the_chunk(path):
+    def foreign(chunk):
+        if len(chunk) == 2:
+            raise KeyError("not ours")
+        return len(chunk)
+
+    for n_jobs in (1, 2):
+        with pytest.raises(KeyError, match="not ours") as caught:
+            list(ek.over_chunks(foreign, rows(), chunk_rows=8, n_jobs=n_jobs))
+        assert caught.value.__notes__ == ["In chunk 6."]
+    with pytest.raises(KeyError, match="not ours") as caught:
+        list(ek.over_chunks(foreign, path, chunk_rows=8))
+    assert caught.value.__notes__ == [f"In the rows of {path} from row 48 on."]
+
+
+@pytest.mark.parametrize("data", [np.empty((0, 3)), [], iter([]), pd.DataFrame({"a": []}), list])
+def test_no_data_are_an_error(data):
+    with pytest.raises(ek.DataError, match="nothing to be read: the data have no rows"):
+        list(ek.over_chunks(len, data))
+
+
+def test_functions_may_return_nothing():
+    assert list(ek.over_chunks(lambda chunk: None, rows(), chunk_rows=25)) == [None, None]
+
+
 def test_files_need_pyarrow(path, monkeypatch):
     def missing(name, *rest):
         raise ImportError(name)

@@ -68,7 +68,8 @@ def over_chunks(
     Raises
     ------
     DataError
-        If there is nothing to be read. Errors of the function say in which chunk they occur.
+        When the first result is asked for, if there is nothing to be read. Errors of the function
+        say in which chunk they occur, those of others than this library by a note.
 
     Examples
     --------
@@ -83,7 +84,20 @@ def over_chunks(
         return _lazily(function, data)
     work = partial(_results, function)
     parts = parts_of(data, chunk_rows, None if columns is None else tuple(columns))
-    return chain.from_iterable(_in_order(work, parts, n_jobs))
+    return _some(chain.from_iterable(_in_order(work, parts, n_jobs)))
+
+
+def _some(results: Iterator[Any]) -> Iterator[Any]:
+    """The results; raises if there are none."""
+    found = False
+    for result in results:
+        found = True
+        yield result
+    if not found:
+        raise DataError(
+            "There is nothing to be read: the data have no rows, or are an iterator that has been "
+            "used up. Give a function that returns a new one to read them again."
+        )
 
 
 def summed(function: Callable[[Any], Any], data: Any, add: Callable[[Any, Any], Any]) -> Any:
@@ -269,6 +283,9 @@ def _called(function: Any, part: Part) -> Iterator[Any]:
             yield function(rows)
         except CircuitError as error:
             raise type(error)(f"In {name}: {error}") from error
+        except Exception as error:
+            error.add_note(f"In {name}.")
+            raise
 
 
 def _dask_parts(X: Any) -> list[Any]:

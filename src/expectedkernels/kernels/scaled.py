@@ -139,6 +139,11 @@ def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterato
             "The 'out' parameter is for one value per row of points or evidence. This is a number."
         )
     elif isinstance(out, (str, PathLike)):
+        if Path(out).suffix != ".npy":
+            raise DataError(
+                "The file that the 'out' parameter names is one for np.load, and must end in .npy. "
+                f"Got {str(out)!r}."
+            )
         mapped = np.lib.format.open_memmap(out, "w+", np.dtype(np.float64), own)
         try:
             yield np.expand_dims(mapped, flat)
@@ -152,6 +157,11 @@ def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterato
             raise DataError(
                 f"The 'out' parameter must be a path, or a float64 array of shape {own}. Got "
                 f"{type(out).__name__} of type {kind} and shape {getattr(out, 'shape', None)}."
+            )
+        if not out.flags.writeable:
+            raise DataError(
+                "The 'out' parameter is an array that is read-only. Give one that can be written "
+                "to, such as np.empty(shape), or for a file mode='r+' in np.load."
             )
         yield np.expand_dims(out, flat)
 
