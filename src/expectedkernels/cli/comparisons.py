@@ -199,6 +199,9 @@ def compare(
         differ = found.p_value is not None and found.p_value <= level
         parts = _parts(found)
         words = _drift_in_words(found, f"{'differ' if differ else 'do not differ'} at {level:g}")
+        for i, path in enumerate((before, after)):
+            if empty := found.windows.empty(i):
+                words |= {f"empty in {path}": f"{', '.join(map(str, empty))}: not compared"}
         if as_json:
             answer = {"mmd": found.mmd, "p_value": found.p_value, "differ": differ, "level": level}
             sizes = {"rows_before": len(tables[0]), "rows_after": len(tables[1])}

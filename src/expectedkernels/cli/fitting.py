@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,11 @@ from expectedkernels.cli.tables import as_text, called, in_order, read_columns, 
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
+from expectedkernels.io.raw import look_numeric
 
 FEW_CATEGORIES = 20
 """So many categories are never too many."""
+PLAIN = "them with a decimal point, without units and without signs between thousands"
 MAX_SHOWN = 5
 """How many unseen categories a warning names."""
 
@@ -58,6 +61,8 @@ def fit(path: str, target: str, classify: bool, without: Sequence[str] | None, s
     table = select(table, [c.name for c in table.columns if c.name != target])
     warn_of_free_text(table, path)
     labels = classify or column.kind != "number"
+    if labels and not classify:
+        _doubt_classes(column, path)
     kind: Any = ExpectedKernelClassifier if labels else ExpectedKernelRidge
     X, categorical = objects(table)
     model = kind(alpha="auto", categorical_features=categorical or None, random_state=seed)
@@ -98,15 +103,34 @@ def objects(table: Columns) -> tuple[Any, list[int]]:
 def warn_of_free_text(table: Columns, path: str) -> None:
     """Warn of text that is different in most rows, which says nothing of other rows."""
     for column in table.columns:
-        if column.kind != "label":
-            continue
-        distinct, present = len(column.distinct), int((~_missing(column)).sum())
-        if distinct > max(FEW_CATEGORIES, present / 2):
-            warn(
-                f"{called(path)}: column {column.name!r} has {distinct} different words in "
-                f"{present} rows. Names and free text say nothing of other rows: leave it out, by "
-                f"--without '{column.name}'."
-            )
+        many = _many_words(column)
+        if many is not None:
+            advice = "Names and free text say nothing of other rows"
+            if look_numeric(column.distinct):
+                advice = f"If they are numbers, write {PLAIN}; if not"
+            warn(f"{called(path)}: {many}. {advice}: leave it out, by --without '{column.name}'.")
+
+
+def _many_words(column: FrameColumn) -> str | None:
+    """How many different words a column of text has, None if these are few."""
+    distinct, present = len(column.distinct), int((~_missing(column)).sum())
+    if column.kind != "label" or distinct <= max(FEW_CATEGORIES, present / 2):
+        return None
+    return f"column {column.name!r} has {distinct} different words in {present} rows"
+
+
+def _doubt_classes(column: FrameColumn, path: str) -> None:
+    """Refuse text that looks like numbers for classes, and warn of words that are too many."""
+    many = _many_words(column)
+    if many is None:
+        return
+    if look_numeric(column.distinct):
+        raise DataError(
+            f"{called(path)}: {many}, such as {column.distinct[0]!r}, that look like numbers. "
+            f"Write {PLAIN}; with --classify they are names of classes."
+        )
+    warn(f"{called(path)}: {many}. They are taken for names of classes: few rows say what each is.")
+    warnings.filterwarnings("ignore", "The number of unique classes")  # which says the same
 
 
 def read_like(path: str, train: Columns, train_path: str) -> tuple[Any, Columns]:

@@ -198,6 +198,7 @@ def _read_by(schema: Schema, variable: int, column: FrameColumn) -> FrameColumn:
 def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
     """The row of evidence that words such as rain=yes stand for, NaN where nothing is known."""
     row = np.full(circuit.n_variables, np.nan)
+    said: dict[int, str] = {}
     for words in given or ():
         name, sign, value = words.partition("=")
         if not sign:
@@ -208,6 +209,11 @@ def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
         cell = raw_column(name, [value])
         if cell.distinct == []:
             raise DataError(f"Nothing is said of {name!r} in {words!r}. Leave it out.")
+        if variable in said:
+            raise typer.BadParameter(
+                f"{name.strip()!r} can be given once. Got {said[variable]!r} and {words!r}."
+            )
+        said[variable] = words
         row[variable] = _value(circuit.schema, variable, cell)
     return row
 

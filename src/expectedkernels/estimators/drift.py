@@ -210,6 +210,10 @@ class Drift(Reported):
                 f"The windows {verdict} at 5 %: p = {self.p_value:.3g}, discrepancy {self.mmd:.4g} "
                 f"({sizes}, {len(self.null)} permutations of rows, fitted again)."
             )
+        for i, which in enumerate(("first", "second")):
+            if empty := self.windows.empty(i):
+                claim += f" Without a value in the {which} window, and so not compared: "
+                claim += ", ".join(map(repr, empty)) + "."
         if not self.mmd2 > 0 or (self.p_value is not None and self.p_value > 0.05):
             return claim
         top = int(np.argmax(self.ignoring))

@@ -67,6 +67,11 @@ class Windows:
         """The states of the rows of a window."""
         return self.states[self.starts[window] : self.starts[window + 1]]
 
+    def empty(self, window: int) -> list[Any]:
+        """The names, or numbers, of columns that have no value in a window."""
+        names = self.schema.names or range(self.schema.n_variables)
+        return [names[v] for v in np.flatnonzero(np.isnan(self.rows(window)).all(axis=0))]
+
     def fitted(self, window: int) -> Circuit:
         """The circuit with the most likely parameters for a window, up to the pseudocount."""
         rows = self.rows(window)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import BytesIO
 from typing import Any
@@ -16,14 +17,19 @@ from expectedkernels.io.tables import MISSING_WORDS, delimiter_of, is_header, ro
 from expectedkernels.io.text import PathLike, Source, checked_path, shown
 
 PARQUET_MAGIC = b"PAR1"
+DECIMAL_COMMA = re.compile(r"[+-]?\d*(\d|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+THOUSANDS = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)", re.ASCII)
+LIKE_NUMBER = re.compile(r"[^\w\s]{0,2}\s*\d[\d.,'\s]*[^\d\s]{0,8}")
+"""What people take for a number: it may have separators, a currency and a unit."""
 
 
 def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
     r"""The columns of a CSV file (or one of its relatives, or gzipped), or of a Parquet file.
 
-    Columns whose cells are all numbers are numbers, others are text. Empty cells, ``nan``, ``NA``,
-    ``?`` and the like are missing values. The first line of a text file holds the names of the
-    columns, unless all of its cells are numbers.
+    Columns whose cells are all numbers are numbers, others are text. Decimal commas are read, with
+    a warning, unless all of them could separate thousands. Empty cells, ``nan``, ``NA``, ``?`` and
+    the like are missing values. The first line of a text file holds the names of the columns,
+    unless all of its cells are numbers.
 
     Parameters
     ----------
@@ -54,7 +60,7 @@ def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
         return _read_parquet(Source(path, b""), data)
     source = Source(path, data)
     rows = list(rows_of(source, delimiter_of(source)))
-    header = bool(rows) and is_header(rows[0][1])
+    header = bool(rows) and is_header([_with_point(cell) for cell in rows[0][1]])
     if len(rows) <= header:
         raise source.error(f"expected rows, found {'only a header' if header else 'an empty file'}")
     width = len(rows[0][1])
@@ -64,7 +70,18 @@ def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
     names = _names(source, rows[0][1]) if header else None
     entries = zip(*(cells for _, cells in rows[header:]), strict=True)
     called = names or tuple(map(str, range(width)))
-    return Columns(tuple(map(raw_column, called, entries)), names)
+    columns = []
+    for name, entry in zip(called, entries, strict=True):
+        columns.append(raw_column(name, entry))
+        example = next((cell for cell in entry if "," in cell), None)
+        if example is not None and columns[-1].kind == "number":
+            warnings.warn(
+                f"{source.path}: column {name!r} has decimal commas: {shown(example.strip())} is "
+                f"read as {value_of(_with_point(example))}.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return Columns(tuple(columns), names)
 
 
 def _names(source: Source, cells: list[str]) -> tuple[str, ...]:
@@ -84,13 +101,40 @@ def _names(source: Source, cells: list[str]) -> tuple[str, ...]:
 
 
 def raw_column(name: str, cells: Iterable[str]) -> FrameColumn:
-    """A column of cells: numbers, if all that are there are numbers."""
+    """A column of cells: numbers, if all that are there are numbers.
+
+    Examples
+    --------
+    >>> raw_column("size", ["3,14", "", "2"]).values.tolist()
+    [3.14, nan, 2.0]
+    >>> raw_column("price", ["1,234", "3,140"]).values  # or thousands?
+    ['1,234', '3,140']
+    """
     cells = list(cells)
     values = [value_of(cell) for cell in cells]
+    words = [cell.strip() for cell in cells]
+    present = [word for word in words if word.lower() not in MISSING_WORDS]
+    if None in values and not all(map(THOUSANDS.fullmatch, present)):
+        values = [value_of(_with_point(word)) for word in words]
     if None not in values:
         return FrameColumn(name, "number", np.array(values, dtype=np.float64))
-    words = [cell.strip() for cell in cells]
     return FrameColumn(name, "label", [None if w.lower() in MISSING_WORDS else w for w in words])
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as one with a point, other cells as they are."""
+    return cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell.strip()) else cell
+
+
+def look_numeric(words: Sequence[Any]) -> bool:
+    """Whether all words of a column begin like numbers, as with thousands apart or with units.
+
+    Examples
+    --------
+    >>> look_numeric(["1,234", "12 kg", "$ 5"]), look_numeric(["2024-01-02"])
+    (True, False)
+    """
+    return bool(words) and all(LIKE_NUMBER.fullmatch(str(word)) for word in words)
 
 
 def pyarrow_for(path: str) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -85,7 +86,9 @@ def read_table(path: PathLike) -> DataTable:
 def delimiter_of(source: Source) -> str | None:
     """What separates the cells of a file, None for white space."""
     first = next((line for line in source.text.split("\n") if line.strip()), "")
-    return next((d for d in DELIMITERS if d in first), None)
+    # a comma between digits may be a decimal one, if something else separates cells
+    bare = re.sub(r"(?<=\d),(?=\d)", "", first)
+    return next((d for d in DELIMITERS if d in bare), "," if "," in first else None)
 
 
 def is_header(cells: Sequence[str]) -> bool:

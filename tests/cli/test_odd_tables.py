@@ -1,0 +1,98 @@
+"""Tables that are read in a way that people may not expect: commands say so, or refuse."""
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from cli_files import invoke
+from expectedkernels.io.raw import read_raw
+
+ROWS = 60
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def numbers():
+    x = np.random.default_rng(0).normal(size=ROWS).round(2)
+    return x, (2.0 * x + 80.0).round(2)
+
+
+def write(path, words, delimiter=";"):
+    """A table of x and y, which is given as words."""
+    x = numbers()[0]
+    lines = [f"{a}{delimiter}{word}" for a, word in zip(x, words, strict=True)]
+    with open(path, "w") as file:
+        file.write("\n".join([f"x{delimiter}y", *lines]) + "\n")
+
+
+def predict(*more):
+    return invoke("predict", "t.csv", "--train", "t.csv", "--target", "y", *more)
+
+
+@pytest.mark.parametrize(("delimiter", "quote"), [(";", ""), ("\t", ""), (",", '"')])
+def test_decimal_commas_are_numbers_and_are_told(delimiter, quote):
+    y = numbers()[1]
+    write("t.csv", [f"{quote}{v:.2f}{quote}".replace(".", ",") for v in y], delimiter)
+    found = predict()
+    assert found.exit_code == 0
+    assert "column 'y' has decimal commas: " in found.stderr
+    assert f"is read as {y[0]}" in found.stderr
+    with pytest.warns(UserWarning, match="decimal commas"):
+        np.testing.assert_array_equal(read_raw("t.csv").columns[1].values, y)
+    write("t.csv", y)
+    assert predict().stdout == found.stdout
+
+
+def test_first_lines_of_decimal_commas_are_no_names():
+    with pytest.warns(UserWarning, match="'0' has decimal commas: '1,5' is read as 1.5"):
+        table = read_raw("t.csv", b"1,5;2\n2,25;\n;1\n")
+    assert table.names is None
+    np.testing.assert_array_equal(table.columns[0].values, [1.5, 2.25, np.nan])
+
+
+@pytest.mark.parametrize("form", ["{:.2f} kg", "$ {:.2f}", "{:.0f},{:03.0f}", "{:.0f} {:03.0f}"])
+def test_targets_that_look_like_numbers_are_refused(form):
+    y = numbers()[1]
+    write("t.csv", [form.format(v, 999.0 - 10.0 * i) for i, v in enumerate(y)])
+    done = predict()
+    assert done.exit_code == 1
+    assert "different words in 60 rows, such as" in done.stderr
+    assert "Write them with a decimal point, without units" in done.stderr
+    assert predict("--classify").exit_code == 0
+    beside = invoke("predict", "t.csv", "--train", "t.csv", "--target", "x")
+    assert "If they are numbers, write them with a decimal point" in beside.stderr
+
+
+def test_many_words_are_classes_with_a_warning():
+    write("t.csv", [f"name {i}" for i in range(ROWS)])
+    done = predict()
+    assert done.exit_code == 0
+    assert "'y' has 60 different words in 60 rows. They are taken for names" in done.stderr
+    assert "unique classes" not in done.stderr
+    write("t.csv", ["1st", "2nd"] * (ROWS // 2))
+    assert predict().stderr == ""
+
+
+def test_nothing_is_given_twice():
+    ek.save(ek.factorized([[0.5, 0.5], [0.2, 0.8]]).with_names(["x", "y"]), "c.npz")
+    done = invoke("marginals", "c.npz", "--given", "x=1", "--given", "x=0")
+    assert done.exit_code == 2
+    assert "'x' can be given once. Got 'x=1' and 'x=0'" in " ".join(done.stderr.split())
+
+
+def test_columns_without_values_in_one_table_are_named():
+    write("a.csv", numbers()[1])
+    write("b.csv", [""] * ROWS)
+    done = invoke("compare", "a.csv", "b.csv", "--permutations", 9)
+    assert done.exit_code == 0
+    assert "empty in b.csv  y: not compared" in done.stdout
+    done = invoke("compare", "b.csv", "a.csv", "--permutations", 9)
+    assert "empty in b.csv  y: not compared" in done.stdout
+    x, y = numbers()
+    holes = np.full(ROWS, np.nan)
+    found = ek.drift(np.c_[x, y], np.c_[x, holes], n_permutations=0)
+    assert "Without a value in the second window, and so not compared: 1." in str(found)
