@@ -96,3 +96,10 @@ def test_columns_without_values_in_one_table_are_named():
     holes = np.full(ROWS, np.nan)
     found = ek.drift(np.c_[x, y], np.c_[x, holes], n_permutations=0)
     assert "Without a value in the second window, and so not compared: 1." in str(found)
+
+
+def test_columns_without_values_are_not_filled_in():
+    write("t.csv", [""] * ROWS)
+    done = invoke("impute", "t.csv")
+    assert done.stderr == "Warning: t.csv: without a value, and left as they are: y.\n"
+    assert all(line.endswith(",") for line in done.stdout.splitlines()[1:])

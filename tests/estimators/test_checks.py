@@ -232,3 +232,25 @@ def test_mixed_columns_are_refused_with_their_place():
         ExpectedSVR().fit(mixed, y)
     with pytest.raises(ek.DataError, match="categories of column 'kind' must be of one type"):
         ExpectedSVR(categorical_features=["kind"]).fit(mixed, y)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("value", [True, np.False_])
+def test_truth_values_are_no_numbers(estimator, value):
+    X, _, y = diabetes(20)
+    numbers = {"C", "epsilon", "alpha", "gamma", "tol", "mask_kernel", "n_components", "n_bins"}
+    numbers |= {"n_jobs", "max_bytes", "random_state", "n_restarts_optimizer"}
+    for name in numbers & set(estimator.get_params()):
+        message = f"'{name}' parameter of .* must be one of: .* Got .* not taken for a number"
+        with pytest.raises(ek.DataError, match=message):
+            clone(estimator).set_params(**{name: value}).fit(X, y > 0)
+
+
+def test_coverages_and_counts_are_numbers():
+    X, _, y = diabetes(40)
+    with pytest.raises(ek.DataError, match=r"'coverage' parameter .* range \(0, 1\). Got True"):
+        ExpectedKernelRidge().fit(X, y).predict_interval(X, True)
+    with pytest.raises(ek.DataError, match=r"'n' parameter of CircuitImputer.sample .* Got True"):
+        CircuitImputer().fit(X).sample(X, True)
+    with pytest.raises(ek.DataError, match=r"'cardinalities' parameter .* Got True"):
+        ek.learn_chow_liu([[0, 1], [1, 0]], cardinalities=True)

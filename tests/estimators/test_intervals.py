@@ -179,7 +179,7 @@ def test_too_few_rows_and_wrong_arguments():
     X, y = line(10)
     model = ek.ExpectedKernelRidge(density="chow_liu").fit(X, y)
     assert np.isinf(model.predict_interval(X, coverage=0.999)).all()
-    with pytest.raises(ek.DataError, match=r"between 0 and 1, such as 0\.9\. Got 90 instead"):
+    with pytest.raises(ek.DataError, match=r"'coverage' .* in the range \(0, 1\)\. Got 90 instead"):
         model.predict_interval(X, coverage=90)
     for wrong in (0.5, [0.5, 1.0], ["a"], [NAN]):
         with pytest.raises(ek.DataError, match="must be a list of levels between 0 and 1"):

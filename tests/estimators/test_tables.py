@@ -198,3 +198,37 @@ def test_imputers_keep_the_types_of_text(kind):
     assert filled["kind"].dtype == X["kind"].dtype
     assert filled["tame"].dtype == "boolean"
     pd.testing.assert_series_equal(filled["kind"][1:], X["kind"][1:])
+
+
+@pytest.mark.parametrize("density", ["chow_liu", "gaussian", "auto"])
+def test_columns_without_values_in_fit_are_not_filled_in(density):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[3, 0], X[:, 2] = np.nan, np.nan
+    imputer = ek.CircuitImputer(density=density, random_state=0)
+    with pytest.warns(UserWarning, match="in fit stay as they are, holes included: 2. Nothing"):
+        imputer.fit(X)
+    rows = X[:5].copy()
+    rows[1, 2] = 7.0
+    for found in (imputer.transform(rows), *imputer.sample(rows, 2)):
+        np.testing.assert_array_equal(found[:, 2], rows[:, 2])
+        assert not np.isnan(found[:, :2]).any()
+    np.testing.assert_array_equal(found[0], X[0])
+
+
+def test_columns_of_frames_without_values_keep_their_types():
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, 2.0, np.nan],
+            "b": pd.Series([None] * 3, dtype="category"),
+            "c": pd.Series([None] * 3, dtype=object),
+            "d": ["x", None, "x"],
+        }
+    )
+    imputer = ek.CircuitImputer().set_output(transform="pandas")
+    with pytest.warns(UserWarning, match="holes included: 'b', 'c'"):
+        imputer.fit(frame)
+    found = imputer.transform(frame)
+    assert found.dtypes.astype(str).tolist() == frame.dtypes.astype(str).tolist()
+    assert found[["b", "c"]].isna().all(axis=None)
+    assert found["d"].tolist() == ["x"] * 3
+    assert found["a"].notna().all()

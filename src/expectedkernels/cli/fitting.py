@@ -111,6 +111,14 @@ def warn_of_free_text(table: Columns, path: str) -> None:
             warn(f"{called(path)}: {many}. {advice}: leave it out, by --without '{column.name}'.")
 
 
+def warn_of_empty(table: Columns, path: str) -> None:
+    """Warn of columns without values, which `impute` leaves as they are."""
+    empty = [column.name for column in table.columns if _missing(column).all()]
+    if empty:
+        warn(f"{called(path)}: without a value, and left as they are: {', '.join(empty)}.")
+        warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
+
+
 def _many_words(column: FrameColumn) -> str | None:
     """How many different words a column of text has, None if these are few."""
     distinct, present = len(column.distinct), int((~_missing(column)).sum())

@@ -148,7 +148,12 @@ def impute(
     Columns that are left out are copied as they are.
     """
     with errors():
-        from expectedkernels.cli.fitting import objects, read_like, warn_of_free_text
+        from expectedkernels.cli.fitting import (
+            objects,
+            read_like,
+            warn_of_empty,
+            warn_of_free_text,
+        )
         from expectedkernels.cli.tables import read_columns, select, write_rows
         from expectedkernels.estimators.imputer import CircuitImputer
 
@@ -164,6 +169,7 @@ def impute(
             categorical = objects(table)[1]
             X, every = read_like(rows, table, train)
         warn_of_free_text(table, train or rows)
+        warn_of_empty(table, train or rows)
         imputer = CircuitImputer(
             strategy.value, categorical_features=categorical or None, random_state=seed
         )

@@ -12,7 +12,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    make_constraint,
+)
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from expectedkernels.arrays import Array
@@ -102,6 +107,18 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    def _validate_params(self) -> None:
+        """Raise if a parameter is none of what it may be; True is no number."""
+        for name, constraints in self._parameter_constraints.items():
+            value = getattr(self, name, None)
+            if isinstance(value, (bool, np.bool_)) and "boolean" not in constraints:
+                allowed = ", ".join(map(str, map(make_constraint, constraints)))
+                raise DataError(
+                    f"The {name!r} parameter of {type(self).__name__} must be one of: {allowed}. "
+                    f"Got {value!r} instead, which is not taken for a number."
+                )
+        super()._validate_params()
 
     def _learn_columns(self, X: Any) -> Any:
         """Learn how to read tables like this one; its columns of numbers."""

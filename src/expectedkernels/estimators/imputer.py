@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import check_choice
+from expectedkernels.checks import check_choice, check_count
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
@@ -24,6 +24,7 @@ from expectedkernels.estimators.completions import herded_states
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import read_rows
 from expectedkernels.estimators.rows import Rows
+from expectedkernels.estimators.tables import as_frame, read_table
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
@@ -71,6 +72,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     `sample` draws several completions of every row, for multiple imputation: fit a model to each,
     or average a model's predictions over them. `ExpectedSVR` and its kin give the limit of
     infinitely many.
+
+    Columns that have no value at all in fit stay as they are, with a warning: scikit-learn's
+    imputers leave them out, or fill in zeros (`keep_empty_features`), which nobody has seen there.
 
     The default, a tree over bins, has every strategy and method. For columns of numbers that are
     correlated, the means of density="gaussian" or "auto" are nearer to what is missing; they take
@@ -128,6 +132,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         self._validate_params()
         self._learn_density(self._learn_columns(X))
+        if empty := [self.columns_.names[i] for i in self._empty]:
+            shown = ", ".join(map(repr, empty))
+            warnings.warn(
+                f"Columns without a value in fit stay as they are, holes included: {shown}. "
+                "Nothing is known of what could be in them: leave them out, or learn from others.",
+                UserWarning,
+                stacklevel=2,
+            )
         if self.strategy == "map":
             self._require_circuit("The strategy 'map'", "strategy='mean'")
         return self
@@ -154,7 +166,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         Z = self._read(X)
         if self.strategy == "sample":
-            return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0]), X)
+            return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0], X), X)
         Z, index, rows = read_rows(self.density_, Z)
         size = self._chunk_rows()
         for start in range(0, len(index), size):
@@ -166,7 +178,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
                 Z[index[chunk]] = self._most_probable(rows, chunk)
             else:
                 Z[index[chunk]] = self._means(rows, chunk)
-        return self._typed(self._decoded(Z), X)
+        return self._typed(self._decoded(Z, X), X)
 
     def sample(
         self,
@@ -207,15 +219,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         >>> [Z.shape for Z in imputer.sample(X, 2, random_state=0)]
         [(4, 2), (4, 2)]
         """
-        if not isinstance(n, Integral) or n < 1:
-            raise DataError(f"The number of completions 'n' must be a positive int. Got {n!r}.")
+        check_count("CircuitImputer.sample", "n", n, 1, error=DataError)
         check_choice("CircuitImputer.sample", "method", method, METHODS, DataError)
         seed = self.random_state if random_state is None else random_state
         herded = method == "herded"
         if herded:
             check_is_fitted(self)
             self._require_circuit("The method 'herded'", "method='independent'")
-        return [self._decoded(Z) for Z in self._sampled(self._read(X), int(n), seed, herded)]
+        return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed, herded)]
 
     def _require_circuit(self, what: str, other: str) -> None:
         if not isinstance(self.density_, CircuitDensity):
@@ -287,17 +298,26 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             len(v.columns) == 1 and int(v.columns[0]) not in coded for v in self.density_.variables
         ]
 
-    def _decoded(self, Z: Any) -> Any:
-        """Columns of numbers as columns of the table."""
+    @property
+    def _empty(self) -> list[int]:
+        """The columns of the table that had no value in fit."""
+        return [i for i, place in enumerate(self.columns_.places) if self._unseen[place].all()]
+
+    def _decoded(self, Z: Any, X: Any) -> Any:
+        """Columns of numbers as columns of a table; those without a value in fit as they are."""
         columns = self.columns_
-        if not columns.categories:
-            return Z
-        table = np.empty((len(Z), columns.n_columns), dtype=object)
-        for i, place in enumerate(columns.places):
-            if i in columns.categories:
-                table[:, i] = columns.categories[i][Z[:, place].argmax(axis=1)]
-            else:
-                table[:, i] = Z[:, place[0]]
+        table = Z
+        if columns.categories:
+            table = np.empty((len(Z), columns.n_columns), dtype=object)
+            for i, place in enumerate(columns.places):
+                if i in columns.categories:
+                    table[:, i] = columns.categories[i][Z[:, place].argmax(axis=1)]
+                else:
+                    table[:, i] = Z[:, place[0]]
+        if self._empty:
+            given = read_table(self, as_frame(X), list(columns.categories), reset=False)
+            for i in self._empty:
+                table[:, i] = given[i]
         return table
 
     def _typed(self, table: Any, X: Any) -> Any:
@@ -313,7 +333,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         typed = {}
         for i, name in enumerate(names):
             known = self.columns_.categories.get(i)
-            if known is None:
+            if i in self._empty and hasattr(X, "iloc"):
+                typed[name] = X.iloc[:, i]
+            elif known is None:
                 typed[name] = table[:, i].astype(np.float64)
             elif hasattr(X, "iloc") and str(X.dtypes.iloc[i]) in KEPT_TYPES:
                 typed[name] = pd.Series(table[:, i], index=X.index, dtype=X.dtypes.iloc[i])

@@ -12,7 +12,6 @@ everywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import StrOptions
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.checks import check_real
 from expectedkernels.circuits.choices import check_samples
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
@@ -173,11 +173,7 @@ class PredictionIntervals(CrossValidated):
         >>> ((high - low) > 1.0).tolist()
         [False, True]
         """
-        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
-            raise DataError(
-                "The coverage of intervals must be a number between 0 and 1, such as 0.9. "
-                f"Got {coverage!r} instead."
-            )
+        check_real("predict_interval", "coverage", coverage, 0.0, 1.0, "()", DataError)
         mean, scale, counts = self._located(X)
         half = scale * self._scores.quantiles(counts, [coverage], absolute=True)[..., 0]
         return self._shaped(mean - half), self._shaped(mean + half)

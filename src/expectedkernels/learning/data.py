@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import frexp, inf, isfinite
-from numbers import Integral, Real as RealNumber
+from numbers import Real as RealNumber
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import to_numpy
-from expectedkernels.checks import check_count
+from expectedkernels.checks import check_count, is_int
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame, is_missing
 from expectedkernels.circuits.labelled import as_table
@@ -142,9 +142,9 @@ def schema_of(columns: list[Any], names: Any, cardinalities: Any, max_states: in
 
 def _one_each(cardinalities: Any, n: int) -> list[int]:
     """One positive number per column."""
-    cards: Any = [cardinalities] * n if isinstance(cardinalities, Integral) else cardinalities
+    cards: Any = [cardinalities] * n if is_int(cardinalities) else cardinalities
     cards = list(cards) if np.iterable(cards) else []
-    if len(cards) != n or not all(isinstance(c, Integral) and int(c) >= 1 for c in cards):
+    if len(cards) != n or not all(is_int(c) and int(c) >= 1 for c in cards):
         raise DataError(
             f"The 'cardinalities' parameter must be a positive int, or one per column, {n} in all. "
             f"Got {cardinalities!r} instead."
