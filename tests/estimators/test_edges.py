@@ -305,3 +305,29 @@ def test_remote_rows_have_no_spread(density):
     mean, std = machine.predict([[1e4, np.nan, 0.0]], return_std=True)
     assert np.isfinite(mean).all()
     assert std.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("density", ["auto", "chow_liu", "diagonal_mixture", "gaussian_mixture"])
+@pytest.mark.parametrize("far", [1e80, 1e160, -1e308])
+def test_absurd_rows_have_the_limit_and_leave_others_alone(density, standardize, far):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    X[:, 1] += X[:, 0]
+    y = X[:, 0] + np.sin(X[:, 1])
+    rows = np.where(rng.random((6, 3)) < 0.4, np.nan, X[:6])
+    both = np.vstack([rows, [[far, np.nan, 0.0], [0.0, np.nan, far], [far, 0.0, 0.0]]])
+    options = {"density": density, "standardize": standardize}
+    model = ek.ExpectedKernelRidge(**options).fit(X, y)
+    mean, std = model.predict(both, return_std=True)
+    np.testing.assert_allclose(mean[:6], model.predict(rows), atol=1e-12)
+    # where all kernels are zero, the function is its constant
+    np.testing.assert_allclose(mean[6:], y.mean() if standardize else 0.0, atol=1e-12)
+    np.testing.assert_allclose(std[6:], 0.0, atol=1e-12)
+    assert np.isfinite(model.predict_interval(both)).all()
+    classifier = ek.ExpectedKernelClassifier(**options).fit(X, y > 0)
+    shares = classifier.predict_proba(both)
+    np.testing.assert_allclose(shares[:6], classifier.predict_proba(rows), atol=1e-12)
+    assert np.isfinite(shares).all()
+    filled = ek.CircuitImputer(density=density).fit(X).transform(both)
+    assert np.isfinite(filled).all()

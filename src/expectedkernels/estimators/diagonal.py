@@ -81,7 +81,7 @@ class DiagonalDensity(CircuitDensity):
         for i, said in enumerate(rows.said):
             if i in self.normals:
                 mean, variance = self.normals[i]
-                x = rows.Z[:, self.variables[i].columns]
+                x = rows.real_values(i)[:, None]
                 own = -0.5 * (x - mean) ** 2 / variance - 0.5 * np.log(variance)
                 logs = logs + np.where(said.observed[:, None], own, 0.0)
             else:

@@ -97,7 +97,7 @@ def expect(
     elif len(complete):
         mean[complete] = _answers(machine, density, Z[complete], resources)
         if return_std and machine.spread is not None:
-            std[complete] = _table(machine.spread(Z[complete]))
+            std[complete] = _table(machine.spread(machine.expansion.brought_near(Z[complete])))
         elif return_std and machine.prior is not None:
             known = density.rows(Z[complete])
             std[complete] = _std(machine, density, known, mean[complete], resources)
@@ -129,7 +129,7 @@ def _expect_by_mask(
 def _answers(machine: Machine, density: AnyDensity, Z: Any, resources: Resources) -> Any:
     """What the machine says of complete rows."""
     if machine.predict is not None:
-        return _table(machine.predict(Z))
+        return _table(machine.predict(machine.expansion.brought_near(Z)))
     return machine.expansion.at(density, Z, resources)
 
 

@@ -20,6 +20,9 @@ from expectedkernels.circuits.queries import log_values, refuse_signed
 from expectedkernels.errors import EvidenceError
 from expectedkernels.estimators.variables import Said, Variable
 
+FARTHEST = 1e100
+"""Deviations beyond this are as good as this, of values of real variables."""
+
 
 class Density:
     """A circuit and what its variables mean in the columns of data.
@@ -137,7 +140,7 @@ class Rows:
         x = self.Z[:, variable.columns]
         x = x[:, 0] if len(variable.columns) == 1 else x
         if variable.pieces is None:
-            values, codes = np.unique(x, return_inverse=True)
+            values, codes = np.unique(self.real_values(i), return_inverse=True)
             return Column(None, values, codes.reshape(-1))
         n, seen = variable.pieces.n, said.observed
         first, number = distinct(x[seen] if exact else said.state[seen])
@@ -152,6 +155,16 @@ class Rows:
         values[: len(first)] = x[seen][first]
         with np.errstate(divide="ignore"):
             return Column(None, values, codes, np.log(np.vstack([weights, left])))
+
+    def real_values(self, i: int) -> Any:
+        """What rows say of a real variable; remote values as ones whose squares are numbers.
+
+        So far out the widest component that is nearest has all of the row in any case.
+        """
+        block: Any = self.density.circuit.input(i)
+        reach = FARTHEST * np.sqrt(block.variance).max()
+        x = self.Z[:, self.density.variables[i].columns[0]]
+        return np.clip(x, block.mean.min() - reach, block.mean.max() + reach) if reach else x
 
     @cached_property
     def distinct(self) -> tuple[Any, Any]:
