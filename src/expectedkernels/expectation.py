@@ -49,7 +49,12 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
-from expectedkernels.kernels.kernel import Kernel, refuse_infinite, require_kernel
+from expectedkernels.kernels.kernel import (
+    Kernel,
+    refuse_gradients,
+    refuse_infinite,
+    require_kernel,
+)
 from expectedkernels.kernels.rows import sample_table
 from expectedkernels.kernels.scaled import (
     Place,
@@ -573,6 +578,7 @@ def monte_carlo_expected_kernel(
     True
     """
     require_kernel(k)
+    refuse_gradients("monte_carlo_expected_kernel", k, p, q)
     if not (isinstance(n, (int, np.integer)) and n >= 2):
         raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
     generator = as_generator(rng)

@@ -144,9 +144,8 @@ def test_on_the_host_numbers_are_the_same():
         make, tensors = parameters(name)
         k, twin = make(*tensors), make(*(x.detach().numpy() for x in tensors))
         assert repr(k) == repr(twin)
-        assert np.array_equal(k(X), twin(X))
+        assert np.array_equal(k.numbers(X), twin(X))
         assert np.array_equal(k.pairs(X, X), twin.pairs(X, X))
-        assert isinstance(k(X), np.ndarray)
         assert isinstance(ek.expected_kernel(p, q, twin), float)
 
 

@@ -2,7 +2,7 @@
 
 Every function returns a new circuit on the vtree of its first argument. It says which properties
 it needs, checks them, and says which ones it keeps. Results are minimised and live on the host
-(but for shifts); gradients are not followed.
+(but for shifts). Circuits that gradients are asked of are refused: they would be lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy import sparse
 
 from expectedkernels.checks import is_int
 from expectedkernels.circuits.alignment import align, require_circuits
-from expectedkernels.circuits.base import checked_variable
+from expectedkernels.circuits.base import checked_variable, host_for
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -108,7 +108,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     require_circuits("multiply", f, g)
     f, g = align(f, g)
     _require_compatible("A product", f, g)
-    f, g = f.to("numpy"), g.to("numpy")
+    f, g = host_for(f, "A product"), host_for(g, "A product")
     partner = g.aligned_to(f.vtree)
     roots = _paired_roots(f.n_roots, g.n_roots)
     parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
@@ -266,7 +266,7 @@ def reciprocal(f: Circuit) -> Circuit:
 
 
 def _power(f: Circuit, alpha: float, what: str) -> Circuit:
-    f = f.to("numpy")
+    f = host_for(f, what)
     _require_deterministic(f, what)
 
     def leaf(node: int, variable: int) -> Part:
@@ -322,7 +322,7 @@ def logarithm(f: Circuit) -> Circuit:
     [[0.0, 0.0, 0.693147]]
     """
     require_circuits("logarithm", f)
-    f = f.to("numpy")
+    f = host_for(f, "A logarithm")
     _require_deterministic(f, "A logarithm")
 
     def leaf(node: int, variable: int) -> Any:

@@ -27,7 +27,7 @@ from expectedkernels.engine.leveling import levels
 from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.nodes import at_nodes, from_leaves
 from expectedkernels.engine.sweep import Operand
-from expectedkernels.errors import CircuitError, SizeError
+from expectedkernels.errors import CircuitError, PropertyError, SizeError
 from expectedkernels.vtree import Vtree
 
 Made = TypeVar("Made")
@@ -442,6 +442,23 @@ def shortcut(circuit: BlockCircuit, question: str, evidence: Evidence | None) ->
     if circuit.shortcuts is None:
         return None
     return getattr(circuit.shortcuts, question)(evidence)
+
+
+def host_for(circuit: Kind, what: str) -> Kind:
+    """The circuit on the host; raises if gradients are asked for, as `what` loses them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> host_for(ek.factorized([[0.2, 0.8]]), "A product").n_units
+    1
+    """
+    if circuit.has_gradients:
+        raise PropertyError(
+            f"{what} does not follow gradients, and they are asked for by numbers of this "
+            "circuit. Give circuit.to('numpy'), which has none."
+        )
+    return circuit.to("numpy")
 
 
 def checked_variable(circuit: BlockCircuit, variable: Any, rule: str) -> int:

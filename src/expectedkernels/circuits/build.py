@@ -12,6 +12,7 @@ from scipy import sparse
 from expectedkernels.arrays import Array, NumbersLike, RngLike, TablesLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import align, require_circuits
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Normal, Table
 from expectedkernels.circuits.minimize import minimize
@@ -186,7 +187,7 @@ def stack(circuits: Sequence[Circuit]) -> Circuit:
     """
     circuits = _listed(circuits, "Circuits")
     require_circuits("stack (or mixture)", *circuits)
-    circuits = [circuit.to("numpy") for circuit in circuits]
+    circuits = [host_for(circuit, "stack (or mixture)") for circuit in circuits]
     if not circuits:
         raise CircuitError("There must be at least one circuit. Got none.")
     circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]

@@ -226,7 +226,7 @@ class Circuit(BlockCircuit):
             A list with one array per variable, which is also indexed by names and prints as a
             table. Shape (cardinality,) for one row, (rows, cardinality) for 2-D evidence. For a
             real variable the two entries are its mean and variance. The arrays are NumPy's, also
-            if those of the circuit are not.
+            if those of the circuit are not, unless gradients by its numbers are asked for.
 
         Examples
         --------

@@ -9,6 +9,7 @@ import numpy as np
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.algebra import logarithm, multiply, power
 from expectedkernels.circuits.alignment import align, require_circuits
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import log_values, require_normalized
@@ -244,4 +245,4 @@ def _two(name: str, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     verdict = is_compatible(p, q)
     if not verdict:
         raise CompatibilityError(f"A divergence needs compatible circuits, but {verdict.reason}.")
-    return p.to("numpy"), q.to("numpy")
+    return host_for(p, "A divergence"), host_for(q, "A divergence")

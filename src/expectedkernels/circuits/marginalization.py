@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from expectedkernels.arrays import VariablesLike
-from expectedkernels.circuits.base import checked_variable
+from expectedkernels.circuits.base import checked_variable, host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.circuits.ranges import Part, plain_blocks
@@ -64,7 +64,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     gone = _checked(f, variables)
     if not gone:
         return f
-    f = f.to("numpy")
+    f = host_for(f, "marginalize")
     kept = sorted(set(range(f.n_variables)) - gone)
     vtree, parts = _projected(f, kept)
     blocks = plain_blocks(vtree, parts, "The marginal", "normalise the circuit first")

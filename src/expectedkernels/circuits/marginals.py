@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
-import numpy as np
-
+from expectedkernels.arrays import to_numpy
 from expectedkernels.circuits.schema import Schema
 
 MOST_LINES = 60
@@ -48,7 +47,7 @@ class Marginals(list[Any]):
     def __repr__(self) -> str:
         lines = [("variable", "state", "probability")]
         for v, array in enumerate(self):
-            lines += _lines(self.schema, v, np.asarray(array))
+            lines += _lines(self.schema, v, to_numpy(array))
         widths = [max(len(line[i]) for line in lines) for i in range(3)]
         shown = [f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}" for a, b, c in lines]
         if len(shown) > MOST_LINES:

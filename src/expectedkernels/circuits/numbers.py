@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import to_numpy
+from expectedkernels.arrays import has_gradient, to_numpy
 from expectedkernels.circuits.frames import is_missing
 from expectedkernels.errors import DataError
 
@@ -34,6 +34,8 @@ def as_floats(rows: Any, what: str = ARRAYS) -> Any:
     refuse_rowless(rows, what)
     if isinstance(rows, (str, bytes)):
         _refuse(f"the text {rows[:40]!r}", "Read files first, for instance with read_table.", what)
+    if has_gradient(rows):
+        _refuse("a tensor that gradients are asked for", "They are not followed: x.detach().", what)
     if hasattr(rows, "__array_namespace__") or hasattr(rows, "detach"):
         rows = to_numpy(rows)
     try:
@@ -44,7 +46,7 @@ def as_floats(rows: Any, what: str = ARRAYS) -> Any:
         if array.dtype.kind == "O":
             array = _checked_objects(array, rows, what)
         return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(

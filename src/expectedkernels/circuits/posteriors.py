@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import to_numpy
+from expectedkernels.arrays import as_like, to_numpy
 from expectedkernels.circuits.base import BlockCircuit, shortcut
-from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
+from expectedkernels.circuits.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.observed import chunks, levels_of, observed
-from expectedkernels.circuits.queries import refuse_impossible, refuse_signed
+from expectedkernels.circuits.queries import (
+    log_values,
+    refuse_impossible,
+    refuse_signed,
+    require_possible,
+)
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.squares import conditional_marginals
 from expectedkernels.circuits.wide import as_plain, sums
@@ -21,6 +26,7 @@ from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.on_tensors import States, TensorLevels, normalised
 from expectedkernels.engine.passes import AnyLevels, Atoms, down, operations, up, workspace
 from expectedkernels.engine.replay import replayed_pass
+from expectedkernels.errors import PropertyError
 
 
 def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
@@ -32,7 +38,9 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
         empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
         return Marginals(empty, circuit.schema)
     result = shortcut(circuit, "marginals", read)
-    if result is None and circuit.is_known_nonnegative:
+    if circuit.has_gradients:
+        result = _with_gradients(circuit, read)
+    elif result is None and circuit.is_known_nonnegative:
         result = conditional_marginals(host, read)
     elif result is None:
         refuse_signed(host, "A list of marginals")
@@ -40,6 +48,33 @@ def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
     if not is_batch(evidence):
         result = [array[0] for array in result]
     return Marginals(result, circuit.schema)
+
+
+def _with_gradients(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+    """The marginals of all variables as tensors: likelihoods of all their states, normalised."""
+    domains = circuit.cardinalities
+    if None in domains:
+        raise PropertyError(
+            "Marginals of real variables do not follow gradients, and they are asked for by "
+            "numbers of this circuit. Give circuit.to('numpy'), which has none."
+        )
+    given = evidence or Evidence(domains, np.full((1, len(domains)), np.nan))
+    require_possible(circuit, given)
+    return [_states_with_gradients(circuit, given, v) for v in range(len(domains))]
+
+
+def _states_with_gradients(circuit: BlockCircuit, evidence: Evidence, variable: int) -> Any:
+    """The marginals of one variable, (rows, states)."""
+    weights = evidence.state_weights([variable])[0]
+    row, state = np.nonzero(weights)
+    cases = evidence.rows(row)
+    columns = [cases.column(v) for v in range(circuit.n_variables)]
+    alone = weights[row] * np.eye(weights.shape[1])[state]
+    columns[variable] = Column(alone, None, np.arange(len(row)))
+    logs = log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
+    every = logs.new_full(weights.shape, -np.inf)
+    places = as_like(row * weights.shape[1] + state, logs)
+    return every.reshape(-1).index_put((places,), logs).reshape(weights.shape).softmax(1)
 
 
 def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) -> list[Any]:

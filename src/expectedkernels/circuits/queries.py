@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
-from expectedkernels.circuits.base import BlockCircuit, shortcut
+from expectedkernels.circuits.base import BlockCircuit, host_for, shortcut
 from expectedkernels.circuits.conditioned import conditioned_blocks
 from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
@@ -169,7 +169,7 @@ def normalize(circuit: AnyCircuit) -> AnyCircuit:
 
 def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
     """The circuit given evidence, with every unit scaled to sum to one."""
-    circuit = circuit.to("numpy")
+    circuit = host_for(circuit, "normalize" if evidence is None else "condition")
     if circuit.n_roots == 1:
         possible, cut = conditioned_blocks(circuit, evidence)
         _refuse_zero(possible, evidence)

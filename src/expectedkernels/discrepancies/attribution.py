@@ -9,6 +9,7 @@ import numpy as np
 
 from expectedkernels.arrays import Array
 from expectedkernels.circuits.alignment import align, require_circuits
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.properties import require_compatible
@@ -21,7 +22,7 @@ from expectedkernels.kernels.changed import one_changed
 from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import by_kernel_root
-from expectedkernels.kernels.kernel import Kernel, factor_matrix, require_kernel
+from expectedkernels.kernels.kernel import Kernel, factor_matrix, refuse_gradients, require_kernel
 
 AT_ONCE = 64
 """How many variables are changed in one sweep, at most."""
@@ -144,9 +145,10 @@ def _prepared(p: Any, q: Any, k: Any, name: str) -> tuple[Circuit, Circuit, Any]
         require_normalized(circuit, "A discrepancy")
     p, q = align(p, q)
     require_compatible(p, q)
-    p, q = p.to("numpy"), q.to("numpy")
+    p, q = host_for(p, name), host_for(q, name)
     k = default_kernel(p, q) if k is None else k
     require_kernel(k)
+    refuse_gradients(name, k)
     blocks = k.blocks(p.vtree, p.cardinalities)
     if not is_parallel(blocks):
         raise KernelError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import RowsLike
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
@@ -19,7 +20,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.gram import gram
-from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_gradients
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.marks import marked, same_single_mark
 from expectedkernels.kernels.rows import sample_rows
@@ -106,9 +107,14 @@ class CollapsedSteinKernel(PairwiseKernel):
             )
         kernel = ExpHamming() if kernel is None else kernel
         check_choices(kernel, zeros, operator)
+        refuse_gradients("CollapsedSteinKernel", kernel)
         check_single_root(circuit, "A Stein kernel")
         self.cardinalities = discrete_cardinalities(circuit)
-        self.circuit, self.kernel, self.zeros = circuit.to("numpy"), kernel, zeros
+        self.circuit, self.kernel, self.zeros = (
+            host_for(circuit, "CollapsedSteinKernel"),
+            kernel,
+            zeros,
+        )
         self.operator, self.max_bytes = operator, max_bytes
         self._blocks = self._marked_kernel()
         self._set_marked(positive)

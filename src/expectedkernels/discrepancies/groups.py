@@ -13,6 +13,7 @@ import numpy as np
 from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import check_real, is_int
 from expectedkernels.circuits.alignment import require_circuits
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import is_frame, ranked_frame
 from expectedkernels.circuits.inputs import Table
@@ -27,7 +28,13 @@ from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.blocks import is_parallel
 from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.kernel import Kernel, SumKernel, factor_matrix, require_kernel
+from expectedkernels.kernels.kernel import (
+    Kernel,
+    SumKernel,
+    factor_matrix,
+    refuse_gradients,
+    require_kernel,
+)
 from expectedkernels.kernels.library import FactorKernel
 from expectedkernels.reports import Reported
 
@@ -225,9 +232,10 @@ def group_discrepancies(
     check_single_root(p, "A discrepancy")
     require_normalized(p, "A discrepancy")
     check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
-    p = p.to("numpy")
+    p = host_for(p, "group_discrepancies")
     k = default_kernel(p) if k is None else k
     require_kernel(k)
+    refuse_gradients("group_discrepancies", k)
     terms = _terms(k, p)
     rows, enumerated = _rows_of(p, groups)
     chances = np.exp(p.log_likelihood(rows))

@@ -9,8 +9,9 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from expectedkernels.arrays import SamplesLike
+from expectedkernels.arrays import Array, SamplesLike, as_like, place_of
 from expectedkernels.circuits.algebra import multiply, quotient
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.properties import require_compatible
@@ -53,7 +54,7 @@ def kdsd(
     zeros: str = "raise",
     operator: str = "shift",
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> float:
+) -> Array:
     r"""The kernelised discrete Stein discrepancy KDSD(q || p), exactly.
 
     .. math:: \mathrm{KDSD}(q \| p) = \sum_{x, x'} q(x)\, q(x')\, k_p(x, x')
@@ -86,7 +87,9 @@ def kdsd(
 
     Returns
     -------
-    float
+    float, or tensor
+        A tensor if gradients are asked for: by parameters of the kernel, and for points also by
+        those of a circuit that is the target.
 
     Raises
     ------
@@ -131,19 +134,24 @@ def kdsd(
         measure = kept_measure(q, p)
         cardinalities = discrete_cardinalities(p)
         kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
-        side = CircuitSide(measure)
+        side = CircuitSide(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
         found = gram((side, side), kernel, max_bytes)
-        return float(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
+        return _number(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
     p = as_target(p)
     discrete_cardinalities(p)
     q = Empirical(sample_rows(p, q), sample_weights(q))
     require_distribution(q, "A discrepancy")
     points = q.merged()
     matrix = SteinKernel(p, k, zeros, operator)(points.X)
-    weights = points.weights
-    if not unbiased:
-        return float(weights @ matrix @ weights)
-    return _u_statistic(matrix, q, points)
+    if unbiased:
+        return _u_statistic(matrix, q, points)
+    weights = as_like(points.weights, matrix)
+    return _number(weights @ matrix @ weights)
+
+
+def _number(value: Any) -> Any:
+    """A number of the host as a float; a tensor knows its gradients and stays one."""
+    return float(value) if isinstance(value, np.generic) else value
 
 
 def _check_places(q: Any, p: Any) -> None:
@@ -180,8 +188,8 @@ def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
             "An unbiased discrepancy needs at least two points with positive weights. "
             f"Got {len(given.X)}."
         )
-    w = merged.weights
-    return float((w @ matrix @ w - squares @ np.diag(matrix)) / total)
+    w, own = as_like(merged.weights, matrix), as_like(squares, matrix)
+    return _number((w @ matrix @ w - own @ matrix.diagonal()) / total)
 
 
 def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
@@ -194,7 +202,7 @@ def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
         check_single_root(circuit, "A discrepancy")
         discrete_cardinalities(circuit)
     require_compatible(q, p)
-    q, p = q.to("numpy"), p.to("numpy")
+    q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
     return q.aligned_to(p.vtree), p
 
 

@@ -129,4 +129,4 @@ def row_sums(between: Between, weights: Any) -> tuple[Any, Any, Any]:
 
 def kernel_between(k: Kernel, rows: Any) -> Between:
     """The kernels of some rows and others, by their numbers."""
-    return lambda a, b: k(rows[a], rows[b])
+    return lambda a, b: k.numbers(rows[a], rows[b])

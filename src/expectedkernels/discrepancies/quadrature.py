@@ -18,7 +18,7 @@ from expectedkernels.discrepancies.nulls import every_state
 from expectedkernels.errors import DataError, KernelError
 from expectedkernels.expectation import DistributionLike
 from expectedkernels.kernels.defaults import default_kernel
-from expectedkernels.kernels.kernel import Kernel, require_kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import as_target
 
@@ -152,6 +152,7 @@ def embedding_of(p: Any, k: Any, evidence: Any, what: str) -> Embedding:
     if evidence is not None:
         model = Summable(model.circuit.condition(evidence), model.wide)
     require_kernel(kernel, "ExpHamming()")
+    refuse_gradients(what, kernel, p)
     definite = kernel.is_positive_definite(model.circuit.cardinalities)
     if not definite:
         raise KernelError(

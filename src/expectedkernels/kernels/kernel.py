@@ -13,6 +13,7 @@ from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike, has_gradient, on_host
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_points, refuse_flat
@@ -38,6 +39,12 @@ BLOCK = 1024
 """How many points on either side the values of a kernel are computed for at once."""
 
 
+ASK_FOR_LOGS = (
+    "Take smaller weights, or ask for logarithms: Kernel.logs(X, Y), or log=True in "
+    "expected_kernel."
+)
+
+
 class Kernel:
     """A kernel on pairs of points.
 
@@ -45,9 +52,9 @@ class Kernel:
     the results are kernels again. Calling a kernel gives the Gram matrix of points.
 
     Rates, tables and weights may be tensors of torch that gradients are asked for. Then
-    `expected_kernel`, `mmd2`, `mmd` and `witness` give tensors that know them, of circuits (which
-    are moved to torch) and of points. All else works with the numbers of these tensors, on the
-    host: Gram matrices, tests, Stein kernels, estimators, sums and tables inside a `KernelCircuit`.
+    `expected_kernel`, `mmd2`, `mmd`, `witness`, `kdsd`, Gram matrices and those of `SteinKernel`
+    are tensors that know them (circuits are moved to torch). What has no derivative works with the
+    numbers of these tensors: tests, samples, choices, estimators. All else raises.
 
     Examples
     --------
@@ -157,12 +164,34 @@ class Kernel:
         Returns
         -------
         array of shape (points of X, points of Y)
+            A tensor, if gradients by parameters of the kernel are asked for.
 
         Examples
         --------
         >>> import expectedkernels as ek
         >>> ek.Delta()([[0, 1], [1, 1]]).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
+        """
+        if self.tensors:
+            return self.values_with_gradients(*_two_sets(X, Y)).linear("The kernel", ASK_FOR_LOGS)
+        return self.numbers(X, Y)
+
+    def numbers(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
+        """The Gram matrix in NumPy, whether gradients are asked for or not.
+
+        Parameters
+        ----------
+        X, Y : arrays of shape (points, variables), or data frames
+
+        Returns
+        -------
+        array of shape (points of X, points of Y)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.Delta().numbers([[0, 1]], [[1, 1], [0, 1]]).tolist()
+        [[0.0, 1.0]]
         """
         first, second = _two_sets(X, Y)
         values = np.empty((len(first), len(second)))
@@ -197,6 +226,9 @@ class Kernel:
         ([[-10000.0]], [[1.0]])
         """
         first, second = _two_sets(X, Y)
+        if self.tensors:
+            values = self.values_with_gradients(first, second)
+            return values.data.abs().log() + values.scale, values.data.sign()
         logs, signs = np.empty((2, len(first), len(second)))
         for at in _blocks(len(first), len(second)):
             logs[at], signs[at] = self.log_gram(first[at[0]], second[at[1]])
@@ -338,13 +370,28 @@ def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
     return values if sign is None else values * sign
 
 
+def refuse_gradients(what: str, *given: Any) -> None:
+    """Raise if gradients are asked for by kernels or circuits, which `what` does not follow.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> refuse_gradients("A choice", ek.RBF(0.5), ek.factorized([[0.2, 0.8]]))
+    """
+    for x in given:
+        if isinstance(x, Kernel) and x.tensors:
+            raise KernelError(
+                f"{what} does not follow gradients, and they are asked for by parameters of "
+                f"{x!r}. Make the kernel of plain numbers, as by rate.detach()."
+            )
+        if isinstance(x, Circuit):
+            host_for(x, what)
+
+
 def refuse_infinite(values: Any) -> None:
     """Raise if values of a kernel have left the range of floats."""
     if not np.isfinite(values).all():
-        raise KernelError(
-            "The kernel is too large for a float here. Take smaller weights, or ask for "
-            "logarithms: Kernel.logs(X, Y), or log=True in expected_kernel."
-        )
+        raise KernelError(f"The kernel is too large for a float here. {ASK_FOR_LOGS}")
 
 
 def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, TablesLike, has_gradient, on_host
+from expectedkernels.arrays import Array, TablesLike, detach, has_gradient, on_host
 from expectedkernels.circuits.evidence import Domains
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import KernelError
@@ -246,7 +246,7 @@ class TableKernel(FactorKernel):
     def __init__(self, tables: TablesLike):
         what = "The tables of a TableKernel must be arrays"
         tables = list(tables)
-        self.tables = [np.array(as_floats(table, what)) for table in tables]
+        self.tables = [np.array(as_floats(detach(table), what)) for table in tables]
         for variable, table in enumerate(self.tables):
             if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
                 raise KernelError(

@@ -9,6 +9,7 @@ marked, the same on both sides.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from expectedkernels.engine.sweep import Operand
 from expectedkernels.kernels.blocks import KernelBlocks, kronecker
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import factor_matrix
+from expectedkernels.kernels.point_gradients import values_with_gradients
 from expectedkernels.vtree import Vtree
 
 
@@ -103,8 +105,17 @@ def _on_marked(kernel: KernelBlocks, cardinalities: Sequence[int], marks: Any) -
     factors = []
     for variable, (own, n) in enumerate(zip(kernel.factors, cardinalities, strict=True)):
         if (own, n) not in tables:  # equal tuples stay one tuple, which is found equal faster
-            tables[own, n] = tuple(
-                Factor(table=np.kron(marks, factor_matrix(f, n, variable))) for f in own
-            )
+            tables[own, n] = tuple(_marked_factor(f, n, variable, marks) for f in own)
         factors.append(tables[own, n])
-    return KernelBlocks(kernel.operand, factors, kernel.weights)
+    return replace(kernel, factors=factors)
+
+
+def _marked_factor(factor: Factor, cardinality: int, variable: int, marks: Any) -> Factor:
+    """A factor on marked states; gradients by its parameters are those by the table of it."""
+    table = np.kron(marks, factor_matrix(factor, cardinality, variable))
+    if not factor.tensors:
+        return Factor(table=table)
+    states = np.arange(cardinality, dtype=np.float64)[:, None]
+    values = values_with_gradients([factor], states, states).linear()
+    followed = values.new_tensor(marks).kron(values)
+    return Factor(table=table, tensors={"table": followed})

@@ -18,6 +18,7 @@ from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
 from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles, sample_rows
+from expectedkernels.kernels.stein_gradients import gram_with_gradients, moves_with_gradients
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
@@ -190,9 +191,43 @@ class SteinKernel(PairwiseKernel):
         # points are read on the host, so that is where a circuit is asked
         found: Any = target.to("numpy") if isinstance(target, Circuit) else target
         self.target: HasSiteLogs = found
+        self._followed = target if isinstance(target, Circuit) and target.has_gradients else None
         self.kernel, self.zeros, self.operator = kernel, zeros, operator
         self.cardinalities = discrete_cardinalities(target)
         self._terms = self._product_terms()
+
+    def __call__(self, rows: RowsLike, others: RowsLike | None = None) -> Array:
+        """The Gram matrix of rows (with themselves, or with others).
+
+        Parameters
+        ----------
+        rows, others : arrays of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (rows, others)
+            A tensor, if gradients by parameters of the kernel, or of a circuit that is the target,
+            are asked for.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = ek.SteinKernel(ek.factorized([[0.5, 0.5]]), ek.Delta())
+        >>> stein([[0], [1]]).shape
+        (2, 2)
+        """
+        if self._followed is None and not self.kernel.tensors:
+            return super().__call__(rows, others)
+        first = self._followed_moves(rows)
+        second = first if others is None else self._followed_moves(others)
+        return gram_with_gradients(self.kernel, first, second)
+
+    def _followed_moves(self, rows: Any) -> tuple[Any, list[Any]]:
+        points, moves = self._read(rows)
+        if self._followed is None:
+            return points, moves
+        known = zip(moves, self._followed.all_site_logs(points), points.T, strict=True)
+        return points, [moves_with_gradients(*site, self.operator) for site in known]
 
     def _product_terms(self) -> list[tuple[float, list[Any]]] | None:
         """Weights and matrices of products of positive kernels that sum to the kernel, if any."""

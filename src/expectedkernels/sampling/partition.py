@@ -13,7 +13,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.expectation import expected_kernel
-from expectedkernels.kernels.kernel import Kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_gradients
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.stein import PairwiseKernel, check_choices, steps, update_moves
 
@@ -67,6 +67,7 @@ class PartitionSteinKernel(PairwiseKernel):
         operator: str = "shift",
     ):
         check_choices(kernel, zeros, operator)
+        refuse_gradients("PartitionSteinKernel", kernel)
         self.operator = operator
         self.model, self.kernel, self.zeros, self.max_bytes = model, kernel, zeros, max_bytes
         self.cardinalities = list(model.model.cardinalities)

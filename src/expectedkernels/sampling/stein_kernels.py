@@ -11,7 +11,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.errors import KernelError, SizeError
-from expectedkernels.kernels.kernel import Kernel, require_kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.stein import OPERATORS, SteinKernel, is_strictly_positive_definite
 from expectedkernels.sampling.partition import PartitionSteinKernel
 from expectedkernels.sampling.zeros import is_positive
@@ -21,6 +21,7 @@ def stein_kernels(
     target: Any, rows: Any, kernel: Kernel, zeros: str, max_bytes: int
 ) -> tuple[Any, Any, Circuit | None, Any]:
     """Both Stein kernels for these rows, and the compiled target or else its conditionals."""
+    refuse_gradients("What is made of a Stein kernel", kernel, target)
     if not np.isnan(rows).any():
         shifts, updates = (SteinKernel(target, kernel, zeros, kind) for kind in OPERATORS)
         return shifts, updates, None, None

@@ -1,0 +1,227 @@
+"""Every public call knows its gradients, has none to know, or says that it does not follow them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close
+
+torch = pytest.importorskip("torch")
+
+CARDS = (2, 3, 2)
+TREE = ek.learn_chow_liu(ek.random_circuit(3, 2, 0, CARDS).sample(200, rng=0))
+P, Q = (ek.random_circuit(TREE.vtree, 2, seed, CARDS) for seed in (0, 1))
+NORMALS = ek.gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0])
+X = P.sample(6, rng=1)
+E = np.where(np.arange(18).reshape(6, 3) % 4 == 0, np.nan, X)
+WEIGHTS = [np.array([[0.5, 1.0]]), np.array([[0.0, 1.0, 0.3]]), np.ones((1, 2))]
+K = ek.RBF(0.3) + ek.Delta()
+
+
+def followed(circuit):
+    """The numbers of a circuit in tensors, and a function from such numbers to the circuit."""
+    start = circuit.to("torch")
+    places = [
+        (node, name)
+        for node, block in enumerate(start.blocks)
+        for name, x in vars(block).items()
+        if torch.is_tensor(x) and x.is_floating_point()
+    ]
+
+    def build(*numbers):
+        blocks = list(start.blocks)
+        for (node, name), x in zip(places, numbers, strict=True):
+            blocks[node] = replace(blocks[node], **{name: x})
+        return ek.Circuit(start.vtree, tuple(blocks))
+
+    return [getattr(start.blocks[n], a).clone().requires_grad_() for n, a in places], build
+
+
+def with_gradients(circuit):
+    numbers, build = followed(circuit)
+    return build(*numbers)
+
+
+def joined(parts, axis=0):
+    parts = list(parts)
+    return torch.cat(parts, axis) if torch.is_tensor(parts[0]) else np.concatenate(parts, axis)
+
+
+def rate(value=0.3):
+    return torch.tensor(value, dtype=torch.float64, requires_grad=True)
+
+
+BY_CIRCUIT = {
+    "log_likelihood": lambda p: p.log_likelihood(E),
+    "log_likelihood, weights": lambda p: p.log_likelihood(WEIGHTS),
+    "log_partition": lambda p: p.log_partition(),
+    "site_logs": lambda p: p.site_logs(X, 1),
+    "all_site_logs": lambda p: joined(p.all_site_logs(X), 1),
+    "marginals": lambda p: joined(p.marginals()),
+    "marginals, rows": lambda p: joined(p.marginals(E), 1),
+    "marginals, weights": lambda p: joined(p.marginals(WEIGHTS), 1),
+    "shift": lambda p: ek.algebra.shift(p, 1).log_likelihood(X),
+    "to": lambda p: p.to(p.xp, "float64").log_likelihood(X),
+    "mmd2": lambda p: ek.mmd2(p, Q, K),
+    "mmd2, points": lambda p: ek.mmd2(X, p, K),
+    "witness": lambda p: ek.witness(p, Q, K, X),
+    "expected_kernel, both": lambda p: ek.expected_kernel(p, p, K, evidence_q=E[:2]),
+    "expected_kernel, weights": lambda p: ek.expected_kernel(p, Q, K, evidence_p=WEIGHTS),
+    "kdsd": lambda p: ek.kdsd(X, p, K),
+    "kdsd, unbiased": lambda p: ek.kdsd(X, p, unbiased=True),
+    "kdsd, gibbs": lambda p: ek.kdsd(X, p, K, operator="gibbs"),
+    "SteinKernel": lambda p: ek.SteinKernel(p, K)(X, X[:2]),
+}
+
+KERNELS = {
+    "rate": (ek.ExpHamming, 0.4),
+    "sum": (lambda a, w: w * ek.RBF(a) + ek.Delta() * ek.Laplacian(a), 0.3, 0.7),
+    "tables": (
+        lambda t: ek.TableKernel([np.eye(2) + 0.5, t, np.eye(2)]) + ek.RBF(0.1),
+        [[2.0, 0.5, 0.1], [0.5, 1.0, 0.0], [0.1, 0.0, 1.0]],
+    ),
+}
+
+BY_KERNEL = {
+    "matrix": lambda k: k(X),
+    "matrix, two sets": lambda k: k(X, X[:2]),
+    "logs": lambda k: k.logs(X[:2], X[2:])[0],
+    "kdsd": lambda k: ek.kdsd(Q, TREE, k),
+    "kdsd, points": lambda k: ek.kdsd(X, P, k),
+    "kdsd, unbiased": lambda k: ek.kdsd(X, TREE, k, unbiased=True),
+    "SteinKernel": lambda k: ek.SteinKernel(P, k, operator="gibbs")(X[:3], X),
+}
+
+
+@pytest.mark.parametrize("call", BY_CIRCUIT)
+def test_gradients_by_circuits(call):
+    numbers, build = followed(P)
+    check(BY_CIRCUIT[call], build, numbers, P)
+
+
+@pytest.mark.parametrize("call", BY_KERNEL)
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients_by_kernels(name, call):
+    make, *values = KERNELS[name]
+    numbers = [rate(value) for value in values]
+    check(BY_KERNEL[call], make, numbers, make(*(x.detach().numpy() for x in numbers)))
+
+
+def check(call, build, numbers, plain):
+    """The numbers are those of the host, and the derivatives those of finite differences."""
+    found = call(build(*numbers))
+    assert found.requires_grad
+    assert_close(found.detach().numpy(), np.asarray(call(plain)), scale=1.0)
+    # steps so small that what is normalised counts as such all the way
+    assert torch.autograd.gradcheck(
+        lambda *x: call(build(*x)), numbers, eps=3e-7, atol=1e-5, rtol=1e-4, fast_mode=True
+    )
+
+
+def test_gradients_by_circuits_and_kernels_at_once():
+    numbers, build = followed(P)
+    call = lambda k, p: ek.kdsd(X, p, k)  # noqa: E731
+    assert torch.autograd.gradcheck(
+        lambda a, *x: call(ek.RBF(a), build(*x)),
+        [rate(), *numbers],
+        eps=3e-7,
+        atol=1e-5,
+        fast_mode=True,
+    )
+
+
+NOT_BY_CIRCUITS = {
+    "normalize": lambda p: p.normalize(),
+    "condition": lambda p: p.condition({0: 1}),
+    "stack": lambda p: ek.algebra.stack([p, Q]),
+    "mixture": lambda p: ek.mixture([Q, p]),
+    "linear_combination": lambda p: ek.algebra.linear_combination([p, Q], [0.5, 0.5]),
+    "multiply": lambda p: ek.algebra.multiply(p, Q),
+    "square": lambda p: ek.algebra.square(p),
+    "power": lambda p: ek.algebra.power(p, 2.0),
+    "reciprocal": lambda p: ek.algebra.reciprocal(p),
+    "logarithm": lambda p: ek.algebra.logarithm(p),
+    "quotient": lambda p: ek.algebra.quotient(Q, p),
+    "marginalize": lambda p: ek.algebra.marginalize(p, [0]),
+    "entropy": lambda p: ek.divergences.entropy(p),
+    "cross_entropy": lambda p: ek.divergences.cross_entropy(Q, p),
+    "kl_divergence": lambda p: ek.divergences.kl_divergence(p, TREE),
+    "power_divergence": lambda p: ek.divergences.power_divergence(p, TREE, 2.0),
+    "renyi_divergence": lambda p: ek.divergences.renyi_divergence(p, TREE, 2.0),
+    "kdsd": lambda p: ek.kdsd(Q, p),
+    "monte_carlo": lambda p: ek.monte_carlo_expected_kernel(p, Q, K, 10),
+    "quadrature": lambda p: ek.quadrature(p, X),
+    "herd": lambda p: ek.herd(p, 3),
+    "group_discrepancies": lambda p: ek.group_discrepancies(p, [{0: 1}]),
+    "bbis": lambda p: ek.bbis(p, X),
+    "stein_thin": lambda p: ek.stein_thin(p, X, 2),
+    "CollapsedSteinKernel": lambda p: ek.CollapsedSteinKernel(p),
+}
+
+
+@pytest.mark.parametrize("call", NOT_BY_CIRCUITS)
+def test_what_does_not_follow_gradients_by_circuits(call):
+    given = with_gradients(TREE)
+    with pytest.raises(ek.PropertyError, match=r"not follow gradients.*to\('numpy'\)"):
+        NOT_BY_CIRCUITS[call](given)
+    NOT_BY_CIRCUITS[call](given.to("numpy"))
+
+
+def test_means_and_variances_do_not_follow_gradients():
+    with pytest.raises(ek.PropertyError, match="Marginals of real variables do not follow"):
+        with_gradients(NORMALS).marginals()
+
+
+NOT_BY_KERNELS = {
+    "monte_carlo": lambda k: ek.monte_carlo_expected_kernel(P, Q, k, 10),
+    "quadrature": lambda k: ek.quadrature(P, X, k),
+    "herd": lambda k: ek.herd(P, 3, k),
+    "group_discrepancies": lambda k: ek.group_discrepancies(P, [{0: 1}], k),
+    "bbis": lambda k: ek.bbis(P, X, k),
+    "stein_thin": lambda k: ek.stein_thin(P, X, 2, kernel=k),
+    "CollapsedSteinKernel": lambda k: ek.CollapsedSteinKernel(P, k),
+}
+
+
+@pytest.mark.parametrize("call", NOT_BY_KERNELS)
+def test_what_does_not_follow_gradients_by_kernels(call):
+    with pytest.raises(ek.KernelError, match=r"not follow gradients.*rate\.detach\(\)"):
+        NOT_BY_KERNELS[call](ek.ExpHamming(rate()))
+    NOT_BY_KERNELS[call](ek.ExpHamming(rate().detach()))
+
+
+def tensor(x):
+    return torch.tensor(x, requires_grad=True)
+
+
+DATA = {
+    "rows": lambda: P.log_likelihood(tensor(X)),
+    "points": lambda: ek.expected_kernel(P, tensor(X), K),
+    "real points": lambda: NORMALS.to("torch").log_likelihood(tensor([[0.5]])),
+    "weights of states": lambda: P.marginals([tensor(x) for x in WEIGHTS]),
+    "weights of points": lambda: ek.Empirical(X, tensor([1 / 6] * 6)),
+    "points of a kernel": lambda: K(tensor(X)),
+    "tables": lambda: ek.factorized([tensor([0.5, 0.5])]),
+    "means": lambda: ek.gaussian_mixture([1.0], tensor([0.0]), [1.0]),
+    "shares": lambda: ek.mixture([P, Q], tensor([0.5, 0.5])),
+}
+
+
+@pytest.mark.parametrize("call", DATA)
+def test_data_has_no_gradients(call):
+    with pytest.raises(ek.DataError, match=r"gradients are asked for\. .*not followed.*detach"):
+        DATA[call]()
+
+
+def test_what_has_no_derivative_works_with_numbers():
+    p, k = with_gradients(TREE), ek.ExpHamming(rate())
+    assert isinstance(p.sample(3, rng=0), np.ndarray)
+    assert isinstance(p.map(E), np.ndarray)
+    for made in (
+        lambda q, kernel: ek.mmd_test(X, q, kernel, n_null=9, rng=0),
+        lambda q, kernel: ek.kdsd_test(X, q, kernel, n_null=9, rng=0),
+    ):
+        plain = made(TREE, ek.ExpHamming(0.3))
+        assert_close(made(p, k).statistic, plain.statistic, scale=1.0)
