@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 import joblib
@@ -19,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from expectedkernels.errors import DataError, ParseError
+from expectedkernels.reports import write_report
 
 FILES = "files"
 """Where `settings.json` has the sums of files: more of them may come later."""
@@ -157,14 +159,45 @@ class ResultsFile(Generic[R]):
             os.close(descriptor)
 
 
+class Drawing(NamedTuple):
+    """A figure: the name of its file, what it is, what is said of it, and its axes."""
+
+    name: str
+    title: str
+    words: str
+    axes: Any
+
+
 @dataclass(frozen=True)
 class Done:
-    """What a run wrote, what it says in short, and what could not be done (empty: nothing)."""
+    """What a run wrote, its summary, what it says in short, and what could not be done."""
 
     records: Any
     files: tuple[Path, ...]
+    text: str
     words: str
     problem: str = ""
+
+    def write_page(self, path: Path, settings: Mapping[str, Any]) -> Path:
+        """The path, after the study was written there: one HTML file with tables and figures.
+
+        The settings of its results, with their seed, are written down beside the given ones.
+        """
+        folder = self.records.folder
+        title, sections = _sections(self.text, folder)
+        kept = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+        return write_report(path, title, sections, {**settings, **_flat(kept)})
+
+
+def chosen(**asked: Any) -> dict[str, Any]:
+    """What was asked for; None and empty lists leave the choice to the study.
+
+    Examples
+    --------
+    >>> chosen(trials=3, methods=None, datasets=[])
+    {'trials': 3}
+    """
+    return {name: value for name, value in asked.items() if value is not None and value != []}
 
 
 def check_names(names: Sequence[str], known: Collection[str], what: str) -> None:
@@ -219,33 +252,83 @@ def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]
         return work(*arguments)
 
 
-def written(
-    records: ResultsFile[Any], text: str, draw: Callable[[], Iterable[tuple[str, Any]]]
-) -> Done:
+def written(records: ResultsFile[Any], text: str, draw: Callable[[], Iterable[Drawing]]) -> Done:
     """The summary and the figures of a study, in the folder of its results.
 
     Parameters
     ----------
     records : ResultsFile
     text : str
-        The summary. What its section "In short" says is repeated on the screen.
+        The summary. What its section "In short" says is repeated on the screen; figures come
+        after it.
     draw : function
-        Gives pairs of a name and the axes of a figure (None: there is nothing to draw).
+        Gives the figures; those without axes are left out.
     """
-    path = records.folder / "summary.md"
-    path.write_text(text, encoding="utf-8")
     words = text.partition("## In short\n\n")[2].partition("\n\n##")[0]
-    files = [records.path, path]
+    pictures, problem = [], ""
     try:
         from expectedkernels.plotting.style import close, save
 
-        for name, axes in draw():
-            if axes is not None:
-                files.append(save(axes[0], records.folder / f"{name}.png"))
-                close(axes[0])
+        for drawing in draw():
+            if drawing.axes is not None:
+                path = save(drawing.axes[0], records.folder / f"{drawing.name}.png")
+                close(drawing.axes[0])
+                pictures.append(path)
+                shown = f"## {drawing.title}\n\n{drawing.words}\n\n![{drawing.title}]({path.name})"
+                text = _before_tables(text, shown)
     except ImportError as error:
-        return Done(records, tuple(files), words, f"No picture was written. {error}")
-    return Done(records, tuple(files), words)
+        problem = f"No picture was written. {error}"
+    path = records.folder / "summary.md"
+    path.write_text(text, encoding="utf-8")
+    return Done(records, (records.path, path, *pictures), text, words.strip(), problem)
+
+
+def _before_tables(text: str, section: str) -> str:
+    """A summary with one more section, before the first of those with tables."""
+    lines = text.split("\n\n")
+    first = next((i for i, line in enumerate(lines) if line.startswith("|")), len(lines))
+    heads = [i for i, line in enumerate(lines[:first]) if line.startswith("## ")]
+    at = heads[-1] if heads and first < len(lines) else len(lines)
+    return "\n\n".join([*lines[:at], section, *lines[at:]])
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings within settings, one by one."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = value if isinstance(value, dict) else {}
+        found |= {f"study: {name}, {key}": x for key, x in inner.items()}
+        found |= {} if inner else {f"study: {name}": value}
+    return found
+
+
+def _sections(text: str, folder: Path) -> tuple[str, dict[str, list[Any]]]:
+    """The title of a summary, and what is below each of its headings."""
+    title = above = ""
+    heading = "What was done"
+    found: dict[str, list[Any]] = {}
+    for block in text.strip().split("\n\n"):
+        mark, _, rest = block.partition(" ")
+        if mark == "#":
+            title = rest
+        elif mark == "##":
+            above = heading = rest
+        elif mark == "###":
+            heading = f"{above}: {rest}"
+        else:
+            found.setdefault(heading, []).extend(_blocks(block, folder))
+    return title, found
+
+
+def _blocks(block: str, folder: Path) -> list[Any]:
+    """A table, a picture, or paragraphs."""
+    if block.startswith("!["):
+        return [(folder / block.rpartition("(")[2].rstrip(")")).read_bytes()]
+    lines = [re.sub(r"\*+([^*]+)\*+", r"\1", line) for line in block.splitlines()]
+    if not block.startswith("|"):
+        return [line.removeprefix("- ") for line in lines]
+    head, _, *rows = (line[2:-2].split(" | ") for line in lines)
+    return [(head, rows)]
 
 
 def cell_rng(seed: int, where: str, *numbers: int) -> np.random.Generator:

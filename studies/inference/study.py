@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from expectedkernels.errors import DataError
-from studies.base import Done, check_jobs, check_names, collect, written
+from studies.base import Done, Drawing, check_jobs, check_names, chosen, collect, written
 from studies.inference.cells import CIS_RULES, RULES, Settings, evaluate
 from studies.inference.models import (
     MASKS,
@@ -19,7 +19,7 @@ from studies.inference.models import (
     sample_counts,
 )
 from studies.inference.records import Cell, InferenceRecords, Record
-from studies.inference.report import summary
+from studies.inference.report import TITLES, paper_in_words, summary
 
 MODELS = ("ising", "asia")
 SHARES = (0.25, 0.5)
@@ -166,40 +166,24 @@ def _todo(
 
 
 def reproduce_inference(
-    out: Path,
-    folder: Path | None = None,
-    *,
-    models: Sequence[str] | None = None,
-    proposals: Sequence[str] | None = None,
-    tries: int | None = None,
-    seed: int = 0,
-    again: Sequence[str] | None = None,
-    keep: bool = False,
-    jobs: int = 1,
-    quick: bool = False,
+    out: Path, folder: Path | None = None, quick: bool = False, seed: int = 0, **asked: Any
 ) -> Done:
-    """The study with its summary and figures, written to a folder (see `run`).
+    """The study with its summary and figures, written to a folder (for what is asked, see `run`).
 
     A quick one takes a hundred samples of shorter chains.
     """
-    records = run(
-        out,
-        folder,
-        models=models or MODELS,
-        proposals=proposals or PROPOSALS[:2],
-        cis_rules=CIS_RULES[:1] if quick else CIS_RULES,
-        tries=tries or (2 if quick else 5),
-        settings=replace(QUICK if quick else Settings(), seed=seed),
-        again=again or (),
-        keep=keep,
-        jobs=jobs,
-    )
+    few: dict[str, Any] = {"cis_rules": CIS_RULES[:1], "tries": 2} if quick else {}
+    settings = replace(QUICK if quick else Settings(), seed=seed)
+    records = run(out, folder, settings=settings, **few | chosen(**asked))
     return written(records, summary(records, comparable=not quick), lambda: _figures(records))
 
 
-def _figures(records: InferenceRecords) -> Iterator[tuple[str, Any]]:
-    """The figures of all that is there."""
-    from studies.inference.figure import figure
+def _figures(records: InferenceRecords) -> Iterator[Drawing]:
+    """That of the paper, and those of all that is there."""
+    from studies.inference.figure import figure, paper_figure
 
+    title = "Figure 3 of the paper, from our runs"
+    yield Drawing("figure-3", title, paper_in_words(records), paper_figure(records))
     for proposal in PROPOSALS:
-        yield proposal, figure(records, proposal)
+        title, words = f"Samples from {TITLES[proposal]}: curves", "Means and standard deviations."
+        yield Drawing(proposal, title, words, figure(records, proposal))

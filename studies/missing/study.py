@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss
 
-from studies.base import Done, cell_rng, check_jobs, check_names, collect, written
+from studies.base import (
+    Done,
+    Drawing,
+    cell_rng,
+    check_jobs,
+    check_names,
+    chosen,
+    collect,
+    written,
+)
 from studies.missing.masks import draw_mask, hide
 from studies.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
 from studies.missing.records import Cell, Record, Records
@@ -248,35 +257,26 @@ def run(
 
 
 def reproduce_missing(
-    out: Path,
-    folder: Path | None = None,
-    *,
-    tables: Sequence[str] | None = None,
-    holes: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    trials: int | None = None,
-    jobs: int = 1,
-    quick: bool = False,
+    out: Path, folder: Path | None = None, quick: bool = False, **asked: Any
 ) -> Done:
-    """The study with its summary and figure, written to a folder (see `run`).
+    """The study with its summary and figure, written to a folder (for what is asked, see `run`).
 
     A quick one takes one split of up to a hundred training rows of three tables.
     """
-    records = run(
-        out,
-        folder,
-        tables=tables or (QUICK_TABLES if quick else None),
-        holes=holes or HOLES,
-        mechanisms=QUICK_MECHANISMS if quick else MECHANISMS,
-        methods=methods or METHODS,
-        trials=trials or (1 if quick else TRIALS),
-        settings=QUICK if quick else Settings(),
-        jobs=jobs,
-    )
+    few: dict[str, Any] = {
+        "tables": QUICK_TABLES,
+        "mechanisms": QUICK_MECHANISMS,
+        "trials": 1,
+        "settings": QUICK,
+    }
+    records = run(out, folder, **(few if quick else {}) | chosen(**asked))
     return written(records, summary(records), lambda: _figures(records))
 
 
-def _figures(records: Records) -> Iterator[tuple[str, Any]]:
-    from studies.missing.figure import figure
+def _figures(records: Records) -> Iterator[Drawing]:
+    from studies.missing.figure import OURS, figure
 
-    yield "missing", figure(records)
+    words = (
+        f"How much larger errors are than those of the {OURS}, with standard errors over tables."
+    )
+    yield Drawing("missing", "Errors beside those of the expected machine", words, figure(records))

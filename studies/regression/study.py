@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from studies.base import Done, cell_rng, check_jobs, check_names, collect, written
+from studies.base import (
+    Done,
+    Drawing,
+    cell_rng,
+    check_jobs,
+    check_names,
+    chosen,
+    collect,
+    written,
+)
 from studies.regression.baselines import Effort, Imputers, draw_mask, hide
 from studies.regression.datasets import Dataset, Split, load
 from studies.regression.machines import (
@@ -23,7 +32,7 @@ from studies.regression.machines import (
 )
 from studies.regression.published import RATES
 from studies.regression.records import COMPLETE, Cell, Record, Records
-from studies.regression.report import summary
+from studies.regression.report import PLACES, TITLES, paper_in_words, summary
 from studies.regression.sources import SOURCES
 
 MISSING = ("bits", "features")
@@ -242,42 +251,29 @@ def run(
 
 
 def reproduce_regression(
-    out: Path,
-    folder: Path | None = None,
-    *,
-    datasets: Sequence[str] | None = None,
-    splits: Sequence[str] | None = None,
-    missing: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    trials: int | None = None,
-    jobs: int = 1,
-    quick: bool = False,
-    check: bool = True,
+    out: Path, folder: Path | None = None, quick: bool = False, check: bool = True, **asked: Any
 ) -> Done:
-    """The study with its summary and figures, written to a folder (see `run`).
+    """The study with its summary and figures, written to a folder (for what is asked, see `run`).
 
     A quick one evaluates a hundred validation rows at three rates.
     """
     settings = replace(QUICK if quick else Settings(), check=check)
-    records = run(
-        out,
-        folder,
-        datasets=datasets or tuple(SOURCES),
-        splits=splits or (EVALUATED[:1] if quick else EVALUATED),
-        missing=missing or MISSING,
-        rates=QUICK_RATES if quick else RATES,
-        trials=trials or (2 if quick else 5),
-        methods=methods or tuple(METHODS),
-        settings=settings,
-        jobs=jobs,
+    few: dict[str, Any] = (
+        {"splits": EVALUATED[:1], "rates": QUICK_RATES, "trials": 2} if quick else {}
     )
+    records = run(out, folder, settings=settings, **few | chosen(**asked))
     comparable = check and settings.rows is None
     return written(records, summary(records, comparable), lambda: _figures(records, comparable))
 
 
-def _figures(records: Records, comparable: bool) -> Iterator[tuple[str, Any]]:
-    """The figures of all that is there."""
-    from studies.regression.figure import figure
+def _figures(records: Records, comparable: bool) -> Iterator[Drawing]:
+    """That of the paper, and those of all that is there."""
+    from studies.regression.figure import figure, paper_figure
 
+    title = "Figure 2 of the paper, from our runs"
+    yield Drawing(
+        "figure-2", title, paper_in_words(records, comparable), paper_figure(records, comparable)
+    )
     for kind, split in product(MISSING, EVALUATED):
-        yield f"{kind}-{split}", figure(records, split, kind, comparable)
+        title, words = f"{TITLES[kind]}, {PLACES[split]}: curves", "Means and standard deviations."
+        yield Drawing(f"{kind}-{split}", title, words, figure(records, split, kind, comparable))

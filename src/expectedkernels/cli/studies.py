@@ -9,9 +9,27 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import errors, fail, group
+from expectedkernels.cli.base import Seed, errors, fail, group
+from expectedkernels.cli.pages import Report, settings_of
 
 reproduce = group("Repeat the studies of the paper, and one more (from the repository).")
+
+Jobs = Annotated[int, typer.Option(help="The number of processes (-1: all cores).")]
+Quick = Annotated[bool, typer.Option("--quick", help="A first look within a minute, at less data.")]
+Method = Annotated[list[str] | None, typer.Option(help="A method (may be repeated). Default: all.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="The folder for results; those in it are kept. Default: the name of the study, with "
+        "'-quick' for a first look.",
+    ),
+]
+
+
+def _data(words: str) -> Any:
+    return typer.Option(envvar="EXPECTEDKERNELS_DATA", help=words)
 
 
 def demo(
@@ -43,71 +61,55 @@ def demo(
         typer.echo(f"\nPicture written to {save(axes[0], out)}")
 
 
-@reproduce.command()
+@reproduce.command(epilog="Example: expectedkernels reproduce regression --quick")
 def regression(
+    ctx: typer.Context,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            envvar="EXPECTEDKERNELS_DATA",
-            help="The folder with the raw data (or with a folder 'regression' of them). What is "
-            "missing there is fetched from OpenML, where it can be found.",
+        _data(
+            "The folder with the raw data (or with a folder 'regression' of them). What is "
+            "missing there is fetched from OpenML, where it can be found."
         ),
     ] = None,
     dataset: Annotated[
         list[str] | None, typer.Option(help="A data set (may be repeated). Default: all four.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The folder for results; those in it are kept. Default: 'regression', or "
-            "'regression-quick'.",
-        ),
-    ] = None,
+    out: Out = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Random masks per rate.")] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="A method (may be repeated). Default: all.")
-    ] = None,
+    method: Method = None,
     split: Annotated[
         list[str] | None, typer.Option(help="'valid' or 'test'. Default: both.")
     ] = None,
     missing: Annotated[
         list[str] | None, typer.Option(help="'bits' or 'features' are missing. Default: both.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="The number of processes (-1: all cores).")] = 1,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look within a minute, at fewer rows.")
-    ] = False,
+    jobs: Jobs = 1,
+    quick: Quick = False,
     check: Annotated[
         bool, typer.Option(help="Whether the data must be those of the paper, bit for bit.")
     ] = True,
+    report: Report = None,
 ) -> None:
     """Predict with missing values: expected predictions against imputation, on four data sets.
 
-    Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
+    Writes results.csv, summary.md and figures, Figure 2 of the paper among them; goes on where an
+    earlier run stopped.
     """
-    reproduce_regression = _study("regression").reproduce_regression
-
-    with errors():
-        folder = out or Path("regression-quick" if quick else "regression")
-        done = reproduce_regression(
-            folder,
-            data_dir,
-            datasets=dataset,
-            splits=split,
-            missing=missing,
-            methods=method,
-            trials=trials,
-            jobs=jobs,
-            quick=quick,
-            check=check,
-        )
-        _report(done)
+    _reproduce(
+        ctx,
+        datasets=dataset,
+        splits=split,
+        missing=missing,
+        methods=method,
+        trials=trials,
+        jobs=jobs,
+        check=check,
+    )
 
 
-@reproduce.command()
+@reproduce.command(epilog="Example: expectedkernels reproduce inference --quick")
 def inference(
+    ctx: typer.Context,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,21 +119,12 @@ def inference(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            envvar="EXPECTEDKERNELS_DATA",
-            help="The folder with the grid of the paper (uai/ising_4x4.uai). Without it, 'ising' "
-            "is another random grid.",
+        _data(
+            "The folder with the grid of the paper (uai/ising_4x4.uai). Without it, 'ising' "
+            "is another random grid."
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The folder for results; those in it are kept. Default: 'inference', or "
-            "'inference-quick'.",
-        ),
-    ] = None,
+    out: Out = None,
     proposal: Annotated[
         list[str] | None,
         typer.Option(
@@ -140,8 +133,8 @@ def inference(
         ),
     ] = None,
     tries: Annotated[int | None, typer.Option(min=1, help="Repetitions. Default: 5.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
-    jobs: Annotated[int, typer.Option(help="The number of processes (-1: all cores).")] = 1,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
     again: Annotated[
         list[str] | None,
         typer.Option(
@@ -155,58 +148,42 @@ def inference(
             "--keep", help="Keep Gram matrices in the folder: other weights are fast later."
         ),
     ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look within a minute, at fewer samples.")
-    ] = False,
+    quick: Quick = False,
+    report: Report = None,
 ) -> None:
     """Estimate marginals: collapsed and weighted samples against Gibbs sampling and CIS.
 
-    Writes results.csv, summary.md and figures; goes on where an earlier run stopped.
+    Writes results.csv, summary.md and figures, Figure 3 of the paper among them; goes on where an
+    earlier run stopped.
     """
-    reproduce_inference = _study("inference").reproduce_inference
-
-    with errors():
-        done = reproduce_inference(
-            out or Path("inference-quick" if quick else "inference"),
-            data_dir,
-            models=model,
-            proposals=proposal,
-            tries=tries,
-            seed=seed,
-            again=again,
-            keep=keep,
-            jobs=jobs,
-            quick=quick,
-        )
-        _report(done)
+    _reproduce(
+        ctx,
+        models=model,
+        proposals=proposal,
+        tries=tries,
+        seed=seed,
+        again=again,
+        keep=keep,
+        jobs=jobs,
+    )
 
 
-@reproduce.command()
+@reproduce.command(epilog="Example: expectedkernels reproduce missing --quick")
 def missing(
+    ctx: typer.Context,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            envvar="EXPECTEDKERNELS_DATA",
-            help="The folder with the tables of the regression study; those that are there are "
-            "taken besides the ones of scikit-learn.",
+        _data(
+            "The folder with the tables of the regression study; those that are there are "
+            "taken besides the ones of scikit-learn."
         ),
     ] = None,
     table: Annotated[
         list[str] | None, typer.Option(help="A table (may be repeated). Default: all.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="The folder for results; those in it are kept. Default: 'missing', or "
-            "'missing-quick'.",
-        ),
-    ] = None,
+    out: Out = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Splits per table. Default: 5.")] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(help="A method (may be repeated). Default: all.")
-    ] = None,
+    method: Method = None,
     holes: Annotated[
         list[str] | None,
         typer.Option(
@@ -214,29 +191,31 @@ def missing(
             "(may be repeated). Default: both ways."
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="The number of processes (-1: all cores).")] = 1,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look within a minute, at fewer rows.")
-    ] = False,
+    jobs: Jobs = 1,
+    quick: Quick = False,
+    report: Report = None,
 ) -> None:
     """Predict from rows with holes: expected predictions against imputation and boosting.
 
     Writes results.csv, summary.md and a figure; goes on where an earlier run stopped.
     """
-    reproduce_missing = _study("missing").reproduce_missing
+    _reproduce(ctx, tables=table, holes=holes, methods=method, trials=trials, jobs=jobs)
 
+
+def _reproduce(ctx: typer.Context, **asked: Any) -> None:
+    """Run the study that the command is named after, and say what it found and wrote."""
+    name = str(ctx.info_name)
+    out, data_dir, quick, report = (ctx.params[x] for x in ("out", "data_dir", "quick", "report"))
+    study = _from_repository(f"studies.{name}.study", "Studies")
     with errors():
-        done = reproduce_missing(
-            out or Path("missing-quick" if quick else "missing"),
-            data_dir,
-            tables=table,
-            holes=holes,
-            methods=method,
-            trials=trials,
-            jobs=jobs,
-            quick=quick,
-        )
-        _report(done)
+        folder = out or Path(f"{name}-quick" if quick else name)
+        done = getattr(study, f"reproduce_{name}")(folder, data_dir, quick=quick, **asked)
+        typer.echo(done.words)
+        pages = [] if report is None else [done.write_page(report, settings_of(ctx))]
+        for path in (*done.files, *pages):
+            typer.echo(f"written: {path}")
+        if done.problem:
+            fail(done.problem)
 
 
 def bench(
@@ -255,10 +234,6 @@ def bench(
         typer.echo("\n".join(run.BENCHMARKS))
 
 
-def _study(name: str) -> Any:
-    return _from_repository(f"studies.{name}.study", "Studies")
-
-
 def _from_repository(module: str, what: str) -> Any:
     """A module that lies beside the library in its repository, and not in wheels."""
     root = Path(__file__).resolve().parents[3]
@@ -266,12 +241,3 @@ def _from_repository(module: str, what: str) -> Any:
         fail(f"{what} run from the repository of expectedkernels: clone it, and run this there.")
     sys.path.insert(0, str(root))
     return import_module(module)
-
-
-def _report(done: Any) -> None:
-    """Print what a study found and wrote."""
-    typer.echo(done.words)
-    for path in done.files:
-        typer.echo(f"written: {path}")
-    if done.problem:
-        fail(done.problem)

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve with a band: means over trials, and their standard deviations (None: no band)."""
+    """A curve with a band: means over trials, and their standard deviations (None: no band).
+
+    `like` is the name of another curve, whose colour this one has.
+    """
 
     x: Sequence[float]
     mean: Sequence[float]
     std: Sequence[float] | None = None
+    like: str = ""
 
 
 def plot_panels(
@@ -46,7 +50,7 @@ def plot_panels(
     """The axes of panels side by side, each with curves and bands of one standard deviation.
 
     A curve has the same colour in all panels, and there is one legend for all of them. Curves
-    without a band are drawn dashed and in black: they are there to compare with.
+    without a band are dashed, and black if they are like no other: they are there to compare with.
 
     Parameters
     ----------
@@ -78,7 +82,7 @@ def plot_panels(
         for name, level in ((levels or {}).get(title) or {}).items():
             ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
         for name, curve in curves.items():
-            _draw_curve(ax, name, curve, colour.get(name, "black"))
+            _draw_curve(ax, name, curve, colour.get(curve.like or name, "black"))
         ax.set_title(title)
         ax.set_xlabel(xlabel)
         ax.set_ylabel((ylabels or {}).get(title, ""))

@@ -9,7 +9,7 @@ from studies.inference.claims import (
     difference,
     rule_rows,
 )
-from studies.inference.figure import figure
+from studies.inference.figure import figure, paper_figure
 from studies.inference.records import Cell, InferenceRecords, Record
 from studies.inference.reference import (
     COUNTS,
@@ -17,7 +17,7 @@ from studies.inference.reference import (
     reference_curves,
     reference_rules,
 )
-from studies.inference.report import method_name, summary, table
+from studies.inference.report import method_name, paper_in_words, summary, table
 
 RULES = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")
 BASE = {"uniform": -3.0, "raw": -2.0, "smoothed": -2.5, "default": -3.5, "best ridge": -3.6}
@@ -100,7 +100,7 @@ def test_outcomes_against_baselines(made_up):
 
 def test_the_summary_says_which_claims_hold(made_up):
     text = summary(made_up)
-    claim = '"CBBIS performs equally well or better than other baselines"'
+    claim = "That CBBIS never loses to a baseline"
     lines = {
         rule: next(x for x in text.splitlines() if claim in x and f" {rule} weights" in x)
         for rule in ("raw", "smoothed", "default")
@@ -109,7 +109,7 @@ def test_the_summary_says_which_claims_hold(made_up):
     assert "ising 25 %: worse than CVS (+1.00), VS (+0.50), CIS (+1.20)" in lines["raw"]
     assert "**holds in part**" in lines["smoothed"] or "**does not hold**" in lines["smoothed"]
     assert lines["default"].endswith("**holds**.")
-    assert 'counterparts": **holds**; better in 16 of 16' in text
+    assert "with the same weights: **holds**; better in 16 of 16" in text
     assert "larger at 50 % than at 25 % in 8 of 8" in text
     half = "asia, CBBIS 50 % ({}) against CVS 50 %, N >= 100: {}"
     assert half.format("raw", "not clearly better at N = 100, 150, 200 (N = 100: +1.00") in text
@@ -124,7 +124,7 @@ def test_what_is_behind_within_the_noise_is_said(tmp_path):
         return -3.0 + 0.3 * (rule == "raw") * (cell.trial - 0.8) * (cell.collapsed > 0)
 
     text = summary(fill(tmp_path, error, ("asia",), ("gibbs",)))
-    line = next(x for x in text.splitlines() if "baselines" in x and " raw weights" in x)
+    line = next(x for x in text.splitlines() if "loses to a baseline" in x and " raw weights" in x)
     assert "**holds**; behind, but within the noise: asia 25 %: CVS (+0.06)" in line
 
 
@@ -140,7 +140,7 @@ def test_the_summary_says_where_the_default_fails(tmp_path):
     assert "Where raw weights gain over equal ones (9 of 9 places)" in text
     assert "at least half of their gain but in 9 (" in text
     assert "The default is not better than uniform, raw, smoothed." in text
-    assert 'counterparts": **does not hold everywhere**' in text
+    assert "with the same weights: **does not hold everywhere**" in text
 
 
 def test_reference_values_are_compared_with(as_known, made_up):
@@ -206,3 +206,19 @@ def test_the_figure_has_a_panel_per_model_and_share(made_up):
     assert labels[:3] == ["CBBIS (default weights)", "CBBIS (raw weights)", "CVS"]
     close(axes[0])
     assert figure(made_up, "sticky") is None
+
+
+def test_the_figure_of_the_paper_has_five_methods_and_says_what_does_not_hold(made_up):
+    axes = paper_figure(made_up)
+    labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
+    assert labels == ["CBBIS", "CVS", "BBIS", "VS", "CIS"]
+    smoothed = ("ising", "gibbs", 0.25, "per sample", "smoothed")
+    counts = made_up.counts(smoothed)
+    wanted = [made_up.errors(smoothed, n).mean() for n in counts]
+    assert axes[0].get_lines()[0].get_ydata().tolist() == wanted
+    close(axes[0])
+    compared = [c.found.outcome for c in against_baselines(made_up) if c.rule == "smoothed"]
+    better, worse = compared.count("better"), compared.count("worse")
+    assert f"in {better} of {len(compared)} comparisons, and worse in {worse}" in paper_in_words(
+        made_up
+    )

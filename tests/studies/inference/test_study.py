@@ -39,6 +39,7 @@ from studies.inference.models import (
 )
 from studies.inference.records import Cell, InferenceRecords
 from studies.inference.study import MODELS, QUICK, SHARES, cells, run
+from study_pages import assert_page_holds_the_summary
 
 SMALL = Settings(n=40, step=20, thin=20)
 ISING = ("ising-random", None, 0)
@@ -221,11 +222,13 @@ def invoke(*arguments):
 def test_the_command_writes_results_and_resumes(grid_file, tmp_path):
     out = tmp_path / "out"
     options = ["--quick", "--model", grid_file, "--out", out]
-    done = invoke(*options, "--tries", 1)
+    page = tmp_path / "page.html"
+    done = invoke(*options, "--tries", 1, "--report", page)
     assert done.exit_code == 0, done.output
     assert done.stderr == ""
     names = {path.name for path in out.iterdir()}
-    assert names == {"results.csv", "settings.json", "summary.md", "gibbs.png", "uniform.png"}
+    figures = {"figure-3.png", "gibbs.png", "uniform.png"}
+    assert names == {"results.csv", "settings.json", "summary.md", *figures}
     before = (out / "results.csv").read_text()
     counts = QUICK.n // QUICK.step
     lines = 10 * ((len(RULES) - 1) * counts + QUICK.n // 50) + 2 * counts
@@ -233,7 +236,8 @@ def test_the_command_writes_results_and_resumes(grid_file, tmp_path):
     text = (out / "summary.md").read_text()
     assert "not the settings of the paper" in text
     assert "CBBIS 50 %, fixed, default" in text
-    assert '"CBBIS performs equally well or better' in done.output
+    assert "That CBBIS never loses to a baseline" in done.output
+    assert_page_holds_the_summary(page, text, f"--out {out} --tries 1 --report {page}", 3)
 
     again = invoke(*options, "--tries", 1)
     assert again.exit_code == 0, again.output

@@ -22,6 +22,7 @@ from studies.missing.study import (
     split_rows,
 )
 from studies.missing.tables import SHIPPED, available, load_table, make_table
+from study_pages import assert_page_holds_the_summary
 
 TINY = Settings(n_train=30, n_test=20)
 OPTIONS = {
@@ -203,8 +204,11 @@ def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):
 def test_the_command_writes_a_summary_and_a_figure(tmp_path):
     arguments = ["reproduce", "missing", "--quick", "--table", "iris", "--holes", "test"]
     arguments += ["--method", "expected SVM", "--method", "mean, SVM", "--out", str(tmp_path)]
-    done = CliRunner().invoke(app, arguments)
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(app, [*arguments, "--report", str(page)])
     assert done.exit_code == 0, done.output
+    text = (tmp_path / "summary.md").read_text()
+    assert_page_holds_the_summary(page, text, "--quick --table iris --holes test", 1)
     assert "best of the 1 others, in hindsight, mean, SVM" in done.output
     for name in ("results.csv", "summary.md", "missing.png"):
         assert (tmp_path / name).stat().st_size > 0

@@ -11,7 +11,7 @@ from expectedkernels.plotting.panels import plot_panels
 from expectedkernels.plotting.style import close
 from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
 from studies.regression.datasets import load, prepare
-from studies.regression.figure import SHOWN, figure
+from studies.regression.figure import PAPER, SHOWN, figure, paper_figure
 from studies.regression.machines import (
     BitDensity,
     CategoryDensity,
@@ -19,7 +19,7 @@ from studies.regression.machines import (
 )
 from studies.regression.published import RATES, published
 from studies.regression.records import COMPLETE, Cell, Record, Records
-from studies.regression.report import compare, mean_ranks, summary, table
+from studies.regression.report import compare, mean_ranks, paper_in_words, summary, table
 from studies.regression.sources import SOURCES
 from studies.regression.study import (
     METHODS,
@@ -31,6 +31,7 @@ from studies.regression.study import (
     evaluation_rows,
     run,
 )
+from study_pages import assert_page_holds_the_summary
 
 SMALL = Effort(donors=30, learners=30, rounds=2, completions=3)
 HEADER = ["age", "sex", "bmi", "children", "smoker", "region", "charges"]
@@ -259,10 +260,12 @@ def invoke(*arguments):
 def test_the_command_writes_results_and_resumes(raw_data, tmp_path):
     out = tmp_path / "out"
     options = ["--quick", "--no-check", "--data-dir", raw_data, "--dataset", "insurance"]
-    done = invoke(*options, "--out", out, "--trials", 1)
+    page = tmp_path / "page.html"
+    done = invoke(*options, "--out", out, "--trials", 1, "--report", page)
     assert done.exit_code == 0, done.output
+    assert done.output.endswith(f"written: {page}\n")
     names = {path.name for path in out.iterdir()}
-    figures = {"bits-valid.png", "features-valid.png"}
+    figures = {"figure-2.png", "bits-valid.png", "features-valid.png"}
     assert names == {"results.csv", "settings.json", "summary.md", *figures}
     before = (out / "results.csv").read_text()
     assert len(before.splitlines()) == 1 + 1 + 2 * 3 * len(METHODS)
@@ -270,6 +273,7 @@ def test_the_command_writes_results_and_resumes(raw_data, tmp_path):
     assert "not the rows of the paper" in text
     for method in METHODS:
         assert f"| {method} | " in text
+    assert_page_holds_the_summary(page, text, f"--dataset insurance --out {out} --trials 1", 3)
 
     again = invoke(*options, "--out", out, "--trials", 1)
     assert again.exit_code == 0, again.output
@@ -387,6 +391,34 @@ def test_the_figure_has_a_panel_per_data_set_with_bands(records):
     assert figure(records, "test", "bits", comparable=True) is None
     with pytest.raises(ValueError, match="at least one entry"):
         plot_panels({})
+
+
+def test_the_figure_of_the_paper_has_its_curves_beside_ours(records):
+    axes = paper_figure(records, comparable=True)
+    lines = axes[0].get_lines()
+    ours, theirs = lines[1 : 1 + len(PAPER)], lines[1 + len(PAPER) :]
+    assert [line.get_linestyle() for line in theirs] == ["--"] * 3
+    assert [line.get_color() for line in ours] == [line.get_color() for line in theirs]
+    np.testing.assert_allclose(
+        theirs[2].get_ydata(), [published("abalone", "masked mode", rate) for rate in RATES]
+    )
+    close(axes[0])
+    axes = paper_figure(records, comparable=False)
+    assert len(axes[0].get_lines()) == 1 + len(PAPER)
+    close(axes[0])
+
+
+def test_the_words_beside_the_figure_say_where_it_does_not_hold(tmp_path):
+    found = Records(tmp_path, {})
+    errors = {"expected, bits": 2.0, "map, bits": 3.0, "masked mode": 4.0, "mean": 2.5}
+    for rate, changed in ((0.1, {}), (0.5, {"map, bits": 1.0}), (0.9, {"mean": 1.5})):
+        cell = Cell("abalone", "valid", "bits", rate, 0)
+        found.add([Record(cell, m, e, 0.1, 9) for m, e in (errors | changed).items()])
+    text = paper_in_words(found, comparable=False)
+    assert "the smallest error in 2 of 3 cells (abalone at 0.5)" in text
+    assert "has a smaller one than they have in 1 (abalone at 0.9)" in text
+    assert "paper reports" not in text
+    assert "paper reports" in paper_in_words(found, comparable=True)
 
 
 def test_cells_of_the_same_fitted_models_are_next_to_each_other():
