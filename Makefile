@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage check docs format bench fuzz dist clean
+.PHONY: help demo test coverage check docs format bench fuzz dist newcomer clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ fuzz: $(VENV)/.test  ## 100 000 damaged files of every format, none of which may
 
 dist:  ## the source archive and the wheel of the last commit, tried in fresh environments
 	PYTHON=$(PYTHON) .ci/dist
+
+newcomer:  ## the way of a new user in an empty folder, with the seconds of each step
+	PYTHON=$(PYTHON) .ci/newcomer
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) docs/_build docs/api docs/gallery .coverage .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache

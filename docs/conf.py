@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
     "run_stale_examples": True,  # the library may have changed where the script has not
     "abort_on_example_error": True,
     "parallel": 2,
@@ -63,5 +64,5 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "download_all_examples": False,
     "reference_url": {"expectedkernels": None},
-    "matplotlib_animations": False,
+    "capture_repr": (),
 }

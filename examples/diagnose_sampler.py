@@ -59,4 +59,5 @@ for ax, (name, test) in zip(axes, tests.items(), strict=True):
     ax.axvline(test.statistic, color="black")
     ax.set_title(f"{name}: p = {test.p_value:.3f}")
     ax.set_xlabel("statistic")
+    ax.locator_params(axis="x", nbins=4)
 plt.show()

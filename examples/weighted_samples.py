@@ -1,8 +1,8 @@
 """
-Samples from the wrong place, weighted until they are right
-===========================================================
+Samples from the wrong place
+============================
 
-Black-box importance sampling: weights from the target alone, wherever the samples come from.
+Weights make them right, and need the target only: black-box importance sampling.
 
 Sixteen villages on a map, some of them flooded: neighbours are mostly in the same state, and some
 lie higher than others. The plain average over uniformly drawn maps says that every village is

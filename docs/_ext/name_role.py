@@ -1,4 +1,6 @@
-"""Words in single backticks: public names become links, all others are code."""
+"""Words in backticks: public names become links, on pages and in docstrings; others are code."""
+
+import re
 
 from docutils import nodes
 from sphinx import addnodes
@@ -6,19 +8,41 @@ from sphinx import addnodes
 import expectedkernels as ek
 
 
+def public_name(text):
+    """The full name that a word stands for, or None; calls stand for what they call."""
+    name = re.sub(r"\(.*\)$", "", text, flags=re.DOTALL).removeprefix("expectedkernels.")
+    value = ek
+    for part in name.removeprefix("ek.").split("."):
+        value = getattr(value, part, None)
+        if value is None or part.startswith("_"):
+            return None
+    outer = name.removeprefix("ek.").partition(".")[0]
+    return f"expectedkernels.{name.removeprefix('ek.')}" if outer in ek.__all__ else None
+
+
+def link(raw, text, name):
+    """The word as code that leads to the page of a name."""
+    shown = nodes.literal(raw, text)
+    return addnodes.pending_xref(raw, shown, refdomain="py", reftype="obj", reftarget=name)
+
+
 def name_role(role, raw, text, line, inliner, options=None, content=None):
     """A link to the page of a public name, or the word as code."""
-    shown = nodes.literal(raw, text)
-    target = text.removeprefix("ek.").removeprefix("expectedkernels.")
-    if target.partition(".")[0] not in ek.__all__:
-        return [shown], []
-    link = addnodes.pending_xref(
-        raw, shown, refdomain="py", reftype="obj", reftarget=f"expectedkernels.{target}"
-    )
-    return [link], []
+    name = public_name(text)
+    return [link(raw, text, name) if name else nodes.literal(raw, text)], []
+
+
+def link_names(app, doctree):
+    """Make links of the public names on pages in Markdown, which have no roles for code."""
+    if not app.env.docname.startswith(("api/", "gallery/")):
+        for node in list(doctree.findall(nodes.literal)):
+            name = public_name(node.astext())
+            if name and not isinstance(node.parent, nodes.reference | nodes.title):
+                node.replace_self(link(node.rawsource, node.astext(), name))
 
 
 def setup(app):
-    """Make it the role of words that name none."""
+    """Make it the role of words that name none, and of code in Markdown."""
     app.add_role("name", name_role)
+    app.connect("doctree-read", link_names)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
