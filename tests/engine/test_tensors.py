@@ -9,8 +9,8 @@ from circuit_oracles import as_weights, drawn_circuit, drawn_distribution, margi
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.observed import levels_of, observed
 from expectedkernels.engine import tensor_choices
-from expectedkernels.engine.on_tensors import TensorLevels
 from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.tensors import TensorLevels
 from expectedkernels.errors import CircuitError
 from expectedkernels.vtree import Vtree
 

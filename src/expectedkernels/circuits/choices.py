@@ -26,10 +26,10 @@ from expectedkernels.circuits.wide import as_plain
 from expectedkernels.circuits.wide_passes import WideUp, wide_up
 from expectedkernels.engine.descend import Choice, Scores, descend, drawn, searched, walked_to
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.on_tensors import TensorLevels
 from expectedkernels.engine.passes import AnyLevels, Up, up, workspace
 from expectedkernels.engine.semiring import MAX, lifted, up_over
 from expectedkernels.engine.tensor_choices import best, best_values, drawing, tensor_descend
+from expectedkernels.engine.tensors import TensorLevels
 from expectedkernels.errors import DataError, PropertyError
 
 NOISE_BYTES = 2**28

@@ -12,7 +12,7 @@ from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.observed import chunks, levels_of, observed
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.on_tensors import States, raised_mark
+from expectedkernels.engine.on_tensors import raised_mark
 from expectedkernels.engine.passes import (
     AnyLevels,
     Atoms,
@@ -23,6 +23,7 @@ from expectedkernels.engine.passes import (
     workspace,
 )
 from expectedkernels.engine.replay import replayed_pass
+from expectedkernels.engine.tensors import States
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""

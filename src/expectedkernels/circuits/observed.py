@@ -12,9 +12,9 @@ from array_api_compat import is_torch_array
 from expectedkernels.arrays import as_like
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import Column, Evidence
-from expectedkernels.engine.on_tensors import States, TensorLevels
 from expectedkernels.engine.passes import AnyLevels, Atoms, chunk_rows
 from expectedkernels.engine.sending import tensor_levels
+from expectedkernels.engine.tensors import States, TensorLevels
 
 LEAST_ROOM = 30.0
 """With less room between the smallest weight and the smallest double, logs are better."""

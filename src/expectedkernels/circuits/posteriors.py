@@ -23,9 +23,10 @@ from expectedkernels.circuits.squares import conditional_marginals
 from expectedkernels.circuits.wide import as_plain, sums
 from expectedkernels.circuits.wide_passes import wide_ups
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.on_tensors import States, TensorLevels, normalised
+from expectedkernels.engine.on_tensors import normalised
 from expectedkernels.engine.passes import AnyLevels, Atoms, down, operations, up, workspace
 from expectedkernels.engine.replay import replayed_pass
+from expectedkernels.engine.tensors import States, TensorLevels
 from expectedkernels.errors import PropertyError
 
 

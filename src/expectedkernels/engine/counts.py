@@ -41,6 +41,14 @@ class EdgeCounts:
         if len(level.edges.weights):
             self._edges[number] += level.edges.weights * ops.edge_dots(level, units, products)
 
+    def add(self, other: EdgeCounts) -> None:
+        """Add the counts of other rows."""
+        for stacks, more in zip(self._stacks, other._stacks, strict=True):
+            for counts, found in zip(stacks, more, strict=True):
+                counts += found
+        for counts, found in zip(self._edges, other._edges, strict=True):
+            counts += found
+
     def add_nodes(self, found: Sequence[Any]) -> None:
         """Add the counts of other rows, given as `by_node` gives them."""
         for level, stacks, edges in zip(
@@ -120,6 +128,7 @@ def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down
     return down(
         found,
         work=work,
-        each=lambda number, units: counts.take_in(found, number, units * weights),
+        each=lambda number, units: counts.take_in(found, number, units),
         to_atoms=False,
+        weights=weights,
     )

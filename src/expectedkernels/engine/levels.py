@@ -313,6 +313,12 @@ class Levels:
         return self.levels[-1].stop
 
     @cached_property
+    def has_every_use_once(self) -> bool:
+        """Whether a pass down writes to every unit but the roots, and once."""
+        used = sum(len(level.uses[0]) for level in self.levels[1:])
+        return used == self.n_units - (self.roots.stop - self.roots.start)
+
+    @cached_property
     def n_products(self) -> int:
         """The number of products of all levels but the lowest."""
         return sum(level.n_products for level in self.levels[1:])

@@ -68,11 +68,11 @@ def products(found: Any, number: int, work: Workspace, place: int) -> tuple[Any,
     return pair, np.multiply(pair[0], pair[1], out=made)
 
 
-def first_bounds(levels: Levels, atoms: Any) -> tuple[int, Any]:
+def first_bounds(found: Any) -> tuple[int, Any]:
     """The first level that needs care of its range, and bounds of the logs of values below it."""
-    if atoms.scale is not None:
+    if found.atoms.scale is not None:
         return 0, None
-    safe, low, high = levels.static_bounds
+    safe, low, high = found.levels.static_bounds
     return safe, (low, high)
 
 
@@ -124,16 +124,22 @@ def raise_small(values: Any, positive: Any, room: float) -> tuple[float, Any]:
     return -room, which
 
 
-def divided(level: Level, values: Any, tops: Any) -> Any:
-    """The values of a level's units over what their nodes were divided by."""
-    return values / tops[level.node_of_unit]
+def finish(found: Any) -> None:
+    """Nothing is left to do: scales are those of all nodes."""
 
 
-def raised_flow(found: Any, number: int, here: Any, exact: bool) -> Any:
-    """What flows through the raised values of a level in every row; with `exact`, their number."""
-    level = found.levels.levels[number]
-    flow = 1.0 if exact else found.values[level.start : level.stop] * here
-    return _by_row(flow, found.raised[number], found.values.shape)
+def undivided(found: Any, number: int, here: Any, exact: bool) -> tuple[Any, Any]:
+    """The derivatives of a level on the scale of its products, and what raised values lose.
+
+    That is what flows through them in every row, or with `exact` their number.
+    """
+    level, lost = found.levels.levels[number], None
+    if number in found.raised:
+        flow = 1.0 if exact else found.values[level.start : level.stop] * here
+        lost = _by_row(flow, found.raised[number], found.values.shape)
+    if number not in found.tops:
+        return here, lost
+    return here / found.tops[number][level.node_of_unit], lost
 
 
 def raised_atom_flow(found: Any, sent: Any, exact: bool) -> Any:
@@ -171,7 +177,7 @@ def back(level: Level, units: Any, sent: Any) -> None:
         sent[level.sparse_products] = level.back @ above
 
 
-def pull(found: Any, number: int, sent: Any, derivatives: Any, work: Workspace) -> None:
+def pull(found: Any, number: int, here: Any, sent: Any, derivatives: Any, work: Workspace) -> None:
     """Write the derivatives in the inputs of a level's products, given those in the products."""
     inputs = found.inputs[number]
     room = work.array("flow", inputs.shape) if sent.ndim > 1 else None

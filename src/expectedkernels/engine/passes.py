@@ -18,7 +18,7 @@ import numpy as np
 
 from expectedkernels.engine import on_arrays, on_tensors
 from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.on_tensors import TensorLevels
+from expectedkernels.engine.tensors import TensorLevels
 
 AnyLevels = Levels | TensorLevels
 
@@ -74,6 +74,8 @@ class Up:
         What the values of a level's nodes were divided by.
     raised : dict from levels to tuples of index arrays
     scale : array of shape (vtree nodes, ...), or None if all are zero
+    lift : float
+        The log of the largest value of a node that was divided.
     """
 
     levels: AnyLevels
@@ -84,6 +86,7 @@ class Up:
     tops: dict[int, Any] = field(default_factory=dict)
     raised: dict[int, Any] = field(default_factory=dict)
     scale: Any = None
+    lift: float = 0.0
 
     @property
     def log_roots(self) -> Any:
@@ -129,17 +132,25 @@ def chunk_rows(levels: AnyLevels, max_bytes: float = inf, values_only: bool = Fa
     return int(max(1, min(best, MOST, max_bytes // (2 * size))))
 
 
-def up(levels: AnyLevels, atoms: Atoms, work: Any = None, values_only: bool = False) -> Up:
+def up(
+    levels: AnyLevels,
+    atoms: Atoms,
+    work: Any = None,
+    values_only: bool = False,
+    lift: float = 0.0,
+) -> Up:
     """The values of all units. The circuit has no negative weights, and `levels.room` > 0.
 
     With a workspace, what is found is good until the next pass that uses it. With `values_only`,
-    there is no way down: inputs and products of levels are not kept.
+    there is no way down: inputs and products of levels are not kept. With a `lift` (in tensors, for
+    a way down that is not exact), values of divided nodes may be smaller beside their largest,
+    whose log it is, by as much.
     """
     ops = operations(levels)
     work = ops.Workspace(levels) if work is None else work
     values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
-    found = Up(levels, atoms, values)
-    safe, bounds = ops.first_bounds(levels, atoms)
+    found = Up(levels, atoms, values, lift=lift)
+    safe, bounds = ops.first_bounds(found)
     every: Any = levels.levels
     for number, level in enumerate(every):
         pair, products = ops.products(found, number, work, 0 if values_only else number)
@@ -151,6 +162,7 @@ def up(levels: AnyLevels, atoms: Atoms, work: Any = None, values_only: bool = Fa
             if number == safe:
                 bounds = ops.begin(found, bounds)
             ops.keep_in_range(found, number, bounds)
+    ops.finish(found)
     return found
 
 
@@ -179,6 +191,7 @@ def down(
     work: Any = None,
     each: Callable[[int, Any], None] | None = None,
     to_atoms: bool = True,
+    weights: Any = 1.0,
 ) -> Down:
     """The derivatives of the (only) root's log in all units and atoms.
 
@@ -187,27 +200,28 @@ def down(
     that are unlikely beside the row's own. For rows of value zero the root's derivatives stand in
     the place of its log's then. `each` is called with every level's number and the derivatives in
     its units, on the scale of its products. Without `to_atoms` the way ends at the input units.
+    Derivatives in rows are multiplied by the weights of these.
     """
     levels, values = found.levels, found.values
     ops = operations(levels)
     work = ops.Workspace(levels) if work is None else work
     derivatives = work.array("derivatives", values.shape)
-    derivatives[:] = 0.0
+    if not levels.has_every_use_once:
+        derivatives[:] = 0.0
     smallest = float(np.exp(-levels.room))
     to_atoms = to_atoms or found.atoms.raised is not None
     sent: Any = None
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         root = values[levels.roots]
-        derivatives[levels.roots] = 1.0 / (root + (root == 0) if exact else root)
+        derivatives[levels.roots] = weights / (root + (root == 0) if exact else root)
         lost: Any = 0.0
         for number in range(len(levels.levels) - 1, -1, -1):
             level = levels.levels[number]
             here = derivatives[level.start : level.stop]
             positive = here > 0 if exact else None
-            if number in found.raised:
-                lost = lost + ops.raised_flow(found, number, here, exact)
-            if number in found.tops:
-                here = ops.divided(level, here, found.tops[number])
+            here, more = ops.undivided(found, number, here, exact)
+            if more is not None:
+                lost = lost + more
             if exact:  # what is made of numbers as small as that may vanish
                 lost = lost + (positive & (here < smallest)).any(axis=0)
             if each is not None:
@@ -217,10 +231,10 @@ def down(
             sent = work.array("sent", (level.n_products, *values.shape[1:]))
             ops.back(level, here, sent)
             if level.inputs is not None:
-                ops.pull(found, number, sent, derivatives, work)
+                ops.pull(found, number, here, sent, derivatives, work)
         if found.atoms.raised is not None:
             lost = lost + ops.raised_atom_flow(found, sent, exact)
         # a number that is not finite makes the sum so, and then the difference is not zero
         total = (sent if to_atoms else here).sum(axis=0)
-        trusted = (total - total == 0) & (lost <= levels.lost)
+        trusted = (total - total == 0) & (lost <= levels.lost * weights)
     return Down(derivatives, sent if to_atoms else None, trusted)

@@ -9,7 +9,7 @@ import numpy as np
 
 from expectedkernels.arrays import namespace
 from expectedkernels.engine.levels import Level, Levels, Stack
-from expectedkernels.engine.on_tensors import TensorEdges, TensorLevel, TensorLevels, TensorStack
+from expectedkernels.engine.tensors import TensorEdges, TensorLevel, TensorLevels, TensorStack
 
 
 def tensor_levels(host: Levels, like: Any) -> TensorLevels:
@@ -48,6 +48,7 @@ def tensor_levels(host: Levels, like: Any) -> TensorLevels:
                 n_passed=level.n_passed,
                 inputs=None if level.inputs is None else tuple(map(sent, level.inputs)),
                 used_once=flat is not None and len(np.unique(flat)) == len(flat),
+                starts=sent(level.unit_starts),
                 stacks=stacks,
                 edges=TensorEdges(
                     sent(edges.units),

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace, spans, to_numpy
-from expectedkernels.engine.on_tensors import States, TensorLevels, times_atoms
+from expectedkernels.engine.on_tensors import times_atoms
+from expectedkernels.engine.tensors import States, TensorLevels
 
 CHOICE_BYTES = 2**28
 """How much memory the edges of all chosen units of a level may take, about."""

@@ -32,18 +32,18 @@ from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.circuits.streams import StreamLike, is_stream, summed
 from expectedkernels.circuits.wide import as_plain, is_plain
 from expectedkernels.engine.nodes import at_nodes
-from expectedkernels.engine.on_tensors import TensorLevels
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.engine.tensors import TensorLevels
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.batches import (
     Rows,
     Trained,
     circuit_of,
-    epochs,
     refuse_zero_row,
     start_of,
 )
 from expectedkernels.learning.data import as_weights
+from expectedkernels.learning.epochs import epochs
 from expectedkernels.learning.flows import Flow, flows
 from expectedkernels.learning.row_counts import row_counts
 from expectedkernels.learning.statistics import group_sums, shares

@@ -20,7 +20,6 @@ from expectedkernels.errors import DataError
 from expectedkernels.learning.batches import (
     Rows,
     circuit_of,
-    epochs as passes,
     mean_log_likelihood,
     start_of,
 )
@@ -38,6 +37,7 @@ from expectedkernels.learning.em import (
     refuse_options,
     wide_counts,
 )
+from expectedkernels.learning.epochs import epochs as passes
 from expectedkernels.learning.statistics import PairCounts, mutual_information
 from expectedkernels.learning.streams import read_chunks
 from expectedkernels.learning.trees import Forest, rooted, spanning_edges

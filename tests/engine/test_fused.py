@@ -1,0 +1,138 @@
+"""Steps of one launch each against the plain ones, on a card or by Triton's interpreter."""
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import host
+from expectedkernels.arrays import Place
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.observed import levels_of, observed
+from expectedkernels.engine import on_tensors
+from expectedkernels.engine.passes import down, up
+from expectedkernels.learning import epochs as passes
+from expectedkernels.learning.batches import Rows, circuit_of, start_of
+from expectedkernels.learning.em import wide_counts
+from expectedkernels.vtree import Vtree
+
+torch = pytest.importorskip("torch")
+if find_spec("triton") is None:
+    pytest.skip("needs Triton", allow_module_level=True)
+ON_CARD = torch.cuda.is_available()
+WHERE = "cuda" if ON_CARD else "torch"
+if not ON_CARD:
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+
+CIRCUITS = {
+    "small": ek.random_circuit(6, 3, rng=0, cardinalities=3),
+    "sparse": ek.random_circuit(Vtree.random(6, rng=1), 4, rng=1, cardinalities=3, density=0.4),
+    "deep": ek.random_circuit(Vtree.right_linear(40), 3, rng=3, cardinalities=[2, 5] * 20),
+    "hidden tree": ek.learn_hclt(
+        np.random.default_rng(0).integers(0, 3, size=(40, 5)), 3, epochs=0, rng=0, progress=False
+    ),
+}
+
+
+@pytest.fixture
+def fused(monkeypatch):
+    from expectedkernels.engine import fused as module
+
+    called = []
+    for name in ("products", "pull", "divide", "undivide", "look_up", "add_up"):
+        own = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *a, own=own, name=name: (called.append(name), own(*a))[1]
+        )
+    monkeypatch.setattr(on_tensors, "fused_at", lambda values: module)
+    return called
+
+
+def rows_of(p, n):
+    rng = np.random.default_rng(0)
+    X = p.sample(n, rng=rng)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    return X
+
+
+@pytest.mark.parametrize(("dtype", "lift"), [("float64", 0.0), ("float32", 0.0), ("float32", 15.0)])
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_passes(name, dtype, lift, request):
+    p = CIRCUITS[name].to(WHERE, dtype=dtype)
+    levels = levels_of(p)
+    atoms = observed(p.host, levels, as_evidence(rows_of(CIRCUITS[name], 11), p.schema))
+    plain = up(levels, atoms, lift=lift)
+    below = down(plain)
+    called = request.getfixturevalue("fused")
+    found = up(levels, atoms, lift=lift)
+    again = down(found)
+    off = 1e-13 if dtype == "float64" else 1e-5
+    torch.testing.assert_close(found.values, plain.values, rtol=off, atol=0)
+    torch.testing.assert_close(found.log_roots, plain.log_roots, rtol=off, atol=off)
+    torch.testing.assert_close(again.units, below.units, rtol=off, atol=0)
+    torch.testing.assert_close(again.atoms, below.atoms, rtol=off, atol=0)
+    assert (again.trusted == below.trusted).all()
+    assert {"products", "look_up"} <= set(called)
+    assert ("pull" in called) == any(level.used_once for level in levels.levels[1:])
+    assert ("undivide" in called) == bool(plain.tops)
+
+
+def test_small_values_are_raised(fused):
+    place = Place(WHERE, None)
+    values = place.move(np.array([[1.0, 0.0], [1e-9, 2.0], [0.0, 0.0], [4.0, 0.0]]))
+    starts = place.move(np.array([0, 2, 4]))
+    own = values.clone()
+    module = on_tensors.fused_at(values)
+    tops, small = module.divide(own, starts, 1e-6, 0.0)
+    assert tops.tolist() == [[1.0, 2.0], [4.0, 1.0]]
+    assert small.tolist() == [[False, False], [True, False], [False, False], [False, False]]
+    np.testing.assert_allclose(host(own), [[1, 0], [1e-6, 1], [0, 0], [1, 0]])
+    here = torch.ones_like(values)
+    out, lost = module.undivide(here, own, starts, tops, small)
+    np.testing.assert_allclose(host(out), [[1, 0.5], [1, 0.5], [0.25, 1], [0.25, 1]])
+    np.testing.assert_allclose(host(lost), [1e-6, 0.0])
+    lifted = values.clone()
+    tops, small = module.divide(lifted, starts, 1e-6, np.log(1e4))
+    assert not small.any()
+    np.testing.assert_allclose(host(tops), [[1e-4, 2e-4], [4e-4, 1.0]])
+    np.testing.assert_allclose(host(lifted), [[1e4, 0], [1e-5, 1e4], [0, 0], [1e4, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ["sparse", "hidden tree"])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_whole_steps(name, dtype, beta, monkeypatch, request):
+    """Every step as on a card, but run where tensors are and not captured."""
+    p = CIRCUITS[name]
+    X = rows_of(p, 24)
+    weights = np.random.default_rng(1).integers(1, 4, size=24).astype(float)
+    data = Rows(as_evidence(X, p.schema), weights, np.arange(24))
+    start = ek.em(p, X, 1, pseudocount=1.0, progress=False)
+
+    def trained():
+        rng = np.random.default_rng(2)
+        begin = start_of(start, WHERE, dtype, beta, 30.0, wide_counts)
+        return list(passes.epochs(begin, data, 2, 10, (1.0, 0.5), beta, rng))
+
+    wanted = trained()
+    request.getfixturevalue("fused")
+    monkeypatch.setattr(on_tensors.TensorLevels, "is_remote", True)
+    monkeypatch.setattr(passes, "fits", lambda *a: True)
+    ran = []
+
+    def replayed(kept, key, partners, run, inputs):
+        ran.append(key)
+        return run(*inputs)
+
+    monkeypatch.setattr(passes, "replayed", replayed)
+    found = trained()
+    assert ran == [(10, beta > 0), (10, beta > 0), (4, beta > 0)] * 2
+    off = 1e-9 if dtype == "float64" else 2e-4
+    for (one, mean), (other, wanted_mean) in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mean, wanted_mean, rtol=off)
+        ours, theirs = circuit_of(one), circuit_of(other)
+        np.testing.assert_allclose(
+            ours.log_likelihood(X), theirs.log_likelihood(X), rtol=off, atol=off
+        )
