@@ -171,7 +171,7 @@ def divide(values: Any, starts: Any, floor: float | None, lift: float) -> tuple[
     """
     n_nodes, n_rows = starts.shape[0] - 1, values.shape[1]
     tops = values.new_empty((n_nodes, n_rows))
-    small = None if floor is None else values.new_empty(values.shape, dtype=_bool(values))
+    small = None if floor is None else (values.new_empty(0) > 0).new_empty(values.shape)
     grid, shape = _nodes(n_nodes, *values.shape)
     _divide[grid](
         values, starts, tops, values if small is None else small, floor or 0.0, exp(-lift), n_rows,
@@ -202,9 +202,3 @@ def add_up(states: Any, leaves: Any, bases: Any, units: Any, table: Any) -> None
     """Add what rows say of units to the entries of their states."""
     grid, columns = _lines(*units.shape)
     _add_up[grid](states, leaves, bases, units, table, units.shape[1], COLUMNS=columns)
-
-
-def _bool(like: Any) -> Any:
-    import torch
-
-    return torch.bool
