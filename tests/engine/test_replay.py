@@ -5,9 +5,9 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.arrays import TAPE, Tape, as_like, numbers, to_numpy
-from expectedkernels.engine import on_tensors, replay, sweep
+from expectedkernels.engine import replay, sweep, tensors
 from expectedkernels.kernels import gram
-from expectedkernels.learning import batches
+from expectedkernels.learning import epochs
 
 torch = pytest.importorskip("torch")
 
@@ -31,11 +31,11 @@ def played(monkeypatch):
         return result
 
     monkeypatch.setattr(replay, "_capture", capture)
-    for module in (gram, on_tensors, replay):
+    for module in (gram, tensors, replay):
         monkeypatch.setattr(module, "is_on_card", lambda array: not isinstance(array, np.ndarray))
-    for module in (sweep, on_tensors):
+    for module in (sweep, tensors):
         monkeypatch.setattr(module, "total_bytes", lambda like: 2**34)
-    for module in (sweep, replay, batches):
+    for module in (sweep, replay, epochs):
         monkeypatch.setattr(module, "fits", lambda *of: True)
     return found
 
