@@ -118,7 +118,7 @@ def vtree_layout(
     ['0: 1', '1: 2', '2: 3', '4', '5']
     """
     called = _names(vtree, names)
-    labels = ["" if v < 0 else called[v] for v in vtree.variable.tolist()]
+    labels = at_nodes(vtree, lambda node, v: called[v], lambda node: "")
     if counts is not None:
         labels = [f"{a}: {n}" if a else str(n) for a, n in zip(labels, counts, strict=True)]
     title = f"Vtree of {vtree.n_variables} variables"
