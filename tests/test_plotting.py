@@ -1,9 +1,13 @@
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 import expectedkernels as ek
 from expectedkernels.compilation.drawings import model_layout
+from expectedkernels.plotting.contributions import plot_importances, plot_waterfall
 from expectedkernels.plotting.panels import Curve, plot_panels
 from expectedkernels.plotting.style import close, save
 
@@ -142,3 +146,68 @@ def test_intervals_show_rows_in_order():
 def test_mistakes_are_named(draw, message):
     with pytest.raises(ek.DataError, match=message):
         draw()
+
+
+LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]
+
+
+def drifting(n):
+    X = np.random.default_rng(0).integers(3, size=(60, n))
+    frames = (pd.DataFrame(x, columns=LONG[:n]) for x in (X, np.minimum(X, 1)))
+    return ek.drift(*frames, n_permutations=9, rng=0)
+
+
+def far(n):
+    p = ek.random_circuit(ek.Vtree.balanced(n), 2, rng=0).with_names(LONG[:n])
+    return ek.group_discrepancies(p, 1)
+
+
+PICTURES = {
+    "3 units": lambda: ek.plotting.plot(ek.factorized([[0.5, 0.5]] * 2).with_names(LONG[:2])),
+    "30 units": lambda: ek.plotting.plot(
+        ek.random_circuit(ek.Vtree.balanced(6), 2, rng=0).with_names(LONG[:6])
+    ),
+    "300 units": lambda: ek.plotting.plot(
+        ek.random_circuit(ek.Vtree.balanced(12), 9, rng=0).with_names(LONG)
+    ),
+    "network": lambda: ek.plotting.plot(ek.asia().with_names(LONG[:8])),
+    "one column": lambda: drifting(1).plot(),
+    "columns": lambda: drifting(6).plot(),
+    "groups": lambda: far(4).plot(),
+    "contributions": lambda: plot_waterfall(LONG, np.linspace(-1, 1, 12), 5.0, [0.123] * 12),
+    "importances": lambda: plot_importances(LONG, np.arange(12.0)),
+    "3 rows": lambda: ek.plotting.plot_intervals(
+        [1.0, 2.0, 3.0], ([0, 1, 2], [2, 3, 4]), [1, 2, 3]
+    ),
+}
+
+
+def seen_ticks(axis):
+    """The labels of an axis that are within its ends."""
+    low, high = sorted(axis.get_view_interval())
+    pairs = zip(axis.get_ticklabels(), axis.get_ticklocs(), strict=True)
+    return [label for label, at in pairs if low <= at <= high and label.get_text()]
+
+
+@pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
+def test_nothing_is_cut_off_and_labels_do_not_lie_on_each_other(make):
+    ax = make()
+    figure = ax.figure
+    figure.canvas.draw()
+    axes = (ax.xaxis, ax.yaxis) if ax.axison else ()
+    written = [*figure.texts, *ax.texts, *(axis.label for axis in axes)]
+    written += [ax.title, ax._left_title, *(t for axis in axes for t in seen_ticks(axis))]
+    for text in written:
+        if text.get_text():
+            box = text.get_window_extent()
+            low, high = figure.bbox.padded(1.5).get_points()
+            assert (low <= box.min).all(), text
+            assert (box.max <= high).all(), text
+    for i, axis in enumerate(axes):
+        ends = sorted(t.get_window_extent().get_points()[:, i].tolist() for t in seen_ticks(axis))
+        assert all(a[1] <= b[0] + 1 for a, b in pairwise(ends))
+
+
+def test_names_tell_columns_apart():
+    ax = plot_importances(LONG, np.arange(12.0))
+    assert len({label.get_text() for label in ax.get_yticklabels()}) == 12

@@ -133,12 +133,12 @@ def tree_layout(
     --------
     >>> layout = tree_layout([-1, -1, 0], [-1, -1, 1], ["a", "b", ""])
     >>> layout.x.tolist(), layout.edges.tolist()
-    ([0.0, 2.0, 1.0], [[2, 0], [2, 1]])
+    ([0.0, 1.25, 0.625], [[2, 0], [2, 1]])
     """
     n = len(labels)
     x, y, fills, edges = np.zeros(n), np.zeros(n), [WHITE] * n, []
     inner = [(node, a, b) for node, (a, b) in enumerate(zip(left, right, strict=True)) if a >= 0]
-    x[np.asarray(left) < 0] = 2.0 * np.arange(n - len(inner))
+    x[np.asarray(left) < 0] = 1.25 * np.arange(n - len(inner))
     for node, a, b in inner:
         x[node] = (x[a] + x[b]) / 2
         edges += [(node, a), (node, b)]
@@ -194,8 +194,8 @@ def svg(layout: Layout, scale: float = 34.0) -> str:
     nodes = "".join(
         f'<circle cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="{r}" fill="{fill}"/>'
         f'<text x="{x[i]:.1f}" y="{y[i] + 3.5:.1f}" fill="#000" stroke="none" '
-        f'font-size="{min(11.0, 36.0 / max(1, len(_short(label)))):.1f}">'
-        f"{escape(_short(label))}<title>{escape(label)}</title></text>"
+        f'font-size="{min(11.0, 36.0 / max(1, len(short(label, 7)))):.1f}">'
+        f"{escape(short(label, 7))}<title>{escape(label)}</title></text>"
         for i, (label, fill) in enumerate(zip(layout.labels, layout.fills, strict=True))
     )
     width, height = x.max() + 2.2 * r, y.max() + 1.5 * r
@@ -208,6 +208,15 @@ def svg(layout: Layout, scale: float = 34.0) -> str:
     )
 
 
-def _short(label: str) -> str:
-    """A label that is readable within a small circle."""
-    return label if len(label) <= 7 else f"{label[:6]}\N{HORIZONTAL ELLIPSIS}"
+def short(label: str, most: int) -> str:
+    """A label of so many letters at most: what is left out is in the middle.
+
+    Examples
+    --------
+    >>> short("blood pressure, left", 11), short("age", 11)
+    ('blood… left', 'age')
+    """
+    if len(label) <= most:
+        return label
+    end = (most - 1) // 2
+    return f"{label[: most - 1 - end]}\N{HORIZONTAL ELLIPSIS}{label[-end:]}"

@@ -16,6 +16,8 @@ from expectedkernels.html import overview
 from expectedkernels.layouts import FEW, WHITE, Layout, depths, layered, pale, svg, tree_layout
 from expectedkernels.vtree import Vtree
 
+WIDEST = 3.0
+"""How far units of a node are apart at most."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -234,9 +236,10 @@ def _places(vtree: Vtree, blocks: Any) -> list[tuple[float, float]]:
 
 
 def _within(place: tuple[float, float], n: int) -> list[float]:
-    """The places of n units between two ends."""
+    """The places of n units in the middle between two ends, not too far apart."""
     start, stop = place
-    return [start + (stop - start) * (i + 0.5) / n for i in range(n)]
+    gap = min((stop - start) / n, WIDEST)
+    return [(start + stop) / 2 + gap * (i - (n - 1) / 2) for i in range(n)]
 
 
 def _names(vtree: Vtree, names: Sequence[str] | None) -> Any:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.plotting.style import EXACT, SAMPLED, axes_of, tidy, to_rgb
+from expectedkernels.plotting.style import (
+    EXACT,
+    SAMPLED,
+    axes_of,
+    legend_above,
+    name_lines,
+    tidy,
+    to_rgb,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +35,7 @@ def plot_importances(
     ax = axes_of(len(names))
     order = np.argsort(sizes)
     ax.barh(np.arange(len(order)), np.asarray(sizes)[order], color=EXACT, height=0.7)
-    ax.set_yticks(np.arange(len(order)), [names[i] for i in order])
+    name_lines(ax, [names[i] for i in order])
     ax.set_xlabel(xlabel)
     tidy(ax, legend=False)
     return ax
@@ -55,7 +63,7 @@ def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
         away = 0.3 * ((rank * 0.618034) % 1.0 - 0.5)  # neighbours lie apart, always in the same way
         ax.scatter(values[:, i], place + away, c=_shades(data[:, i]), s=14, linewidths=0)
     ax.axvline(0.0, color="0.6", linewidth=1)
-    ax.set_yticks(np.arange(len(order)), [names[i] for i in order])
+    name_lines(ax, [names[i] for i in order])
     ax.set_xlabel("contribution")
     ax.set_title("from small entries (blue) to large ones (orange)", fontsize="small")
     tidy(ax, legend=False)
@@ -81,7 +89,7 @@ def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) ->
     """
     ax = axes_of(len(names))
     draw_waterfall(ax, names, values, base, data)
-    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.15), ncols=2)
+    legend_above(ax)
     return ax
 
 
@@ -106,7 +114,7 @@ def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data
     ax.axvline(total, color="black", linewidth=1, linestyle="--", label=f"this row: {total:.4g}")
     ax.use_sticky_edges = False
     ax.margins(x=0.15)
-    ax.set_yticks(np.arange(len(order)), [_with_entry(names[i], data[i]) for i in order])
+    name_lines(ax, [_with_entry(names[i], data[i]) for i in order])
     ax.set_xlabel("prediction")
     tidy(ax, legend=False)
 

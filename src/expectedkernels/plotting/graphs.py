@@ -18,7 +18,7 @@ from expectedkernels.compilation.drawings import model_layout
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.circuit import KernelCircuit
-from expectedkernels.layouts import Layout
+from expectedkernels.layouts import Layout, short
 from expectedkernels.plotting.style import SAMPLED, new_axes
 from expectedkernels.vtree import Vtree
 
@@ -33,6 +33,15 @@ MOST_LABELS = 150
 
 AROUND = 0.8
 """How much room there is around the nodes, which are one apart."""
+
+LONG = 8
+"""Labels with more letters are not within nodes."""
+
+MOST_LETTERS = 24
+"""Longer labels are shortened."""
+
+WIDER = 2.0
+"""How much further apart nodes are whose names are in a line below them."""
 
 LARGEST = 14.0
 """How wide and high figures are at most, in inches."""
@@ -142,18 +151,25 @@ def plot_model(model: FactorGraph, ax: Axes | None = None) -> Axes:
 
 
 def draw(layout: Layout, ax: Axes | None = None) -> Axes:
-    """The axes with a layout."""
-    x, y = layout.x, 1.2 * layout.y
-    wide, high = (float(np.ptp(z)) for z in (x, y))
-    scale = min(0.5, LARGEST / (max(wide, high) + 2 * AROUND))  # inches per unit
-    sides = (scale * (z + 2 * AROUND) for z in (wide, high))
-    on: Any = new_axes(*(max(3.4, side + 0.3) for side in sides)) if ax is None else ax
-    labelled = len(x) <= MOST_LABELS
-    size = (26.0 if labelled else 8.0) * scale / 0.5  # points
+    """The axes with a layout.
+
+    Long names are below their nodes: upwards at nodes with nothing below them, else in a line.
+    """
+    labelled = len(layout.x) <= MOST_LABELS
+    outside = [labelled and len(label) > LONG for label in layout.labels]
+    ends = np.bincount(layout.edges[:, 0], minlength=len(layout.x)) == 0
+    upright = not layout.arrows and not layout.squares and bool(ends[outside].all())
+    room = AROUND + 0.17 * min(MOST_LETTERS, _longest(layout, outside)) * upright
+    stretch = 1.0 if upright or not any(outside) else WIDER
+    x, y = stretch * layout.x, 1.2 * layout.y
+    wide, high = np.ptp(x) + 2 * AROUND, np.ptp(y) + AROUND + room
+    scale = min(0.5, LARGEST / max(wide, high))  # inches per unit
+    on: Any = ax or new_axes(*(max(3.4, float(scale * z) + 0.3) for z in (wide, high)))
+    size = max(2.0, (26.0 if labelled else 8.0) * scale / 0.5)  # points
     _draw_edges(on, layout, x, y, size)
     on.set_xlim(x.min() - AROUND, x.max() + AROUND)
-    on.set_ylim(y.min() - AROUND, y.max() + AROUND)
-    for i, (fill, label) in enumerate(zip(layout.fills, layout.labels, strict=True)):
+    on.set_ylim(y.min() - room, y.max() + AROUND)
+    for i, fill in enumerate(layout.fills):
         square = i in layout.squares
         on.plot(
             x[i],
@@ -162,20 +178,43 @@ def draw(layout: Layout, ax: Axes | None = None) -> Axes:
             color=fill,
             markersize=0.6 * size if square else size,
             markeredgecolor="0.25",
-            markeredgewidth=0.8,
+            markeredgewidth=0.8 * min(1.0, size / 20),
         )
         if labelled:
-            small = min(10.0, size / 2.2, 1.6 * size / max(1, len(label)))
-            on.text(x[i], y[i], label, ha="center", va="center_baseline", fontsize=small)
+            _write(on, layout.labels[i], (x[i], y[i]), size, outside[i], upright)
     on.set_title(layout.title.strip("<>"), fontsize="small", loc="left")
     on.set_axis_off()
     return on
 
 
+def _longest(layout: Layout, chosen: list[bool]) -> int:
+    return max((len(t) for t, long in zip(layout.labels, chosen, strict=True) if long), default=0)
+
+
+def _write(ax: Any, label: str, at: Any, size: float, outside: bool, upright: bool) -> None:
+    """Write a label into a node, or below it."""
+    if not outside:
+        small = min(10.0, size / 2.2, 1.35 * size / max(1, len(label)))
+        ax.text(*at, label, ha="center", va="center_baseline", fontsize=small)
+        return
+    turned = {"rotation": 90} if upright else {"bbox": {"fc": "white", "ec": "none", "pad": 0.5}}
+    ax.annotate(
+        short(label, MOST_LETTERS),
+        at,
+        (0, -0.62 * size),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=min(8.0, max(4.0, size / 2.6)),
+        **turned,
+    )
+
+
 def _draw_edges(ax: Any, layout: Layout, x: Any, y: Any, size: float) -> None:
     ends = zip(layout.edges.tolist(), layout.weights.tolist(), strict=True)
+    thin = min(1.0, max(0.4, size / 20))  # of small nodes
     for (a, b), weight in ends:
-        style: dict[str, Any] = {"linewidth": 0.6 + 2.0 * abs(weight), "zorder": 0.5}
+        style: dict[str, Any] = {"linewidth": thin * (0.6 + 2.0 * abs(weight)), "zorder": 0.5}
         style |= {"color": "0.45"} if weight >= 0 else {"color": SAMPLED, "linestyle": "--"}
         if layout.arrows:
             tips = {"arrowstyle": "-|>", "shrinkA": size / 2, "shrinkB": size / 2}

@@ -17,6 +17,7 @@ from expectedkernels.plotting.style import (
     SAMPLED,
     MaxNLocator,
     PercentFormatter,
+    legend_above,
     legend_below,
     new_axes,
     row_of_axes,
@@ -229,7 +230,7 @@ def plot_intervals(
     --------
     >>> import expectedkernels as ek
     >>> ax = ek.plotting.plot_intervals([1.0, 2.0], ([0.5, 1.0], [1.5, 3.0]), coverage=0.9)
-    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    >>> [text.get_text() for text in ax.figure.legends[0].get_texts()]
     ['prediction, 90 % interval']
     """
     given = [predicted, *interval, *([] if measured is None else [measured])]
@@ -240,13 +241,13 @@ def plot_intervals(
             "Predictions, both ends of intervals and targets are numbers of the same rows. "
             f"Got the shapes {shapes}."
         )
-    ax = new_axes(min(14.0, 2.4 + 0.16 * len(arrays[0])), 3.6)
+    ax = new_axes(min(10.0, 3.6 + 0.14 * len(arrays[0])), 3.6)
     what = "interval" if coverage is None else f"{100 * coverage:.3g} % interval"
     middle, low, high, *targets = arrays
     _draw_rows(ax, targets[0] if targets else None, middle, low, high, f"prediction, {what}")
     ax.set_xlabel("rows")
     tidy(ax, legend=False)
-    ax.legend(frameon=False, loc="upper left")  # rows are in order: this corner is free
+    legend_above(ax)
     ax.grid(visible=False, axis="x")
     return ax
 

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.plotting.style import EXACT, SAMPLED, new_axes, row_of_axes, tidy
+from expectedkernels.layouts import short
+from expectedkernels.plotting.style import (
+    EXACT,
+    MOST_LETTERS,
+    SAMPLED,
+    legend_below,
+    name_lines,
+    new_axes,
+    row_of_axes,
+    tidy,
+)
 from expectedkernels.plotting.values import draw_gram
 
 if TYPE_CHECKING:
@@ -41,18 +51,22 @@ def plot_samples(samples: Any) -> list[Axes]:
 def plot_drift(drift: Any, order: Any) -> Axes:
     """The axes with the parts of variables in a drift: by ignoring them, and by Shapley values."""
     order = order[:MOST_BARS]
-    ax = new_axes(5.6, 1.2 + 0.3 * len(order))
+    ax = new_axes(6.4, 1.7 + 0.32 * len(order))
     places = np.arange(len(order))
     ax.barh(places - 0.2, drift.ignoring[order], 0.4, color=SAMPLED, label="less without it")
     ax.barh(places + 0.2, drift.shapley[order], 0.4, color=EXACT, label="Shapley value")
     ax.axvline(drift.mmd2, color="black", linestyle="--", linewidth=1, label="all of it")
-    ax.set_yticks(places, [str(drift.names[i]) for i in order.tolist()])
+    name_lines(ax, [drift.names[i] for i in order.tolist()])
     ax.invert_yaxis()
-    ax.locator_params(axis="x", nbins=5)
+    ax.locator_params(axis="x", nbins=4)
     ax.set_xlabel("part of the squared discrepancy")
     chance = "" if drift.p_value is None else f", p = {drift.p_value:.3g}"
-    ax.set_title(f"discrepancy {drift.mmd:.3g}{chance}", loc="left", fontsize="medium")
-    tidy(ax)
+    left_out = len(drift.names) - len(order)
+    more = f"; {left_out} more columns" if left_out else ""
+    words = f"discrepancy {drift.mmd:.3g}{chance}{more}"
+    ax.figure.suptitle(words, x=0.01, ha="left", fontsize="medium")
+    tidy(ax, legend=False)
+    legend_below(ax.figure, [ax], 3)
     return ax
 
 
@@ -77,12 +91,14 @@ def plot_null(test: Any) -> Axes:
 
 def plot_groups(found: Any) -> Axes:
     """The axes with the discrepancies of groups against their probabilities."""
-    ax = new_axes()
-    ax.semilogx(found.probabilities, found.mmd, "o", color=EXACT, markersize=4, alpha=0.6)
+    ax = new_axes(6.8)
+    ax.plot(found.probabilities, found.mmd, "o", color=EXACT, markersize=4, alpha=0.6)
+    if found.probabilities.max() > 10 * found.probabilities.min():
+        ax.set_xscale("log")
     for place, i in enumerate((-found.mmd).argsort()[:NAMED].tolist()):
         # beside the picture, where names cannot lie on each other
         ax.annotate(
-            found.groups[i],
+            short(found.groups[i], MOST_LETTERS),
             (found.probabilities[i], found.mmd[i]),
             (1.06, 0.95 - 0.12 * place),
             textcoords="axes fraction",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -16,12 +17,15 @@ except ImportError as error:
         "Install it with: pip install 'expectedkernels[plot]'"
     ) from error
 
-from expectedkernels.layouts import PALETTE
+from expectedkernels.layouts import PALETTE, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 EXACT, SAMPLED = PALETTE[:2]
+
+MOST_LETTERS = 32
+"""Longer names are divided, or shortened."""
 
 
 def row_of_axes(n: int, width: float, height: float, ratios: Sequence[float] | None = None) -> Any:
@@ -45,6 +49,19 @@ def new_axes(width: float = 5.4, height: float = 3.4) -> Any:
 def axes_of(n: int) -> Any:
     """Axes that are high enough for so many lines."""
     return new_axes(6.4, 1.4 + 0.35 * n)
+
+
+def name_lines(ax: Any, names: Sequence[str]) -> None:
+    """Write names beside lines, from below; long ones in two lines."""
+    words = [fill(short(str(name), 2 * MOST_LETTERS - 8), MOST_LETTERS) for name in names]
+    long = any("\n" in name for name in words)
+    ax.set_yticks(range(len(names)), words, fontsize="small" if long else None)
+
+
+def legend_above(ax: Any) -> None:
+    """A legend above the axes, where it hides nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    ax.figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False)
 
 
 def legend_below(figure: Any, axes: Any, ncols: int) -> None:
