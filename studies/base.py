@@ -17,9 +17,9 @@ from zlib import crc32
 import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from expectedkernels.errors import DataError, ParseError
+from expectedkernels.progress import progress_bar
 from expectedkernels.reports import write_report
 
 FILES = "files"
@@ -237,7 +237,7 @@ def collect(
         Whether to show a bar (only on a terminal).
     """
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    with tqdm(total=len(todo), desc="cells", disable=None if progress else True) as bar:
+    with progress_bar(len(todo), "cells", not progress) as bar:
         for found in parallel(
             joblib.delayed(_on_one_thread)(work, *arguments) for arguments in todo
         ):

@@ -16,9 +16,9 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 import expectedkernels as ek
+from expectedkernels.progress import progress_bar
 
 EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN = (
     "expected prediction",
@@ -163,8 +163,10 @@ def _numbers(n: int) -> Iterator[int]:
 
     The matrices are small: more threads only wait for each other.
     """
-    with threadpool_limits(1):
-        yield from tqdm(range(n), desc="splits", leave=False, disable=None)
+    with threadpool_limits(1), progress_bar(n, "splits") as bar:
+        for number in range(n):
+            yield number
+            bar.update()
 
 
 def split_diabetes(rng: np.random.Generator) -> Split:

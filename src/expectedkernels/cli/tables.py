@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
+from expectedkernels.circuits.bins import binned, edges_of, in_bins
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import Columns, FrameColumn, as_label
 from expectedkernels.circuits.schema import (
@@ -29,11 +28,6 @@ from expectedkernels.io.raw import pyarrow_for, raw_column, read_raw
 STANDARD_INPUT = "standard input"
 MOST_STATES = 100
 """Columns of more different integers are divided into bins."""
-DIGITS = 6
-"""Bins end at numbers of so many digits, so that their names say exactly where."""
-FIRST_BIN, BIN, LAST_BIN = (
-    re.compile(words) for words in (r"below (\S+)", r"(\S+) to (\S+)", r"(\S+) or more")
-)
 
 
 def read_columns(path: str, without: Sequence[str] | None = None) -> Columns:
@@ -136,42 +130,7 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
     if len(found) <= bins:
         values = [None if x != x else as_label(x) for x in column.values.tolist()]
         return FrameColumn(column.name, "label", values, found)
-    quantiles = np.nanquantile(column.values, np.arange(1, bins) / bins)
-    edges = np.unique([float(f"{edge:.{DIGITS}g}") for edge in quantiles])
-    edges = edges[edges > np.nanmin(column.values)]
-    if not len(edges):  # all numbers agree in their first digits
-        raise DataError(
-            f"The numbers in column {column.name!r} of {called(path)} agree in {DIGITS} digits. "
-            "Subtract what they have in common, or leave the column out: --without."
-        )
-    return _in_bins(column, edges, _names_of(edges))
-
-
-def _names_of(edges: Any) -> tuple[str, ...]:
-    ends = [f"{edge:.{DIGITS}g}" for edge in edges]
-    between = (f"{low} to {high}" for low, high in pairwise(ends))
-    return (f"below {ends[0]}", *between, f"{ends[-1]} or more")
-
-
-def _edges_of(labels: Sequence[Any] | None) -> Any:
-    """Where bins with these names begin, None if these are no names of bins."""
-    if not labels or not isinstance(labels[0], str) or not FIRST_BIN.fullmatch(labels[0]):
-        return None
-    found = [FIRST_BIN.fullmatch(labels[0])]
-    found += [BIN.fullmatch(str(label)) for label in labels[1:-1]]
-    try:
-        edges = np.array([float(match[match.lastindex or 1]) for match in found if match])
-    except ValueError:
-        return None
-    same = len(edges) == len(labels) - 1 and _names_of(edges) == tuple(labels)
-    return edges if same else None
-
-
-def _in_bins(column: FrameColumn, edges: Any, names: Sequence[Any]) -> FrameColumn:
-    x = column.values
-    places = np.searchsorted(edges, x, side="right").tolist()
-    values = [None if v != v else names[i] for v, i in zip(x.tolist(), places, strict=True)]
-    return FrameColumn(column.name, "label", values, list(names))
+    return binned(column, bins)
 
 
 def rows_for(circuit: Circuit, table: Columns, path: str) -> Any:
@@ -187,9 +146,9 @@ def _read_by(schema: Schema, variable: int, column: FrameColumn) -> FrameColumn:
     labels = schema.labels(variable)
     if column.kind != "number" or labels is None:
         return column
-    edges = _edges_of(labels)
+    edges = edges_of(labels)
     if edges is not None:
-        return _in_bins(column, edges, labels)
+        return in_bins(column, edges, labels)
     if look_like_numbers(labels) and all(isinstance(label, str) for label in labels):
         return as_text(column)
     return column

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from expectedkernels.circuits.bins import binned
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.frames import (
@@ -177,7 +177,12 @@ def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
             f"Column {column.name!r} has no value in any window. Leave it out of all of them."
         )
     if column.kind == "number" and len(labels) > n_bins:
-        return _binned(column, n_bins)
+        if np.isinf(column.values).any():
+            raise DataError(
+                f"Column {column.name!r} has infinite values. Put NaN for what is not known."
+            )
+        column = binned(column, n_bins)
+        labels = column.distinct
     if len(labels) > MAX_STATES:
         raise DataError(
             f"Column {column.name!r} has {len(labels)} different labels, which are too many for "
@@ -186,29 +191,5 @@ def _states(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[Any, ...]]:
     if len(labels) == 1:
         labels = [*labels, "another value"]
     codes = {label: float(code) for code, label in enumerate(labels)}
-    values = column.values
-    if column.kind == "number":
-        codes_of = [np.nan if x != x else codes[x] for x in values.tolist()]
-    else:
-        codes_of = [np.nan if x is None else codes[x] for x in values]
-    return np.asarray(codes_of), tuple(labels)
-
-
-def _binned(column: FrameColumn, n_bins: int) -> tuple[Any, tuple[str, ...]]:
-    """The bins of a column of numbers, with equal shares as far as ties allow, and their names."""
-    x = column.values
-    if np.isinf(x).any():
-        raise DataError(
-            f"Column {column.name!r} has infinite values. Put NaN for what is not known."
-        )
-    seen = np.unique(x[~np.isnan(x)])
-    edges = np.unique(np.nanquantile(x, np.arange(1, n_bins) / n_bins))
-    # a bin begins at an edge, and no bin is before the smallest value
-    edges = edges[edges > seen[0]]
-    codes = np.where(np.isnan(x), np.nan, np.searchsorted(edges, x, side="right"))
-    ends = [f"{edge:.6g}" for edge in edges]
-    between = [f"{low} to {high}" for low, high in pairwise(ends)]
-    labels = (f"below {ends[0]}", *between, f"{ends[-1]} or more")
-    if len(set(labels)) < len(labels):  # edges that agree in six digits
-        labels = tuple(f"bin {i + 1}" for i in range(len(edges) + 1))
-    return codes, labels
+    values = column.values.tolist() if column.kind == "number" else column.values
+    return np.asarray([codes.get(x, np.nan) for x in values]), tuple(labels)

@@ -1,0 +1,42 @@
+"""Bins of numbers: none is empty, and their names say where they begin."""
+
+import numpy as np
+import pytest
+
+from expectedkernels.circuits.bins import binned, edges_of
+from expectedkernels.circuits.frames import FrameColumn
+
+RNG = np.random.default_rng(0)
+COLUMNS = {
+    "normal": RNG.normal(size=200),
+    "few digits apart": 1e6 + RNG.random(50) * 1e-3,
+    "mostly the smallest": np.concatenate([np.zeros(95), np.arange(1.0, 6.0)]),
+    "mostly the largest": np.concatenate([np.full(95, 1.23456789), np.arange(-5.0, 0.0)]),
+    "tiny": RNG.random(50) * 1e-310,
+    "holes": np.where(RNG.random(100) < 0.3, np.nan, RNG.exponential(size=100)),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("n_bins", [2, 4])
+def test_bins_are_found_again_by_their_names(name, n_bins):
+    x = COLUMNS[name]
+    found = binned(FrameColumn("x", "number", x), n_bins)
+    assert 2 <= len(found.categories) <= n_bins
+    assert set(found.values) - {None} == set(found.categories)  # none is empty
+    edges = edges_of(found.categories)
+    places = np.searchsorted(edges, x, side="right")
+    wanted = [None if np.isnan(v) else found.categories[i] for v, i in zip(x, places, strict=True)]
+    assert found.values == wanted
+
+
+def test_other_labels_are_no_bins():
+    for labels in (
+        None,
+        [],
+        [1, 2],
+        ["a", "b"],
+        ["below 1", "2 or more"],
+        ["below x", "x or more"],
+    ):
+        assert edges_of(labels) is None
