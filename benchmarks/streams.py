@@ -17,30 +17,31 @@ import numpy as np
 
 import expectedkernels as ek
 
-COLUMNS, STATES, GROUP = 16, 4, 2**18
+COLUMNS, STATES, GROUP = 8, 16, 2**18
 """Of the table: its columns, the states of each, and the rows of a row group."""
+HOLES = 0.2
+"""The share of rows with a hole, which is in any of the columns."""
 NAMES = [f"x{i}" for i in range(COLUMNS)]
 Work = Callable[[Path], Any]
 TRAINING = 1000
+ITERATIONS = 3
 
 
-def streams(
-    rows: int = 2_000_000, predicted: int = 20_000, names: Any = None, processes: Any = (1, 2)
-) -> None:
+def streams(rows: int = 2_000_000, names: Any = None, processes: Any = (1, 2)) -> None:
     """Learning and prediction from a Parquet file: rows per second, and the memory it takes."""
     with tempfile.TemporaryDirectory() as folder:
-        tables = {n: Path(folder) / f"{n}.parquet" for n in (rows, predicted)}
-        for n, path in tables.items():
-            write_table(path, n)
-        size = tables[rows].stat().st_size / 2**20
+        path, begin = Path(folder) / "rows.parquet", time.perf_counter()
+        write_table(path, rows)
+        taken, size = time.perf_counter() - begin, path.stat().st_size / 2**20
         print(
-            f"\n{rows} rows of {COLUMNS} columns, 10 % missing, {size:.0f} MiB on disk", flush=True
+            f"\n{rows:,} rows of {COLUMNS} columns with {STATES} states, a hole in {HOLES:.0%} of "
+            f"them: {size:.0f} MiB on disk, written in {taken:.0f} s",
+            flush=True,
         )
         for name in names or WORK:
-            n = predicted if name == "predict" else rows
             print((WORK[name].__doc__ or "").rstrip("."), flush=True)
             for jobs in processes:
-                print(_line(n, jobs, *measured(WORK[name], tables[n], jobs)), flush=True)
+                print(_line(rows, jobs, *measured(WORK[name], path, jobs)), flush=True)
 
 
 def write_table(path: Path, rows: int) -> None:
@@ -58,43 +59,53 @@ def write_table(path: Path, rows: int) -> None:
 
 
 def chunk(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some rows, and which of their values are missing."""
-    X = rng.integers(STATES, size=(n, COLUMNS), dtype=np.int8)
+    """Some rows, normal values cut into states, and which of their values are missing."""
+    X = rng.standard_normal((n, COLUMNS), dtype=np.float32)
     for v in range(1, COLUMNS):
-        X[:, v] = np.where(rng.random(n) < 0.7, X[:, (v - 1) // 2], X[:, v])
-    return X, rng.random(X.shape) < 0.1
+        X[:, v] = 0.8 * X[:, (v - 1) // 2] + 0.6 * X[:, v]
+    hole = np.where(rng.random(n) < HOLES, rng.integers(COLUMNS, size=n), -1)
+    states = np.clip(np.round(3 * X) + STATES // 2, 0, STATES - 1).astype(np.int8)
+    return states, hole[:, None] == np.arange(COLUMNS)
 
 
 def learn() -> Work:
-    """A Chow-Liu tree from pairs of columns."""
+    """A Chow-Liu tree from pairs of columns, by two passes."""
     return lambda path: ek.learn_chow_liu(path, parameters="cpt")
 
 
 def fit() -> Work:
-    """One iteration of EM."""
-    tree = _tree()
-    return lambda path: ek.em(tree, path, 1, progress=False)
+    """Three iterations of EM for the weights of a tree."""
+    X, _ = chunk(np.random.default_rng(1), TRAINING)
+    tree = ek.learn_chow_liu(X, cardinalities=STATES).with_names(NAMES)
+    return lambda path: ek.em(tree, path, ITERATIONS, progress=False)
 
 
 def likelihood() -> Work:
-    """The sum of all log-likelihoods."""
-    tree = _tree()
+    """Log-likelihoods under a tree."""
+    X, _ = chunk(np.random.default_rng(1), TRAINING)
+    tree = ek.learn_chow_liu(X, cardinalities=STATES).with_names(NAMES)
     return lambda path: sum(float(x.sum()) for x in ek.over_chunks(tree.log_likelihood, path))
 
 
 def predict() -> Work:
-    """Expected predictions of kernel ridge regression, fitted to a thousand rows."""
+    """Expected predictions of kernel ridge regression with a thousand points, to a file."""
     import pandas as pd
 
     X, _ = chunk(np.random.default_rng(1), TRAINING)
-    model = ek.ExpectedKernelRidge(density="chow_liu", categorical_features=NAMES)
-    model.fit(pd.DataFrame(X, columns=NAMES), np.sin(X.sum(axis=1)))
-    return lambda path: sum(float(x.sum()) for x in model.predict_chunks(path))
+    model = ek.ExpectedKernelRidge(density="chow_liu")
+    model.fit(pd.DataFrame(X, columns=NAMES), np.sin(X.sum(axis=1) / STATES))
+    return lambda path: write_predictions(model, path)
 
 
-def _tree() -> Any:
-    X, _ = chunk(np.random.default_rng(1), TRAINING)
-    return ek.learn_chow_liu(X, cardinalities=STATES).with_names(NAMES)
+def write_predictions(model: Any, path: Path) -> None:
+    """Write the predictions for a table to a Parquet file beside it, chunk by chunk."""
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = pyarrow.schema([("prediction", pyarrow.float64())])
+    with parquet.ParquetWriter(path.with_name("predictions.parquet"), schema) as file:
+        for found in model.predict_chunks(path):
+            file.write_table(pyarrow.table([found], schema=schema))
 
 
 def _line(n: int, jobs: int, taken: float, worked: float, own: float, others: float) -> str:
@@ -141,7 +152,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", nargs="*", help=f"some of {', '.join(WORK)}; default: all")
     parser.add_argument("--rows", type=int, default=2_000_000, help="how many rows the table has")
-    parser.add_argument("--predicted", type=int, default=20_000, help="how many are predicted")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     given = parser.parse_args()
-    streams(given.rows, given.predicted, given.work, given.processes)
+    streams(given.rows, given.work, given.processes)

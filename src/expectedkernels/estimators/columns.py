@@ -140,15 +140,12 @@ class Columns:
     def _codes(self, i: int, column: Any) -> Any:
         """The number of every entry's category, -1 if it is missing or unseen."""
         number = {category: code for code, category in enumerate(self.categories[i].tolist())}
-        codes = np.full(len(column), -1, dtype=np.intp)
-        unseen: dict[Any, None] = {}
-        for row, entry in enumerate(column.tolist()):
-            if not is_missing(entry):
-                codes[row] = number.get(entry, -1)
-                if codes[row] < 0:
-                    unseen[entry] = None
+        entries = column.tolist()
+        codes = np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
+        others = (entries[row] for row in np.flatnonzero(codes < 0).tolist())
+        unseen = list(dict.fromkeys(x for x in others if not is_missing(x)))
         if unseen:
-            _warn_unseen(self.names[i], list(unseen))
+            _warn_unseen(self.names[i], unseen)
         return codes
 
     def without_unseen_codes(self, variables: Sequence[Variable], Z: Any) -> Any:

@@ -20,7 +20,7 @@ from expectedkernels.errors import KernelError
 from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.masks import Masks, masks_of
-from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.resources import Resources, chunks
 from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.variables import completed_groups
 
@@ -97,7 +97,7 @@ def expect(
     elif len(complete):
         mean[complete] = _answers(machine, density, Z[complete], resources)
         if return_std and machine.spread is not None:
-            std[complete] = _table(machine.spread(machine.expansion.brought_near(Z[complete])))
+            std[complete] = _in_parts(machine, machine.spread, Z[complete], resources)
         elif return_std and machine.prior is not None:
             known = density.rows(Z[complete])
             std[complete] = _std(machine, density, known, mean[complete], resources)
@@ -128,9 +128,16 @@ def _expect_by_mask(
 
 def _answers(machine: Machine, density: AnyDensity, Z: Any, resources: Resources) -> Any:
     """What the machine says of complete rows."""
-    if machine.predict is not None:
-        return _table(machine.predict(machine.expansion.brought_near(Z)))
-    return machine.expansion.at(density, Z, resources)
+    if machine.predict is None:
+        return machine.expansion.at(density, Z, resources)
+    return _in_parts(machine, machine.predict, Z, resources)
+
+
+def _in_parts(machine: Machine, function: Any, Z: Any, resources: Resources) -> Any:
+    """What a function says of rows, so few at a time that their kernels with points are small."""
+    near, points = machine.expansion.brought_near(Z), len(machine.expansion.points)
+    parts = chunks(np.arange(len(Z)), points, resources.chunk_bytes)
+    return np.concatenate([_table(function(near[part])) for part in parts])
 
 
 def _table(answers: Any) -> Any:
