@@ -1,8 +1,5 @@
 """Learning from data in chunks gives what learning from all rows at once gives."""
 
-import os
-import signal
-
 import joblib
 import numpy as np
 import pandas as pd
@@ -155,8 +152,6 @@ def test_hidden_trees_of_chunks_are_those_of_the_whole():
     assert found.schema == whole.schema
     wanted = whole.log_likelihood(X)
     np.testing.assert_allclose(found.log_likelihood(X), wanted, rtol=1e-9, atol=1e-12)
-    with pytest.raises(ek.DataError, match="learn_hclt takes no 'batch_size'"):
-        ek.learn_hclt(lambda: pieces(X), batch_size=10)
 
 
 def learned(chunks):
@@ -172,31 +167,6 @@ def test_workers_do_not_change_a_bit(backend):
     with joblib.parallel_config(backend=backend, n_jobs=2):
         for found, wanted in zip(learned(lambda: pieces(X, 40)), alone, strict=True):
             assert_same_circuit(found, wanted)
-
-
-def test_a_worker_that_is_killed_does_not_change_a_bit():
-    distributed = pytest.importorskip("distributed")
-    X = table()
-    alone = learned(lambda: pieces(X, 40))
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as local,
-        distributed.Client(local) as client,
-        joblib.parallel_config(backend="dask", n_jobs=2),
-    ):
-        doomed = list(client.run(os.getpid).values())[:1]
-
-        def chunks():
-            for i, chunk in enumerate(pieces(X, 40)):
-                if i == 4 and doomed:
-                    os.kill(doomed.pop(), signal.SIGKILL)
-                yield chunk
-
-        found = learned(chunks)
-        assert not doomed
-    for one, wanted in zip(found, alone, strict=True):
-        assert_same_circuit(one, wanted)
 
 
 def test_errors_name_the_chunk(parquet):
@@ -222,7 +192,6 @@ def test_errors_name_the_chunk(parquet):
         (lambda: 3, {}, "or an iterable of arrays or data frames .* Got int"),
         ("nowhere.parquet", {}, "nowhere.parquet is no Parquet file"),
         (lambda: [[[0, 1]], [[0]]], {}, "Got chunks of 2 and 1 columns"),
-        (lambda: [[[0, 1]]], {"sample_weight": [1.0]}, "takes no 'sample_weight'"),
         (lambda: [[[0, 4]]], {"cardinalities": 3}, r"Column 1 of X must hold integers in 0..2"),
         (lambda: [frame(table()), table()], {}, "must be data frames, or all arrays"),
         (lambda: [pd.DataFrame({"a": [None], "b": [1.0]})], {}, "has no values"),
@@ -238,13 +207,9 @@ def test_what_cannot_be_learned_from(chunks, options, message):
         ek.learn_chow_liu(chunks, **options)
 
 
-def test_em_on_chunks_refuses_what_it_cannot_do():
-    start = ek.factorized([[0.5, 0.5]])
-    for name, value in {"batch_size": 2, "device": "torch", "sample_weight": [1.0]}.items():
-        with pytest.raises(ek.DataError, match=f"takes no '{name}'"):
-            ek.em(start, lambda: [[[0]]], **{name: value})
+def test_em_needs_a_row():
     with pytest.raises(ek.DataError, match="at least one row"):
-        ek.em(start, lambda: [], 1)
+        ek.em(ek.factorized([[0.5, 0.5]]), lambda: [], 1)
 
 
 def test_chunks_that_are_used_up_are_told():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array
 from expectedkernels.checks import check_count
@@ -22,12 +24,14 @@ from expectedkernels.errors import CircuitError, DataError
 ROWS = 2**16
 """How many rows of a file, or of an array, are a chunk."""
 BUNDLE = 32
-"""How many chunks of a Dask collection are asked for at once."""
+"""Of how many chunks of a Dask collection the counts are asked for at once."""
 
 Pathlike = str | PathLike[str]
 StreamLike = Pathlike | Sequence[Pathlike] | Callable[[], Iterable[Any]]
 """Rows that can be read more than once, in chunks: Parquet files, a function that returns an
 iterable of arrays or data frames, or (not seen by type checkers) a Dask array or data frame."""
+WeightsLike = ArrayLike | Callable[[Any], ArrayLike]
+"""How much rows count: a number each; of data in chunks, the name of a column, or a function."""
 
 
 def over_chunks(
@@ -82,15 +86,14 @@ def over_chunks(
     check_count("over_chunks", "chunk_rows", chunk_rows, 1)
     if is_dask(data):
         return _lazily(function, data)
-    work = partial(_results, function)
     parts = parts_of(data, chunk_rows, None if columns is None else tuple(columns))
-    return _some(chain.from_iterable(_in_order(work, parts, n_jobs)))
+    return _some(_one_by_one(partial(_called, function), parts, n_jobs))
 
 
-def _some(results: Iterator[Any]) -> Iterator[Any]:
-    """The results; raises if there are none."""
+def _some(results: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+    """The results without names of chunks; raises if there are none."""
     found = False
-    for result in results:
+    for _, result in results:
         found = True
         yield result
     if not found:
@@ -100,11 +103,19 @@ def _some(results: Iterator[Any]) -> Iterator[Any]:
         )
 
 
+def each_chunk(function: Callable[[Any], Any], data: Any) -> Iterator[tuple[str, Any]]:
+    """What errors call every chunk, and the result of a function of it, in their order."""
+    work = partial(_called, function)
+    if is_dask(data):
+        return chain.from_iterable(_computed(partial(_listed, work), data, 2))
+    return _one_by_one(work, parts_of(data, ROWS, None), None)
+
+
 def summed(function: Callable[[Any], Any], data: Any, add: Callable[[Any, Any], Any]) -> Any:
     """The results of a function of chunks, added up in their order; None if there are none."""
     work = partial(_sum, function, add)
     if is_dask(data):
-        found = _computed(work, data)
+        found = _computed(work, data, BUNDLE)
     else:
         found = _in_order(work, parts_of(data, ROWS, None), None)
     return _total(add, found)
@@ -262,12 +273,19 @@ def _in_order(work: Any, parts: Iterator[Part], n_jobs: int | None) -> Iterator[
     yield from parallel(delayed(work)(part) for part in parts)
 
 
-def _results(function: Any, part: Part) -> list[Any]:
-    return list(_called(function, part))
+def _one_by_one(work: Any, parts: Iterator[Part], n_jobs: int | None) -> Iterator[Any]:
+    """All that generators give for parts; alone, one after the other when they are due."""
+    if effective_n_jobs(n_jobs) == 1:
+        return chain.from_iterable(map(work, parts))
+    return chain.from_iterable(_in_order(partial(_listed, work), parts, n_jobs))
+
+
+def _listed(work: Any, part: Part) -> list[Any]:
+    return list(work(part))
 
 
 def _sum(function: Any, add: Any, part: Part) -> Any:
-    return _total(add, _called(function, part))
+    return _total(add, (found for _, found in _called(function, part)))
 
 
 def _total(add: Any, found: Iterable[Any]) -> Any:
@@ -276,16 +294,24 @@ def _total(add: Any, found: Iterable[Any]) -> Any:
     return reduce(add, kept, first)
 
 
-def _called(function: Any, part: Part) -> Iterator[Any]:
-    """The function of every chunk of a part; errors name the chunk."""
+def _called(function: Any, part: Part) -> Iterator[tuple[str, Any]]:
+    """The names of the chunks of a part, and the function of every one; errors name the chunk."""
     for name, rows in part.chunks():
-        try:
-            yield function(rows)
-        except CircuitError as error:
-            raise type(error)(f"In {name}: {error}") from error
-        except Exception as error:
-            error.add_note(f"In {name}.")
-            raise
+        with naming(name):
+            found = function(rows)
+        yield name, found
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Errors in here say in which chunk they occur."""
+    try:
+        yield
+    except CircuitError as error:
+        raise type(error)(f"In {name}: {error}") from error
+    except Exception as error:
+        error.add_note(f"In {name}.")
+        raise
 
 
 def _dask_parts(X: Any) -> list[Any]:
@@ -297,11 +323,11 @@ def _dask_parts(X: Any) -> list[Any]:
     return list(X.rechunk({1: -1}).to_delayed()[:, 0])
 
 
-def _computed(work: Any, X: Any) -> Iterator[Any]:
-    """What Dask's workers make of chunks, in the order of these."""
+def _computed(work: Any, X: Any, size: int) -> Iterator[Any]:
+    """What Dask's workers make of chunks, some at a time, in the order of these."""
     dask: Any = import_module("dask")
     tasks = (_on_chunk(work, rows, i) for i, rows in enumerate(_dask_parts(X)))
-    while bundle := list(islice(tasks, BUNDLE)):
+    while bundle := list(islice(tasks, size)):
         yield from dask.compute(*bundle)
 
 
@@ -336,4 +362,4 @@ def _lazily(function: Any, X: Any) -> Any:
 
 
 def _only(function: Any, part: Part) -> Any:
-    return next(_called(function, part))
+    return next(_called(function, part))[1]

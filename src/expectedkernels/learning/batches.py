@@ -101,14 +101,14 @@ def _raised(weights: Any, floor: float) -> Any:
 
 
 def batch_counts(
-    trained: Trained, evidence: Evidence, weights: Any, numbers: Any
+    trained: Trained, evidence: Evidence, weights: Any, numbers: Any, counts: Any = None
 ) -> tuple[float, EdgeCounts]:
     """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
 
-    Errors name rows by their `numbers`.
+    These are added to others, if there are some. Errors name rows by their `numbers`.
     """
     levels, total = trained.levels, 0.0
-    counts, work = EdgeCounts(levels), workspace(levels)
+    counts, work = EdgeCounts(levels) if counts is None else counts, workspace(levels)
     for rows, some in _parts(levels, evidence):
         found = up(levels, observed(trained.circuit, levels, some), work)
         own, named = weights[rows], numbers[rows]
@@ -156,15 +156,6 @@ def mean_log_likelihood(trained: Trained, evidence: Evidence, weights: Any) -> f
             logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
         total += float(weights[rows] @ logs)
     return total / float(weights.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows to learn from: what they say, their weights, and their numbers in the data."""
-
-    evidence: Evidence
-    weights: Any
-    numbers: Any
 
 
 def _parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:

@@ -9,13 +9,12 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_choice, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.streams import StreamLike, is_stream
+from expectedkernels.circuits.streams import StreamLike, WeightsLike, is_stream
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.errors import CircuitError
 from expectedkernels.learning.data import (
@@ -44,7 +43,7 @@ def learn_chow_liu(
     alpha: float = 1.0,
     cardinalities: int | Sequence[int] | None = None,
     max_states: int = MAX_STATES,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: WeightsLike | None = None,
     parameters: str = "flows",
     root: str | int = "center",
     min_mi: float = 0.0,
@@ -76,8 +75,10 @@ def learn_chow_liu(
         least two.
     max_states : int
         How many distinct labels a column of a data frame may have.
-    sample_weight : array of shape (n,), optional
-        How much every row counts. The pseudocount is multiplied by the mean weight.
+    sample_weight : array of shape (n,), str or callable, optional
+        How much every row counts. The pseudocount is multiplied by the mean weight. With data in
+        chunks, the name of a column of data frames, or a function from a chunk to the weights of
+        its rows.
     parameters : {"flows", "cpt"}
         Where the weights come from: from how often they are used, with the pseudocount; or from
         the smoothed pairwise statistics of the tree, with `alpha`.
@@ -142,9 +143,9 @@ def learn_chow_liu(
     elif isinstance(data, Data):
         blocks = flow_blocks(tree, *data.train, beta, alpha)
     elif data.is_complete:
-        blocks = tree_blocks(tree, tree.from_counts(beta))
+        blocks = tree_blocks(tree, tree.from_counts(beta * data.mean_weight))
     else:
-        blocks = _fitted_blocks(data.named(_start(tree, alpha)), X, beta)
+        blocks = _fitted_blocks(data.named(_start(tree, alpha)), X, beta, sample_weight)
     return data.named(Circuit.from_blocks(tree.vtree, blocks))
 
 

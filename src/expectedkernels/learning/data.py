@@ -15,6 +15,7 @@ from scipy import sparse
 from expectedkernels.arrays import to_numpy
 from expectedkernels.checks import check_count, is_int
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame, is_missing
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.numbers import refuse_rowless
@@ -69,6 +70,15 @@ class Data:
     def named(self, circuit: Circuit) -> Circuit:
         """The circuit with the names and states of the data."""
         return circuit if self.schema is None else circuit.with_schema(self.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows to learn from: what they say, their weights, and their numbers in the data."""
+
+    evidence: Evidence
+    weights: Any
+    numbers: Any
 
 
 def read_data(
@@ -342,6 +352,22 @@ def as_weights(sample_weight: Any, n_rows: int) -> FloatArray:
     >>> as_weights(None, 3).tolist()
     [1.0, 1.0, 1.0]
     """
+    weights = rounded_weights(sample_weight, n_rows)
+    if n_rows:
+        require_weight(float(weights.sum()))
+    return weights
+
+
+def require_weight(total: float) -> None:
+    """Raise unless weights have a sum that can be divided by."""
+    if not 0 < total < inf:
+        raise DataError(
+            f"The 'sample_weight' parameter must have a positive, finite sum. Got {total}."
+        )
+
+
+def rounded_weights(sample_weight: Any, n_rows: int) -> FloatArray:
+    """What `as_weights` gives, of some rows of all: they may all have the weight zero."""
     if sample_weight is None:
         return np.ones(n_rows)
     try:
@@ -358,9 +384,7 @@ def as_weights(sample_weight: Any, n_rows: int) -> FloatArray:
             + ("." if weights.shape != (n_rows,) else " with other entries.")
         )
     total = float(weights.sum())
-    if n_rows and not 0 < total < inf:
-        raise DataError("The 'sample_weight' parameter must have a positive, finite sum. Got 0.")
-    unit = 2.0 ** (frexp(total)[1] - 52) if total else 1.0
+    unit = 2.0 ** (frexp(total)[1] - 52) if 0 < total < inf else 1.0
     return np.round(weights / unit) * unit
 
 

@@ -15,7 +15,6 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from expectedkernels.arrays import RngLike, as_generator, place_of, spans
@@ -29,24 +28,35 @@ from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.observed import levels_of
 from expectedkernels.circuits.queries import conditional_parts, refuse_signed
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.circuits.streams import StreamLike, is_stream, summed
+from expectedkernels.circuits.streams import (
+    StreamLike,
+    WeightsLike,
+    each_chunk,
+    is_stream,
+    summed,
+)
 from expectedkernels.circuits.wide import as_plain, is_plain
 from expectedkernels.engine.nodes import at_nodes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.engine.tensors import TensorLevels
 from expectedkernels.errors import CircuitError, DataError
 from expectedkernels.learning.batches import (
-    Rows,
     Trained,
     circuit_of,
     refuse_zero_row,
     start_of,
 )
-from expectedkernels.learning.data import as_weights
-from expectedkernels.learning.epochs import epochs
+from expectedkernels.learning.data import Rows, as_weights, require_weight
+from expectedkernels.learning.epochs import chunked_epochs, epochs
 from expectedkernels.learning.flows import Flow, flows
 from expectedkernels.learning.row_counts import row_counts
 from expectedkernels.learning.statistics import group_sums, shares
+from expectedkernels.learning.streams import (
+    check_weighing,
+    chunk_moments,
+    chunk_rows,
+    joint_moments,
+)
 from expectedkernels.progress import progress_bar
 
 Counts = list[Any]
@@ -64,7 +74,7 @@ def em(
     iterations: int = 20,
     *,
     pseudocount: float = 0.0,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: WeightsLike | None = None,
     tolerance: float | None = None,
     batch_size: int | None = None,
     step: float | tuple[float, float] | None = None,
@@ -98,17 +108,21 @@ def em(
         NaN stands for a value that is not observed. Data in chunks need not fit into memory:
         paths of Parquet files, a Dask array or data frame, or a function that returns an iterable
         of arrays or frames. They are read once per iteration, by the workers that
-        `joblib.parallel_config` names; the result does not depend on their number.
+        `joblib.parallel_config` names; the result does not depend on their number. Batches, and
+        passes on a device, are worked on where `em` was called, and take one more reading.
     iterations : int
     pseudocount : float
         How many rows' worth of counts every sum unit and table gets in advance, spread evenly.
-    sample_weight : array of shape (n,), optional
-        How much every row counts. The pseudocount is multiplied by the mean weight.
+    sample_weight : array of shape (n,), str or callable, optional
+        How much every row counts. The pseudocount is multiplied by the mean weight. With data in
+        chunks, the name of a column of data frames, or a function from a chunk to the weights of
+        its rows.
     tolerance : float, optional
         Stop when the mean log-likelihood improves by less than this.
     batch_size : int, optional
         How many rows there are between two updates. Default: all. An iteration is one pass over
-        the data, in random order.
+        the data, in random order; of data in chunks the order is random within a chunk, beyond
+        which no batch goes.
     step : float, or pair of floats, optional
         With batches, how far weights move towards the shares of a batch, between 0 and 1; of a
         pair, from the first evenly to the second. Default: from 1 to 0.05; 1 without batches.
@@ -151,17 +165,24 @@ def em(
     steps = checked_steps("em", batch_size, step)
     states: Iterator[tuple[Any, float]]
     current = normalized(circuit)
-    if is_stream(X):
-        asked = {"sample_weight": sample_weight, "batch_size": batch_size, "step": step}
-        refuse_options("em", {**asked, "device": device, "dtype": dtype})
-        states = _chunked_iterations(current, X, iterations, pseudocount, max_bytes)
-        return _last(current, states, iterations, tolerance, progress)
     if device is None:
         device, kind = _place(circuit)
         dtype = dtype or kind
+    plain = batch_size is None and device is None and dtype is None and step is None
+    if is_stream(X):
+        check_weighing(sample_weight)
+        if plain:
+            each = iterations, pseudocount, max_bytes
+            states = _chunked_iterations(current, X, sample_weight, *each)
+        else:
+            read = partial(each_chunk, partial(chunk_rows, current.schema, sample_weight), X)
+            begin = partial(start_of, current, device, dtype, wide=wide_counts)
+            given = batch_size, steps, pseudocount, as_generator(rng)
+            states = chunked_epochs(begin, read, iterations, *given)
+        return _last(current, states, iterations, tolerance, progress)
     evidence, weights, mean_weight, numbers = _read_data(current, X, sample_weight)
     beta = pseudocount * mean_weight
-    if batch_size is None and device is None and dtype is None and step is None:
+    if plain:
         states = _iterations(current, evidence, weights, numbers, iterations, beta, max_bytes)
     else:
         size = min(batch_size or evidence.n_rows, evidence.n_rows)
@@ -220,53 +241,48 @@ def _iterations(
         yield current, total / float(weights.sum())
 
 
-def refuse_options(learner: str, options: dict[str, Any]) -> None:
-    """Raise if something is asked for that data in chunks do not have."""
-    for name, value in options.items():
-        if value is not None:
-            raise DataError(
-                f"With data in chunks {learner} takes no {name!r}: every iteration is one pass "
-                "over all of them, on the host. Leave it out, or give the rows as an array."
-            )
-
-
 def _chunked_iterations(
-    current: Circuit, X: Any, n: int, beta: float, max_bytes: int
+    current: Circuit, X: Any, sample_weight: Any, n: int, beta: float, max_bytes: int
 ) -> Iterator[tuple[Circuit, float]]:
     """What `_iterations` gives, by a pass over data in chunks for every iteration."""
-    floors = _chunked_floors(current, X)
+    floors = _chunked_floors(current, X, sample_weight)
     for _ in range(n):
-        found = summed(partial(_chunk_counts, current, max_bytes), X, _added)
+        count = partial(_chunk_counts, current, sample_weight, max_bytes)
+        found = summed(count, X, _added)
         if found is None:
             raise DataError("EM needs at least one row of data. Got none.")
-        n_rows, total, counts = found
-        current = maximized(current, counts, beta, floors)
-        yield current, total / n_rows
+        n_rows, weight, total, counts = found
+        require_weight(weight)
+        current = maximized(current, counts, beta * weight / n_rows, floors)
+        yield current, total / weight
 
 
-def _chunk_counts(circuit: Circuit, max_bytes: int, X: Any) -> tuple[int, float, Counts] | None:
-    """The number of rows of a chunk, their log-likelihood, and the expected counts."""
-    evidence = as_evidence(X, circuit.schema, single=False)
-    n = evidence.n_rows
-    if n == 0:
-        return None
-    chunks = chunks_of(circuit, evidence, max_bytes)
-    return n, *expected_counts(circuit, evidence, np.ones(n), chunks)
+def _chunk_counts(
+    circuit: Circuit, sample_weight: Any, max_bytes: int, X: Any
+) -> tuple[int, float, float, Counts]:
+    """The number of rows of a chunk, their weight, log-likelihood, and the expected counts."""
+    n, rows = chunk_rows(circuit.schema, sample_weight, X)
+    if rows is None:
+        return n, 0.0, 0.0, [None] * circuit.vtree.n_nodes
+    chunks = chunks_of(circuit, rows.evidence, max_bytes)
+    found = expected_counts(circuit, rows.evidence, rows.weights, chunks, rows.numbers)
+    return n, float(rows.weights.sum()), *found
 
 
-def _added(a: tuple[int, float, Counts], b: tuple[int, float, Counts]) -> tuple[int, float, Counts]:
-    counts = list(a[2])
-    for node, found in enumerate(b[2]):
+def _added(a: Any, b: Any) -> Any:
+    counts = list(a[3])
+    for node, found in enumerate(b[3]):
         if found is not None:
             _add(counts, node, found)
-    return a[0] + b[0], a[1] + b[1], counts
+    return *(x + y for x, y in zip(a[:3], b[:3], strict=True)), counts
 
 
-def _chunked_floors(circuit: Circuit, X: Any) -> list[float]:
+def _chunked_floors(circuit: Circuit, X: Any, sample_weight: Any) -> list[float]:
     """What `_variance_floors` gives, by a pass over data in chunks if a variable is real."""
     moments = None
     if None in circuit.cardinalities:
-        moments = summed(partial(_chunk_moments, circuit.schema), X, _joint_moments)
+        find = partial(chunk_moments, circuit.schema, sample_weight)
+        moments = summed(find, X, joint_moments)
 
     def floor(node: int, variable: int) -> float:
         if moments is None or circuit.cardinalities[variable] is not None:
@@ -275,23 +291,6 @@ def _chunked_floors(circuit: Circuit, X: Any) -> list[float]:
         return SMALLEST_VARIANCE * (float(squares / n) if squares > 0 else 1.0)
 
     return at_nodes(circuit.vtree, floor, lambda node: 0.0)
-
-
-def _chunk_moments(schema: Any, X: Any) -> Any:
-    """For every variable the number, the mean and the squared deviations of its values."""
-    values = as_evidence(X, schema, single=False).values
-    seen = ~np.isnan(values)
-    n = seen.sum(axis=0)
-    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(n, 1)
-    return np.stack([n, mean, (np.where(seen, values - mean, 0.0) ** 2).sum(axis=0)])
-
-
-def _joint_moments(a: Any, b: Any) -> Any:
-    """The moments of two chunks together."""
-    n = np.maximum(a[0] + b[0], 1.0)
-    shift = b[1] - a[1]
-    squares = a[2] + b[2] + shift**2 * a[0] * b[0] / n
-    return np.stack([a[0] + b[0], a[1] + shift * b[0] / n, squares])
 
 
 def _last(

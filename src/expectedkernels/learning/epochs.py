@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, namespace, to_numpy
 from expectedkernels.circuits.observed import observed
+from expectedkernels.circuits.streams import naming
 from expectedkernels.engine import on_tensors
 from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.passes import Atoms, Up, down, up
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.engine.tensors import States, TensorLevels
+from expectedkernels.errors import DataError
 from expectedkernels.learning.batches import (
-    Rows,
     Trained,
     batch_counts,
     moved,
@@ -25,9 +27,13 @@ from expectedkernels.learning.batches import (
     sent_weights,
     stepped,
 )
+from expectedkernels.learning.data import Rows, require_weight
+from expectedkernels.learning.streams import used_up
 
 TRAINED_SHARE = 4
 """Steps of EM may keep one part in so many of a card's memory."""
+CAPTURED = 8
+"""A chunk of so many batches is worth sending to a card as a whole."""
 
 
 class Batch(NamedTuple):
@@ -53,25 +59,86 @@ def epochs(
     is what sums get in advance for all of the data.
     """
     n_rows = data.evidence.n_rows
-    per_pass = -(-n_rows // size)
-    every = np.linspace(*steps, n * per_pass).reshape(n, per_pass)
+    every = iter(np.linspace(*steps, n * -(-n_rows // size)).tolist())
     card = card_of(trained, data, size)
-    for epoch in range(n):
-        order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
-        batches = [
-            Batch(order[i * size : (i + 1) * size], beta * (min(n_rows, (i + 1) * size) - i * size)
-                  / n_rows, float(step))
-            for i, step in enumerate(every[epoch])
-        ]  # fmt: skip
-        total = 0.0
-        if card is not None:
-            trained, total, batches = card.run(trained, batches)
-        for batch in batches:
-            part = data.evidence if per_pass == 1 else data.evidence.rows(batch.rows)
-            own, numbers = data.weights[batch.rows], data.numbers[batch.rows]
-            found, counts = batch_counts(trained, part, own, numbers)
-            trained, total = stepped(trained, counts, batch.beta, batch.step), total + found
+    for _ in range(n):
+        trained, total = _pass(trained, data, card, size, every, beta / n_rows, generator)
         yield trained, total / float(data.weights.sum())
+
+
+def _pass(
+    trained: Trained,
+    data: Rows,
+    card: Card | None,
+    size: int,
+    steps: Iterator[float],
+    beta: float,
+    generator: np.random.Generator,
+) -> tuple[Trained, float]:
+    """The circuit after steps for all rows, and the sum of log-likelihoods; `beta` is for a row."""
+    n_rows, total = data.evidence.n_rows, 0.0
+    order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
+    parts = (order[i : i + size] for i in range(0, n_rows, size))
+    batches = [Batch(rows, beta * len(rows), next(steps)) for rows in parts]
+    if card is not None:
+        trained, total, batches = card.run(trained, batches)
+    for batch in batches:
+        part = data.evidence if size >= n_rows else data.evidence.rows(batch.rows)
+        own, numbers = data.weights[batch.rows], data.numbers[batch.rows]
+        found, counts = batch_counts(trained, part, own, numbers)
+        trained, total = stepped(trained, counts, batch.beta, batch.step), total + found
+    return trained, total
+
+
+def chunked_epochs(
+    start: Callable[..., Trained],
+    read: Callable[[], Iterable[tuple[str, tuple[int, Rows | None]]]],
+    n: int,
+    size: int | None,
+    steps: tuple[float, float],
+    beta: float,
+    generator: np.random.Generator,
+) -> Iterator[tuple[Trained, float]]:
+    """What `epochs` gives, of chunks of rows that are read for every pass, and once before.
+
+    Rows come in random order within their chunk, which no batch goes beyond; without a size there
+    is one step for all. `beta` is what sums get in advance if rows have the mean weight one, and
+    `start` is `start_of` without what only the data know.
+    """
+    sizes, n_all, weight, largest = [], 0, 0.0, 0.0
+    for _, (found, rows) in read():
+        n_all += found
+        if rows is not None:
+            sizes.append(len(rows.weights))
+            weight += float(rows.weights.sum())
+            largest = max(largest, float(rows.weights.max()))
+    if n_all == 0:
+        raise DataError("EM needs at least one row of data. Got none.")
+    require_weight(weight)
+    n_rows, beta = sum(sizes), beta * weight / n_all
+    most = min(size or n_rows, n_rows)
+    trained = start(beta=beta * most / n_rows, largest=most * largest)
+    per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
+    every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
+    for _ in range(n):
+        total, weight, counts = 0.0, 0.0, None
+        for name, (_, data) in read():
+            if data is None:
+                continue
+            with naming(name):
+                if size is None:
+                    given = data.evidence, data.weights, data.numbers
+                    logs, counts = batch_counts(trained, *given, counts)
+                else:
+                    many = len(data.weights) >= CAPTURED * size
+                    card = card_of(trained, data, size) if many else None
+                    options = size, every, beta / n_rows, generator
+                    trained, logs = _pass(trained, data, card, *options)
+            total += logs
+            weight += float(data.weights.sum())
+        if counts is not None:
+            trained = stepped(trained, counts, beta, next(every))
+        yield trained, total / weight if weight else used_up()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,16 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.streams import StreamLike, is_stream
+from expectedkernels.circuits.streams import StreamLike, WeightsLike, is_stream
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
 from expectedkernels.learning.batches import (
-    Rows,
     circuit_of,
     mean_log_likelihood,
     start_of,
@@ -29,12 +27,12 @@ from expectedkernels.learning.data import (
     Data,
     FloatArray,
     IntArray,
+    Rows,
     read_data,
 )
 from expectedkernels.learning.em import (
     checked_steps,
     em,
-    refuse_options,
     wide_counts,
 )
 from expectedkernels.learning.epochs import epochs as passes
@@ -62,7 +60,7 @@ def learn_hclt(
     step: float | tuple[float, float] | None = None,
     patience: int = 5,
     cardinalities: int | Sequence[int] | None = None,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: WeightsLike | None = None,
     alpha: float = 1.0,
     device: str | None = None,
     dtype: str | None = None,
@@ -97,8 +95,10 @@ def learn_hclt(
     cardinalities : int or sequence of int, optional
         The number of states of every variable. Default: one more than the largest code, and at
         least two.
-    sample_weight : array of shape (n,), optional
-        How much every row counts.
+    sample_weight : array of shape (n,), str or callable, optional
+        How much every row counts. The pseudocount is multiplied by the mean weight. With data in
+        chunks, the name of a column of data frames, or a function from a chunk to the weights of
+        its rows.
     alpha : float
         Smoothing of the mutual information: every pair of variables gets 4 alpha counts in
         advance, spread evenly over its cells.
@@ -145,12 +145,27 @@ def learn_hclt(
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     steps = checked_steps(name, batch_size, step)
     if is_stream(X):
-        asked = {"X_valid": X_valid, "batch_size": batch_size, "step": step}
-        refuse_options(name, {**asked, "device": device, "dtype": dtype})
+        if X_valid is not None:
+            raise DataError(
+                f"With data in chunks {name} takes no 'X_valid'. Leave it out, or give the rows as "
+                "an array."
+            )
         stream = read_chunks(X, cardinalities, sample_weight, MAX_STATES, name)
         counts, generator = stream.pair_counts(), as_generator(rng)
         start = hidden_tree(counts, stream.cardinalities, n_latent, alpha, generator)
-        return em(stream.named(start), X, epochs, pseudocount=beta, progress=progress)
+        return em(
+            stream.named(start),
+            X,
+            epochs,
+            pseudocount=beta,
+            sample_weight=sample_weight,
+            batch_size=batch_size,
+            step=step,
+            device=device,
+            dtype=dtype,
+            rng=generator,
+            progress=progress,
+        )
     data = read_data(X, X_valid, cardinalities, sample_weight)
     train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
     if len(train.weights) == 0:
@@ -159,7 +174,7 @@ def learn_hclt(
     counts = PairCounts(*grouped(*data.train, data.cardinalities))
     start = hidden_tree(counts, data.cardinalities, n_latent, alpha, generator)
     n = len(train.weights)
-    size, beta = min(batch_size or n, n), beta * float(train.weights.mean())
+    size, beta = min(batch_size or n, n), beta * data.mean_weight
     largest = size * float(train.weights.max())
     trained = start_of(start, device, dtype, beta * size / n, largest, wide_counts)
     best, highest, waited = trained, -inf, 0

@@ -1,0 +1,193 @@
+"""Weights of rows, batches and devices mean for data in chunks what they mean for all rows."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.learning import epochs
+
+RNG = np.random.default_rng(0)
+N = 240
+X = RNG.integers(3, size=(N, 4)).astype(float)
+X[:, 1] = np.where(RNG.random(N) < 0.8, X[:, 0], X[:, 1])
+GAPS = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
+WEIGHTS = np.where(np.arange(N) // 60 == 1, 0.0, RNG.integers(4, size=N) / 3)
+"""The rows from 60 to 119 do not count, nor do some others."""
+QUIET = {"progress": False}
+
+
+def pieces(X, size=60):
+    return [X[i : i + size] for i in range(0, len(X), size)]
+
+
+def framed(X):
+    return pd.DataFrame(X, columns=list("abcd")).assign(w=WEIGHTS)
+
+
+def assert_alike(found, wanted, **tolerances):
+    tolerances = {"rtol": 1e-9, "atol": 1e-11, **tolerances}
+    logs = found.log_likelihood(GAPS), wanted.log_likelihood(GAPS)
+    np.testing.assert_allclose(*logs, **tolerances)
+
+
+@pytest.mark.parametrize("rows", [X, GAPS], ids=["complete", "gaps"])
+@pytest.mark.parametrize("parameters", ["flows", "cpt"])
+def test_trees_of_weighted_rows(rows, parameters, tmp_path):
+    options = {"cardinalities": 3, "parameters": parameters}
+    whole = ek.learn_chow_liu(rows, sample_weight=WEIGHTS, **options)
+    assert abs(whole.log_likelihood(X) - ek.learn_chow_liu(rows, **options).log_likelihood(X)).max()
+    framed(rows).to_parquet(tmp_path / "rows.parquet", row_group_size=60)
+    given = [lambda: pieces(framed(rows)), tmp_path / "rows.parquet"]
+    for data in given:
+        found = ek.learn_chow_liu(data, sample_weight="w", **options)
+        assert found.names == ("a", "b", "c", "d")
+        assert_alike(found, whole.with_names(list("abcd")))
+
+    def by_number(chunk):
+        return WEIGHTS[chunk[:, 4].astype(int)]
+
+    with pytest.raises(ek.DataError, match=r"In chunk 0: .*must be 60 finite numbers"):
+        ek.learn_chow_liu(lambda: pieces(rows), sample_weight=lambda chunk: [1.0], **options)
+    numbered = np.column_stack([rows, np.arange(N)])
+    columns = {**options, "cardinalities": [3, 3, 3, 3, N]}
+    found = ek.learn_chow_liu(lambda: pieces(numbered), sample_weight=by_number, **columns)
+    assert found.vtree == ek.learn_chow_liu(numbered, sample_weight=WEIGHTS, **columns).vtree
+
+
+def test_em_with_weights():
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    options = {"pseudocount": 0.5, **QUIET}
+    whole = ek.em(start, GAPS, 4, sample_weight=WEIGHTS, **options)
+    named = start.with_names(list("abcd"))
+    for backend in ("pandas", "polars"):
+        frame = framed(GAPS) if backend == "pandas" else pl.from_pandas(framed(GAPS))
+        found = ek.em(named, lambda f=frame: pieces(f), 4, sample_weight="w", **options)
+        assert_alike(found, whole)
+
+
+def test_impossible_rows_without_weight_do_not_matter():
+    start = ek.factorized([[0.5, 0.5, 0.0]] * 2)
+    rows, weights = np.array([[0, 1], [2, 0], [1, 1]]), np.array([1.0, 0.0, 2.0])
+    whole = ek.em(start, rows, 1, sample_weight=weights, **QUIET)
+    for options in ({}, {"batch_size": 5}):
+        found = ek.em(
+            start,
+            lambda: pieces(rows, 2),
+            1,
+            sample_weight=lambda chunk: weights[:2] if len(chunk) == 2 else weights[2:],
+            **options,
+            **QUIET,
+        )
+        assert found.n_units == whole.n_units
+    with pytest.raises(ek.DataError, match="In chunk 0: Row 1 of the data has probability zero"):
+        ek.em(start, lambda: pieces(rows, 2), 1, batch_size=5, **QUIET)
+
+
+def test_em_of_weighted_numbers():
+    rng = np.random.default_rng(3)
+    Z = np.concatenate([rng.normal(size=(120, 2)), rng.normal(4.0, 2.0, size=(120, 2))])
+    Z[WEIGHTS == 0] *= 100.0  # nobody looks at these
+    start = ek.gaussian_mixture([0.5, 0.5], [[0.0, 1.0], [3.0, 2.0]], np.ones((2, 2)))
+    whole = ek.em(start, Z, 10, sample_weight=WEIGHTS, **QUIET)
+    frame = pd.DataFrame(Z, columns=["a", "b"]).assign(w=WEIGHTS)
+    named = start.with_names(["a", "b"])
+    found = ek.em(named, lambda: pieces(frame), 10, sample_weight="w", **QUIET)
+    np.testing.assert_allclose(found.log_likelihood(Z), whole.log_likelihood(Z), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_passes_on_a_device(weighted):
+    pytest.importorskip("torch")
+    weights = {"sample_weight": WEIGHTS} if weighted else {}
+    in_frames = {"sample_weight": "w"} if weighted else {}
+    data = framed(GAPS) if weighted else framed(GAPS).drop(columns="w")
+    start = ek.random_circuit(4, 3, 0, cardinalities=3).with_names(list("abcd"))
+    options = {"pseudocount": 0.5, "device": "torch", **QUIET}
+    whole = ek.em(start, GAPS, 4, **weights, **options)
+    found = ek.em(start, lambda: pieces(data), 4, **in_frames, **options)
+    assert_alike(found, whole)
+    single = ek.em(start, lambda: pieces(data), 4, dtype="float32", **in_frames, **options)
+    assert_alike(single, whole, rtol=1e-3, atol=1e-3)
+    moved = start.to("torch")
+    options.pop("device")
+    assert_alike(ek.em(moved, lambda: pieces(data), 4, **in_frames, **options), whole)
+
+
+def test_batches_of_one_chunk_are_batches_of_all_rows():
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    options = {"batch_size": 50, "pseudocount": 0.5, **QUIET}
+    whole = ek.em(start, GAPS, 3, rng=1, **options)
+    found = ek.em(start, lambda: [GAPS], 3, rng=1, **options)
+    assert_alike(found, whole)
+
+
+def test_batches_end_with_their_chunk(monkeypatch):
+    sizes, steps, own = [], [], epochs.stepped
+
+    def stepped(trained, counts, beta, step):
+        sizes.append(round(beta, 9))
+        steps.append(step)
+        return own(trained, counts, beta, step)
+
+    monkeypatch.setattr(epochs, "stepped", stepped)
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    before = start.log_likelihood(GAPS).mean()
+    options = {"pseudocount": float(N), "step": (1.0, 0.3), **QUIET}
+    ek.em(start, lambda: pieces(GAPS, 100), 2, batch_size=60, rng=0, **options)
+    assert sizes == [60, 40, 60, 40, 40] * 2
+    np.testing.assert_allclose(steps, np.linspace(1.0, 0.3, 10))
+    found = ek.em(start, lambda: pieces(GAPS, 100), 3, batch_size=10**6, rng=0, **QUIET)
+    assert found.log_likelihood(GAPS).mean() > before
+    assert sizes[10:] == [0.0] * 9  # one step per chunk
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 40}, {"device": "torch"}])
+def test_hidden_trees_of_weighted_chunks(options):
+    pytest.importorskip("torch")
+    common = {"n_latent": 2, "epochs": 3, "rng": 0, "cardinalities": 3, **options, **QUIET}
+    found = ek.learn_hclt(lambda: pieces(framed(GAPS)), sample_weight="w", **common)
+    whole = ek.learn_hclt(GAPS, sample_weight=WEIGHTS, **common)
+    assert found.vtree == whole.vtree
+    if "batch_size" in options:  # rows come in another order
+        kept = WEIGHTS > 0
+        assert found.log_likelihood(GAPS[kept]).mean() > -4.0
+        return
+    assert_alike(found, whole, rtol=1e-7)
+    with pytest.raises(ek.DataError, match="takes no 'X_valid'"):
+        ek.learn_hclt(lambda: pieces(GAPS), X_valid=GAPS, **common)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (WEIGHTS, "the name of a column of data frames, or a function .* Got ndarray"),
+        ("v", "In chunk 0: There is no column 'v' of weights. Columns are 'a', 'b', 'c', 'd', 'w'"),
+        (lambda chunk: -np.ones(len(chunk)), "In chunk 0: .*not negative"),
+        (lambda chunk: np.zeros(len(chunk)), "positive, finite sum. Got 0"),
+    ],
+)
+def test_weights_that_are_none(weights, message):
+    start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
+    data = framed(GAPS)
+    if callable(weights):
+        data = data.drop(columns="w")
+    for learn in (
+        lambda **options: ek.learn_chow_liu(lambda: pieces(data), **options),
+        lambda **options: ek.em(start, lambda: pieces(data), **options, **QUIET),
+        lambda **options: ek.em(start, lambda: pieces(data), batch_size=9, **options, **QUIET),
+    ):
+        with pytest.raises(ek.DataError, match=message):
+            learn(sample_weight=weights)
+    with pytest.raises(ek.DataError, match="arrays have no names of columns"):
+        ek.learn_chow_liu(lambda: pieces(GAPS), sample_weight="w")
+
+
+def test_batches_of_nothing():
+    start = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.DataError, match="at least one row"):
+        ek.em(start, lambda: [], 1, batch_size=2, **QUIET)
+    used = iter([np.zeros((5, 1))])
+    with pytest.raises(ek.DataError, match="a new iterable every time"):
+        ek.em(start, lambda: used, 1, batch_size=2, **QUIET)
