@@ -1,6 +1,7 @@
 """What lies around the code says what is there."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -108,3 +109,15 @@ def test_the_functions_that_a_call_visits_are_seen():
     found = house.visited(house.expected_kernel())
     assert found["expectation.py", "expected_kernel"] == 1
     assert ("engine/sweep.py", "sweep") in found
+
+
+def test_archives_with_an_address_have_no_relative_links():
+    tools = runpy.run_path(str(ROOT / ".ci" / "addresses.py"))
+    page = tools["absolute"](text("README.md"), "https://a.org/b", "1.0")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", page)
+    assert ("!", "https://a.org/b/raw/v1.0/docs/demo.png") in links
+    assert ("", "https://a.org/b/blob/v1.0/docs/tutorials/models.md") in links
+    assert all(link.startswith("https://") for _, link in links)
+    table = tomllib.loads(text("pyproject.toml") + tools["urls"]("https://a.org/b", "1.0"))
+    assert table["project"]["urls"]["Homepage"] == "https://a.org/b"
+    assert table["project"]["urls"]["Changelog"] == "https://a.org/b/blob/v1.0/CHANGELOG.md"
