@@ -23,7 +23,7 @@ extensions = [
     "math_markup",
     "name_role",
 ]
-exclude_patterns = ["_build", "_ext", "release.md"]
+exclude_patterns = ["_build", "_ext"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 

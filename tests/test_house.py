@@ -39,7 +39,7 @@ def test_pages_name_targets_and_files_that_exist(path):
 
 def is_made(link):
     """Whether the build of the site makes this page: the gallery of examples, the reference."""
-    folder, _, name = link.rpartition("/")
+    folder, _, name = link.replace("images/sphx_glr_", "").replace("_001.", ".").rpartition("/")
     if folder.rpartition("/")[2] == "gallery":
         return name == "index.rst" or (ROOT / "examples" / name).with_suffix(".py").is_file()
     return link.endswith("api/index.md")

@@ -1,4 +1,5 @@
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Normal, Table
+from expectedkernels.compilation.datasets import asia
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import ParseError
 from expectedkernels.io.npz import load, save
@@ -284,3 +286,12 @@ def test_compressed_archives_are_not_loaded(tmp_path):
     np.savez_compressed(path, version=np.array([1]))
     with pytest.raises(ParseError, match="its arrays are compressed"):
         load(path)
+
+
+def test_files_of_earlier_versions_are_read():
+    """Written by 0.2.0 and kept: whoever changes the format goes on reading them."""
+    files = Path(__file__).parent / "files"
+    assert load(files / "version_1.npz").marginals()[0].tolist() == [0.2, 0.8]
+    network = load(files / "version_2.npz")
+    found = network.marginals({"smoke": "yes", "dysp": "yes"})["lung"]
+    np.testing.assert_allclose(found, asia().marginals({"smoke": "yes", "dysp": "yes"})["lung"])
