@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
+WIDE = 2.0
+"""Figures that are wider than this, by their height, are moved on narrow screens."""
+
 LARGEST_SVG = 400_000
 """Figures with longer drawings are written as pixels."""
 
@@ -38,9 +41,12 @@ div.wide { overflow-x: auto; margin: 1rem 0 }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 td, th { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line) }
 th { font-weight: 600; white-space: nowrap }
+td:first-child { min-width: 8rem }
 .n { text-align: right }
 figure { margin: 1rem 0 }
 figure img { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
+@media (max-width: 40rem) {
+  figure.wide { overflow-x: auto } figure.wide img { max-width: none; height: 15rem } }
 footer { margin-top: 3rem; font-size: .85rem; color: var(--soft) }
 """
 
@@ -220,7 +226,8 @@ def _part(heading: str, part: Any) -> str:
     if isinstance(part, Mapping):
         return _scrolling(pairs(part))
     if isinstance(part, bytes):
-        return _image(heading, "image/png", part)
+        wide, high = (int.from_bytes(part[at : at + 4], "big") for at in (16, 20))
+        return _image(heading, "image/png", part, wide > WIDE * high)
     if isinstance(part, tuple) and len(part) == 2:
         return _scrolling(table(*part))
     if hasattr(part, "iter_rows") or hasattr(part, "itertuples"):
@@ -252,17 +259,18 @@ def _scrolling(inside: str) -> str:
 def _drawn(heading: str, figure: Any) -> str:
     from matplotlib import rc_context
 
-    drawing = BytesIO()
+    drawing, (wide, high) = BytesIO(), figure.get_size_inches()
     with rc_context({"svg.hashsalt": "expectedkernels"}):  # else names in it are random
         figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None})
     if drawing.tell() <= LARGEST_SVG:
-        return _image(heading, "image/svg+xml", drawing.getvalue())
+        return _image(heading, "image/svg+xml", drawing.getvalue(), wide > WIDE * high)
     pixels = BytesIO()
     figure.savefig(pixels, format="png", dpi=160)
-    return _image(heading, "image/png", pixels.getvalue())
+    return _image(heading, "image/png", pixels.getvalue(), wide > WIDE * high)
 
 
-def _image(heading: str, kind: str, contents: bytes) -> str:
+def _image(heading: str, kind: str, contents: bytes, wide: bool) -> str:
     data = b64encode(contents).decode("ascii")
     alt = escape(str(heading), quote=True)
-    return f'<figure><img alt="{alt}" src="data:{kind};base64,{data}"></figure>'
+    shape = ' class="wide"' if wide else ""
+    return f'<figure{shape}><img alt="{alt}" src="data:{kind};base64,{data}"></figure>'

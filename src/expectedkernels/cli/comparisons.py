@@ -211,7 +211,8 @@ def compare(
             _show_parts(parts)
         words |= {"kernel": repr(found.kernel)}
         title, files = f"What changed from {before} to {after}", {before: tables[0]}
-        columns = (list(parts[0]), [list(part.values()) for part in parts])
+        heads = ["column", "less without it", "Shapley value", "missing before", "and after"]
+        columns = (heads, [list(part.values()) for part in parts])
         draw(
             ctx, title, words, pictures_of(found), files | {after: tables[1]}, {"Columns": columns}
         )
