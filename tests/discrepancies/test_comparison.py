@@ -68,12 +68,37 @@ def test_p_values_are_those_of_student_if_nothing_is_skewed():
     assert_close(found.p_value, stats.ttest_1samp(values, 0.0).pvalue)
 
 
-def test_one_sample_that_differs_says_nothing():
-    values = np.full(100, 1.0)
-    values[3] = 0.9
-    assert compared(values, ("a", "b")).p_value == 1.0
-    values[4:8] = 0.9
-    assert compared(values, ("a", "b")).p_value < 1e-3
+@pytest.mark.parametrize("n", [10, 100, 1000])
+def test_few_samples_that_differ_say_nothing(n):
+    for few in (1, 2, 3, 4):
+        values = np.full(n, 1.0)
+        values[:few] = 0.9
+        found = compared(values, ("a", "b"))
+        if few < n / 4:
+            assert (found.p_value, found.judged) == (1.0, False)
+            assert "which is not judged: too few samples" in str(found)
+    values = np.full(n, 1.0)
+    values[: max(5, n // 10)] = 0.9
+    found = compared(values, ("a", "b"))
+    assert found.judged
+    assert found.p_value < 1e-3
+    assert not compared(np.r_[np.full(98, 1.0), 0.9, 1.1], ("a", "b")).judged
+
+
+@pytest.mark.parametrize("expected", [2, 4, 6, 10])
+def test_rare_differences_keep_all_levels(expected):
+    """Of 100 samples so many are expected in rare states, without which the difference is wrong."""
+    rng, repeats, share = np.random.default_rng(expected), 4000, expected / 100
+    rare = rng.random((repeats, 100)) < share
+    for sizes in (np.ones(rare.shape), rng.exponential(size=rare.shape)):
+        values = np.where(rare, sizes, 0.0) - share
+        found = [
+            compared(row, ("a", "b")).p_value if np.ptp(row) > 0 else 1.0  # an error
+            for row in values
+        ]
+        for level in (0.05, 0.01, 0.001):
+            allowed = level + 3 * np.sqrt(level / repeats)
+            assert np.mean(np.array(found) <= level) <= allowed
 
 
 def test_models_need_not_be_compatible_and_are_matched_by_name():

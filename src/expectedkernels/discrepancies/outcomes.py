@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TIES = 1e-9
 """Statistics whose relative difference is smaller than this are equal up to rounding."""
 
-ALONE = 1.5
-"""Differences whose spread comes from fewer samples than this, in effect, are not judged."""
+FEW = 5
+"""Differences whose spread, or skewness, comes from fewer samples, in effect, are not judged."""
 
 DRAWN = {
     "model": "draws of the model",
@@ -260,12 +260,16 @@ class Comparison:
         Their ratio.
     p_value : float
         How often a ratio of this size, with either sign, is expected of models that are equally
-        far from the data; one if all samples but one see the same difference, which says nothing.
-        Corrected by Holm's rule where several pairs are compared.
+        far from the data; one if that is not judged. Corrected by Holm's rule where several pairs
+        are compared.
     n : int
         The number of samples.
     names : pair of str
         What the models are called.
+    judged : bool
+        Whether the samples say how sure the difference is. They do not if nearly all see the
+        same one: its error is that of the few others, of which there may be more, or worse ones,
+        in the source.
 
     Examples
     --------
@@ -279,6 +283,7 @@ class Comparison:
     p_value: float
     n: int
     names: tuple[str, str] = ("the first model", "the second model")
+    judged: bool = True
 
     @property
     def closer(self) -> str:
@@ -288,6 +293,8 @@ class Comparison:
     def __str__(self) -> str:
         other = self.names[int(self.difference <= 0)]
         sure = "" if self.p_value <= 0.05 else ", which may be chance"
+        if not self.judged:
+            sure = ", which is not judged: too few samples see another difference than the rest"
         return (
             f"MMD^2 of {self.closer} is smaller than that of {other} by "
             f"{abs(self.difference):.3g} ± {self.standard_error:.2g}{sure} "
@@ -313,10 +320,12 @@ def compared(values: Any, names: tuple[str, str]) -> Comparison:
             "error cannot be estimated. More samples, that are not all equal, are needed."
         )
     z, scores = mean / error, (values - mean) / values.std()
-    chance = student_p_value(z, float(np.mean(scores**3)) / sqrt(n), n)
-    if float(np.mean(scores**4)) * ALONE > n:
-        chance = 1.0  # other samples of its kind would change the difference and its error alike
-    return Comparison(mean, error, z, chance, n, names)
+    skew = float(np.mean(scores**3)) / sqrt(n)
+    # a state that m of n samples are in has skewness sqrt(n / m), and kurtosis n / m; that of n
+    # normal values is three, and cannot be told from more if n is small
+    if abs(skew) * sqrt(FEW) > 1.0 or float(np.mean(scores**4)) > max(n / FEW, 4.0):
+        return Comparison(mean, error, z, 1.0, n, names, judged=False)
+    return Comparison(mean, error, z, student_p_value(z, skew, n), n, names)
 
 
 def student_p_value(z: float, skew: float, n: int) -> float:
