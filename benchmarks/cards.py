@@ -11,7 +11,8 @@ import numpy as np
 import expectedkernels as ek
 from benchmarks.timing import alternating, best_of, seconds, show
 from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.learning.batches import Rows, start_of
+from expectedkernels.learning.batches import start_of
+from expectedkernels.learning.data import Rows
 from expectedkernels.learning.em import wide_counts
 from expectedkernels.learning.epochs import epochs
 

@@ -14,7 +14,8 @@ from expectedkernels.circuits.observed import levels_of, observed
 from expectedkernels.engine import on_tensors
 from expectedkernels.engine.passes import down, up
 from expectedkernels.learning import epochs as passes
-from expectedkernels.learning.batches import Rows, circuit_of, start_of
+from expectedkernels.learning.batches import circuit_of, start_of
+from expectedkernels.learning.data import Rows
 from expectedkernels.learning.em import wide_counts
 from expectedkernels.vtree import Vtree
 

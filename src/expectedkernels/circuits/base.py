@@ -316,7 +316,7 @@ class BlockCircuit:
     @property
     def has_gradients(self) -> bool:
         """Whether gradients with respect to some array are asked for."""
-        if is_numpy(self.xp):
+        if self.is_deferred or is_numpy(self.xp):  # what is deferred is on the host
             return False
         if not self._of_torch:
             return any(getattr(array, "requires_grad", False) for array in self._arrays)

@@ -85,8 +85,9 @@ class Circuit(BlockCircuit):
 
         The circuit of a graphical model has tables of conditional probabilities, too. These answer
         likelihoods and marginals where rows are few for the size of the tables, so that single
-        questions need no units. Who asks one row after the other, a hundred times, is served
-        faster by units. Other circuits are returned themselves.
+        questions need no units. Small tables answer one row after the other as fast as units do;
+        who puts a hundred single questions to large ones may be served faster by units. Other
+        circuits are returned themselves.
 
         Returns
         -------

@@ -17,7 +17,15 @@ import numpy as np
 
 from expectedkernels.compilation.orders import Elimination
 from expectedkernels.compilation.plan import CompilationPlan, Potential
-from expectedkernels.compilation.tables import Scaled, product, scaled, scaled_logs, summed, times
+from expectedkernels.compilation.tables import (
+    SMALL,
+    Scaled,
+    product,
+    scaled,
+    scaled_logs,
+    summed,
+    times,
+)
 
 Weights = Mapping[int, Any]
 """Weights of the states of some variables: evidence."""
@@ -85,6 +93,12 @@ class MessagePlan:
     def in_logs(self) -> bool:
         """Whether some factors have a range that takes logarithms."""
         return any(factor.is_log for stage in self.stages for factor in stage.factors)
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether every stage has one conditional, of few plain numbers."""
+        sizes = [stage.n_entries for stage in self.stages]
+        return self.is_normalized and not self.in_logs and max(sizes) <= SMALL
 
     @cached_property
     def spreads(self) -> tuple[Spread, ...]:
@@ -203,10 +217,10 @@ class Solved(NamedTuple):
     @property
     def conditional(self) -> Any:
         """The conditional, (K, *context), zero given what is impossible."""
-        return self.table if self.sums is None else times(self.table, _inverse(self.sums)[None])
+        return self.table if self.sums is None else times(self.table, inverse(self.sums)[None])
 
 
-def _inverse(sums: Any) -> Any:
+def inverse(sums: Any) -> Any:
     """One over numbers, zero where they are zero."""
     return (
         1.0 / sums if sums.all() else np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
@@ -369,12 +383,12 @@ def marginals(solution: Solution) -> list[Any]:
         belief, beliefs[i] = beliefs[i], None
         if belief is None:
             belief = np.ones(stage.shape[1:])
-        ratio = belief if found.sums is None else times(belief, _inverse(found.sums))
+        ratio = belief if found.sums is None else times(belief, inverse(found.sums))
         if not stage.children:
             shares = found.table.reshape(stage.shape[0], -1) @ ratio.reshape(-1)
         else:
             joint = times(found.table, ratio[None])
-            shares = _spread_belief(stage, joint, solution.plan.spreads[i], beliefs)
+            shares = spread_belief(stage, joint, solution.plan.spreads[i], beliefs)
         result[stage.variable] = shares / np.add.reduce(shares)
     for v, weights in solution.given.items():
         if len(result[v]) < len(weights):
@@ -417,7 +431,7 @@ def _spread(stages: Sequence[Stage], stage: Stage) -> Spread:
     return Spread(tuple(steps), min(own, key=lambda i: known[i][1]))
 
 
-def _spread_belief(stage: Stage, joint: Any, spread: Spread, beliefs: list[Any]) -> Any:
+def spread_belief(stage: Stage, joint: Any, spread: Spread, beliefs: list[Any]) -> Any:
     """The beliefs of the contexts of all children, and of the variable itself."""
     known = [joint]
     for child, place, kept in spread.steps:

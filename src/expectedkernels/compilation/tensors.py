@@ -9,7 +9,7 @@ import numpy as np
 
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input
-from expectedkernels.compilation import answers, messages
+from expectedkernels.compilation import answers, messages, single_rows
 from expectedkernels.compilation.messages import (
     NO_DISTRIBUTION,
     MessagePlan,
@@ -47,7 +47,7 @@ def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
         log_z += now.top
         if log_z == -np.inf:
             raise PropertyError(NO_DISTRIBUTION)
-        stages.append(replace(stage, factors=(conditional(table, now),)))
+        stages.append(replace(stage, factors=(conditional(table, now).tightened(),)))
         found.append(now.message)
         for child in stage.children:
             found[child] = None
@@ -93,9 +93,24 @@ class Tensors:
         logs = np.empty(len(complete))
         if complete.any():
             logs[complete] = self._looked_up(rows[complete])
-        weights = answers.row_weights(evidence.rows(others)) if len(others) else ()
-        logs[others] = [messages.log_partition(self.plan, given) for given in weights]
+        logs[others] = [self._log_value(evidence, row) for row in others.tolist()]
         return logs
+
+    def _log_value(self, evidence: Evidence, row: int) -> float:
+        """The log-probability of one row."""
+        states = self._states(evidence, row)
+        found = None if states is None else single_rows.passed(self.plan, states)
+        if found is not None:
+            return found.log_z
+        [weights] = answers.row_weights(evidence.rows([row]))
+        return messages.log_partition(self.plan, weights)
+
+    def _states(self, evidence: Evidence, row: int) -> list[int] | None:
+        """The states that a row observes, if it says no more and tables are small."""
+        if evidence.values is None or not self.plan.is_small:
+            return None
+        values = evidence.values[row]
+        return np.where(np.isnan(values), -1.0, values).astype(np.intp).tolist()
 
     def _looked_up(self, rows: Any) -> Any:
         """The log-probability of complete rows."""
@@ -112,5 +127,19 @@ class Tensors:
         """The probabilities of the states of every variable, (rows, cardinality) each."""
         if self.by_units(1 if evidence is None else evidence.n_rows):
             return None
+        shares = None if evidence is None else self._shares(evidence)
+        if shares is not None:
+            return shares
         room = max(self.max_bytes, self.plan.message_bytes)
         return answers.marginals(self.plan, evidence, room)
+
+    def _shares(self, evidence: Evidence) -> list[Any] | None:
+        """What `marginals` gives, for possible rows of states and small tables; None for others."""
+        found = []
+        for row in range(evidence.n_rows):
+            states = self._states(evidence, row)
+            given = None if states is None else single_rows.passed(self.plan, states)
+            if states is None or given is None or given.log_z == -np.inf:
+                return None
+            found.append(single_rows.marginals(self.plan, states, given))
+        return [np.stack(shares) for shares in zip(*found, strict=True)]
