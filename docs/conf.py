@@ -30,6 +30,7 @@ myst_heading_anchors = 3
 autosummary_generate = False  # api_pages writes a page for every name
 default_role = "name"
 autodoc_typehints = "none"  # numpydoc's sections say it in words
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
