@@ -15,6 +15,9 @@ from expectedkernels.learning.batches import start_of
 from expectedkernels.learning.data import Rows
 from expectedkernels.learning.em import wide_counts
 from expectedkernels.learning.epochs import epochs
+from expectedkernels.learning.hclt import grouped
+from expectedkernels.learning.statistics import PairCounts, mutual_information
+from expectedkernels.learning.trees import spanning_edges
 
 KERNEL = ek.RBF(0.1)
 
@@ -90,28 +93,86 @@ def training(
     n_rows: int = 8192,
     sizes: Sequence[tuple[int, int]] = ((32, 512), (64, 2048), (128, 2048), (512, 512)),
 ) -> None:
-    """Passes of EM in batches over a hidden tree, in rows per second."""
+    """Passes of EM in batches over a hidden tree, in rows per second, beside PyJuice."""
     import torch
 
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, states, size=(n_rows, n_variables))
-    for v in range(1, n_variables):  # every variable is near the one above it in a binary tree
-        X[:, v] = (X[:, (v - 1) // 2] + rng.integers(-3, 4, size=n_rows)) % states
-    data = Rows(
-        Evidence((states,) * n_variables, X.astype(float)), np.ones(n_rows), np.arange(n_rows)
-    )
-    title = f"EM, {n_variables} variables of {states} states, on {where}: float32, and with TF32"
+    X = near_neighbours(n_variables, states, n_rows)
+    title = f"EM, {n_variables} variables of {states} states, on {where}: rows/s"
     for units, size in sizes:
-        start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
-        speeds = []
+        row = [f"K = {units}, batches of {size}"]
         for precision in ("highest", "high"):
             torch.set_float32_matmul_precision(precision)
-            beta = 0.1 * size / n_rows
-            trained = start_of(start, where, "float32", beta, float(size), wide_counts)
-            passes = epochs(trained, data, 4, size, (1.0, 0.5), 0.1, np.random.default_rng(0))
-            speeds.append(f"{n_rows / min(_times(passes)):.0f} rows/s")
+            speed = n_rows / min(_times(passes_over(X, states, units, size, where)))
+            row.append(f"{speed:.0f} {'float32' if precision == 'highest' else 'TF32'}")
         torch.set_float32_matmul_precision("highest")
-        show(title, [(f"K = {units}, batches of {size}", *speeds, "")])
+        theirs = juice_speed(X, states, units, size) if where == "cuda" else None
+        row.append("no PyJuice here" if theirs is None else f"{theirs:.0f} PyJuice")
+        show(title, [tuple(row)])
+
+
+def near_neighbours(n_variables: int, states: int, n_rows: int) -> Any:
+    """Rows in which every variable is near the one above it in a binary tree."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, states, size=(n_rows, n_variables))
+    for v in range(1, n_variables):
+        X[:, v] = (X[:, (v - 1) // 2] + rng.integers(-3, 4, size=n_rows)) % states
+    return X
+
+
+def passes_over(X: Any, states: int, units: int, size: int, where: str, n: int = 4) -> Any:
+    """Passes of EM in single precision from the same start."""
+    n_rows, n_variables = X.shape
+    every = Evidence((states,) * n_variables, X.astype(float))
+    data = Rows(every, np.ones(n_rows), np.arange(n_rows))
+    start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
+    beta = 0.1 * size / n_rows
+    trained = start_of(start, where, "float32", beta, float(size), wide_counts)
+    return epochs(trained, data, n, size, (1.0, 0.5), 0.1, np.random.default_rng(0))
+
+
+def juice_speed(X: Any, states: int, units: int, size: int, passes: int = 4) -> float | None:
+    """Rows per second of the same steps in PyJuice, on the same tree; None where it is not."""
+    pc = juice_circuit(X, states, units)
+    if pc is None:
+        return None
+    import torch
+
+    data, best = torch.as_tensor(X, device="cuda"), np.inf
+    for _ in range(passes):
+        torch.cuda.synchronize()
+        begin = perf_counter()
+        for rows in torch.randperm(len(X), device="cuda").split(size):
+            juice_step(pc, data[rows], 0.5, 0.1 * size / len(X))
+        torch.cuda.synchronize()
+        best = min(best, perf_counter() - begin)
+    return len(X) / best
+
+
+def juice_circuit(X: Any, states: int, units: int) -> Any:
+    """The hidden tree of `learn_hclt` as a circuit of PyJuice, None where that is not installed."""
+    try:
+        import pyjuice
+        from pyjuice.structures.compilation import BayesianTreeToHiddenRegionGraph
+    except ImportError:
+        return None
+    import networkx
+
+    cards = [states] * X.shape[1]
+    counts = PairCounts(*grouped(X[:256].astype(np.intp), np.ones(256), cards))
+    tree = networkx.Graph(spanning_edges(mutual_information(counts, 1.0), -np.inf))
+    root = networkx.center(tree)[0]
+    inputs = pyjuice.distributions.Categorical, {"num_cats": states}
+    return pyjuice.compile(BayesianTreeToHiddenRegionGraph(tree, root, units, *inputs)).to("cuda")
+
+
+def juice_step(pc: Any, rows: Any, step: float, pseudocount: float) -> None:
+    """One step of EM there, by the graphs that it captures."""
+    pc(rows, propagation_alg="LL", record_cudagraph=True)
+    pc.backward(
+        rows, flows_memory=0.0, allow_modify_flows=False, propagation_alg="LL",
+        logspace_flows=True, record_cudagraph=True,
+    )  # fmt: skip
+    pc.mini_batch_em(step_size=step, pseudocount=pseudocount)
 
 
 def _times(passes: Any) -> list[float]:

@@ -14,7 +14,7 @@ from expectedkernels.circuits.observed import levels_of, observed
 from expectedkernels.engine import on_tensors
 from expectedkernels.engine.passes import down, up
 from expectedkernels.learning import epochs as passes
-from expectedkernels.learning.batches import circuit_of, start_of
+from expectedkernels.learning.batches import circuit_of, moved, row_sums, start_of
 from expectedkernels.learning.data import Rows
 from expectedkernels.learning.em import wide_counts
 from expectedkernels.vtree import Vtree
@@ -42,7 +42,7 @@ def fused(monkeypatch):
     from expectedkernels.engine import fused as module
 
     called = []
-    for name in ("products", "pull", "divide", "undivide", "look_up", "add_up"):
+    for name in ("products", "pull", "divide", "undivide", "look_up", "add_up", "move"):
         own = getattr(module, name)
         monkeypatch.setattr(
             module, name, lambda *a, own=own, name=name: (called.append(name), own(*a))[1]
@@ -99,6 +99,22 @@ def test_small_values_are_raised(fused):
     assert not small.any()
     np.testing.assert_allclose(host(tops), [[1e-4, 2e-4], [4e-4, 1.0]])
     np.testing.assert_allclose(host(lifted), [[1e4, 0], [1e-5, 1e4], [0, 0], [1e4, 0]])
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_weights_are_moved(fused, good):
+    place, rng = Place(WHERE, None), np.random.default_rng(0)
+    old = rng.random((5, 3)) * (rng.random((5, 3)) < 0.7)
+    old[0], old[1], old[4] = 0.0, [0.0, 1.0, 0.0], [0.2, 0.3, 0.5]
+    dots = 3 * rng.random((5, 3))
+    dots[4] = 0.0
+    for beta, step in ((0.0, 1.0), (0.7, 0.25)):
+        weights, uses = place.move(old), place.move(dots)
+        out, told = place.move(np.full((5, 3), np.nan)), place.move(np.array(good))
+        given = place.move(np.array(beta)), place.move(np.array(step))
+        on_tensors.fused_at(weights).move(weights, uses, told, *given, 1e-3, out)
+        wanted = moved(old, old * dots, row_sums, beta, step, 1e-3) if good else old
+        np.testing.assert_allclose(host(out), wanted, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

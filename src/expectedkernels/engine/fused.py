@@ -17,6 +17,9 @@ COLUMNS = 1024
 TILE = 2048
 """How many numbers of a node a program looks at together."""
 
+WIDEST = 8192
+"""How many weights of a unit are looked at together at most."""
+
 
 @triton.jit
 def _products(values, left, right, passed, out, n_passed, n_rows, COLUMNS: tl.constexpr):
@@ -129,6 +132,28 @@ def _add_up(states, leaves, bases, units, table, n_rows, COLUMNS: tl.constexpr):
     tl.atomic_add(table + tl.load(bases + line) + state, more, mask=inside)
 
 
+@triton.jit
+def _move(
+    weights, dots, good, beta, step, out, floor, n_units, width,
+    UNITS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    units = tl.program_id(0).to(tl.int64) * UNITS + tl.arange(0, UNITS)
+    columns = tl.arange(0, WIDTH)
+    inside = (units < n_units)[:, None] & (columns < width)[None, :]
+    places = units[:, None] * width + columns[None, :]
+    old = tl.load(weights + places, mask=inside, other=0.0)
+    alive = (old > 0).to(old.dtype)
+    n_alive = tl.sum(alive, axis=1)
+    prior = tl.load(beta) / tl.where(n_alive > 1, n_alive, 1.0)
+    counts = old * tl.load(dots + places, mask=inside, other=0.0) + alive * prior[:, None]
+    total = tl.sum(counts, axis=1)[:, None]
+    shares = tl.where(total > 0, counts / tl.where(total > 0, total, 1.0), old)
+    new = old + tl.load(step) * (shares - old)
+    new = tl.where(new < floor, floor, new) * alive
+    new = tl.where(tl.load(good), new, old).to(old.dtype)
+    tl.store(out + places, new, mask=inside)
+
+
 def _lines(n_lines: int, n_rows: int) -> tuple[Any, int]:
     """The programs for parts of lines, and how many rows each takes."""
     columns = min(COLUMNS, triton.next_power_of_2(n_rows))
@@ -190,6 +215,19 @@ def undivide(here: Any, values: Any, starts: Any, tops: Any, small: Any) -> tupl
         here if lost is None else lost, here.shape[1], RAISED=small is not None, **shape,
     )  # fmt: skip
     return out, None if lost is None else lost.sum(axis=0)
+
+
+def move(weights: Any, dots: Any, good: Any, beta: Any, step: Any, floor: float, out: Any) -> None:
+    """Write weights (units, width) moved towards the shares of counts, these times dots.
+
+    Unless it is good, they stay as they are.
+    """
+    n_units, width = weights.shape
+    wide = triton.next_power_of_2(width)
+    units = max(1, TILE // wide)
+    _move[(triton.cdiv(n_units, units),)](
+        weights, dots, good, beta, step, out, floor, n_units, width, UNITS=units, WIDTH=wide
+    )
 
 
 def look_up(states: Any, leaves: Any, bases: Any, table: Any, out: Any) -> None:

@@ -278,24 +278,32 @@ class Card:
         logs = found.log_roots.reshape(-1)
         good = ((logs - logs == 0) & below.trusted).all()
         xp = namespace(flat)
-        after = xp.where(good, self._moved(flat, dots.mul_(flat), beta, step), flat)
+        after = self._moved(flat, dots, good, beta, step)
         total = weights.to(logs.dtype) @ logs
         return (after, xp.stack([total, good.to(total.dtype)])), None
 
-    def _moved(self, flat: Any, counts: Any, beta: Any, step: Any) -> Any:
-        """The weights moved towards the shares of counts."""
-        after, floor = [], self.trained.floor
+    def _moved(self, flat: Any, dots: Any, good: Any, beta: Any, step: Any) -> Any:
+        """The weights moved towards the shares of counts, these times dots; if it is good."""
+        after, floor = flat.new_empty(flat.shape), self.trained.floor
+        xp = namespace(flat)
         for part, width in self.layout.groups:
-            old, own = (x[part].view(-1, width) for x in (flat, counts))
-            after.append(moved(old, own, row_sums, beta, step, floor).view(-1))
+            old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
+            fused = on_tensors.fused_at(old)
+            if fused is not None and width <= fused.WIDEST:
+                fused.move(old, own, good, beta, step, floor, new)
+            else:
+                found = moved(old, own * old, row_sums, beta, step, floor)
+                new.copy_(xp.where(good, found, old))
         for level, part in zip(self.layout.levels.levels, self.layout.edges, strict=True):
             if part.stop > part.start:
 
                 def sums(terms: Any, level: Any = level) -> Any:
                     return on_tensors.unit_sums(level, terms)
 
-                after.append(moved(flat[part], counts[part], sums, beta, step, floor))
-        return namespace(flat).concat(after)
+                old = flat[part]
+                found = moved(old, dots[part] * old, sums, beta, step, floor)
+                after[part] = xp.where(good, found, old)
+        return after
 
 
 def _write_dots(found: Up, number: int, units: Any, stacks: list[Any], edges: Any) -> None:
