@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,10 +41,13 @@ from expectedkernels.estimators.keeping import gram, kept, key_of, learned, mean
 from expectedkernels.estimators.left_out import leave_one_out
 from expectedkernels.estimators.machines import Machine, expect, read_machine, read_rows
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen, masks_of, unit_rate
+from expectedkernels.estimators.orders import own_order
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.scaling import (
+    FAR,
     Scaling,
+    centre_far,
     learn_scaling,
     numeric_columns,
     of_target,
@@ -362,8 +366,10 @@ class KernelMachine(DensityEstimator):
         """Fit the model to complete rows, standardised if they are to be."""
         self.model_ = self._make(self.gamma_)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.model_.fit(Z, y, **weights)
-        self._machine = rescaled(read_machine(self.model_), self._scaling, self._target)
+        self._near = centre_far(Z)
+        self.model_.fit(Z if self._near is None else self._near.apply(Z), y, **weights)
+        machine = rescaled(read_machine(self.model_), self._near, None)
+        self._machine = rescaled(machine, self._scaling, self._target)
 
     def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Learn the rates of the kernel, and of the mask kernel."""
@@ -382,7 +388,7 @@ class KernelMachine(DensityEstimator):
         """The rate by which kernel ridge regression is best at rows that are left out."""
         alpha, targets = self._as_ridge(Z, for_kernel, masks, y)
         weights = np.ones(len(Z)) if sample_weight is None else sample_weight
-        rows = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
+        rows = self._some_rows(np.flatnonzero(weights > 0), Z, y)
         targets, weights = targets[rows], weights[rows]
         kernels = self._gram(self.gamma_, Z[rows])
         losses, rates = [], [share * self._unit(self.gamma_, for_kernel) for share in MULTIPLES]
@@ -401,14 +407,15 @@ class KernelMachine(DensityEstimator):
         entries = [Z, targets] + ([] if self.mask_kernel is None else [masks])
         first, number = distinct(np.nan_to_num(np.column_stack(entries), nan=np.inf))
         weights = np.bincount(number, weights=sample_weight).astype(np.float64)
-        used = self._some_rows(np.flatnonzero(weights > 0), np.isnan(Z).any())
+        used = self._some_rows(np.flatnonzero(weights > 0), Z[first], targets[first])
         return first[used], weights[used]
 
-    def _some_rows(self, rows: Any, incomplete: bool) -> Any:
+    def _some_rows(self, rows: Any, Z: Any, y: Any) -> Any:
         """Rows to choose by, not too many of them."""
-        most = MOST_INCOMPLETE if incomplete else MOST_COMPLETE
+        most = MOST_INCOMPLETE if np.isnan(Z).any() else MOST_COMPLETE
         if len(rows) <= most:
             return rows
+        rows = rows[own_order(Z[rows], y[rows])[0]]
         return np.sort(check_random_state(self.random_state).permutation(rows)[:most])
 
     def _unit(self, gamma: Any, for_kernel: Any) -> float:
@@ -515,6 +522,7 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
         seen = Z[~missing] if missing.any() else Z
         with np.errstate(over="ignore", invalid="ignore"):
             variance = float(seen.var()) if seen.size else 0.0
+            _warn_of_offsets(Z, missing, variance)
         total = Z.shape[1] * variance
         if variance > 0 and not 1e-300 < total < 1e300:
             raise DataError(
@@ -525,6 +533,21 @@ def scaled_gamma(gamma: Any, Z: Any) -> float:
     if gamma in ("auto", None):
         return 1.0 / Z.shape[1]
     return float(gamma)
+
+
+def _warn_of_offsets(Z: Any, missing: Any, variance: float) -> None:
+    """Warn if hardly anything of the variance of all entries is that of columns."""
+    count = np.maximum((~missing).sum(axis=0), 1)
+    away = Z - np.where(missing, 0.0, Z).sum(axis=0) / count
+    within = float((np.where(missing, 0.0, away) ** 2).sum() / count.sum())
+    if 0.0 < within * FAR**2 < variance:
+        warnings.warn(
+            "gamma='scale' takes differences between the means of columns for spread, as in "
+            "scikit-learn, and here they are nearly all of it: the kernel is almost constant. Give "
+            "a number, or standardize=True.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 GAMMA = [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")]

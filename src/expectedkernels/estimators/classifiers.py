@@ -178,7 +178,10 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
 
     def _labels(self, Z: Any) -> Any:
         """What the model itself says of complete rows."""
-        return self.model_.predict(Z if self._scaling is None else self._scaling.apply(Z))
+        Z = self._machine.expansion.brought_near(Z)
+        for scaling in (self._scaling, self._near):
+            Z = Z if scaling is None else scaling.apply(Z)
+        return self.model_.predict(Z)
 
     def decision_function(
         self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01

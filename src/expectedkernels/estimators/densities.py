@@ -23,6 +23,7 @@ from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.columns import Columns
 from expectedkernels.estimators.diagonal import DiagonalDensity
 from expectedkernels.estimators.normals import NormalDensity
+from expectedkernels.estimators.orders import own_order
 from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
 from expectedkernels.estimators.variables import (
     Variable,
@@ -47,6 +48,9 @@ NORMALS = ("gaussian", "kernel", "gaussian_mixture")
 NAMES = ("auto", *NORMALS, *CIRCUITS)
 MIXTURES = ("gaussian_mixture", "diagonal_mixture", "mixture")
 """Densities that have a number of components, which may be given: a pair of name and number."""
+
+AT_RANDOM = ("auto", "kernel", "gaussian_mixture", "diagonal_mixture")
+"""Densities that draw rows."""
 
 
 class Learner(Protocol):
@@ -97,6 +101,8 @@ def learn_density(
         density = in_order(density, columns.names, categories)
         variables = _given(columns, Z, density)
         return CircuitDensity(density, check_circuit(density, variables, "The density"))
+    if isinstance(density, str) and density in AT_RANDOM:
+        Z = Z[own_order(Z)[0]]  # what starts at random starts with the same rows
     variables = columns.variables(Z, n_bins, "quantile" if binning == "gaussian" else binning)
     Z = completed_groups(variables, Z)
     if isinstance(density, str) and density in NORMALS:
@@ -160,28 +166,26 @@ def _learned(
     if isinstance(density, str):
         if density == "chow_liu":
             return learn_chow_liu(states, cardinalities=cards)
+        rows, columns = own_order(states)
+        states, options = states[rows][:, columns], {"rng": rng, "progress": False}
+        options["cardinalities"] = [cards[i] for i in columns]
         if density == "strudel":
-            return learn_strudel(
-                states, iterations=STRUDEL_SPLITS, cardinalities=cards, rng=rng, progress=False
-            )
-        return learn_mixture(
-            states,
-            min(n or MIXTURE_COMPONENTS, len(states)),
-            splits=0,
-            cardinalities=cards,
-            tolerance=TOLERANCE,
-            rng=rng,
-            progress=False,
-        )
+            circuit = learn_strudel(states, iterations=STRUDEL_SPLITS, **options)
+        else:
+            n = min(n or MIXTURE_COMPONENTS, len(states))
+            circuit = learn_mixture(states, n, splits=0, tolerance=TOLERANCE, **options)
+        names = [str(i) for i in columns]
+        ordered = in_order(circuit.with_names(names), [str(i) for i in range(len(cards))])
+        return Circuit(ordered.vtree, ordered.blocks)
     model = clone(density) if hasattr(density, "get_params") else copy.deepcopy(density)
     model.fit(states)
-    circuit = getattr(model, "circuit_", None)
-    if not isinstance(circuit, Circuit):
+    found = getattr(model, "circuit_", None)
+    if not isinstance(found, Circuit):
         raise DataError(
             "A density with a 'fit' method must have a Circuit as 'circuit_' after it. "
-            f"Got {type(circuit).__name__} from {type(model).__name__}."
+            f"Got {type(found).__name__} from {type(model).__name__}."
         )
-    return circuit
+    return found
 
 
 def _standard(columns: Columns, Z: Any) -> tuple[Scaling, Any]:

@@ -282,8 +282,10 @@ def _gauss_rule(values: Any, weights: Any) -> tuple[Any, Any]:
 
 def _squares(x: Any, y: Any) -> Any:
     """The squared distances between rows."""
-    away = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2.0 * x @ y.T
-    return np.maximum(away, 0.0)
+    away = (-2.0 * x) @ y.T  # and from here in place: pairs of components are many
+    away += np.einsum("ij,ij->i", x, x)[:, None]
+    away += np.einsum("ij,ij->i", y, y)
+    return np.maximum(away, 0.0, out=away)
 
 
 def kept_components(shares: Any) -> tuple[Any, Any]:
@@ -424,7 +426,8 @@ def _met(means: Any, shares: Any, S: Any, others: list[Any], root: Any) -> Any:
             for k in range(len(own)):
                 to = slice(None) if len(own) == 1 else slice(k, k + 1)
                 Y = turn[at].T
-                near = np.exp(-_squares(means @ Y, centres[to] @ Y))
+                near = _squares(means @ Y, centres[to] @ Y)
+                near = np.exp(np.negative(near, out=near), out=near)
                 total += float(shares @ near @ weights[to]) * scale[at]
                 at += 1
             found.append(total)

@@ -24,6 +24,8 @@ from expectedkernels.estimators.machines import Machine
 
 SMALLEST, LARGEST = 1e-140, 1e140
 """Deviations beyond these have squares that numbers do not hold."""
+FAR = 1e3
+"""So many deviations from zero, distances from dot products lose half of their digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,27 @@ def learn_scaling(Z: Any, names: Sequence[Any], chosen: Any, sample_weight: Any 
             f"deviation is {scale[i]:g}. Rescale the column."
         )
     return Scaling(centre, scale)
+
+
+def centre_far(Z: Any) -> Scaling | None:
+    """What brings columns that lie far from zero there, None if there are none.
+
+    Kernels do not change, but squared distances of scikit-learn's have no digits left there. They
+    are reduced by one of their values, so that differences are exact.
+
+    Examples
+    --------
+    >>> scaling = centre_far(np.array([[1e9, 1.0], [1e9 + 1.0, 2.0]]))
+    >>> scaling.centre.tolist(), scaling.scale.tolist()
+    ([1000000000.0, 0.0], [1.0, 1.0])
+    """
+    centre = np.zeros(Z.shape[1])
+    for i, x in enumerate(Z.T):
+        middle = np.partition(x, (len(x) - 1) // 2)[(len(x) - 1) // 2]
+        with np.errstate(over="ignore"):  # deviations that are no numbers are large
+            spread = (x - middle).std()
+        centre[i] = middle if 0.0 < FAR * spread < abs(middle) else 0.0
+    return Scaling(centre, np.ones_like(centre)) if centre.any() else None
 
 
 def numeric_columns(columns: Columns) -> tuple[list[Any], Any]:

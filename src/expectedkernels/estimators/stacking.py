@@ -14,6 +14,7 @@ import numpy as np
 
 from expectedkernels.estimators.calibration import Training, table
 from expectedkernels.estimators.machines import expect
+from expectedkernels.estimators.orders import own_order
 
 FEWEST_ROWS = 10
 """Fewer rows than this say nothing of weights: they are equal."""
@@ -36,6 +37,8 @@ def stacked_weights(training: Training) -> Any:
     rng, n = training.generator(), len(training.Z)
     if n < FEWEST_ROWS:
         return None
+    order, columns = own_order(training.Z, training.y)
+    training, place = training.of_rows(order), np.argsort(columns)
     fold = training.folds(rng)
     asked = np.zeros(n, dtype=np.bool_)
     asked[rng.permutation(n)[:MOST_ROWS]] = True
@@ -43,7 +46,8 @@ def stacked_weights(training: Training) -> Any:
     for k in range(fold.max() + 1):
         rows = np.flatnonzero(asked & (fold == k))
         machine, Z = training.without(fold != k, rows)
-        Z = _hidden(machine.density_.variables, Z, rng)
+        variables = sorted(machine.density_.variables, key=lambda v: place[v.columns].min())
+        Z = _hidden(variables, Z, rng)
         errors.append(_errors(machine, Z, table(training.y[rows])))
         if training.sample_weight is not None:
             errors[-1] *= np.sqrt(training.sample_weight[rows])[:, None, None]

@@ -11,6 +11,7 @@ import numpy as np
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.errors import DataError
 
+SLACK = 1e-9
 NOT_A_STATE = -1
 """The state of a value that is observed but that the density does not know."""
 
@@ -175,7 +176,7 @@ def numeric_variable(column: int, x: Any, n_bins: int, binning: str) -> Variable
     edges = _edges(rest, max(1, n_bins - len(spikes)), binning)
     low = np.concatenate([edges[:-1], spikes])[:, None]
     high = np.concatenate([edges[1:], spikes])[:, None]
-    return Variable(columns, Pieces(low, high), edges[1:-1], len(edges) - 1)
+    return Variable(columns, Pieces(low, high), _cuts(edges), len(edges) - 1)
 
 
 def _edges(x: Any, n_bins: int, binning: str) -> Any:
@@ -187,8 +188,19 @@ def _edges(x: Any, n_bins: int, binning: str) -> Any:
     edges = np.unique(edges)
     if len(edges) == 1:
         return np.repeat(edges, 2)
-    filled = np.histogram(x, bins=edges)[0] > 0
+    place = np.searchsorted(_cuts(edges), x, side="right")
+    filled = np.bincount(place, minlength=len(edges) - 1) > 0
     return np.concatenate([edges[:1], edges[1:][filled]])
+
+
+def _cuts(edges: Any) -> Any:
+    """The points that separate bins: a little below their ends, so that these belong to the next.
+
+    Quantiles that are values of the data are so up to rounding, which another unit, or another
+    zero, would change.
+    """
+    slack = SLACK * np.diff(edges)[:-1] + 4.0 * np.finfo(np.float64).eps * np.abs(edges[1:-1])
+    return edges[1:-1] - slack
 
 
 def codes_variable(column: int, values: Any) -> Variable:
