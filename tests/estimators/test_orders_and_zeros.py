@@ -113,5 +113,5 @@ def test_own_orders_tell_rows_and_columns_apart(seed, states):
 def test_kernels_that_are_almost_constant_are_told():
     X, _, y = table()
     with pytest.warns(UserWarning, match="differences between the means of columns for spread"):
-        ek.ExpectedSVR(standardize=False).fit(X + [0.0, 1e8, 0.0], y)
+        ek.ExpectedSVR(standardize=False).fit(X + np.array([0.0, 1e8, 0.0]), y)
     ek.ExpectedSVR(standardize=False).fit(X + 1e8, y)

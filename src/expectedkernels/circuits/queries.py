@@ -16,6 +16,7 @@ from expectedkernels.circuits.evidence import Evidence, as_evidence
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.likelihoods import by_rows, level_logs
+from expectedkernels.circuits.normal_mixtures import normal_mixture_logs
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.ranges import Part, plain_blocks
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
@@ -60,6 +61,8 @@ def log_values(
     if n == 0:
         return circuit.xp.zeros((0, circuit.n_roots)), None
     found = shortcut(circuit, "log_values", evidence)
+    if found is None:
+        found = normal_mixture_logs(circuit, evidence)
     if found is not None:
         return found[:, None], None
     if not by_rows(circuit, evidence):

@@ -124,15 +124,20 @@ def _of_pattern(
 ) -> Given:
     seen = ~missing
     n, (c, d) = len(Z), mixture.means.shape
-    away = np.where(seen, Z, 0.0)[:, None, :] - np.where(seen, mixture.means, 0.0)
-    means = np.empty((n, c, d))
-    logs = np.empty((n, c))
+    x, centres = np.where(seen, Z, 0.0), np.where(seen, mixture.means, 0.0)
+    means, logs = np.empty((n, c, d)) if missing.any() else None, np.empty((n, c))
     for i, part in enumerate(parts):
         of = slice(None) if len(parts) == 1 else slice(i, i + 1)
-        means[:, of] = mixture.means[of] + away[:, of] @ part.gain.T
-        square = np.einsum("ncd,ncd->nc", away[:, of] @ part.precision, away[:, of])
+        # one matrix for all rows and components: many small products take much longer
+        away = (x[:, None] - centres[of]).reshape(-1, d)
+        if means is not None:
+            means[:, of] = mixture.means[of] + (away @ part.gain.T).reshape(n, -1, d)
+        square = np.einsum("nd,nd->n", away @ part.precision, away).reshape(n, -1)
         logs[:, of] = -0.5 * (square + part.log_det + seen.sum() * np.log(2.0 * np.pi))
-    means[:, :, seen] = Z[:, None, seen]
+    if means is None:
+        means = np.broadcast_to(Z[:, None], (n, c, d))
+    else:
+        means[:, :, seen] = Z[:, None, seen]
     with np.errstate(divide="ignore"):
         logs = logs + np.log(mixture.weights)
     covariances = np.stack([part.covariance for part in parts])
