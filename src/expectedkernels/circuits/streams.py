@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from expectedkernels.arrays import Array
 from expectedkernels.checks import check_count
 from expectedkernels.circuits.frames import Columns, is_frame
+from expectedkernels.circuits.sources import as_chunk, is_source, read_source
 from expectedkernels.errors import CircuitError, DataError
 
 ROWS = 2**16
@@ -29,7 +30,8 @@ BUNDLE = 32
 Pathlike = str | PathLike[str]
 StreamLike = Pathlike | Sequence[Pathlike] | Callable[[], Iterable[Any]]
 """Rows that can be read more than once, in chunks: Parquet files, a function that returns an
-iterable of arrays or data frames, or (not seen by type checkers) a Dask array or data frame."""
+iterable of arrays or data frames, or (not seen by type checkers) a list of data frames, a Dask
+array or data frame, a dataset of pyarrow, or a lazy frame of polars."""
 WeightsLike = ArrayLike | Callable[[Any], ArrayLike]
 """How much rows count: a number each; of data in chunks, the name of a column, or a function."""
 
@@ -51,11 +53,11 @@ def over_chunks(
         `model.predict`, `imputer.transform`.
     data : path, paths, Dask array or data frame, array, data frame, or iterable of chunks
         Parquet files (or a folder of them) are read a few rows at a time, by pyarrow, and come as
-        its tables. Arrays (also memory-mapped ones) and frames are cut into chunks; iterables of
-        arrays or frames, and functions that return such an iterable, say themselves what a chunk
-        is.
+        its tables, as are its datasets and lazy frames of polars. Arrays (also memory-mapped
+        ones) and frames are cut into chunks; iterables of arrays or frames, and functions that
+        return such an iterable, say themselves what a chunk is.
     columns : sequence of str, optional
-        Those of Parquet files to read. Default: all.
+        Those of Parquet files, datasets and lazy frames to read. Default: all.
     chunk_rows : int
         How many rows of a file or an array are a chunk.
     n_jobs : int, optional
@@ -66,8 +68,9 @@ def over_chunks(
     -------
     iterator, or Dask array
         The results in the order of the chunks, each computed when it is due. Chunks, and so the
-        numbers, do not depend on the workers. For a Dask collection a lazy Dask array (a tuple of
-        such if the function returns a tuple), for which only the first row is computed at once.
+        numbers, do not depend on the workers. For a Dask collection a lazy Dask array (a data
+        frame if the function returns one of pandas, a tuple if it returns a tuple), for which only
+        the first row is computed at once.
 
     Raises
     ------
@@ -129,7 +132,10 @@ def is_stream(X: Any) -> bool:
     >>> is_stream("rows.parquet"), is_stream([[0, 1]]), is_stream(lambda: iter([]))
     (True, False, True)
     """
-    return paths_of(X) is not None or is_dask(X) or (callable(X) and not hasattr(X, "shape"))
+    if isinstance(X, (list, tuple)) and X and all(map(is_frame, X)):
+        return True
+    given = callable(X) and not hasattr(X, "shape")
+    return paths_of(X) is not None or is_dask(X) or is_source(X) or given
 
 
 def is_dask(X: Any) -> bool:
@@ -157,7 +163,7 @@ class AtHand:
 
     def chunks(self) -> Iterator[tuple[str, Any]]:
         """The chunk, with its name."""
-        yield self.name, self.rows
+        yield self.name, as_chunk(self.rows)
 
 
 @dataclass(frozen=True)
@@ -191,9 +197,13 @@ def parts_of(data: Any, rows: int, columns: tuple[str, ...] | None) -> Iterator[
     if paths is not None:
         yield from _row_groups(paths, rows, columns)
         return
-    if columns is not None:
+    if is_source(data):
+        chunks: Iterable[Any] = read_source(data, rows, columns)
+    elif columns is None:
+        chunks = _given(data, rows)
+    else:
         raise DataError("The 'columns' parameter is for Parquet files. Select columns of the data.")
-    for i, chunk in enumerate(_given(data, rows)):
+    for i, chunk in enumerate(chunks):
         yield AtHand(chunk, f"chunk {i}")
 
 
@@ -209,9 +219,9 @@ def _given(data: Any, rows: int) -> Iterable[Any]:
     found = data() if callable(data) else data
     if not isinstance(found, Iterable):
         raise DataError(
-            "Data in chunks are paths of Parquet files, a Dask array or data frame, or an iterable "
-            f"of arrays or data frames (or a function that returns one). Got {type(found).__name__}"
-            " instead."
+            "Data in chunks are paths of Parquet files, a Dask array or data frame, a dataset of "
+            "pyarrow, a lazy frame of polars, or an iterable of arrays or data frames (or a "
+            f"function that returns one). Got {type(found).__name__} instead."
         )
     return found
 
@@ -349,6 +359,8 @@ def _lazily(function: Any, X: Any) -> Any:
     whole = [_on_chunk(partial(_only, function), rows, i) for i, rows in enumerate(_dask_parts(X))]
 
     def joined(parts: list[Any], like: Any) -> Any:
+        if hasattr(like, "iloc"):
+            return import_module("dask.dataframe").from_delayed(parts, meta=like.iloc[:0])
         like = np.asarray(like)
         every = [
             arrays.from_delayed(part, (size, *like.shape[1:]), like.dtype)

@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from expectedkernels.arrays import Array
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.sources import is_source
 from expectedkernels.circuits.streams import ROWS, StreamLike, over_chunks, paths_of
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
@@ -237,7 +238,8 @@ class KernelMachine(DensityEstimator):
         X : path, paths, Dask array or data frame, array, data frame, or iterable of chunks
             See `over_chunks`, which does the same for other methods.
         columns : sequence of str, optional
-            Those of Parquet files to read. Default: those in fit, if they have names.
+            Those of Parquet files, datasets and lazy frames to read. Default: those in fit, if
+            they have names.
         chunk_rows : int
             How many rows of a file or an array are a chunk.
         n_jobs : int, optional
@@ -261,7 +263,7 @@ class KernelMachine(DensityEstimator):
         [16, 16, 8]
         """
         check_is_fitted(self)
-        if columns is None and paths_of(X) is not None:
+        if columns is None and (paths_of(X) is not None or is_source(X)):
             columns = getattr(self, "feature_names_in_", None)
         predict = partial(self.predict, **options)
         return over_chunks(predict, X, columns=columns, chunk_rows=chunk_rows, n_jobs=n_jobs)
