@@ -1,5 +1,6 @@
 """Commands on whole files: examples of the help, pipes, exit codes, and what they print."""
 
+import gzip
 import json
 import os
 import shlex
@@ -24,10 +25,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_every_command_has_an_example():
+    for name, example in EXAMPLES.items():
+        assert f"Example: expectedkernels {example}" in " ".join(invoke(name, "-h").output.split())
+    for name in ("regression", "inference", "missing"):
+        shown = " ".join(invoke("reproduce", name, "-h").output.split())
+        assert f"Example: expectedkernels reproduce {name} --quick" in shown
+
+
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ("demo", "bench")])
 def test_examples_of_the_help_run(folder, name):
-    help_text = " ".join(invoke(name, "--help").output.split())
-    assert f"Example: expectedkernels {EXAMPLES[name]}" in help_text
     done = invoke(*shlex.split(EXAMPLES[name]))
     assert done.exit_code == (3 if name == "compare" else 0), done.output
     assert not done.stderr
@@ -270,11 +277,54 @@ def test_a_picture_of_too_many_states_is_refused(folder):
     assert done.exit_code == 1
     assert "A picture has up to 60 bars" in done.stderr
     assert invoke("plot", "many.npz", "-o", "a.png", "--of", "3").exit_code == 0
-    for kind in ("circuit", "vtree"):
-        assert invoke("plot", "c.npz", "-o", f"{kind}.svg", "--kind", kind).exit_code == 0
+    for path, kind in (("c.npz", "circuit"), ("c.npz", "vtree"), ("rain.uai", "model")):
+        assert invoke("plot", path, "-o", f"{kind}.svg", "--kind", kind).exit_code == 0
         assert (folder / f"{kind}.svg").read_text().startswith("<?xml")
     done = invoke("plot", "c.npz", "-o", "a.png", "--kind", "vtree", "--of", "sex")
     assert done.exit_code == 2
+
+
+def test_bars_are_for_states(folder):
+    ek.save(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]), "real.npz")
+    done = invoke("plot", "real.npz", "-o", "a.png")
+    assert done.exit_code == 1
+    assert "these are real: `marginals` prints their means" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.tsv.gz", "rows.tsv"])
+def test_tables_are_compressed_by_their_name(folder, name):
+    assert invoke("sample", "c.npz", "-n", 9, "-o", name).exit_code == 0
+    raw = (folder / name).read_bytes()
+    text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode()
+    wanted = invoke("sample", "c.npz", "-n", 9).stdout
+    assert text.replace("\t", ",") == wanted
+    assert invoke("convert", name, "-").stdout == wanted
+    assert invoke("convert", name, f"again-{name}").exit_code == 0
+    assert (folder / f"again-{name}").read_bytes() == raw
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "message"),
+    [
+        ("sample c.npz -o rows.xls", 2, "must end in .csv, .csv.gz, .tsv"),
+        ("sample c.npz -o absent/rows.csv", 1, "The folder to write to does not exist"),
+        ("impute patients.csv -o rows.json", 2, "must end in .csv"),
+        ("plot c.npz -o a.bmp", 2, "must end in .png, .svg, .pdf"),
+        ("demo -o absent/a.png", 1, "The folder to write to does not exist"),
+        ("demo -o a.bmp", 2, "must end in .png, .svg, .pdf"),
+        ("sample -", 1, "-: expected a table: circuits and models are read from files"),
+        ("info rain.uai", 1, "found a model: `compile` makes a circuit of it"),
+        ("learn patients.csv -o l.npz", 1, "leave it out: --without id."),
+        ("audit patients.csv", 1, "leave it out: --without id."),
+        ("test c.npz wide.csv", 1, "Leave them out: --without id --without 'a b'"),
+    ],
+)
+def test_strangers_are_told_what_to_do(folder, call, code, message):
+    write_csv(folder / "wide.csv", {"id": [1], "sex": ["f"], "smoker": ["no"], "a b": [2]})
+    done = invoke(*shlex.split(call))
+    assert done.exit_code == code, done.output
+    assert message in " ".join(done.stderr.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", "").split())
+    assert done.stdout == ""
 
 
 def test_files_are_converted_and_back(folder):

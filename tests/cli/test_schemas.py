@@ -3,9 +3,11 @@
 import json
 import shlex
 
+import numpy as np
 import pytest
 
 from cli_files import invoke, write_all
+from expectedkernels import demo
 from expectedkernels.cli import COMMANDS
 from expectedkernels.cli.schemas import schemas
 
@@ -26,7 +28,8 @@ MORE = {
     "predict": "predict new.csv --train patients.csv --target ill --without id --without pressure",
     "explain": "explain new.csv --train patients.csv --target ill --without id --without pressure",
 }
-ASKED = [(name, call) for name, _, call in COMMANDS if name in schemas() and name != "learn"]
+SLOW = ("learn", "demo")
+ASKED = [(name, call) for name, _, call in COMMANDS if name in schemas() and name not in SLOW]
 
 
 def is_a(value, kind):
@@ -67,6 +70,17 @@ def test_answers_follow_their_schema(folder, name, call):
     done = invoke(*shlex.split(call), *([] if "--json" in call else ["--json"]))
     assert done.exit_code in (0, 3), done.output
     check(json.loads(done.stdout), schemas()[name])
+
+
+def test_the_answer_of_the_demo_follows_its_schema(folder, monkeypatch):
+    rows = np.arange(3.0)
+    errors = {method: np.ones((1, len(demo.RATES))) for method in demo.METHODS}
+    shown = demo.Shown(rows, rows, rows - 1, rows + 1, ["age"], [30.0], np.array([-1.0]), 1.0)
+    monkeypatch.setattr(demo, "run", lambda **_: demo.Result(np.ones(1), errors, shown, 1.0))
+    done = invoke("demo", "--json")
+    assert done.exit_code == 0, done.output
+    check(json.loads(done.stdout), schemas()["demo"])
+    assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_every_command_with_json_has_a_schema():

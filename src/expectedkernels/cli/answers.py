@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import AsJson, OutTable, Seed, check_folder, errors, show_json
+from expectedkernels.cli.base import AsJson, Seed, errors, show_json
+from expectedkernels.cli.pages import OutTable, picture_place
 
 Model = Annotated[
     str,
@@ -38,7 +39,6 @@ def sample(
         from expectedkernels.cli.models import read_distribution
         from expectedkernels.cli.tables import decoded, evidence_of, write_rows
 
-        check_folder(out)
         circuit = read_distribution(model)
         rows = circuit.sample(n, seed, evidence_of(circuit, given) if given else None)
         write_rows(*decoded(circuit, rows), out)
@@ -86,31 +86,43 @@ class Kind(StrEnum):
     MARGINALS = "marginals"
     CIRCUIT = "circuit"
     VTREE = "vtree"
+    MODEL = "model"
 
 
 def plot(
     model: Model,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where to write the picture (.png, .svg, .pdf).")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            callback=picture_place,
+            help="Where to write the picture (.png, .svg, .pdf).",
+        ),
     ],
     kind: Annotated[
         Kind,
-        typer.Option(help="Probabilities of states, the units, or how variables are split."),
+        typer.Option(
+            help="Probabilities of states, the units, how variables are split, or the variables "
+            "of a .uai, .bif or .xmlbif file and what connects them."
+        ),
     ] = Kind.MARGINALS,
     given: Given = None,
     of: Of = None,
 ) -> None:
-    """Draw the distributions of variables given what is known, the circuit, or its vtree."""
+    """Draw distributions of variables given what is known, a circuit, its vtree, or a network."""
     with errors():
         from expectedkernels.cli.models import read_distribution
-        from expectedkernels.plotting.graphs import plot_circuit, plot_vtree
+        from expectedkernels.io import read_model
+        from expectedkernels.plotting.graphs import plot_circuit, plot_model, plot_vtree
         from expectedkernels.plotting.style import close, save
 
-        check_folder(str(out))
         if kind is Kind.MARGINALS:
             picture = _bars(_marginals(model, given, of))
         elif given or of:
             raise typer.BadParameter("--given and --of are for --kind marginals")
+        elif kind is Kind.MODEL:
+            picture = plot_model(read_model(model))
         else:
             circuit = read_distribution(model)
             whole = kind is Kind.CIRCUIT
@@ -126,7 +138,12 @@ def _bars(found: list[dict[str, Any]]) -> Any:
 
     shown = [part for part in found if not part["real"]]
     bars = {f"{p['name']} = {s}": x for p in shown for s, x in p["values"].items()}
-    if not 0 < len(bars) <= MOST_BARS:
+    if not bars:
+        raise DataError(
+            "Bars are for states of discrete variables, and these are real: `marginals` prints "
+            "their means and variances."
+        )
+    if len(bars) > MOST_BARS:
         raise DataError(
             f"A picture has up to {MOST_BARS} bars, one for every state of a discrete variable. "
             f"Got {len(bars)}: choose variables by --of."

@@ -19,10 +19,6 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (`schema` says what is in it).")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write the circuit (.npz).")]
-OutTable = Annotated[
-    str,
-    typer.Option("--out", "-o", help="Where to write the table: .csv, .tsv, .parquet, or -."),
-]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 Without = Annotated[
     list[str] | None,

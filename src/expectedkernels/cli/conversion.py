@@ -9,10 +9,9 @@ from typing import Any
 from expectedkernels import io
 from expectedkernels.cli.base import warn
 from expectedkernels.cli.models import CIRCUITS, MODELS, is_model, read_distribution, suffix_of
+from expectedkernels.cli.pages import TABLES
 from expectedkernels.cli.tables import read_columns, write_rows
 from expectedkernels.errors import CircuitError
-
-TABLES = (".csv", ".tsv", ".parquet", ".pq")
 
 
 def convert_file(source: str, out: str) -> None:
@@ -32,8 +31,7 @@ def convert_file(source: str, out: str) -> None:
 
 
 def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:
-    suffix = suffix_of(out)
-    if suffix in suffixes or out in suffixes:
+    if suffix_of(out) in suffixes or out in suffixes or out.endswith(suffixes):
         return
     advice = " `compile` makes a circuit of a model." if kind == "model" and is_model(out) else ""
     raise CircuitError(

@@ -36,6 +36,9 @@ def read_circuit(path: Path, vtree: Path | None) -> Any:
         return io.load(path)
     if suffix == ".psdd":
         return io.read_psdd(path, vtree)
+    if suffix in MODELS:
+        advice = "found a model: `compile` makes a circuit of it, and `plot --kind model` draws it"
+        raise ParseError(f"expected a circuit, {advice}", path=str(path))
     if suffix not in CIRCUITS:
         raise ParseError("expected a file that ends in .npz, .psdd, .jpc or .spn", path=str(path))
     read: Any = io.read_jpc if suffix == ".jpc" else io.read_spn
@@ -55,6 +58,8 @@ def read_distribution(path: str) -> Circuit:
     suffix = suffix_of(path)
     if suffix in MODELS:
         return io.compile_file(path)[0]
+    if path == "-":
+        raise ParseError("expected a table: circuits and models are read from files", path)
     if suffix not in CIRCUITS:
         known = ", ".join(CIRCUITS + MODELS)
         raise ParseError(f"expected a circuit or a model, in a file that ends in {known}", path)

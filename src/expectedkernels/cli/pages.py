@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from expectedkernels.cli.base import check_folder, errors
 
 PICTURES = (".png", ".svg", ".pdf")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 LINE = "expectedkernels.line"
 """Where contexts keep the words of the command line."""
 
@@ -27,7 +28,8 @@ class Remembering(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def _picture_place(path: Path | None) -> Path | None:
+def picture_place(path: Path | None) -> Path | None:
+    """The place of a picture, checked."""
     return _place(path, PICTURES)
 
 
@@ -35,11 +37,15 @@ def _report_place(path: Path | None) -> Path | None:
     return _place(path, (".html", ".htm"))
 
 
-def _place(path: Path | None, suffixes: tuple[str, ...]) -> Path | None:
+def _table_place(path: str) -> str:
+    return path if path == "-" else _place(path, TABLES)
+
+
+def _place(path: Any, suffixes: tuple[str, ...]) -> Any:
     """Say what is wrong with a file before the work is done whose result it is for."""
     if path is None:
         return None
-    if path.suffix.lower() not in suffixes:
+    if not str(path).lower().endswith(suffixes):
         raise typer.BadParameter(f"must end in {', '.join(suffixes)}. Got {path} instead.")
     with errors():
         check_folder(str(path))
@@ -49,13 +55,24 @@ def _place(path: Path | None, suffixes: tuple[str, ...]) -> Path | None:
 Picture = Annotated[
     Path | None,
     typer.Option(
-        "--plot", callback=_picture_place, help="Where to write a picture (.png, .svg, .pdf)."
+        "--plot", callback=picture_place, help="Where to write a picture (.png, .svg, .pdf)."
     ),
 ]
 Report = Annotated[
     Path | None,
     typer.Option(
         "--report", callback=_report_place, help="Where to write a report with it (.html)."
+    ),
+]
+
+
+OutTable = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        "-o",
+        callback=_table_place,
+        help="Where to write the table: .csv, .tsv (these also with .gz), .parquet, or -.",
     ),
 ]
 

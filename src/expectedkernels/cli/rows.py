@@ -9,15 +9,13 @@ import typer
 
 from expectedkernels.cli.base import (
     AsJson,
-    OutTable,
     Seed,
     Without,
-    check_folder,
     errors,
     note,
     show_json,
 )
-from expectedkernels.cli.pages import Picture, Report, draw
+from expectedkernels.cli.pages import OutTable, Picture, Report, draw
 
 if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
@@ -62,7 +60,6 @@ def predict(
 
         if as_json and out != "-":
             raise typer.BadParameter("--json prints, and --out writes a table: give one of them")
-        check_folder(out)
         _refuse_twice(rows, train)
         fitted = fit(train, target, classify, without, seed)
         if fitted.classes is None and proba:
@@ -157,7 +154,6 @@ def impute(
         from expectedkernels.cli.tables import read_columns, select, write_rows
         from expectedkernels.estimators.imputer import CircuitImputer
 
-        check_folder(out)
         _refuse_twice(rows, train)
         if train is None:
             every = read_columns(rows)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import Seed, errors, fail, group
-from expectedkernels.cli.pages import Report, settings_of
+from expectedkernels.cli.base import AsJson, Seed, errors, fail, group, show_json
+from expectedkernels.cli.pages import Report, picture_place, settings_of
 
 reproduce = group("Repeat the studies of the paper, and one more (from the repository).")
 
@@ -34,7 +34,13 @@ def _data(words: str) -> Any:
 
 def demo(
     out: Annotated[
-        Path, typer.Option(dir_okay=False, writable=True, help="Where to write the picture.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            callback=picture_place,
+            help="Where to write the picture (.png, .svg, .pdf).",
+        ),
     ] = Path("demo.png"),
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the splits and of what goes missing.")
@@ -42,15 +48,22 @@ def demo(
     splits: Annotated[
         int, typer.Option(min=1, help="How often the rows are split into training and test rows.")
     ] = 8,
+    as_json: AsJson = False,
 ) -> None:
     """Predict from rows with missing values: expected predictions against imputation.
 
     Takes the diabetes data that come with scikit-learn; prints a table and writes a picture.
     """
-    from expectedkernels.demo import plot, run, table
+    from expectedkernels.demo import RATES, plot, run, table
 
     result = run(seed=seed, n_splits=splits)
-    typer.echo(table(result))
+    if as_json:
+        means, ranks = result.mean_errors(), result.mean_ranks()
+        methods = [{"name": m, "errors": means[m], "mean_rank": ranks[m]} for m in means]
+        found = {"rates": RATES, "complete": result.complete.mean(), "methods": methods}
+        show_json(found | {"coverage": result.shown.coverage, "seconds": result.seconds})
+    else:
+        typer.echo(table(result))
     try:
         axes = plot(result)
     except ImportError as error:
@@ -58,7 +71,9 @@ def demo(
     from expectedkernels.plotting.style import save
 
     with errors():
-        typer.echo(f"\nPicture written to {save(axes[0], out)}")
+        save(axes[0], out)
+        if not as_json:
+            typer.echo(f"\nPicture written to {out}")
 
 
 @reproduce.command(epilog="Example: expectedkernels reproduce regression --quick")

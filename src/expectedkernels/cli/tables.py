@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
+from gzip import compress
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -122,6 +124,12 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
             "unknown. Leave it out: --without."
         )
     if column.kind != "number":
+        if len(found) > MOST_STATES and column.kind == "label":
+            raise DataError(
+                f"Column {column.name!r} of {called(path)} has {len(found)} different words, and "
+                f"up to {MOST_STATES} can be states. If they identify rows, leave it out: "
+                f"--without {quote(column.name)}."
+            )
         return column
     if all(isinstance(x, int) for x in found) and len(found) <= MOST_STATES:
         return column
@@ -136,6 +144,13 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
 def rows_for(circuit: Circuit, table: Columns, path: str) -> Any:
     """The rows of a table as states of the variables of a circuit, NaN for holes."""
     schema = circuit.schema
+    if schema.names is not None and table.names is not None:
+        more = [name for name in table.names if name not in schema.names]
+        if more and set(schema.names) <= set(table.names):
+            raise DataError(
+                f"{called(path)} has columns that the model does not have. Leave them out: "
+                f"{' '.join(f'--without {quote(name)}' for name in more)}"
+            )
     columns = schema.ordered(list(table.columns), table.names, called(path))
     read = [_read_by(schema, v, column) for v, column in enumerate(columns)]
     return np.stack([schema.read_column(v, column) for v, column in enumerate(read)], axis=1)
@@ -205,8 +220,9 @@ def write_rows(names: Sequence[str], columns: Sequence[Any], out: str) -> None:
     writer.writerows(zip(*([_cell(x) for x in column] for column in columns), strict=True))
     if out == "-":
         typer.echo(text.getvalue(), nl=False)
-    else:
-        Path(out).write_text(text.getvalue(), encoding="utf-8")
+        return
+    contents = text.getvalue().encode()
+    Path(out).write_bytes(compress(contents, mtime=0) if out.endswith(".gz") else contents)
 
 
 def _typed(column: Any) -> list[Any]:
