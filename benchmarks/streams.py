@@ -75,16 +75,19 @@ def learn() -> Work:
 
 def fit() -> Work:
     """Three iterations of EM for the weights of a tree."""
-    X, _ = chunk(np.random.default_rng(1), TRAINING)
-    tree = ek.learn_chow_liu(X, cardinalities=STATES).with_names(NAMES)
+    tree = _tree()
     return lambda path: ek.em(tree, path, ITERATIONS, progress=False)
 
 
 def likelihood() -> Work:
     """Log-likelihoods under a tree."""
-    X, _ = chunk(np.random.default_rng(1), TRAINING)
-    tree = ek.learn_chow_liu(X, cardinalities=STATES).with_names(NAMES)
+    tree = _tree()
     return lambda path: sum(float(x.sum()) for x in ek.over_chunks(tree.log_likelihood, path))
+
+
+def _tree() -> Any:
+    X, _ = chunk(np.random.default_rng(1), TRAINING)
+    return ek.learn_chow_liu(X, cardinalities=STATES).with_names(NAMES)
 
 
 def predict() -> Work:

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
+from expectedkernels.engine.tensors import TensorLevels
 from expectedkernels.learning import epochs
 
 RNG = np.random.default_rng(0)
@@ -191,3 +192,38 @@ def test_batches_of_nothing():
     used = iter([np.zeros((5, 1))])
     with pytest.raises(ek.DataError, match="a new iterable every time"):
         ek.em(start, lambda: used, 1, batch_size=2, **QUIET)
+
+
+def test_steps_as_they_are_made_on_a_card(monkeypatch):
+    pytest.importorskip("torch")
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    options = {"batch_size": 20, "pseudocount": 0.5, "device": "torch", "rng": 1, **QUIET}
+    wanted = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
+    ran = []
+
+    def replayed(kept, key, partners, run, inputs):
+        ran.append(key[0])
+        return run(*inputs)
+
+    monkeypatch.setattr(TensorLevels, "is_remote", True)
+    monkeypatch.setattr(epochs, "fits", lambda *given: True)
+    monkeypatch.setattr(epochs, "replayed", replayed)
+    monkeypatch.setattr(epochs, "CAPTURED", 1)
+    found = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
+    assert ran == [20] * 24
+    assert_alike(found, wanted)
+
+
+def test_weights_and_batches_of_dask_collections():
+    frames = pytest.importorskip("dask.dataframe")
+    data = framed(GAPS)
+    lazy = frames.from_pandas(data, npartitions=4)
+    start = ek.random_circuit(4, 2, 0, cardinalities=3).with_names(list("abcd"))
+    parts = [part.compute() for part in lazy.partitions]
+    for options in ({}, {"batch_size": 25, "rng": 1}):
+        given = {"sample_weight": "w", **options, **QUIET}
+        found = ek.em(start, lazy, 2, **given)
+        assert_alike(found, ek.em(start, parts, 2, **given))
+    tree = ek.learn_chow_liu(lazy, sample_weight="w", parameters="cpt")
+    whole = ek.learn_chow_liu(GAPS, sample_weight=WEIGHTS, parameters="cpt")
+    assert_alike(tree, whole.with_names(list("abcd")))
