@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.discrepancies import power
+from expectedkernels.discrepancies import ascent, power
 from expectedkernels.discrepancies.embeddings import mmd_noise, mmd_statistics, summable
 
 RATES = [ek.RBF(rate) for rate in (1e-3, 2.0, 1e6)]
@@ -102,8 +102,98 @@ def test_parameters_with_gradients_are_numbers_here():
     )
 
 
+def test_ratios_of_tensors_are_those_of_numbers():
+    torch = pytest.importorskip("torch")
+    rate = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    X, Y = two(9, 7)
+    X[3] = X[0]
+    for make in (ek.RBF, lambda a: 2.0 * ek.RBF(a) + ek.Laplacian(0.2)):
+        found = power._sample_ratio(X, Y)(make(rate))
+        assert float(found.detach()) == pytest.approx(np.divide(*naive(make(0.3), X, Y)), rel=1e-9)
+    p, q = (ek.random_circuit(ek.Vtree.balanced(4), 2, rng=seed) for seed in (0, 1))
+    points = q.sample(30, rng=0)
+    found = power._model_ratio(p, points)(ek.ExpHamming(rate))
+    value = float(mmd_statistics(summable(p), [ek.ExpHamming(0.3)])(points[None])[0, 0])
+    error = mmd_noise(summable(p), ek.ExpHamming(0.3), points)[0]
+    assert float(found.detach()) == pytest.approx(value / error, rel=1e-9)
+
+
+def test_parameters_are_taken_out_and_put_back():
+    for k in (
+        ek.RBF([0.3, 0.0, 2.0]),
+        ek.ExpHamming([0.1, 0.2, 0.3]),
+        (2.0 * ek.RBF(0.5) + ek.Delta()) * ek.Laplacian(0.1),
+        3.0 * ek.RBF(0.5),
+    ):
+        found, build = ascent.parameters(k, 3)
+        assert repr(build(found)) == repr(k)
+        assert all((x > 0).all() for x in found)
+    [rate] = ascent.parameters(ek.ExpHamming(), 4)[0]
+    assert rate == 0.25
+    assert ascent.parameters(ek.Delta(), 3)[0] == []
+
+
+@pytest.fixture
+def dependent():
+    """Independent fair bits, and a source in which the first two are mostly equal."""
+    pytest.importorskip("torch")
+    rest = [[0.5, 0.5]] * 6
+    p = ek.factorized([[0.5, 0.5]] * 8)
+    parts = [ek.factorized([[x, 1 - x]] * 2 + rest) for x in (0.02, 0.98)]
+    return p, ek.mixture([p, *parts], [0.3, 0.35, 0.35])
+
+
+def test_gradients_find_the_variables_that_differ(dependent):
+    p, q = dependent
+    kernels = [ek.ExpHamming(np.full(8, rate)) for rate in (0.1, 0.4)]
+    X, fresh = q.sample(160, rng=0), q.sample(2000, rng=1)
+    chosen = ek.choose_kernel(X, p, kernels)
+    moved = ek.choose_kernel(X, p, kernels, method="gradient")
+    assert moved.gamma[:2].min() > 2 * moved.gamma[2:].max()
+    ratios = [
+        float(mmd_statistics(summable(p), [k])(fresh[None])[0, 0])
+        / mmd_noise(summable(p), k, fresh)[0]
+        for k in (chosen, moved)
+    ]
+    assert ratios[1] > 1.2 * ratios[0]
+
+
+def test_gradients_of_two_samples():
+    pytest.importorskip("torch")
+    X, Y = alike(400)
+    k = ek.choose_kernel(X, Y, [ek.RBF(0.05)], method="gradient")
+    assert k.gamma > 0.2
+    mixed = ek.choose_kernel(X, Y, 0.5 * ek.RBF(0.5) + ek.Laplacian(0.5), method="gradient")
+    assert repr(mixed).startswith("(")
+
+
+def test_kernels_that_other_rows_do_not_confirm_are_not_taken():
+    torch = pytest.importorskip("torch")
+    k = ek.RBF(0.5)
+    up = lambda kernel: kernel.tensors[0]  # noqa: E731
+    assert ascent.ascended(k, 2, up, lambda kernel: -kernel.tensors[0]) is k
+    assert ascent.ascended(k, 2, up, up).gamma > 2.0
+    assert ascent.ascended(k, 2, lambda kernel: torch.nan * kernel.tensors[0], up) is k
+
+
+def test_a_kernel_that_gradients_chose_on_other_rows_keeps_the_level(dependent, monkeypatch):
+    monkeypatch.setattr(ascent, "STEPS", 2)
+    p, rejected = dependent[0], 0
+    for seed in range(20):
+        X = p.sample(40, rng=seed)
+        k = ek.choose_kernel(X[:20], p, ek.ExpHamming([0.2] * 8), method="gradient")
+        rejected += ek.mmd_test(X[20:], p, k, n_null=19, rng=seed).p_value <= 0.05
+    assert rejected <= 4  # of twenty: one is expected
+
+
 def test_mistakes():
     X, Y = two()
+    with pytest.raises(ek.DataError, match="'method' parameter of choose_kernel"):
+        ek.choose_kernel(X, Y, method="random")
+    with pytest.raises(ek.DataError, match=r"at least four are needed\. Got 3"):
+        ek.choose_kernel(X[:3], Y, method="gradient")
+    with pytest.raises(ek.KernelError, match=r"Delta\(\), the best kernel here, has no rate"):
+        ek.choose_kernel(X, Y, ek.Delta(), method="gradient")
     p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
     with pytest.raises(ek.DataError, match="at least one kernel"):
         ek.choose_kernel(X, Y, [])
