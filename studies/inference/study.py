@@ -78,11 +78,10 @@ def run(
     """The errors of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
+    For `out` and `settings` see `ResultsFile`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
-    out : str or Path
-        The folder for results.
     folder : str or Path, optional
         The folder with the data, for the grid of the paper.
     models : sequence of str
@@ -93,15 +92,10 @@ def run(
         The shares of the variables to collapse.
     tries : int
         The number of repetitions, each with random numbers of its own.
-    settings : Settings, optional
     again : sequence of str
         Rules whose results are computed anew, because the rule has changed.
     keep : bool
         Whether Gram matrices are kept in the folder, for other rules later.
-    jobs : int
-        The number of processes.
-    progress : bool
-        Whether to show a bar (only on a terminal).
     """
     settings = Settings() if settings is None else settings
     check_names(proposals, PROPOSALS, "proposal")

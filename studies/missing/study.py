@@ -218,11 +218,10 @@ def run(
     """The results of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
+    For `out` and `settings` see `ResultsFile`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
-    out : str or Path
-        The folder for results.
     folder : str or Path, optional
         The folder with the tables of the regression study.
     tables, holes, methods : sequences of str
@@ -231,11 +230,6 @@ def run(
         What is missing: "MCAR", "MAR" or "MNAR", and the rate.
     trials : int
         The number of splits of every table.
-    settings : Settings, optional
-    jobs : int
-        The number of processes.
-    progress : bool
-        Whether to show a bar (only on a terminal).
     """
     settings = Settings() if settings is None else settings
     names = available(folder) if tables is None else tables

@@ -210,11 +210,10 @@ def run(
     """The errors of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
+    For `out` and `settings` see `ResultsFile`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
-    out : str or Path
-        The folder for results.
     folder : str or Path, optional
         The folder with the raw data, see `data_folder`.
     datasets, splits, missing, methods : sequences of str
@@ -223,11 +222,6 @@ def run(
         The probabilities that a bit (or a feature) is missing.
     trials : int
         The number of random masks for every rate.
-    settings : Settings, optional
-    jobs : int
-        The number of processes.
-    progress : bool
-        Whether to show a bar (only on a terminal).
     """
     settings = Settings() if settings is None else settings
     check_names(datasets, SOURCES, "data set")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from expectedkernels.cli.base import AsJson, Seed, errors, show_json
-from expectedkernels.cli.pages import OutTable, picture_place
+from expectedkernels.cli.pages import OutPicture, OutTable
 
 Model = Annotated[
     str,
@@ -91,15 +90,7 @@ class Kind(StrEnum):
 
 def plot(
     model: Model,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            callback=picture_place,
-            help="Where to write the picture (.png, .svg, .pdf).",
-        ),
-    ],
+    out: OutPicture,
     kind: Annotated[
         Kind,
         typer.Option(
@@ -134,20 +125,18 @@ def plot(
 def _bars(found: list[dict[str, Any]]) -> Any:
     """The axes of a bar for every state of discrete variables."""
     from expectedkernels.errors import DataError
-    from expectedkernels.plotting.contributions import plot_importances
+    from expectedkernels.plotting.contributions import plot_distributions
 
-    shown = [part for part in found if not part["real"]]
-    bars = {f"{p['name']} = {s}": x for p in shown for s, x in p["values"].items()}
-    if not bars:
+    shown = {str(part["name"]): part["values"] for part in found if not part["real"]}
+    n = sum(map(len, shown.values()))
+    if not n:
         raise DataError(
             "Bars are for states of discrete variables, and these are real: `marginals` prints "
             "their means and variances."
         )
-    if len(bars) > MOST_BARS:
+    if n > MOST_BARS:
         raise DataError(
             f"A picture has up to {MOST_BARS} bars, one for every state of a discrete variable. "
-            f"Got {len(bars)}: choose variables by --of."
+            f"Got {n}: choose variables by --of."
         )
-    picture = plot_importances(list(bars), list(bars.values()))
-    picture.set_xlabel("probability")
-    return picture
+    return plot_distributions(shown)

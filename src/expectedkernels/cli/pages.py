@@ -28,8 +28,7 @@ class Remembering(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def picture_place(path: Path | None) -> Path | None:
-    """The place of a picture, checked."""
+def _picture_place(path: Path | None) -> Path | None:
     return _place(path, PICTURES)
 
 
@@ -55,7 +54,7 @@ def _place(path: Any, suffixes: tuple[str, ...]) -> Any:
 Picture = Annotated[
     Path | None,
     typer.Option(
-        "--plot", callback=picture_place, help="Where to write a picture (.png, .svg, .pdf)."
+        "--plot", callback=_picture_place, help="Where to write a picture (.png, .svg, .pdf)."
     ),
 ]
 Report = Annotated[
@@ -66,6 +65,15 @@ Report = Annotated[
 ]
 
 
+OutPicture = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        callback=_picture_place,
+        help="Where to write the picture (.png, .svg, .pdf).",
+    ),
+]
 OutTable = Annotated[
     str,
     typer.Option(

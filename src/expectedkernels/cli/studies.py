@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from expectedkernels.cli.base import AsJson, Seed, errors, fail, group, show_json
-from expectedkernels.cli.pages import Report, picture_place, settings_of
+from expectedkernels.cli.pages import OutPicture, Report, settings_of
 
 reproduce = group("Repeat the studies of the paper, and one more (from the repository).")
 
@@ -33,15 +33,7 @@ def _data(words: str) -> Any:
 
 
 def demo(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            callback=picture_place,
-            help="Where to write the picture (.png, .svg, .pdf).",
-        ),
-    ] = Path("demo.png"),
+    out: OutPicture = Path("demo.png"),
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the splits and of what goes missing.")
     ] = 0,

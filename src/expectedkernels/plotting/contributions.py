@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.layouts import PALETTE
 from expectedkernels.plotting.style import (
     EXACT,
     SAMPLED,
@@ -32,10 +33,35 @@ def plot_importances(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['width', 'height']
     """
-    ax = axes_of(len(names))
     order = np.argsort(sizes)
-    ax.barh(np.arange(len(order)), np.asarray(sizes)[order], color=EXACT, height=0.7)
-    name_lines(ax, [names[i] for i in order])
+    return _bars([names[i] for i in order], np.asarray(sizes)[order], xlabel, EXACT)
+
+
+def plot_distributions(found: Mapping[str, Mapping[str, float]]) -> Axes:
+    """The axes of a bar for every state of some variables, those of a variable together.
+
+    Examples
+    --------
+    >>> ax = plot_distributions({"rain": {"no": 0.8, "yes": 0.2}})
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['rain = yes', 'rain = no']
+    """
+    bars = [
+        (f"{name} = {state}", share, PALETTE[5 * (i % 2)])
+        for i, (name, states) in enumerate(found.items())
+        for state, share in states.items()
+    ]
+    names, sizes, colours = zip(*bars[::-1], strict=True)  # from below
+    ax = _bars(names, sizes, "probability", colours)
+    ax.set_xlim(0.0, 1.0)
+    return ax
+
+
+def _bars(names: Sequence[str], sizes: Any, xlabel: str, colours: Any) -> Axes:
+    ax = axes_of(len(names))
+    ax.barh(np.arange(len(names)), sizes, color=colours, height=0.7)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    name_lines(ax, names)
     ax.set_xlabel(xlabel)
     tidy(ax, legend=False)
     return ax
