@@ -103,3 +103,61 @@ def test_what_is_wrong_is_said():
         learned(X, 2, pseudocount=-1.0)
     with pytest.raises(ek.DataError, match="learn_hclt needs at least one row of data"):
         learned(X[:0], 2, cardinalities=4)
+
+
+def test_learning_goes_on_from_what_was_kept():
+    X, valid = mixed_rows(60), mixed_rows(40, seed=3)
+    kept = []
+    p = learned(X, 3, epochs=4, callback=lambda circuit, mean: kept.append((circuit, mean)))
+    assert len(kept) == 4
+    assert_close(kept[-1][0].log_likelihood(X), p.log_likelihood(X))
+    assert [mean for _, mean in kept] == sorted(mean for _, mean in kept)
+    assert_close(kept[1][1], kept[0][0].log_likelihood(X).mean())
+    again = learned(X, 3, epochs=2, start=kept[1][0])
+    assert_close(again.log_likelihood(X), p.log_likelihood(X))
+    seen = []
+    learned(
+        X, 3, epochs=2, X_valid=valid, callback=lambda circuit, mean: seen.append((circuit, mean))
+    )
+    for circuit, mean in seen:
+        assert_close(circuit.log_likelihood(valid).mean(), mean)
+    same = ek.em(p, X, 2, progress=False, callback=lambda *found: kept.append(found))
+    assert_close(kept[-1][0].log_likelihood(X), same.log_likelihood(X))
+
+
+def test_data_frames_go_on_by_names():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    sky = rng.integers(0, 2, size=50)
+    table = pd.DataFrame(
+        {"sky": np.where(sky, "grey", "blue"), "rain": (sky + (rng.random(50) < 0.1)) % 2}
+    )
+    p = learned(table, 2, epochs=3)
+    turned = learned(table[["rain", "sky"]], 2, epochs=2, start=p)
+    assert turned.names == p.names
+    assert_close(
+        turned.log_likelihood(table), learned(table, 2, epochs=2, start=p).log_likelihood(table)
+    )
+    with pytest.raises(ek.DataError, match="wind"):
+        learned(table.rename(columns={"sky": "wind"}), 2, start=p)
+
+
+def test_the_best_of_several_starts_is_kept():
+    X, valid = mixed_rows(60), mixed_rows(100, seed=3)
+    found = []
+    options = {"epochs": 3, "restarts": 4, "callback": lambda *now: found.append(now)}
+    kept = learned(X, 4, pseudocount=0.01, **options)
+    ends = found[2::3]
+    circuit, _ = max(ends, key=lambda now: now[1])
+    assert_close(kept.log_likelihood(X), circuit.log_likelihood(X))
+    assert len({mean for _, mean in ends}) == 4
+    scores = []
+    best = learned(
+        X, 4, epochs=6, X_valid=valid, restarts=3, callback=lambda p, mean: scores.append(mean)
+    )
+    assert len(scores) == 18
+    assert_close(best.log_likelihood(valid).mean(), max(scores))
+    with pytest.raises(ek.CircuitError, match="'restarts' parameter of learn_hclt"):
+        learned(X, 4, restarts=0)
+    with pytest.raises(ek.DataError, match="takes no 'restarts'"):
+        learned(lambda: iter([X]), 4, restarts=2, cardinalities=[2, 3, 4, 2, 3, 4])

@@ -97,7 +97,8 @@ class KernelBlocks:
     @cached_property
     def has_gradients(self) -> bool:
         """Whether gradients by a rate, a table or a weight are asked for."""
-        return self.tensor is not None or any(f.tensors for fs in self.factors for f in fs)
+        distinct = {id(factors): factors for factors in self.factors}.values()
+        return self.tensor is not None or any(f.tensors for factors in distinct for f in factors)
 
     @property
     def root_weights(self) -> Weights | None:

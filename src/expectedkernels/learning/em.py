@@ -8,10 +8,11 @@ turns these counts into shares.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from math import inf
+from math import inf, log
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def em(
     device: str | None = None,
     dtype: str | None = None,
     rng: RngLike = None,
+    callback: Callable[[Circuit, float], Any] | None = None,
     progress: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Circuit:
@@ -133,8 +135,13 @@ def em(
         The type of numbers on a device. Default: those of the circuit.
     rng : int, Generator or None
         For the order of rows in batches.
+    callback : callable, optional
+        Called after every iteration with the circuit of now, on the host, and the mean
+        log-likelihood that was found in it: to keep it, say by
+        ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``. EM goes on from what was kept.
     progress : bool
-        Whether to show a bar with the mean log-likelihood (only on a terminal).
+        Whether to show a bar with the mean log-likelihood, in nats and in bits for one variable,
+        and rows per second (only on a terminal).
     max_bytes : int
         How much memory intermediate values may take; rows are worked on in chunks.
 
@@ -179,20 +186,17 @@ def em(
             begin = partial(start_of, current, device, dtype, wide=wide_counts)
             given = batch_size, steps, pseudocount, as_generator(rng)
             states = chunked_epochs(begin, read, iterations, *given)
-        return _last(current, states, iterations, tolerance, progress)
-    evidence, weights, mean_weight, numbers = _read_data(current, X, sample_weight)
-    beta = pseudocount * mean_weight
+        return _last(current, states, iterations, tolerance, callback, progress)
+    data, mean_weight = rows_for(current, X, sample_weight)
+    beta, n_rows = pseudocount * mean_weight, len(data.weights)
     if plain:
-        states = _iterations(current, evidence, weights, numbers, iterations, beta, max_bytes)
+        states = _iterations(current, data, iterations, beta, max_bytes)
     else:
-        size = min(batch_size or evidence.n_rows, evidence.n_rows)
-        largest = size * float(weights.max())
-        share = beta * size / evidence.n_rows
-        start = start_of(current, device, dtype, share, largest, wide_counts)
-        numbers = np.arange(evidence.n_rows) if numbers is None else numbers
-        data = Rows(evidence, weights, numbers)
+        size = min(batch_size or n_rows, n_rows)
+        largest = size * float(data.weights.max())
+        start = start_of(current, device, dtype, beta * size / n_rows, largest, wide_counts)
         states = epochs(start, data, iterations, size, steps, beta, as_generator(rng))
-    return _last(current, states, iterations, tolerance, progress)
+    return _last(current, states, iterations, tolerance, callback, progress, n_rows)
 
 
 def _place(circuit: Circuit) -> tuple[str | None, str | None]:
@@ -224,21 +228,16 @@ def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
 
 
 def _iterations(
-    current: Circuit,
-    evidence: Evidence,
-    weights: Any,
-    numbers: Any,
-    n: int,
-    beta: float,
-    max_bytes: int,
+    current: Circuit, data: Rows, n: int, beta: float, max_bytes: int
 ) -> Iterator[tuple[Circuit, float]]:
     """The circuit after every iteration, and the mean log-likelihood before it."""
-    chunks = chunks_of(current, evidence, max_bytes)
-    floors = _variance_floors(current, evidence)
+    chunks = chunks_of(current, data.evidence, max_bytes)
+    floors = _variance_floors(current, data.evidence)
+    given = data.evidence, data.weights, chunks, data.numbers
     for _ in range(n):
-        total, counts = expected_counts(current, evidence, weights, chunks, numbers)
+        total, counts = expected_counts(current, *given)
         current = maximized(current, counts, beta, floors)
-        yield current, total / float(weights.sum())
+        yield current, total / float(data.weights.sum())
 
 
 def _chunked_iterations(
@@ -298,16 +297,21 @@ def _last(
     states: Iterator[tuple[Any, float]],
     n: int,
     tolerance: float | None,
+    callback: Callable[[Circuit, float], Any] | None,
     progress: bool,
+    n_rows: int = 0,
 ) -> Circuit:
     """The last of n circuits, or the one from which on likelihoods do not get better."""
-    before = -inf
+    before, n_variables, begin = -inf, current.n_variables, perf_counter()
     bar = progress_bar(n, "EM", not progress, "iteration")
     try:
-        for found, mean in states:
+        for i, (found, mean) in enumerate(states):
             current = found
-            bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
+            rows = (i + 1) * n_rows, perf_counter() - begin
+            bar.set_postfix_str(told(mean, n_variables, *rows), refresh=False)
             bar.update()
+            if callback is not None:
+                callback(circuit_of(found) if isinstance(found, Trained) else found, mean)
             if tolerance is not None and mean - before < tolerance:
                 break
             before = mean
@@ -317,6 +321,18 @@ def _last(
     finally:
         bar.close()
     return circuit_of(current) if isinstance(current, Trained) else current
+
+
+def told(mean: float, n_variables: int, n_rows: float = 0, seconds: float = 0.0) -> str:
+    """What a bar of passes over data says: likelihoods, and how many rows there were per second.
+
+    Examples
+    --------
+    >>> told(-2.0, 4, 3000, 1.5)
+    'log-likelihood -2.0000, 0.7213 bits per variable, 2000 rows/s'
+    """
+    found = f"log-likelihood {mean:.4f}, {-mean / (log(2) * n_variables):.4f} bits per variable"
+    return f"{found}, {n_rows / seconds:.0f} rows/s" if n_rows and seconds else found
 
 
 def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
@@ -357,20 +373,17 @@ def stored_alike(old: Any, new: Any) -> Any:
     return new.with_numbers(new.numbers.toarray()) if spread else new
 
 
-def _read_data(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Evidence, Any, float, Any]:
-    """The rows without those of weight zero, their weights, the mean weight of all, their numbers.
-
-    The numbers are those that the rows have in X, None if they are all of it.
-    """
+def rows_for(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Rows, float]:
+    """The rows without those of weight zero, and the mean weight of all."""
     evidence = as_evidence(X, circuit.schema, single=False)
     if evidence.n_rows == 0:
         raise DataError("EM needs at least one row of data. Got none.")
     weights = as_weights(sample_weight, evidence.n_rows)
-    mean = float(weights.mean())
+    mean, numbers = float(weights.mean()), np.arange(evidence.n_rows)
     if weights.all():
-        return evidence, weights, mean, None
+        return Rows(evidence, weights, numbers), mean
     kept: Any = np.flatnonzero(weights)
-    return evidence.rows(kept), weights[kept], mean, kept
+    return Rows(evidence.rows(kept), weights[kept], kept), mean
 
 
 def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list[slice]:

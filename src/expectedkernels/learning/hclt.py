@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from expectedkernels.circuits.streams import StreamLike, WeightsLike, is_stream
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
 from expectedkernels.learning.batches import (
+    Trained,
     circuit_of,
     mean_log_likelihood,
     start_of,
@@ -33,6 +35,9 @@ from expectedkernels.learning.data import (
 from expectedkernels.learning.em import (
     checked_steps,
     em,
+    normalized,
+    rows_for,
+    told,
     wide_counts,
 )
 from expectedkernels.learning.epochs import epochs as passes
@@ -62,9 +67,12 @@ def learn_hclt(
     cardinalities: int | Sequence[int] | None = None,
     sample_weight: WeightsLike | None = None,
     alpha: float = 1.0,
+    start: Circuit | None = None,
+    restarts: int = 1,
     device: str | None = None,
     dtype: str | None = None,
     rng: RngLike = None,
+    callback: Callable[[Circuit, float], Any] | None = None,
     progress: bool = True,
 ) -> Circuit:
     """The hidden Chow-Liu tree fitted to data by EM, as a dense circuit.
@@ -102,14 +110,25 @@ def learn_hclt(
     alpha : float
         Smoothing of the mutual information: every pair of variables gets 4 alpha counts in
         advance, spread evenly over its cells.
+    start : Circuit, optional
+        To go on from, with its tree and weights, in the place of a new one: what `callback` kept,
+        or another circuit over these variables. `n_latent` and `alpha` do not matter then.
+    restarts : int
+        How many times to begin, from other weights each time. What is kept has the largest
+        likelihood, of `X_valid` if there is one, and otherwise of the data.
     device : str, optional
         Where to learn: "torch", "cuda", or another device of torch. Default: in NumPy.
     dtype : {"float32", "float64"}, optional
         The type of numbers on a device. Default: "float64".
     rng : int, Generator or None
         For the weights at the start, and the order of rows.
+    callback : callable, optional
+        Called after every pass with the circuit of now, on the host, and its mean log-likelihood
+        (of `X_valid`, or as it was found in the pass): to keep it, say by
+        ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``.
     progress : bool
-        Whether to show a bar with the mean log-likelihood (only on a terminal).
+        Whether to show a bar with the mean log-likelihood, in nats and in bits for one variable,
+        and rows per second (only on a terminal).
 
     Returns
     -------
@@ -142,19 +161,23 @@ def learn_hclt(
     check_count(name, "n_latent", n_latent, 1)
     check_count(name, "epochs", epochs)
     check_count(name, "patience", patience, 1)
+    check_count(name, "restarts", restarts, 1)
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     steps = checked_steps(name, batch_size, step)
     if is_stream(X):
-        if X_valid is not None:
+        if X_valid is not None or restarts > 1:
+            what = "'X_valid'" if X_valid is not None else "'restarts'"
             raise DataError(
-                f"With data in chunks {name} takes no 'X_valid'. Leave it out, or give the rows as "
+                f"With data in chunks {name} takes no {what}. Leave it out, or give the rows as "
                 "an array."
             )
         stream = read_chunks(X, cardinalities, sample_weight, MAX_STATES, name)
-        counts, generator = stream.pair_counts(), as_generator(rng)
-        start = hidden_tree(counts, stream.cardinalities, n_latent, alpha, generator)
+        generator = as_generator(rng)
+        if start is None:
+            forest = tree_of(stream.pair_counts(), alpha)
+            start = stream.named(hidden_tree(forest, stream.cardinalities, n_latent, generator))
         return em(
-            stream.named(start),
+            start,
             X,
             epochs,
             pseudocount=beta,
@@ -164,34 +187,66 @@ def learn_hclt(
             device=device,
             dtype=dtype,
             rng=generator,
+            callback=callback,
             progress=progress,
         )
-    data = read_data(X, X_valid, cardinalities, sample_weight)
-    train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
-    if len(train.weights) == 0:
-        raise DataError(f"{name} needs at least one row of data. Got none.")
     generator = as_generator(rng)
-    counts = PairCounts(*grouped(*data.train, data.cardinalities))
-    start = hidden_tree(counts, data.cardinalities, n_latent, alpha, generator)
+    if start is not None:
+        start = normalized(start, name)
+        train, mean_weight = rows_for(start, X, sample_weight)
+        valid = None if X_valid is None else rows_for(start, X_valid, None)[0]
+    else:
+        data = read_data(X, X_valid, cardinalities, sample_weight)
+        train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
+        mean_weight = data.mean_weight
+        if len(train.weights) == 0:
+            raise DataError(f"{name} needs at least one row of data. Got none.")
+        forest = tree_of(PairCounts(*grouped(*data.train, data.cardinalities)), alpha)
     n = len(train.weights)
-    size, beta = min(batch_size or n, n), beta * data.mean_weight
+    size, beta = min(batch_size or n, n), beta * mean_weight
     largest = size * float(train.weights.max())
-    trained = start_of(start, device, dtype, beta * size / n, largest, wide_counts)
-    best, highest, waited = trained, -inf, 0
-    with progress_bar(epochs, "HCLT", not progress, "pass") as bar:
-        for found, mean in passes(trained, train, epochs, size, steps, beta, generator):
-            bar.set_postfix_str(f"log-likelihood {mean:.4f}", refresh=False)
-            bar.update()
-            if valid is None:
-                best = found
-                continue
+    best: Any = None
+    highest = -inf
+    with progress_bar(restarts * epochs, "HCLT", not progress, "pass") as bar:
+        for _ in range(restarts):
+            begin = start
+            if begin is None:
+                begin = hidden_tree(forest, data.cardinalities, n_latent, generator)
+            trained = start_of(begin, device, dtype, beta * size / n, largest, wide_counts)
+            every = passes(trained, train, epochs, size, steps, beta, generator)
+            found, reached = _kept(trained, every, valid, patience, callback, bar, n)
+            if best is None or reached > highest:
+                best, highest = found, reached
+    return circuit_of(best) if start is not None else data.named(circuit_of(best))
+
+
+def _kept(
+    best: Trained,
+    every: Iterable[tuple[Trained, float]],
+    valid: Rows | None,
+    patience: int,
+    callback: Callable[[Circuit, float], Any] | None,
+    bar: Any,
+    n_rows: int,
+) -> tuple[Trained, float]:
+    """The circuit to be kept of those after every pass, and its mean log-likelihood."""
+    highest, waited, n_variables = -inf, 0, best.circuit.n_variables
+    begin = perf_counter()
+    for i, (found, mean) in enumerate(every):
+        rows = (i + 1) * n_rows, perf_counter() - begin
+        bar.set_postfix_str(told(mean, n_variables, *rows), refresh=False)
+        bar.update()
+        reached = mean
+        if valid is not None:
             reached = mean_log_likelihood(found, valid.evidence, valid.weights)
-            waited += 1
-            if reached > highest:
-                best, highest, waited = found, reached, 0
-            if waited == patience:
-                break
-    return data.named(circuit_of(best))
+        if callback is not None:
+            callback(circuit_of(found), reached)
+        waited += 1
+        if valid is None or reached > highest:
+            best, highest, waited = found, reached, 0
+        if waited == patience:
+            break
+    return best, highest
 
 
 def _rows(data: Data, number: int) -> Rows:
@@ -202,12 +257,16 @@ def _rows(data: Data, number: int) -> Rows:
     return Rows(evidence, data.weights[number, kept], kept - number * data.n_rows)
 
 
+def tree_of(counts: PairCounts, alpha: float) -> Forest:
+    """The tree of pair counts with the largest mutual information."""
+    weights = mutual_information(counts, alpha)
+    return rooted(len(weights), spanning_edges(weights, -inf))
+
+
 def hidden_tree(
-    counts: PairCounts, cardinalities: Sequence[int], n_latent: int, alpha: float, generator: Any
+    forest: Forest, cardinalities: Sequence[int], n_latent: int, generator: Any
 ) -> Circuit:
-    """The circuit of the hidden tree of pair counts, with random weights."""
-    edges = spanning_edges(mutual_information(counts, alpha), -inf)
-    forest = rooted(len(cardinalities), edges)
+    """The circuit of the hidden tree, with random weights."""
     nodes: list[tuple[int, int, int]] = []
     blocks: list[Input | Inner] = []
     waiting: list[int] = []
