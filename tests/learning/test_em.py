@@ -415,7 +415,12 @@ def test_the_bar_shows_the_likelihood(monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(module, "progress_bar", Bar)
     em(p, [[0], [1]], 3)
-    assert Bar.last.shown == ["log-likelihood -0.6931"] * 3
+    for shown in Bar.last.shown:
+        likelihood, rows = shown.rsplit(", ", 1)
+        assert likelihood == "log-likelihood -0.6931, 1.0000 bits per variable"
+        assert rows.endswith(" rows/s")
+        assert float(rows.split()[0]) > 0
+    assert len(Bar.last.shown) == 3
     assert Bar.last.updates == 3
 
 
