@@ -82,7 +82,7 @@ def em(
     device: str | None = None,
     dtype: str | None = None,
     rng: RngLike = None,
-    callback: Callable[[Circuit, float], Any] | None = None,
+    callback: Callable[[Circuit, float], object] | None = None,
     progress: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Circuit:
@@ -297,7 +297,7 @@ def _last(
     states: Iterator[tuple[Any, float]],
     n: int,
     tolerance: float | None,
-    callback: Callable[[Circuit, float], Any] | None,
+    callback: Callable[[Circuit, float], object] | None,
     progress: bool,
     n_rows: int = 0,
 ) -> Circuit:

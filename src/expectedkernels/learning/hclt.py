@@ -72,7 +72,7 @@ def learn_hclt(
     device: str | None = None,
     dtype: str | None = None,
     rng: RngLike = None,
-    callback: Callable[[Circuit, float], Any] | None = None,
+    callback: Callable[[Circuit, float], object] | None = None,
     progress: bool = True,
 ) -> Circuit:
     """The hidden Chow-Liu tree fitted to data by EM, as a dense circuit.
@@ -225,7 +225,7 @@ def _kept(
     every: Iterable[tuple[Trained, float]],
     valid: Rows | None,
     patience: int,
-    callback: Callable[[Circuit, float], Any] | None,
+    callback: Callable[[Circuit, float], object] | None,
     bar: Any,
     n_rows: int,
 ) -> tuple[Trained, float]:
