@@ -171,7 +171,7 @@ def test_text_that_differs_in_most_rows_is_told():
     with pytest.warns(UserWarning, match=message):
         ek.ExpectedSVR(density="chow_liu").fit(named, y)
     written = X.assign(size=X["size"].astype(str))
-    with pytest.warns(UserWarning, match="Column 'size' holds text.*are numbers: convert"):
+    with pytest.warns(UserWarning, match="Column 'size' holds text.*look like numbers: convert"):
         ek.ExpectedSVR(density="chow_liu").fit(written, y)
     chosen = ["name", "kind", "tame"]
     ek.ExpectedSVR(categorical_features=chosen, density="chow_liu").fit(
@@ -232,3 +232,69 @@ def test_columns_of_frames_without_values_keep_their_types():
     assert found[["b", "c"]].isna().all(axis=None)
     assert found["d"].tolist() == ["x"] * 3
     assert found["a"].notna().all()
+
+
+def small(n=12):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"]), rng.normal(size=n)
+
+
+def test_what_a_mask_hides_is_missing():
+    X, y = small()
+    X = X.to_numpy()
+    model = ek.ExpectedSVR(density="gaussian").fit(X, y)
+    mask = np.arange(X.size).reshape(X.shape) % 5 == 0
+    hidden = np.where(mask, np.nan, X)
+    masked = np.ma.masked_array(X, mask)
+    np.testing.assert_array_equal(model.predict(masked), model.predict(hidden))
+    again = ek.ExpectedSVR(density="gaussian").fit(masked, y)
+    other = ek.ExpectedSVR(density="gaussian").fit(hidden, y)
+    np.testing.assert_array_equal(again.predict(X), other.predict(X))
+    with pytest.raises(ek.DataError, match="y contains NaN: 1 of 12 rows have no target"):
+        model.fit(X, np.ma.masked_array(np.arange(12), np.arange(12) == 3))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X.assign(b=[pd.Timestamp(0).date()] * 12), "'b' holds a date in row 0, where"),
+        (lambda X: X.assign(b=pd.period_range("2020", periods=12)), "'b' holds a Period in row 0"),
+        (lambda X: X.to_dict("records"), r"becomes one by pandas.DataFrame\(rows\)"),
+        (lambda X: X.iloc[0].to_dict(), "rows by names are neither"),
+        (lambda X: pl.from_pandas(X).lazy(), r"a LazyFrame, without rows yet. Give X.collect\(\)"),
+        (lambda X: X.set_axis(["a", "a"], axis=1), "must be distinct. 'a' is the name of several"),
+    ],
+    ids=["dates", "periods", "dicts", "dict", "lazy", "twice"],
+)
+def test_what_looks_like_a_table_is_told_what_to_be(change, message):
+    X, y = small()
+    for estimator in (ek.ExpectedKernelRidge(), ek.CircuitImputer()):
+        with pytest.raises(ek.DataError, match=message):
+            estimator.fit(change(X), y)
+
+
+def test_targets_that_are_dates_are_refused():
+    X, _ = small()
+    for y in (pd.date_range("2020", periods=12), [pd.Timestamp(0).date()] * 12):
+        with pytest.raises(ek.DataError, match=r"y holds dates, .* days since the first one"):
+            ek.ExpectedKernelRidge().fit(X, y)
+
+
+def test_weights_are_not_negative():
+    X, y = small()
+    for model in (ek.ExpectedKernelRidge(), ek.ExpectedSVR()):
+        with pytest.raises(ek.DataError, match=r"not be negative. Got -0.5 in row 1"):
+            model.fit(X, y, sample_weight=[1.0, -0.5] * 6)
+
+
+def test_a_single_row_may_have_no_support_vectors():
+    X, y = small(1)
+    np.testing.assert_array_equal(ek.ExpectedSVR().fit(X, y).predict(X), y)
+
+
+@pytest.mark.parametrize("form", ["{},5", "{} kg", "{}e3"])
+def test_numbers_that_are_text_are_told(form):
+    X, y = small(60)
+    text = [form.format(i % 25) for i in range(60)]
+    with pytest.warns(UserWarning, match="'c' holds text, .* These look like numbers: convert"):
+        ek.ExpectedKernelRidge(density="gaussian").fit(X.assign(c=text), y)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ FRAMES = (
     "Labels are read from data frames: pandas.DataFrame(X, columns=...), with the names of the "
     "variables."
 )
+LIKE_NUMBER = re.compile(r"[^\w\s]{0,2}\s*\d[\d.,'\s]*(e[+-]?\d+|[^\d\s]{0,8})", re.IGNORECASE)
+"""What people take for a number: it may have separators, a currency and a unit."""
+
+
+def look_numeric(words: Sequence[Any]) -> bool:
+    """Whether all words of a column begin like numbers, as with thousands apart or with units.
+
+    Examples
+    --------
+    >>> look_numeric(["1,234", "12 kg", "$ 5"]), look_numeric(["2024-01-02"])
+    (True, False)
+    """
+    return bool(words) and all(LIKE_NUMBER.fullmatch(str(word)) for word in words)
 
 
 def as_floats(rows: Any, what: str = ARRAYS) -> Any:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.circuits.frames import Columns, FrameColumn
+from expectedkernels.circuits.numbers import look_numeric
 from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
 from expectedkernels.cli.tables import as_text, called, in_order, read_columns, select
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
-from expectedkernels.io.raw import look_numeric
 
 FEW_CATEGORIES = 20
 """So many categories are never too many."""

@@ -277,6 +277,11 @@ class KernelMachine(DensityEstimator):
         y = self._read_target(X, y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, Z)
+            if (sample_weight < 0).any():
+                row = int(np.argmax(sample_weight < 0))
+                raise DataError(
+                    f"Sample weights must not be negative. Got {sample_weight[row]:g} in row {row}."
+                )
         gaps = np.isnan(Z).any(axis=1)
         if gaps.any() and self.fit_missing in ("drop", "raise"):
             self._refuse_or_drop(gaps)

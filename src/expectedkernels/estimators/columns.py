@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.circuits.numbers import look_numeric
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.tables import (
     by_dtype,
@@ -357,25 +358,19 @@ def _warn_of_free_text(names: list[Any], table: list[Any], categories: dict[int,
     """Warn if text that nobody called categorical is different in most rows."""
     for i, found in categories.items():
         present = sum(not is_missing(entry) for entry in table[i].tolist())
-        if len(found) <= max(FEW_CATEGORIES, present / 2) or not isinstance(found[0], str):
+        numeric = isinstance(found[0], str) and look_numeric(found.tolist())
+        most = FEW_CATEGORIES if numeric else max(FEW_CATEGORIES, present / 2)
+        if len(found) <= most or not isinstance(found[0], str):
             continue
         advice = "Names and free text say nothing of other rows: leave the column out"
-        if all(_is_number(entry) for entry in found):
-            advice = "These are numbers: convert the column, for example by pandas.to_numeric"
+        if numeric:
+            advice = "These look like numbers: convert the column, for example by pandas.to_numeric"
         warnings.warn(
             f"Column {names[i]!r} holds text, and is taken for categorical: {len(found)} "
             f"categories in {present} rows. {advice}, or name it in categorical_features.",
             UserWarning,
             stacklevel=2,
         )
-
-
-def _is_number(entry: str) -> bool:
-    try:
-        float(entry)
-    except ValueError:
-        return False
-    return True
 
 
 def warn_of_missing_bits(names: list[Any], table: list[Any]) -> None:

@@ -89,6 +89,8 @@ class Expansion:
 
         Squares of others need not be numbers.
         """
+        if not len(self.points):
+            return Z
         with np.errstate(divide="ignore"):
             reach = NOTHING / np.sqrt(self.rates)
         return np.clip(Z, self.points.min(axis=0) - reach, self.points.max(axis=0) + reach)

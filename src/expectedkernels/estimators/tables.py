@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from expectedkernels.errors import DataError
 NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
 """What columns of numbers must be."""
 ADVICE = "Convert it, or name the column in categorical_features."
+NO_NUMBER = re.compile(r"could not convert string|must be a string or a real number")
 NAMELESS = (
     " Text columns of data frames are categories by themselves: behind a ColumnTransformer, "
     "set_output(transform='pandas') keeps the types of columns."
@@ -39,9 +42,30 @@ def is_frame(X: Any) -> bool:
 
 
 def as_frame(X: Any) -> Any:
-    """A table of pyarrow as a data frame of pandas; everything else as it is."""
+    """A table as one of those that are read below; raises if it looks like one and is none.
+
+    Tables of pyarrow become data frames of pandas, and what a masked array hides is missing.
+    """
     kind = type(X)
-    return X.to_pandas() if hasattr(kind, "column_names") and hasattr(kind, "to_pandas") else X
+    if hasattr(kind, "column_names") and hasattr(kind, "to_pandas"):
+        X = X.to_pandas()
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
+    if isinstance(X, Mapping) or (isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping)):
+        raise DataError(
+            "X must be an array or a data frame, and rows by names are neither. A list of them "
+            "becomes one by pandas.DataFrame(rows)."
+        )
+    if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
+        raise DataError(f"X is a {kind.__name__}, without rows yet. Give X.collect().")
+    if is_frame(X):
+        twice = [name for name, count in Counter(X.columns).items() if count > 1]
+        if twice:
+            raise DataError(
+                f"The names of columns must be distinct. {twice[0]!r} is the name of several: "
+                "rename them, or leave them out."
+            )
+    return X
 
 
 def refuse_series(X: Any) -> None:
@@ -147,14 +171,14 @@ def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> A
         raise DataError(f"Column {dates[0]!r} holds dates, where numbers are expected. {advice}")
     try:
         return check(X)
-    except ValueError as error:
-        place = _first_text(X) if "could not convert string" in str(error) else None
+    except (ValueError, TypeError) as error:
+        place = _first_other(X) if NO_NUMBER.search(str(error)) else None
         if place is None:
             raise
         row, name, entry = place
+        what = f"text, {entry!r}" if isinstance(entry, str) else f"a {type(entry).__name__}"
         raise DataError(
-            f"Column {name!r} holds text, {entry!r} in row {row}, where numbers are expected. "
-            f"{advice}"
+            f"Column {name!r} holds {what} in row {row}, where numbers are expected. {advice}"
         ) from error
 
 
@@ -186,16 +210,15 @@ def _without_missing_objects(X: Any) -> Any:
     return X
 
 
-def _first_text(X: Any) -> tuple[int, Any, Any] | None:
-    """Row, column and entry of the first text that is no number."""
+def _first_other(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column and entry of the first entry that is no number."""
     names = column_names(X)
     for row, entries in enumerate(np.asarray(X, dtype=object).tolist()):
         for column, entry in enumerate(entries):
-            if isinstance(entry, str):
-                try:
-                    float(entry)
-                except ValueError:
-                    return row, column if names is None else names[column], entry
+            try:
+                float(np.nan if is_missing(entry) else entry)
+            except (ValueError, TypeError):
+                return row, column if names is None else names[column], entry
     return None
 
 
@@ -204,6 +227,7 @@ def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> A
     if y is None:
         validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
     refuse_missing_targets(y)
+    refuse_dates(y)
     checks = {"input_name": "y", "estimator": estimator, "ensure_2d": False, "dtype": "numeric"}
     y = check_array(y, **checks)
     if not multi_output:
@@ -223,8 +247,21 @@ def read_labels(estimator: Any, X: Any, y: Any) -> Any:
     return y
 
 
+def refuse_dates(y: Any) -> None:
+    """Raise if targets are dates, which would be read as numbers of nanoseconds."""
+    entries = np.asarray(y)
+    first = entries.reshape(-1)[0] if entries.dtype == object and entries.size else None
+    if entries.dtype.kind in "mM" or hasattr(first, "isoformat"):
+        raise DataError(
+            "Input y holds dates, where numbers are expected. Convert them, for example to days "
+            "since the first one."
+        )
+
+
 def refuse_missing_targets(y: Any) -> None:
     """Raise if a row has no target: a density knows what columns could be, but not targets."""
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.where(np.ma.getmaskarray(y), np.nan, y.data.astype(object))
     entries = np.asarray(y)
     if entries.dtype.kind not in "fO" or entries.ndim not in (1, 2):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
 from io import BytesIO
 from typing import Any
@@ -19,8 +19,6 @@ from expectedkernels.io.text import PathLike, Source, checked_path, shown
 PARQUET_MAGIC = b"PAR1"
 DECIMAL_COMMA = re.compile(r"[+-]?\d*(\d|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 THOUSANDS = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)", re.ASCII)
-LIKE_NUMBER = re.compile(r"[^\w\s]{0,2}\s*\d[\d.,'\s]*[^\d\s]{0,8}")
-"""What people take for a number: it may have separators, a currency and a unit."""
 
 
 def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
@@ -124,17 +122,6 @@ def raw_column(name: str, cells: Iterable[str]) -> FrameColumn:
 def _with_point(cell: str) -> str:
     """A number with a decimal comma as one with a point, other cells as they are."""
     return cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell.strip()) else cell
-
-
-def look_numeric(words: Sequence[Any]) -> bool:
-    """Whether all words of a column begin like numbers, as with thousands apart or with units.
-
-    Examples
-    --------
-    >>> look_numeric(["1,234", "12 kg", "$ 5"]), look_numeric(["2024-01-02"])
-    (True, False)
-    """
-    return bool(words) and all(LIKE_NUMBER.fullmatch(str(word)) for word in words)
 
 
 def pyarrow_for(path: str) -> tuple[Any, Any]:
