@@ -100,7 +100,7 @@ def fit_mmd() -> None:
         return
     places = ["torch", *(["cuda"] if torch.cuda.is_available() else [])]
     for name, epochs in (("nltcs", 50), ("dna", 20)):
-        sets = [_rows(name, part) for part in ("train", "valid", "test")]
+        sets = [data_rows(name, part) for part in ("train", "valid", "test")]
         if any(X is None for X in sets):
             print(f"\n(no {name} data: set EXPECTEDKERNELS_DATA to the folder with density/)")
             continue
@@ -132,10 +132,11 @@ def _speed(circuit: Circuit, X: np.ndarray, place: str) -> str:
 
 
 def _nltcs() -> np.ndarray | None:
-    return _rows("nltcs", "train")
+    return data_rows("nltcs", "train")
 
 
-def _rows(name: str, part: str) -> np.ndarray | None:
+def data_rows(name: str, part: str) -> np.ndarray | None:
+    """The rows of one part of a data set in the folder of EXPECTEDKERNELS_DATA, if it is there."""
     folder = os.environ.get("EXPECTEDKERNELS_DATA")
     path = Path(folder or "") / "density" / f"{name}.{part}.data"
     if folder is None or not path.exists():

@@ -61,6 +61,10 @@ StatesLike = Sequence[Labels] | Mapping[int, Labels] | Mapping[str, Labels]
 """The labels of the states of every variable."""
 
 
+SINGLE_RANGE = 2.0**-126, 2.0**128 - 2.0**104
+"""The smallest and the largest positive number that singles hold with all their digits."""
+
+
 def namespace(*arrays: Array) -> Any:
     """The array-API namespace of the arrays that are not NumPy's, or NumPy's own."""
     others = [a for a in arrays if a is not None and not isinstance(a, np.ndarray)]
@@ -324,6 +328,18 @@ def drawn(edges: Any, u: Any) -> Any:
     return (edges <= u[:, None]).sum(axis=1)
 
 
+def _refuse_outside_of_singles(array: Array) -> None:
+    """Raise if numbers other than zero would lose digits, vanish or become infinite in singles."""
+    sizes = abs(detach(array))
+    outside = ((sizes > 0) & (sizes < SINGLE_RANGE[0])) | (sizes > SINGLE_RANGE[1])
+    if bool(outside.any()):
+        raise CircuitError(
+            f"Single precision holds sizes from {SINGLE_RANGE[0]:.2g} to {SINGLE_RANGE[1]:.2g}. "
+            f"This circuit has a number of size {float(sizes[outside][0]):.2g}: keep it in "
+            "'float64', or drop what is as small and scale what is as large."
+        )
+
+
 def place_of(array: Array) -> Any:
     """What `Circuit.to` takes to move arrays to where this one is."""
     if isinstance(array, np.ndarray):
@@ -400,6 +416,8 @@ class Place:
         """The array with its numbers, if they are floating-point ones, of the type asked for."""
         if self.dtype is None or "float" not in str(array.dtype):
             return array
+        if self.dtype == "float32":
+            _refuse_outside_of_singles(array.data if sparse.issparse(array) else array)
         if sparse.issparse(array):
             return array.astype(self.dtype)
         return self.xp.astype(array, getattr(self.xp, self.dtype))

@@ -1,5 +1,7 @@
 """Passes over levels in torch, against the same questions in NumPy and sums written out."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -210,5 +212,34 @@ def test_types_of_numbers():
     }
     assert q.to("torch", dtype="float64").input(0).table.dtype == torch.float64
     assert p.to("numpy", dtype="float32").input(0).table.dtype == np.float32
+    assert q.log_likelihood(np.zeros((1, 3))).dtype == torch.float64  # logs keep their digits
+    assert ek.expected_kernel(q, q, ek.RBF(0.5)).dtype == torch.float64
     with pytest.raises(CircuitError, match=r"are 'float32' or 'float64'. Got 'int8' instead"):
         p.to("torch", dtype="int8")
+
+
+@pytest.mark.parametrize("place", ["numpy", "torch"])
+def test_numbers_that_singles_do_not_hold_are_refused(place):
+    for number in (1e-50, 1e-39, -1e-45, 1e39):
+        p = ek.factorized([[number, 1.0]], normalized=False)
+        with pytest.raises(
+            CircuitError, match=f"a number of size {re.escape(f'{abs(number):.2g}')}: keep"
+        ):
+            p.to(place, dtype="float32")
+    edge = ek.factorized([[1.2e-38, 0.0, 3.4e38]], normalized=False).to(place, dtype="float32")
+    assert (np.asarray(edge.input(0).table) > 0).tolist() == [[True, False, True]]
+    leaf = ek.Product([ek.Indicator(0, 1, 2), ek.Indicator(1, 1, 2)])
+    rest = ek.Product([ek.Indicator(0, 0, 2), ek.Indicator(1, 0, 2)])
+    rare = ek.Circuit.from_units(ek.Sum([leaf, rest], [1e-60, 1.0]))
+    with pytest.raises(CircuitError, match="keep it in 'float64'"):
+        rare.to(place, dtype="float32")
+
+
+@pytest.mark.parametrize("place", ["numpy", "torch"])
+def test_singles_keep_logs_far_below_their_range(place):
+    tables = [np.tile([[x, 1.0 - x]], (4000, 1)) for x in (0.4, 0.3)]
+    p = ek.mixture([ek.factorized(t, Vtree.balanced(4000)) for t in tables])
+    X = np.stack([np.zeros(4000), np.arange(4000) % 2])
+    exact, single = p.log_likelihood(X), p.to(place, dtype="float32").log_likelihood(X)
+    assert exact[0] < -3600
+    np.testing.assert_allclose(np.asarray(single), exact, rtol=2e-7)

@@ -376,9 +376,11 @@ class BlockCircuit:
         where : str or module
             "numpy", "torch", a device of torch, or a namespace of the array-API standard.
         dtype : str, optional
-            "float32" or "float64". Default: as numbers are. In single precision the logs of
-            likelihoods are still sums in double precision; weights below 1e-38 lose digits and
-            those below 1e-45 become zero.
+            "float32" or "float64". Default: as numbers are. In single precision likelihoods,
+            marginals and EM multiply and sum in it, and their logs are in double precision;
+            expected kernels read numbers in single precision and work in double precision. Numbers
+            that single precision does not hold, as weights below 1e-38 that are not zero, are
+            refused.
 
         Returns
         -------
