@@ -162,6 +162,12 @@ def far(n):
     return ek.group_discrepancies(p, 1)
 
 
+def panels(n):
+    curves = {f"{name} prediction": Curve([0, 1], [0, 1], [0.1, 0.1]) for name in "abcdefg"}
+    like = Curve([0, 1], [1, 0], like="a prediction")
+    return plot_panels({str(i): curves | {"as it was published": like} for i in range(n)})[0]
+
+
 PICTURES = {
     "3 units": lambda: ek.plotting.plot(ek.factorized([[0.5, 0.5]] * 2).with_names(LONG[:2])),
     "30 units": lambda: ek.plotting.plot(
@@ -176,6 +182,9 @@ PICTURES = {
     "groups": lambda: far(4).plot(),
     "contributions": lambda: plot_waterfall(LONG, np.linspace(-1, 1, 12), 5.0, [0.123] * 12),
     "importances": lambda: plot_importances(LONG, np.arange(12.0)),
+    "one panel": lambda: panels(1),
+    "two panels": lambda: panels(2),
+    "four panels": lambda: panels(4),
     "3 rows": lambda: ek.plotting.plot_intervals(
         [1.0, 2.0, 3.0], ([0, 1, 2], [2, 3, 4]), [1, 2, 3]
     ),
@@ -196,6 +205,7 @@ def test_nothing_is_cut_off_and_labels_do_not_lie_on_each_other(make):
     figure.canvas.draw()
     axes = (ax.xaxis, ax.yaxis) if ax.axison else ()
     written = [*figure.texts, *ax.texts, *(axis.label for axis in axes)]
+    written += [text for legend in figure.legends for text in legend.get_texts()]
     written += [ax.title, ax._left_title, *(t for axis in axes for t in seen_ticks(axis))]
     for text in written:
         if text.get_text():

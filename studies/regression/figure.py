@@ -26,7 +26,7 @@ SHOWN = {
 PAPER = {
     "expected, bits": "expected prediction",
     "map, bits": "MAP",
-    "masked mode": 'mode of the masked rows ("median")',
+    "masked mode": 'masked mode ("median")',
 }
 """The methods in the figure of the paper."""
 

@@ -76,7 +76,7 @@ def plot_panels(
     """
     if not panels:
         raise ValueError("'panels' must have at least one entry. Got none.")
-    figure, axes = row_of_axes(len(panels), 3.4 * len(panels), 3.8)
+    figure, axes = row_of_axes(len(panels), 3.4 * len(panels), 3.4)
     named = {name: None for curves in panels.values() for name, c in curves.items() if c.std}
     colour = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
     for ax, (title, curves) in zip(axes, panels.items(), strict=True):

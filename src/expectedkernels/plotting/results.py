@@ -51,7 +51,7 @@ def plot_samples(samples: Any) -> list[Axes]:
 def plot_drift(drift: Any, order: Any) -> Axes:
     """The axes with the parts of variables in a drift: by ignoring them, and by Shapley values."""
     order = order[:MOST_BARS]
-    ax = new_axes(6.4, 1.7 + 0.32 * len(order))
+    ax = new_axes(6.4, 1.5 + 0.32 * len(order))
     places = np.arange(len(order))
     ax.barh(places - 0.2, drift.ignoring[order], 0.4, color=SAMPLED, label="less without it")
     ax.barh(places + 0.2, drift.shapley[order], 0.4, color=EXACT, label="Shapley value")

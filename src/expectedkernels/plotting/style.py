@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ def legend_above(ax: Any) -> None:
 
 
 def legend_below(figure: Any, axes: Any, ncols: int) -> None:
-    """One legend for all axes, below them."""
+    """One legend for all axes, below them; the figure grows by its lines."""
     entries = {
         label: handle
         for ax in axes
@@ -77,7 +78,9 @@ def legend_below(figure: Any, axes: Any, ncols: int) -> None:
         loc="outside lower center",
         ncols=ncols,
         frameon=False,
+        fontsize="small",
     )
+    figure.set_figheight(figure.get_figheight() + 0.19 * ceil(len(entries) / ncols))
 
 
 def save(ax: Axes, path: str | Path) -> Path:
