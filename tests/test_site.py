@@ -6,7 +6,7 @@ import re
 import pytest
 
 import expectedkernels as ek
-from docs._ext import api_pages
+from docs._ext import api_pages, name_role
 
 SPACES = [name for name in ek.__all__ if inspect.ismodule(getattr(ek, name))]
 LISTED = [name for names in api_pages.groups().values() for name in names]
@@ -49,3 +49,21 @@ def test_members_of_other_libraries_and_inner_ones_are_left_out():
     assert "ExpectedSVR.predict" in page
     assert "set_params" not in page
     assert "gram" not in api_pages.name_page("RBF")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("mmd", "expectedkernels.mmd"),
+        ("ek.mmd(p, q)", "expectedkernels.mmd"),
+        ("Circuit.sample", "expectedkernels.Circuit.sample"),
+        ("ek.io.read_spn", "expectedkernels.io.read_spn"),
+        ("ek", None),
+        ("max_bytes", None),
+        ("Circuit.nothing", None),
+        ("Circuit.__init__", None),
+        ("errors.DataError", None),
+    ],
+)
+def test_words_in_backticks_lead_to_public_names_only(text, name):
+    assert name_role.public_name(text) == name
