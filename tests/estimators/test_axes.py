@@ -1,6 +1,7 @@
 """Rows and points as axes: what is merged, taken out and cut gives the same numbers."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import expectedkernels as ek
@@ -37,6 +38,32 @@ def test_first_moments_in_parts(density, max_bytes):
     for at, part in each_kernel(density, RATES, S, Rows(density, Z), resources):
         values[at] = part
     np.testing.assert_allclose(values, moments(density, S)[0], rtol=1e-12)
+
+
+def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(80, 3))
+    X[:, 1] += X[:, 0]
+    X[X[:, 2] > 1.0, 2] = 0.5  # a spike
+    frame = pd.DataFrame(X, columns=list("uvw")).assign(c=rng.choice(["x", "y", "z"], 80))
+    model = ek.ExpectedKernelRidge(density="chow_liu", n_bins=4, random_state=0)
+    model.fit(frame, X.sum(axis=1))
+    density, S = model.density_, model.model_.X_fit_[:20]
+    Z = model.model_.X_fit_.copy()
+    for i, columns in enumerate([[0], [1], [2], [3, 4, 5], [3]]):  # [3]: part of a group
+        Z[np.ix_(np.arange(i, 80, 6), columns)] = NAN
+    assert np.isnan(Z[5::6]).sum() == 0
+    Z[5::6, :2] = NAN
+    rates = np.linspace(0.1, 0.6, 6)
+    found = []
+    for discrete in (True, False):  # False: as if it were not known
+        monkeypatch.setattr(type(density), "is_discrete", discrete)
+        values = np.full((80, 20), NAN)
+        for at, part in each_kernel(density, rates, S, Rows(density, Z), Resources()):
+            values[at] = part
+        found.append(values)
+    assert (found[0] != found[1]).any()
+    np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-15)
 
 
 def test_first_moments_without_points(density):

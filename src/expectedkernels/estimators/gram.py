@@ -18,11 +18,12 @@ import numpy as np
 from expectedkernels.arrays import spans
 from expectedkernels.circuits.choice import evidence_side
 from expectedkernels.circuits.conditionals import ConditionalsSide
-from expectedkernels.circuits.sides import CircuitSide, PointSide
+from expectedkernels.circuits.posteriors import atom_shares
+from expectedkernels.circuits.sides import Atoms, CircuitSide, PointSide
 from expectedkernels.estimators.resources import Resources, chunks
 from expectedkernels.estimators.rows import Density, Rows
 from expectedkernels.kernels.blocks import Tables
-from expectedkernels.kernels.gaussian import at_known, gaussian
+from expectedkernels.kernels.gaussian import at_known, gaussian, on_atoms
 from expectedkernels.kernels.gram import CHUNK_BYTES, expected
 
 SPAN_ROWS = 512
@@ -86,16 +87,45 @@ class _Sections(Work):
     def __call__(self, span: slice) -> list[tuple[Any, Any]]:
         """Numbers of rows, and their values."""
         rows, n = self.rows, len(self.points)
-        first, number = rows.distinct
-        given = rows.by_state.rows(first[span])
-        side = evidence_side(self.density.real, given, n)
-        axes = (side, self.axis)
-        values = expected(axes, self.open_kernel, self.max_bytes, rows.logs[span])
+        values, number = self._expected(span), rows.distinct[1]
         found = []
         for at in chunks(rows.members(span.start, span.stop), n, self.max_bytes):
             known = at_known(self.rates, rows.Z[at], rows.known_columns[at], self.points)
             known *= values[number[at] - span.start]
             found.append((at, known if self.coef is None else known @ self.coef))
+        return found
+
+    def _expected(self, span: slice) -> Any:
+        """The expected kernels of rows that differ, without what they observe, (rows, points)."""
+        rows, index = self.rows, self.rows.distinct[0][span]
+        missing = ~rows.observed[index]
+        single = (missing.sum(axis=1) == 1) & self.density.is_discrete
+        values = np.empty((len(index), len(self.points)))
+        several, alone = np.flatnonzero(~single), np.flatnonzero(single)
+        if len(several):
+            given = rows.by_state.rows(index[several])
+            axes = (evidence_side(self.density.real, given, len(self.points)), self.axis)
+            logs = rows.logs[span][several]
+            values[several] = expected(axes, self.open_kernel, self.max_bytes, logs)
+        if len(alone):  # the shares of one variable's states are all that is asked for
+            shares = atom_shares(self.density.circuit, rows.states.rows(index[alone]))
+            for v, start, stop in self.density.circuit.atom_slices:
+                at = np.flatnonzero(missing[alone, v])
+                values[alone[at]] = shares[at, start:stop] @ self.factors[v]
+        return values
+
+    @cached_property
+    def factors(self) -> list[Any]:
+        """For every variable the factors of kernels between its states and points."""
+        found = []
+        for v, columns in enumerate(self.density.places):
+            block: Any = self.density.real.input(v)
+            values = self.points[:, columns].reshape(len(self.points), *block.mean.shape[1:])
+            atoms = (
+                Atoms(None, *block.beside_points(())),
+                Atoms(None, values, np.zeros_like(values)),
+            )
+            found.append(on_atoms(self._rates[v], *atoms))
         return found
 
 
