@@ -6,6 +6,9 @@ import pytest
 
 import expectedkernels as ek
 from browser import CHROMIUM, DRIVER, a_browser
+from cli_files import invoke, write_all
+from expectedkernels.plotting.panels import Curve, plot_panels
+from studies.base import Drawing, ResultsFile, written
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="Chromium and its driver are not installed"
@@ -38,7 +41,26 @@ def changed(path):
     return ek.drift(X, np.minimum(X, 1), n_permutations=9, rng=0).report(path, seed=0)
 
 
+def by_command(path):
+    write_all(path.parent)
+    files = [path.parent / name for name in ("patients.csv", "later.csv")]
+    options = ["--without", "id", "--permutations", 9, "--report", path]
+    assert invoke("compare", *files, *options).exit_code in (0, 3)
+    return path
+
+
+def of_a_study(path):
+    records = ResultsFile(path.parent / "results", {"seed": 0, "effort": {"rounds": 2}})
+    table = "\n".join(["| method | 0.1 |", "| --- | ---: |", "| *mean* | 2.407 ± 0.012 |"])
+    text = f"# Study\n\nWhat was done.\n\n## In short\n\n- **good**\n\n## Table\n\n{table}\n"
+    curves = {str(i): {"ours": Curve([0, 1], [0, 1], [0.1, 0.1])} for i in range(4)}
+    done = written(records, text, lambda: [Drawing("a", "Curves", "Means.", plot_panels(curves))])
+    return done.write_page(path, {"command": "expectedkernels reproduce regression " + "-" * 200})
+
+
 REPORTS = {
+    "command": by_command,
+    "study": of_a_study,
     "everything": everything,
     "drift": changed,
     "test": lambda path: ek.mmd_test(P.sample(30, rng=0), P, rng=0).report(path),

@@ -3,9 +3,11 @@
 import gzip
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +25,14 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_all(tmp_path)
     return tmp_path
+
+
+def test_every_command_is_described():
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name in (*EXAMPLES, "reproduce regression"):
+        assert re.search(f"(expectedkernels |`){name}[ `]", text), name
+    for name in ("inference", "missing"):
+        assert f"`{name}`" in text
 
 
 def test_every_command_has_an_example():
@@ -316,6 +326,7 @@ def test_tables_are_compressed_by_their_name(folder, name):
         ("info rain.uai", 1, "found a model: `compile` makes a circuit of it"),
         ("learn patients.csv -o l.npz", 1, "leave it out: --without id."),
         ("audit patients.csv", 1, "leave it out: --without id."),
+        ("predict new.csv --train patients.csv --target age --interval 2", 2, "'--interval'"),
         ("test c.npz wide.csv", 1, "Leave them out: --without id --without 'a b'"),
     ],
 )

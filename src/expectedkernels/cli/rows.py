@@ -37,7 +37,9 @@ def predict(
     ] = False,
     interval: Annotated[
         float | None,
-        typer.Option(help="Also intervals that hold this share of targets, such as 0.9."),
+        typer.Option(
+            min=0.0, max=1.0, help="Also intervals that hold this share of targets, such as 0.9."
+        ),
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="Also the probabilities of all classes.")
