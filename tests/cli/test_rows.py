@@ -134,7 +134,6 @@ def test_free_text_is_said(folder):
         (["--target", "ill", "--std"], "--std and --interval are for numbers, and 'ill'"),
         (["--target", "age", "--proba"], "--proba is for classes, and 'age' holds numbers"),
         (["--target", "age"], "lacks columns of patients.csv: 'pressure'"),
-        (["--target", "pressure", "--interval", "2"], "2"),
         (["--target", "pressure", "-o", "absent/p.csv"], "The folder to write to does not exist"),
     ],
 )
