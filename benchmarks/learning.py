@@ -119,7 +119,7 @@ def fit_mmd() -> None:
 def _distances(circuit: Circuit, *sets: np.ndarray) -> list[str]:
     """The squared discrepancies to training and test rows."""
     names = ("train", "test")
-    return [f"{mmd2(circuit, X):.3g} ({name})" for name, X in zip(names, sets, strict=True)]
+    return [f"{mmd2(circuit, X):.4g} ({name})" for name, X in zip(names, sets, strict=True)]
 
 
 def _speed(circuit: Circuit, X: np.ndarray, place: str) -> str:

@@ -182,6 +182,7 @@ NOT_BY_KERNELS = {
     "bbis": lambda k: ek.bbis(P, X, k),
     "stein_thin": lambda k: ek.stein_thin(P, X, 2, kernel=k),
     "CollapsedSteinKernel": lambda k: ek.CollapsedSteinKernel(P, k),
+    "fit_mmd": lambda k: ek.fit_mmd(P, X, k, steps=1, progress=False),
 }
 
 

@@ -124,7 +124,6 @@ from expectedkernels.estimators.shapley import (
     shapley_values as shapley_values,
 )
 from expectedkernels.expectation import (
-    Empirical as Empirical,
     expected_kernel as expected_kernel,
     monte_carlo_expected_kernel as monte_carlo_expected_kernel,
 )
@@ -151,6 +150,9 @@ from expectedkernels.kernels.circuit import (
 )
 from expectedkernels.kernels.defaults import (
     median_gamma as median_gamma,
+)
+from expectedkernels.kernels.empirical import (
+    Empirical as Empirical,
 )
 from expectedkernels.kernels.kernel import (
     Kernel as Kernel,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
+from functools import cache
 from typing import Any, Protocol
 
 import array_api_compat
@@ -70,7 +71,17 @@ def namespace(*arrays: Array) -> Any:
     others = [a for a in arrays if a is not None and not isinstance(a, np.ndarray)]
     if not others:
         return np
+    if all(map(array_api_compat.is_torch_array, others)):
+        return _torch_namespace()
     return array_api_compat.array_namespace(*others)
+
+
+@cache
+def _torch_namespace() -> Any:
+    """That of torch, found once: it is asked for at every step of every sweep."""
+    import array_api_compat.torch
+
+    return array_api_compat.torch
 
 
 def is_numpy(xp: Any) -> bool:

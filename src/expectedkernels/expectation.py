@@ -11,12 +11,10 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import (
     Array,
     RngLike,
-    RowsLike,
     as_generator,
     is_numpy,
     namespace,
@@ -35,19 +33,19 @@ from expectedkernels.circuits.evidence import (
     refuse_flat,
 )
 from expectedkernels.circuits.extents import extent_of_operand
-from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
+from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import TOLERANCE, require_normalized, require_possible
-from expectedkernels.circuits.schema import Schema, frame_schema, joint_column
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_single_root
 from expectedkernels.circuits.units import Sum, Unit
-from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import CircuitError, DataError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks
+from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
 from expectedkernels.kernels.kernel import (
     Kernel,
@@ -55,7 +53,6 @@ from expectedkernels.kernels.kernel import (
     refuse_infinite,
     require_kernel,
 )
-from expectedkernels.kernels.rows import sample_table
 from expectedkernels.kernels.scaled import (
     Place,
     Scaled,
@@ -67,96 +64,6 @@ from expectedkernels.kernels.scaled import (
 )
 from expectedkernels.kernels.target import Target
 from expectedkernels.progress import progress_bar
-
-
-class Empirical:
-    """Weighted points as a distribution.
-
-    Parameters
-    ----------
-    X : array of shape (points, variables) or (chains, points, variables), or data frame
-        The columns of a frame (or of labelled arrays and datasets of xarray and arviz) are matched
-        with the variables of what it is compared with, by their names.
-    weights : array of shape (points,), optional
-        Used as they are. Default: equal and summing to one.
-
-    Raises
-    ------
-    DataError
-        If there are no points, or not as many finite weights as points.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> q = ek.Empirical([[0, 0], [1, 1]], [0.25, 0.75])
-    >>> float(ek.expected_kernel(q, q, ek.Delta()))
-    0.625
-    """
-
-    def __init__(self, X: RowsLike, weights: ArrayLike | None = None):
-        table = sample_table(X)
-        self.frame = table if is_frame(table) and len(table) else None
-        if self.frame is not None:
-            points = shared_schema(table).read_frame(table)
-        else:  # an empty frame has no entries that are labels or numbers
-            points = np.zeros(table.shape) if is_frame(table) else np.array(table)
-        refuse_flat(points, "Points")
-        if points.ndim != 2 or not len(points):
-            raise DataError(
-                f"Points must have shape (points, variables) with at least one point. "
-                f"Got shape {points.shape}."
-            )
-        n = len(points)
-        share = np.full(n, 1.0 / n) if weights is None else np.array(as_floats(weights))
-        if share.shape != (n,) or not np.isfinite(share).all():
-            raise DataError(
-                f"An empirical distribution of {n} points needs as many finite weights. "
-                f"Got shape {share.shape}."
-            )
-        self.X, self.weights = points, share
-
-    def on(self, schema: Schema) -> Empirical:
-        """The distribution with points in the codes and the order of given variables."""
-        return (
-            self if self.frame is None else Empirical(schema.read_frame(self.frame), self.weights)
-        )
-
-    def merged(self) -> Empirical:
-        """The same distribution with equal points put together.
-
-        Returns
-        -------
-        Empirical
-
-        Examples
-        --------
-        >>> Empirical([[0], [0], [1]]).merged().weights.round(3).tolist()
-        [0.667, 0.333]
-        """
-        points, place = np.unique(self.X, axis=0, return_inverse=True)
-        weights = np.zeros(len(points))
-        np.add.at(weights, place.reshape(-1), self.weights)
-        return Empirical(points, weights)
-
-    def __repr__(self) -> str:
-        return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"
-
-
-DistributionLike = Circuit | FactorGraph | Unit | Empirical | RowsLike
-"""What kernels are averaged over; models of other libraries are converted to one of these."""
-
-
-def shared_schema(*frames: Any) -> Schema:
-    """The names of the columns of data frames, and the states that they have together.
-
-    Columns of numbers are taken as they are.
-    """
-    names = column_names(frames[0])
-    first = frame_columns(frames[0])
-    plain = Schema((None,) * len(first), names)
-    others = [plain.ordered(frame_columns(f), column_names(f), "A frame") for f in frames[1:]]
-    columns = [joint_column(parts) for parts in zip(first, *others, strict=True)]
-    return frame_schema(columns, names, max_states=len(columns[0].values) + 2, numbers=True)
 
 
 def expected_kernel(

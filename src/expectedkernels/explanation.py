@@ -15,8 +15,9 @@ from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.circuits.sides import CircuitSide, Side
 from expectedkernels.engine.plan import Plan
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, operations, peak_bytes, plan_of
-from expectedkernels.expectation import DistributionLike, Empirical, PointPairs, Prepared, prepared
+from expectedkernels.expectation import PointPairs, Prepared, prepared
 from expectedkernels.html import overview
+from expectedkernels.kernels.empirical import DistributionLike, Empirical
 from expectedkernels.kernels.gram import extent_of, parts
 from expectedkernels.kernels.kernel import BLOCK, Kernel
 

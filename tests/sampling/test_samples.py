@@ -8,7 +8,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.datasets import asia, ising_grid
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, CompatibilityError, DataError, EvidenceError
-from expectedkernels.sampling import samples as module
+from expectedkernels.sampling import completions as module
 from expectedkernels.sampling.samples import WeightedSamples
 from factor_graphs import factor_graphs, scores
 from oracles import worlds

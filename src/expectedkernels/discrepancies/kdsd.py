@@ -22,12 +22,8 @@ from expectedkernels.compilation.others import converted
 from expectedkernels.engine.semiring import COUNTS, lifted, up_over
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError, KernelError, PropertyError
-from expectedkernels.expectation import (
-    DistributionLike,
-    Empirical,
-    require_distribution,
-    two_distributions,
-)
+from expectedkernels.expectation import require_distribution, two_distributions
+from expectedkernels.kernels.empirical import DistributionLike, Empirical
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming

@@ -15,15 +15,13 @@ from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError, KernelError
 from expectedkernels.expectation import (
-    DistributionLike,
-    Empirical,
     expected_kernel,
     refuse_functions,
     require_distribution,
-    shared_schema,
     two_distributions,
 )
 from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import sample_weights
 

@@ -16,8 +16,8 @@ from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.discrepancies.embeddings import Summable, summable
 from expectedkernels.discrepancies.nulls import every_state
 from expectedkernels.errors import DataError, KernelError
-from expectedkernels.expectation import DistributionLike
 from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.empirical import DistributionLike
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import as_target

@@ -26,8 +26,9 @@ from expectedkernels.discrepancies.pairs import (
     row_sums,
 )
 from expectedkernels.errors import DataError
-from expectedkernels.expectation import Empirical, refuse_functions, two_distributions
+from expectedkernels.expectation import refuse_functions, two_distributions
 from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.empirical import Empirical
 from expectedkernels.kernels.kernel import require_kernel
 from expectedkernels.kernels.rows import is_model
 

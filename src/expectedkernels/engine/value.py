@@ -114,6 +114,13 @@ def _ends(xp: Any, size: Array) -> tuple[Array, Array]:
     return xp.min(xp.where(size > 0, size, xp.full_like(size, inf))), xp.max(size)
 
 
+def _summary(xp: Any, matrix: Array) -> list[Array]:
+    """The ends of sizes, the largest sum of a row over the largest size, and the least number."""
+    sizes = xp.abs(matrix)
+    low, top = _ends(xp, sizes)
+    return [low, top, xp.max(xp.sum(sizes / top, axis=-1)), xp.min(matrix)]
+
+
 def has_negative(data: Array) -> bool:
     """Whether some number is negative."""
     xp = namespace(data)
@@ -271,6 +278,11 @@ def weights_of(matrix: Array) -> Weights:
         lo = log(float(data.min()))
         return Weights(matrix, min(0.0, lo), max(0.0, hi), has_negative(matrix.data))
     xp = namespace(matrix)
+    if xp is not np and prod(matrix.shape):
+        low, top, total, least = numbers(xp, lambda: _summary(xp, detach(matrix)))
+        if top == 0.0:
+            return Weights(matrix, 0.0, 0.0)
+        return Weights(matrix, min(0.0, log(low)), max(0.0, log(top) + log(total)), least < 0.0)
     lo, hi = bounds(matrix)
     if prod(matrix.shape):
         sizes = xp.abs(detach(matrix))
@@ -330,7 +342,9 @@ def _room(out: Array | None, shape: tuple[int, ...], view: tuple[int, ...]) -> A
 
 
 def _matmul(xp: Any, a: Array, b: Array, out: Any) -> Array:
-    return xp.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+    if out is not None:
+        return np.matmul(a, b, out=out)
+    return a @ b if a.dtype == b.dtype else xp.matmul(a, b)  # the latter brings types together
 
 
 def _apply_sparse(x: Any, matrix: Any, before: int, n_products: int, after: int) -> Any:

@@ -37,12 +37,16 @@ class KernelBlocks:
         The kernel is the sum of its roots with these weights.
     tensor : tensor of shape (roots,), or None
         The weights, if gradients by them are asked for.
+    kept : dict, or None
+        Where values on pairs of states are kept from sweep to sweep, for who makes many of them
+        in one place, of two axes, and asks for no gradients by the kernel.
     """
 
     operand: Operand
     factors: list[tuple[Factor, ...]]
     weights: Any
     tensor: Any = None
+    kept: dict[Any, Value] | None = None
 
     @property
     def vtree(self) -> Vtree:
@@ -59,7 +63,7 @@ class KernelBlocks:
 
         With three axes on all triples; the kernel must be a single product then.
         """
-        memo: dict[Any, Value] = {}
+        memo: dict[Any, Value] = {} if self.kept is None else self.kept
         alike = self.factors.count(self.factors[0]) == len(self.factors)
 
         def single(variable: int, of_axes: tuple[Atoms, ...]) -> Value:

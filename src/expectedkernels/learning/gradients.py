@@ -8,7 +8,7 @@ update; on a card all of it is one graph that is launched as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isclose, isfinite
 from operator import attrgetter
 from typing import Any
@@ -25,11 +25,11 @@ from expectedkernels.circuits.sides import CircuitSide, PointSide
 from expectedkernels.engine.replay import steady_step
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.errors import DataError
-from expectedkernels.expectation import Empirical
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.empirical import Empirical
 from expectedkernels.kernels.gram import array_in, gram, parts
-from expectedkernels.kernels.kernel import Kernel, require_kernel
+from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.scaled import Scaled, weighted_sums
 from expectedkernels.learning.em import normalized
 from expectedkernels.progress import progress_bar
@@ -172,7 +172,8 @@ def fit_mmd(
     require_kernel(kernel)
     if device is None:
         device = "torch" if circuit.is_on_host else place_of(array_in(circuit))
-    blocks = kernel.blocks(start.vtree, start.cardinalities)
+    refuse_gradients("fit_mmd", kernel)
+    blocks = replace(kernel.blocks(start.vtree, start.cardinalities), kept={})
     fitted = _fitted(start.to(device, dtype), blocks, max_bytes)
     if not fitted.logits or steps == 0:
         return start

@@ -23,7 +23,7 @@ from expectedkernels.discrepancies.quadrature import (
     sequential_choice,
 )
 from expectedkernels.errors import DataError
-from expectedkernels.expectation import DistributionLike, Empirical
+from expectedkernels.kernels.empirical import DistributionLike, Empirical
 from expectedkernels.kernels.functions import values_of
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.sampling.weights import simplex_weights

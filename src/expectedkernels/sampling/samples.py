@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import Delta
 from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import Target, as_target
+from expectedkernels.sampling.completions import completions
 from expectedkernels.sampling.inference_data import inference_data
 from expectedkernels.sampling.rows import distinct_rows
 from expectedkernels.sampling.thinning import stein_thin
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from arviz import InferenceData
     from matplotlib.axes import Axes
 
-MAX_COMPLETIONS = 10**6
-"""How many completions of one row are enumerated at most."""
-CHUNK = 2**16
-"""How many completed rows are looked at together."""
 SUM_TOLERANCE = 1e-6
 """How far the sum of the weights may be from one, relative to the sum of their sizes."""
 
@@ -385,7 +381,8 @@ class WeightedSamples:
             )
         variables = self._scope(scope)
         total: Any = 0.0
-        for points, shares in self._completions(variables):
+        parts = completions(*self._distinct, variables, self.cardinalities, self._joint)
+        for points, shares in parts:
             total = total + shares @ values_of(f, points, "The function", vectorized, several=True)
         return total if np.ndim(total) else float(total)
 
@@ -517,39 +514,6 @@ class WeightedSamples:
         if len(set(variables)) != len(variables) or not variables:
             raise DataError(f"A scope names at least one variable, and none twice. Got {scope}.")
         return variables
-
-    def _completions(self, variables: list[int]) -> Iterator[tuple[Any, Any]]:
-        """Points over the variables, and the shares of q that they stand for, in chunks."""
-        rows, weights = self._distinct
-        masks, group = np.unique(np.isnan(rows[:, variables]), axis=0, return_inverse=True)
-        for number, mask in enumerate(masks):
-            some = np.flatnonzero(group.reshape(-1) == number)
-            gone = [v for v, is_open in zip(variables, mask, strict=True) if is_open]
-            yield from self._completed(rows[some], weights[some], variables, gone)
-
-    def _completed(
-        self, rows: Any, weights: Any, variables: list[int], gone: list[int]
-    ) -> Iterator[tuple[Any, Any]]:
-        """The completions of rows that have collapsed the same variables of the scope."""
-        shape = [self.cardinalities[v] for v in gone]
-        count = prod(shape)
-        if count > MAX_COMPLETIONS:
-            raise CircuitError(
-                f"A row has {count:.3g} completions of the {len(gone)} collapsed variables in the "
-                f"scope, more than the {MAX_COMPLETIONS:.0e} that are enumerated. Give the few "
-                "variables that the function looks at as scope=[...], or pass it as a Circuit."
-            )
-        states = np.stack(np.unravel_index(np.arange(count), shape), axis=1) if gone else None
-        step = max(1, CHUNK // count)
-        for i in range(0, len(rows), step):
-            few, share = rows[i : i + step], weights[i : i + step]
-            if states is None:
-                yield few[:, variables], share
-                continue
-            chances = self._joint(few, gone, states)
-            full = np.repeat(few, count, axis=0)
-            full[:, gone] = np.tile(states, (len(few), 1))
-            yield full[:, variables], (share[:, None] * chances).reshape(-1)
 
     def _joint(self, rows: Any, gone: list[int], states: Any) -> Any:
         """The probabilities of states of collapsed variables given the rows, (rows, states)."""
