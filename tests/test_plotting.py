@@ -125,6 +125,14 @@ def test_anything_with_a_picture_is_written(tmp_path):
         assert (tmp_path / f"{i}.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
+def test_tensors_and_networks_of_others_are_drawn():
+    torch, pyagrum = pytest.importorskip("torch"), pytest.importorskip("pyagrum")
+    ax = ek.plotting.plot(torch.eye(3, requires_grad=True))
+    assert ax.images[0].get_array().tolist() == np.eye(3).tolist()
+    network = pyagrum.fastBN("rain->wet<-sprinkler")
+    assert sorted(filter(None, labels(ek.plotting.plot(network)))) == ["rain", "sprinkler", "wet"]
+
+
 def test_intervals_show_rows_in_order():
     ax = ek.plotting.plot_intervals([2.0, 1.0], ([1.0, 0.0], [3.0, 4.0]), measured=[2.5, 0.5])
     assert ax.containers[0][0].get_ydata().tolist() == [1.0, 2.0]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.arrays import on_host
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.compilation.others import converted
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.circuit import KernelCircuit
 from expectedkernels.plotting.graphs import plot_circuit, plot_model, plot_vtree
@@ -27,8 +29,8 @@ def plot(what: object, path: str | Path | None = None) -> Axes | list[Axes]:
     Parameters
     ----------
     what : object
-        A circuit, a kernel circuit, a graph of units, a vtree, a graphical model, a matrix, or a
-        result that has a method `plot`.
+        A circuit, a kernel circuit, a graph of units, a vtree, a graphical model (also of pgmpy or
+        pyAgrum), a matrix (also a tensor), or a result that has a method `plot`.
     path : str or Path, optional
         Its suffix chooses the format, such as .svg or .png.
 
@@ -53,7 +55,8 @@ def plot(what: object, path: str | Path | None = None) -> Axes | list[Axes]:
     return axes
 
 
-def _drawn(what: Any) -> Any:
+def _drawn(given: Any) -> Any:
+    what = on_host(converted(given))
     if isinstance(what, Circuit | KernelCircuit | Unit):
         return plot_circuit(what)
     if isinstance(what, Vtree):
@@ -66,5 +69,5 @@ def _drawn(what: Any) -> Any:
         return plot_gram(what)
     raise DataError(
         "There are pictures of circuits, vtrees, graphical models, matrices, and results with a "
-        f"method 'plot'. Got {type(what).__name__}."
+        f"method 'plot'. Got {type(given).__name__}."
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import NumbersLike
+from expectedkernels.arrays import NumbersLike, on_host
 from expectedkernels.errors import DataError
 from expectedkernels.plotting.style import EXACT, SAMPLED, MaxNLocator, new_axes, tidy
 
@@ -38,7 +38,7 @@ def plot_gram(gram: NumbersLike, label: str = "kernel") -> Axes:
     >>> ek.plotting.plot_gram([[1.0, 0.5], [0.5, 1.0]]).get_ylabel()
     'row'
     """
-    values = np.asarray(gram, dtype=np.float64)
+    values = np.asarray(on_host(gram), dtype=np.float64)
     if values.ndim != 2 or not values.size:
         raise DataError(f"A matrix is drawn here. Got an array of shape {values.shape}.")
     ax = new_axes(4.8, 4.0)
@@ -88,7 +88,7 @@ def plot_witness(at_p: NumbersLike, at_q: NumbersLike) -> Axes:
     >>> ek.plotting.plot_witness(*values).get_xlabel()
     'witness function'
     """
-    both = [np.asarray(values, dtype=np.float64).reshape(-1) for values in (at_p, at_q)]
+    both = [np.asarray(on_host(x), dtype=np.float64).reshape(-1) for x in (at_p, at_q)]
     if not all(map(len, both)):
         raise DataError(f"Values at rows of both are drawn. Got {len(both[0])} and {len(both[1])}.")
     ax = new_axes()
