@@ -17,8 +17,15 @@ def is_source(X: Any) -> bool:
     (True, False)
     """
     kind = type(X)
-    dataset = hasattr(kind, "scanner") and hasattr(kind, "to_batches")
-    return dataset or hasattr(kind, "iter_batches") or hasattr(kind, "collect_batches")
+    if _library(kind) == "polars":
+        return hasattr(kind, "collect_batches")
+    return _library(kind) == "pyarrow" and (
+        hasattr(kind, "scanner") or hasattr(kind, "iter_batches")
+    )
+
+
+def _library(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def read_source(X: Any, rows: int, columns: Sequence[str] | None) -> Iterator[Any]:
@@ -45,6 +52,6 @@ def read_source(X: Any, rows: int, columns: Sequence[str] | None) -> Iterator[An
 def as_chunk(X: Any) -> Any:
     """A batch of records of pyarrow as a table; everything else as it is."""
     kind = type(X)
-    if kind.__module__.partition(".")[0] != "pyarrow" or hasattr(kind, "to_batches"):
+    if _library(kind) != "pyarrow" or hasattr(kind, "to_batches"):
         return X
     return import_module("pyarrow").Table.from_batches([X]) if hasattr(kind, "schema") else X

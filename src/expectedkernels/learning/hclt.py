@@ -91,7 +91,8 @@ def learn_hclt(
         The weights with the largest likelihood of these rows are kept, and learning ends when
         that has not become larger for some time.
     batch_size : int, optional
-        How many rows there are between two updates. Default: all.
+        How many rows there are between two updates, of one chunk if data come in chunks. Default:
+        all.
     epochs : int
         How many passes over the data there are at most.
     pseudocount : float
