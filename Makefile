@@ -28,7 +28,8 @@ check: $(VENV)/.check  ## format, lint, types and layers
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.docs  ## the site in docs/_build/html, with the gallery run and every link checked
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build/html
+	# two scripts of the gallery at a time, with one BLAS thread each
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build/html
 
 format: $(VENV)/.check  ## format and fix in place
 	$(BIN)/ruff format .
