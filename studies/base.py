@@ -321,12 +321,14 @@ def _sections(text: str, folder: Path) -> tuple[str, dict[str, list[Any]]]:
 
 
 def _blocks(block: str, folder: Path) -> list[Any]:
-    """A table, a picture, or paragraphs."""
+    """A table, a picture, a list, or paragraphs."""
     if block.startswith("!["):
         return [(folder / block.rpartition("(")[2].rstrip(")")).read_bytes()]
     lines = [re.sub(r"\*+([^*]+)\*+", r"\1", line) for line in block.splitlines()]
+    if block.startswith("- "):
+        return [[line.removeprefix("- ") for line in lines]]
     if not block.startswith("|"):
-        return [line.removeprefix("- ") for line in lines]
+        return lines
     head, _, *rows = (line[2:-2].split(" | ") for line in lines)
     return [(head, rows)]
 

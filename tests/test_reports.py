@@ -51,6 +51,11 @@ def test_all_kinds_of_tables(tmp_path):
     assert '<th class="n">u<th>v<tr><td class="n">1<td>-' in page
 
 
+def test_lists_within_lists_are_lists(tmp_path):
+    page = written(tmp_path, {"t": ["before", ["1 < 2", "two"]]})
+    assert "<p>before</p><ul><li>1 &lt; 2<li>two</ul>" in page
+
+
 def test_numbers_of_rows_are_no_column(tmp_path):
     page = written(tmp_path, {"t": pd.DataFrame({"x": [7]})})
     assert '<tr><th class="n">x<tr><td class="n">7</table>' in page

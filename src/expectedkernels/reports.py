@@ -69,9 +69,9 @@ def write_report(
     title : str
     sections : mapping
         From headings to what is below them, a thing or a list of things: text is a paragraph, a
-        mapping a table of names and values, a data frame (of pandas or polars) a table, a pair
-        ``(columns, rows)`` likewise; axes or figures of matplotlib are drawn, and bytes are the
-        contents of a PNG file.
+        list of texts within that list is a list, a mapping a table of names and values, a data
+        frame (of pandas or polars) a table, a pair ``(columns, rows)`` likewise; axes or figures of
+        matplotlib are drawn, and bytes are the contents of a PNG file.
     settings : mapping, optional
         What the numbers depend on, such as parameters and seeds: a table at the end, beside that
         of the versions.
@@ -223,6 +223,8 @@ def _part(heading: str, part: Any) -> str:
     """One thing of a section as HTML."""
     if isinstance(part, str):
         return f"<p>{escape(part)}</p>"
+    if isinstance(part, list) and all(isinstance(line, str) for line in part):
+        return "<ul>" + "".join(f"<li>{escape(line)}" for line in part) + "</ul>"
     if isinstance(part, Mapping):
         return _scrolling(pairs(part))
     if isinstance(part, bytes):
