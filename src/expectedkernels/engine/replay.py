@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Lock
 from typing import Any
 from weakref import ReferenceType, ref
@@ -64,9 +65,14 @@ def fits(like: Any, n_bytes: float, share: int = SHARE) -> bool:
 
 def total_bytes(like: Any) -> int:
     """The memory of the card on which a tensor is."""
+    return _memory_of(like.device)
+
+
+@cache
+def _memory_of(device: Any) -> int:
     import torch  # there is a tensor, so it has been imported
 
-    return int(torch.cuda.get_device_properties(like.device).total_memory)
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def replayed(

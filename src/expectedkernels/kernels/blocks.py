@@ -94,15 +94,20 @@ class KernelBlocks:
     def signature(self) -> tuple[Any, ...]:
         """What tells the input units from those of other kernels on the same operand."""
         first = tuple(factor.signature for factor in self.factors[0])
-        if self.factors.count(self.factors[0]) == len(self.factors):
+        if self._are_alike:
             return first
         return tuple(tuple(factor.signature for factor in factors) for factors in self.factors)
 
     @cached_property
     def has_gradients(self) -> bool:
         """Whether gradients by a rate, a table or a weight are asked for."""
-        distinct = {id(factors): factors for factors in self.factors}.values()
-        return self.tensor is not None or any(f.tensors for factors in distinct for f in factors)
+        every = self.factors[:1] if self._are_alike else self.factors
+        return self.tensor is not None or any(f.tensors for factors in every for f in factors)
+
+    @cached_property
+    def _are_alike(self) -> bool:
+        """Whether all variables have the same factors."""
+        return self.factors.count(self.factors[0]) == len(self.factors)
 
     @property
     def root_weights(self) -> Weights | None:
