@@ -34,6 +34,7 @@ def on_a_card() -> None:
     dense_products(torch)
     questions("cuda")
     training("cuda")
+    totals("cuda")
 
 
 def dense_products(torch: Any) -> None:
@@ -80,6 +81,7 @@ def questions(where: str, n_variables: int = 256, units: int = 32, n_rows: int =
         host = best_of(lambda ask=ask, circuit=circuit: ask(circuit), 5)
         for dtype in ("float64", "float32"):
             there = circuit.to(where, dtype=dtype)
+            ask(there)  # kernels are compiled once
             mine = best_of(lambda ask=ask, there=there: ask(there), 10)
             rows.append((f"{name}, {dtype}", seconds(mine), f"{seconds(host)} on the host",
                          f"{host / mine:.1f}"))  # fmt: skip
@@ -108,6 +110,34 @@ def training(
         theirs = juice_speed(X, states, units, size) if where == "cuda" else None
         row.append("no PyJuice here" if theirs is None else f"{theirs:.0f} PyJuice")
         show(title, [tuple(row)])
+
+
+def totals(where: str, n: int = 16, units: int = 64) -> None:
+    """How far from one the probabilities of all states are, after EM in single precision."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    X = (rng.random((4000, n)) < rng.random((4000, 1))).astype(np.intp)
+    every = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
+    options = {"epochs": 10, "batch_size": 500, "device": where, "dtype": "float32"}
+    rows = []
+    for precision, name in (("highest", "float32"), ("high", "TF32")):
+        torch.set_float32_matmul_precision(precision)
+        p = ek.learn_hclt(X, units, rng=0, progress=False, **options).to(where, dtype="float32")
+        total = float(p.log_likelihood(every).double().exp().sum())
+        rows.append((name, f"{abs(total - 1):.1e}", "", ""))
+    torch.set_float32_matmul_precision("highest")
+    pc = juice_circuit(X, 2, units) if where == "cuda" else None
+    if pc is not None:
+        data = torch.as_tensor(X, device=where)
+        for _ in range(10):
+            for chosen in torch.randperm(len(X), device=where).split(500):
+                juice_step(pc, data[chosen], 0.5, 0.01)
+        with torch.no_grad():
+            parts = torch.as_tensor(every, dtype=data.dtype, device=where).split(1024)
+            total = float(torch.cat([pc(part)[:, 0] for part in parts]).double().exp().sum())
+        rows.append(("PyJuice", f"{abs(total - 1):.1e}", "", ""))
+    show(f"The sum of all probabilities less one, {n} bits, K = {units}, on {where}", rows)
 
 
 def near_neighbours(n_variables: int, states: int, n_rows: int) -> Any:
