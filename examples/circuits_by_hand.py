@@ -60,7 +60,7 @@ states = np.array(list(itertools.product(range(2), repeat=4)))
 at_p, at_q = (np.exp(circuit.log_likelihood(states)) for circuit in (p, q))
 print(f"expected kernel                {ek.expected_kernel(p, q, k):.12f}")
 print(f"the same with ek.RBF           {ek.expected_kernel(p, q, ek.RBF(gamma=1.0)):.12f}")
-print(f"sum over {len(states) ** 2} pairs of states  {at_p @ k(states, states) @ at_q:.12f}")
+print(f"sum over {len(states) ** 2} pairs of states   {at_p @ k(states, states) @ at_q:.12f}")
 print(f"discrepancy of the models      {ek.mmd(p, q, k):.6f}")
 
 # %%
