@@ -157,6 +157,8 @@ NOT_BY_CIRCUITS = {
     "group_discrepancies": lambda p: ek.group_discrepancies(p, [{0: 1}]),
     "bbis": lambda p: ek.bbis(p, X),
     "stein_thin": lambda p: ek.stein_thin(p, X, 2),
+    "log_partition_estimate": lambda p: ek.log_partition_estimate(p, P.sample(40, rng=0), rng=0),
+    "density": lambda p: ek.ExpectedKernelRidge(density=p).fit(X, X[:, 0]),
     "CollapsedSteinKernel": lambda p: ek.CollapsedSteinKernel(p),
 }
 

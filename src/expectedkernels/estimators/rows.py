@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence
 from expectedkernels.circuits.inputs import Real
@@ -36,7 +37,7 @@ class Density:
     """
 
     def __init__(self, circuit: Circuit, variables: Sequence[Variable]):
-        circuit = circuit.to("numpy")
+        circuit = host_for(circuit, "Expected prediction")
         refuse_signed(circuit, "Expected prediction")
         self.circuit, self.variables = circuit, list(variables)
 

@@ -14,6 +14,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import check_single_root
 from expectedkernels.errors import DataError, PropertyError
+from expectedkernels.kernels.kernel import refuse_gradients
 from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
 from expectedkernels.kernels.stein import discrete_cardinalities
 from expectedkernels.kernels.target import TargetLike, as_target
@@ -123,6 +124,7 @@ def log_partition_estimate(
     """
     target = as_target(target)
     check_roles("log_partition_estimate(target, samples)", target, samples)
+    refuse_gradients("log_partition_estimate", target)
     cards = discrete_cardinalities(target)
     rows = sample_rows(target, samples, least=LEAST)
     if np.isnan(rows).any():
