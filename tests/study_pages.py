@@ -8,7 +8,7 @@ import expectedkernels as ek
 
 def assert_page_holds_the_summary(page, text, line, n_figures):
     """Assert that all tables and words of a summary are in a page, and how it was made."""
-    html = page.read_text(encoding="utf-8")
+    html = page.read_text(encoding="utf-8").replace("&nbsp;", " ")
     assert html.count('<img alt="') == html.count("data:image/png;base64,") == n_figures
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     plain = re.sub(r"\*+([^*|\n]+)\*+", r"\1", text)

@@ -18,6 +18,8 @@ RIGHT = ' class="n"'
 def cell(value: Any) -> str:
     """A value as people read it: four digits, "yes" and "no", and a dash where there is nothing.
 
+    What comes after plus or minus stays in the line.
+
     Examples
     --------
     >>> cell(0.123456), cell(None), cell(True), cell("<b>"), cell(12345)
@@ -29,7 +31,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
         return "-" if np.isnan(value) else f"{value:.4g}"
-    return escape(str(value))
+    return escape(str(value)).replace(" \N{PLUS-MINUS SIGN} ", "&nbsp;\N{PLUS-MINUS SIGN}&nbsp;")
 
 
 def table(columns: Sequence[Any], rows: Iterable[Sequence[Any]], attributes: str = "") -> str:
