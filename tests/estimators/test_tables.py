@@ -298,3 +298,22 @@ def test_numbers_that_are_text_are_told(form):
     text = [form.format(i % 25) for i in range(60)]
     with pytest.warns(UserWarning, match="'c' holds text, .* These look like numbers: convert"):
         ek.ExpectedKernelRidge(density="gaussian").fit(X.assign(c=text), y)
+
+
+def test_infinite_numbers_are_told_with_their_place():
+    X, y = small()
+    X.loc[3, "b"] = np.inf
+    with pytest.raises(ek.DataError, match=r"contains infinity.* in row 3, column 'b'. Put NaN"):
+        ek.ExpectedKernelRidge().fit(X, y)
+    with pytest.raises(ek.DataError, match=r"contains infinity.* in row 3, column 1. Put NaN"):
+        ek.ExpectedKernelRidge().fit(X.to_numpy(), y)
+
+
+def test_rows_for_fitted_models_may_be_masked():
+    model = SVR().fit([[0, 0], [0, 1], [1, 0]], [0.0, 1.0, 2.0])
+    p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
+    masked = np.ma.masked_array([[1.0, 1.0]], [[False, True]])
+    wanted = ek.expected_prediction(model, p, [[1.0, np.nan]])
+    np.testing.assert_array_equal(ek.expected_prediction(model, p, masked), wanted)
+    with pytest.raises(ek.DataError, match=r"swapped. The call is expected_prediction\(model"):
+        ek.expected_prediction(model, masked, p)

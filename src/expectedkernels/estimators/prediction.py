@@ -20,7 +20,7 @@ from expectedkernels.estimators.columns import require_bits
 from expectedkernels.estimators.completions import answers_of, expected_answers
 from expectedkernels.estimators.machines import expect, machine_of, read_rows
 from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.tables import NUMBERS, checked, column_names, is_frame
+from expectedkernels.estimators.tables import NUMBERS, as_frame, checked, column_names, is_frame
 from expectedkernels.estimators.variables import (
     Variable,
     check_circuit,
@@ -136,6 +136,12 @@ def expected_prediction(
     """
     check_real("expected_prediction", "std_tol", std_tol, error=DataError)
     check_count("expected_prediction", "n_completions", n_completions, 1, error=DataError)
+    if isinstance(X, Circuit):
+        raise DataError(
+            "The circuit and the rows are swapped. The call is expected_prediction(model, circuit, "
+            "X)."
+        )
+    X = as_frame(X)
     machine = machine_of(fitted_model)
     answers = answers_of(fitted_model) if machine is None else None
     n_columns = getattr(fitted_model, "n_features_in_", None)

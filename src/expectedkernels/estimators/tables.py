@@ -172,6 +172,8 @@ def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> A
     try:
         return check(X)
     except (ValueError, TypeError) as error:
+        if "contains infinity" in str(error):
+            raise DataError(f"{error} {_first_infinite(X)}") from error
         place = _first_other(X) if NO_NUMBER.search(str(error)) else None
         if place is None:
             raise
@@ -220,6 +222,18 @@ def _first_other(X: Any) -> tuple[int, Any, Any] | None:
             except (ValueError, TypeError):
                 return row, column if names is None else names[column], entry
     return None
+
+
+def _first_infinite(X: Any) -> str:
+    """Where the first infinite number is, in words."""
+    names = column_names(X)
+    numbers = np.asarray(X, dtype=np.float64)
+    found = np.argwhere(np.isinf(numbers))
+    if not len(found):
+        return "Rescale the column."
+    row, column = (int(i) for i in found[0])
+    name = column if names is None else names[column]
+    return f"The first is in row {row}, column {name!r}. Put NaN for what is not known."
 
 
 def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> Any:

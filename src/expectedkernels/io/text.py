@@ -68,7 +68,8 @@ class Source:
         except UnicodeDecodeError as error:
             raise self.error(
                 f"expected a text file (or one compressed with gzip), found byte "
-                f"{data[error.start]:#04x} at offset {error.start}"
+                f"{data[error.start]:#04x} at offset {error.start}, which is not UTF-8. If it is "
+                "text, save it in this encoding"
             ) from error
         self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
         # Python takes digits of all alphabets, and underscores between them, for numbers
