@@ -51,7 +51,8 @@ def as_frame(X: Any) -> Any:
         X = X.to_pandas()
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
-    if isinstance(X, Mapping) or (isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping)):
+    first = X[0] if isinstance(X, (list, tuple)) and X else X
+    if isinstance(first, Mapping) and not hasattr(first, "shape"):  # as some sparse matrices are
         raise DataError(
             "X must be an array or a data frame, and rows by names are neither. A list of them "
             "becomes one by pandas.DataFrame(rows)."
@@ -175,7 +176,7 @@ def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> A
         if "contains infinity" in str(error):
             raise DataError(f"{error} {_first_infinite(X)}") from error
         place = _first_other(X) if NO_NUMBER.search(str(error)) else None
-        if place is None:
+        if place is None or (isinstance(error, TypeError) and not _is_time(place[2])):
             raise
         row, name, entry = place
         what = f"text, {entry!r}" if isinstance(entry, str) else f"a {type(entry).__name__}"
@@ -210,6 +211,11 @@ def _without_missing_objects(X: Any) -> Any:
         missing = [[is_missing(entry) for entry in row] for row in X.tolist()]
         return np.where(np.asarray(missing, dtype=np.bool_).reshape(X.shape), np.nan, X)
     return X
+
+
+def _is_time(entry: Any) -> bool:
+    """Whether an entry is a date, a time, or a period of time."""
+    return hasattr(entry, "isoformat") or hasattr(entry, "start_time")
 
 
 def _first_other(X: Any) -> tuple[int, Any, Any] | None:
