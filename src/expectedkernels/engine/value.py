@@ -118,7 +118,8 @@ def _summary(xp: Any, matrix: Array) -> list[Array]:
     """The ends of sizes, the largest sum of a row over the largest size, and the least number."""
     sizes = xp.abs(matrix)
     low, top = _ends(xp, sizes)
-    return [low, top, xp.max(xp.sum(sizes / top, axis=-1)), xp.min(matrix)]
+    shares = sizes / xp.where(top > 0, top, xp.ones_like(top))
+    return [low, top, xp.max(xp.sum(shares, axis=-1)), xp.min(matrix)]
 
 
 def has_negative(data: Array) -> bool:
