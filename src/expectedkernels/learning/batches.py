@@ -20,6 +20,7 @@ from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import chunks, observed
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.engine.counts import EdgeCounts, by_node, count
+from expectedkernels.engine.levels import Levels
 from expectedkernels.engine.passes import (
     AnyLevels,
     operations,
@@ -108,7 +109,13 @@ def batch_counts(
     These are added to others, if there are some. Errors name rows by their `numbers`.
     """
     levels, total = trained.levels, 0.0
-    counts, work = EdgeCounts(levels) if counts is None else counts, workspace(levels)
+    counts = EdgeCounts(levels) if counts is None else counts
+    if isinstance(levels, Levels) and levels.n_atoms > levels.n_units:
+        # states that many are better looked up than written out
+        total, by_node = trained.wide(circuit_of(trained), evidence, weights, numbers)
+        counts.add_nodes(by_node)
+        return total, counts
+    work = workspace(levels)
     for rows, some in _parts(levels, evidence):
         found = up(levels, observed(trained.circuit, levels, some), work)
         own, named = weights[rows], numbers[rows]
