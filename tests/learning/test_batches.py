@@ -9,7 +9,10 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import sparsified
 from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.engine import tensors
 from expectedkernels.engine.counts import EdgeCounts
+from expectedkernels.engine.tensors import TensorLevels
+from expectedkernels.learning import epochs
 from expectedkernels.learning.batches import batch_counts, circuit_of, start_of, stepped
 from expectedkernels.learning.em import wide_counts
 from expectedkernels.vtree import Vtree
@@ -46,6 +49,30 @@ def test_single_precision():
     found = ek.em(START, X, 4, pseudocount=1.0, progress=False, device="torch", dtype="float32")
     np.testing.assert_allclose(found.log_likelihood(X), wanted.log_likelihood(X), atol=1e-5)
     assert abs(found.log_partition()) < 1e-12
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("weight", [1e-30, 1e30])
+def test_the_size_of_weights_does_not_matter_in_single_precision(weight, in_chunks, monkeypatch):
+    """Every step as on a card, where derivatives times tiny weights would vanish."""
+    pytest.importorskip("torch")
+    n_states = 3 if weight < 1 else 200
+    start = ek.random_circuit(6, 3, rng=0, cardinalities=n_states)
+    rows = np.random.default_rng(0).integers(0, n_states, size=(40, 6))
+    options = {"pseudocount": 0.5, "progress": False}
+    wanted = ek.em(start, rows, 3, **options)
+    monkeypatch.setattr(TensorLevels, "is_remote", True)
+    monkeypatch.setattr(epochs, "fits", lambda *of: True)
+    monkeypatch.setattr(tensors, "total_bytes", lambda like: 2**34)
+    monkeypatch.setattr(epochs, "replayed", lambda kept, key, of, run, inputs: run(*inputs))
+    options |= {"device": "torch", "dtype": "float32"}
+    if in_chunks:
+        found = ek.em(
+            start, lambda: [rows], 3, sample_weight=lambda x: np.full(len(x), weight), **options
+        )
+    else:
+        found = ek.em(start, rows, 3, sample_weight=np.full(40, weight), **options)
+    np.testing.assert_allclose(found.log_likelihood(rows), wanted.log_likelihood(rows), rtol=1e-4)
 
 
 def test_batches_are_the_same_everywhere_and_learn():

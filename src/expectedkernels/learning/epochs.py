@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, repeat
+from math import frexp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,12 +59,18 @@ def epochs(
     Rows come in random order, `size` at a time. Steps go evenly from the first to the last. `beta`
     is what sums get in advance for all of the data.
     """
-    n_rows = data.evidence.n_rows
+    n_rows, unit = data.evidence.n_rows, _unit(float(data.weights.mean()))
+    data, beta = replace(data, weights=data.weights / unit), beta / unit
     every = iter(np.linspace(*steps, n * -(-n_rows // size)).tolist())
     card = card_of(trained, data, size)
     for _ in range(n):
         trained, total = _pass(trained, data, card, size, every, beta / n_rows, generator)
         yield trained, total / float(data.weights.sum())
+
+
+def _unit(weight: float) -> float:
+    """A power of two of about the size of weights: over it they keep to the range of floats."""
+    return 2.0 ** (frexp(weight)[1] - 1)
 
 
 def _pass(
@@ -117,7 +124,8 @@ def chunked_epochs(
     require_weight(weight)
     n_rows, beta = sum(sizes), beta * weight / n_all
     most = min(size or n_rows, n_rows)
-    trained = start(beta=beta * most / n_rows, largest=most * largest)
+    trained, unit = start(beta=beta * most / n_rows, largest=most * largest), _unit(weight / n_rows)
+    beta /= unit
     per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
     every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
     for _ in range(n):
@@ -125,6 +133,7 @@ def chunked_epochs(
         for name, (_, data) in read():
             if data is None:
                 continue
+            data = replace(data, weights=data.weights / unit)
             with naming(name):
                 if size is None:
                     given = data.evidence, data.weights, data.numbers
