@@ -132,7 +132,11 @@ def test_data_frames_go_on_by_names():
     table = pd.DataFrame(
         {"sky": np.where(sky, "grey", "blue"), "rain": (sky + (rng.random(50) < 0.1)) % 2}
     )
-    p = learned(table, 2, epochs=3)
+    kept = []
+    p = learned(table, 2, epochs=3, callback=lambda circuit, mean: kept.append(circuit))
+    assert (kept[0].names, kept[0].states) == (p.names, p.states)
+    again = learned(table, 2, epochs=2, start=kept[0])
+    assert_close(again.log_likelihood(table), p.log_likelihood(table))
     turned = learned(table[["rain", "sky"]], 2, epochs=2, start=p)
     assert turned.names == p.names
     assert_close(

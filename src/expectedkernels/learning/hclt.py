@@ -113,7 +113,8 @@ def learn_hclt(
         advance, spread evenly over its cells.
     start : Circuit, optional
         To go on from, with its tree and weights, in the place of a new one: what `callback` kept,
-        or another circuit over these variables. `n_latent` and `alpha` do not matter then.
+        or another circuit over these variables. `n_latent`, `alpha` and `cardinalities` do not
+        matter then, and `restarts` differ in the order of rows alone.
     restarts : int
         How many times to begin, from other weights each time. What is kept has the largest
         likelihood, of `X_valid` if there is one, and otherwise of the data.
@@ -212,13 +213,13 @@ def learn_hclt(
         for _ in range(restarts):
             begin = start
             if begin is None:
-                begin = hidden_tree(forest, data.cardinalities, n_latent, generator)
+                begin = data.named(hidden_tree(forest, data.cardinalities, n_latent, generator))
             trained = start_of(begin, device, dtype, beta * size / n, largest, wide_counts)
             every = passes(trained, train, epochs, size, steps, beta, generator)
             found, reached = _kept(trained, every, valid, patience, callback, bar, n)
             if best is None or reached > highest:
                 best, highest = found, reached
-    return circuit_of(best) if start is not None else data.named(circuit_of(best))
+    return circuit_of(best)
 
 
 def _kept(
