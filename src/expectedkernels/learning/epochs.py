@@ -334,9 +334,12 @@ def _write_dots(found: Up, number: int, units: Any, stacks: list[Any], edges: An
 
 
 def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
-    """The data where the weights are; None if that is no card, or there is no room for them."""
+    """The states of rows where the weights are.
+
+    None if that is no card, there is no room for them, or rows say other things than states.
+    """
     levels = trained.levels
-    if isinstance(levels, Levels) or not levels.is_remote:
+    if isinstance(levels, Levels) or not levels.is_remote or data.evidence.values is None:
         return None
     like, (n_rows, n_leaves) = levels.like, data.evidence.values.shape
     held = levels.n_units + levels.host.n_products
