@@ -1,5 +1,8 @@
 """Tables that are read in a way that people may not expect: commands say so, or refuse."""
 
+import csv
+from datetime import datetime
+
 import numpy as np
 import pytest
 
@@ -103,3 +106,79 @@ def test_columns_without_values_are_not_filled_in():
     done = invoke("impute", "t.csv")
     assert done.stderr == "Warning: t.csv: without a value, and left as they are: y.\n"
     assert all(line.endswith(",") for line in done.stdout.splitlines()[1:])
+
+
+IDENTIFIERS = ["007", "12345678901234567891", "1e5", "NA", "1,5", " x ", ""]
+WITH_IDENTIFIERS = "id,x,y\n" + "".join(
+    f'"{word}",{"" if i == 2 else i},{2 * i}\n' for i, word in enumerate(IDENTIFIERS)
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["impute", "t.csv", "--without", "id"],
+        ["impute", "t.csv", "--without", "id", "--train", "t.csv"],
+        ["predict", "t.csv", "--without", "id", "--train", "t.csv", "--target", "y"],
+        ["convert", "t.csv", "out.csv"],
+    ],
+    ids=lambda command: f"{command[0]} {len(command)}",
+)
+def test_columns_that_are_copied_stay_as_they_are_written(command, folder):
+    (folder / "t.csv").write_text(WITH_IDENTIFIERS)
+    found = invoke(*command, *([] if command[0] == "convert" else ["-o", "out.csv"]))
+    assert (found.exit_code, found.stderr) == (0, "")
+    with open("out.csv", newline="") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == IDENTIFIERS
+
+
+def test_columns_to_leave_out_are_there(folder):
+    (folder / "t.csv").write_text(WITH_IDENTIFIERS)
+    found = invoke("impute", "t.csv", "--without", "key")
+    assert found.exit_code == 1
+    assert "t.csv has no column 'key' to leave out. It has 'id', 'x', 'y'." in found.stderr
+
+
+def test_dates_of_parquet_files_are_text_as_in_csv(folder):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    days = [datetime(2024, 1, 1 + i % 3) for i in range(ROWS)]
+    x, y = numbers()
+    columns = {
+        "day": pa.array(days, pa.timestamp("ns")),
+        "hour": pa.array([day.replace(hour=5) for day in days], pa.timestamp("us", "UTC")),
+        "id": pa.array([2**60 + i for i in range(ROWS)]),
+        "x": x,
+        "y": y,
+    }
+    parquet.write_table(pa.table(columns), "t.parquet")
+    found = invoke("impute", "t.parquet")
+    assert found.exit_code == 1
+    assert "The column 'id' holds numbers that are no floats. If they identify" in found.stderr
+    table = read_raw("t.parquet", verbatim=lambda name: name == "id")
+    assert table.names == tuple(columns)
+    assert table.columns[0].values[:2] == ["2024-01-01", "2024-01-02"]
+    assert table.columns[1].values[:1] == ["2024-01-01 05:00:00Z"]
+    options = ["--train", "t.parquet", "--target", "y", "--without", "id", "--without", "hour"]
+    found = invoke("predict", "t.parquet", *options)
+    assert (found.exit_code, found.stderr) == (0, "")
+    first = found.stdout.splitlines()[1]
+    assert first.startswith("2024-01-01 05:00:00+00:00,1152921504606846976,")
+    lines = ["day,x,y", *(f"{d:%Y-%m-%d},{a},{b}" for d, a, b in zip(days, x, y, strict=True))]
+    (folder / "t.csv").write_text("\n".join(lines))
+    assert first.split(",")[2] == predict().stdout.splitlines()[1]
+
+
+@pytest.mark.parametrize("command", [["impute"], ["predict", "--train", "t.csv", "--target", "y"]])
+def test_infinite_numbers_are_told_by_the_names_of_their_columns(command, folder):
+    (folder / "t.csv").write_text("city,x,y\n" + "Bonn,1,2\n" * 3 + "Ulm,inf,3\n")
+    found = invoke(command[0], "t.csv", *command[1:])
+    assert found.exit_code == 1
+    assert "Column 'x' of t.csv is infinite in row 3. Leave cells empty" in found.stderr
+
+
+def test_words_among_numbers_are_told(folder):
+    lines = [f"{30 + i % 25},{i}" for i in range(ROWS)]
+    (folder / "t.csv").write_text("\n".join(["x,y", "unknown,1", "-,2", *lines]))
+    found = predict()
+    assert found.exit_code == 0
+    assert "column 'x' is text, as it holds '-', 'unknown' among numbers. Leave" in found.stderr

@@ -30,7 +30,7 @@ def lines(done):
 def training(*without):
     """Rows, numbers of categorical columns, and the table of the training file."""
     table = read_columns("patients.csv", ["id", *without])
-    return *objects(table), table
+    return *objects(table, "patients.csv"), table
 
 
 def test_numbers_are_predicted_with_spreads_and_intervals(folder):

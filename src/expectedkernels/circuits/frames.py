@@ -135,7 +135,7 @@ def _read(nw: Any, name: str, series: Any) -> FrameColumn:
     if dtype == nw.Boolean:
         return FrameColumn(name, "bool", _without_missing(series.to_list()))
     if dtype.is_numeric():
-        return FrameColumn(name, "number", _floats(nw, series))
+        return FrameColumn(name, "number", _floats(nw, name, series))
     if dtype.is_temporal():
         raise DataError(
             f"The column {name!r} holds dates, times or durations, which are neither states nor "
@@ -176,8 +176,14 @@ def _by_values(name: str, values: list[Any]) -> FrameColumn:
     return FrameColumn(name, "label", values)
 
 
-def _floats(nw: Any, series: Any) -> Any:
-    return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+def _floats(nw: Any, name: str, series: Any) -> Any:
+    try:
+        return np.array(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    except ValueError as error:  # pyarrow refuses integers that floats do not hold
+        raise DataError(
+            f"The column {name!r} holds numbers that are no floats. If they identify rows, leave "
+            f"it out, else make them smaller or text. Found: {error}"
+        ) from error
 
 
 def _without_missing(values: list[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from expectedkernels import io
 from expectedkernels.cli.base import warn
 from expectedkernels.cli.models import CIRCUITS, MODELS, is_model, read_distribution, suffix_of
 from expectedkernels.cli.pages import TABLES
-from expectedkernels.cli.tables import read_columns, write_rows
+from expectedkernels.cli.tables import read_all, write_rows
 from expectedkernels.errors import CircuitError
 
 
@@ -26,7 +26,8 @@ def convert_file(source: str, out: str) -> None:
             write(source, out)
             return
     _check(source, out, "table", (*TABLES, "-"))
-    table = read_columns(source)
+    typed = suffix_of(out) in (".parquet", ".pq")
+    table = read_all(source, lambda name: not typed)
     write_rows([c.name for c in table.columns], [c.values for c in table.columns], out)
 
 

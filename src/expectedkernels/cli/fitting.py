@@ -13,16 +13,17 @@ from expectedkernels.circuits.frames import Columns, FrameColumn
 from expectedkernels.circuits.numbers import look_numeric
 from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
-from expectedkernels.cli.tables import as_text, called, in_order, read_columns, select
+from expectedkernels.cli.tables import as_text, called, in_order, read_all, read_columns, select
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
+from expectedkernels.io.tables import value_of
 
 FEW_CATEGORIES = 20
 """So many categories are never too many."""
 PLAIN = "them with a decimal point, without units and without signs between thousands"
 MAX_SHOWN = 5
-"""How many unseen categories a warning names."""
+"""How many words of a column a warning names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ def fit(path: str, target: str, classify: bool, without: Sequence[str] | None, s
     if labels and not classify:
         _doubt_classes(column, path)
     kind: Any = ExpectedKernelClassifier if labels else ExpectedKernelRidge
-    X, categorical = objects(table)
+    X, categorical = objects(table, path)
     model = kind(alpha="auto", categorical_features=categorical or None, random_state=seed)
     note(f"Fitting {kind.__name__} to {len(X)} rows ...")
     model.fit(X, np.asarray(column.values))
@@ -89,8 +90,15 @@ def _rows(table: Columns, chosen: Any) -> Columns:
     return Columns(tuple(_row_part(c, chosen) for c in table.columns), table.names)
 
 
-def objects(table: Columns) -> tuple[Any, list[int]]:
+def objects(table: Columns, path: str) -> tuple[Any, list[int]]:
     """A table as an array, and the numbers of its columns that hold categories."""
+    for column in table.columns:
+        if column.kind == "number" and np.isinf(column.values).any():
+            row = int(np.argmax(np.isinf(column.values)))
+            raise DataError(
+                f"Column {column.name!r} of {called(path)} is infinite in row {row}. Leave cells "
+                "empty where nothing is known."
+            )
     categorical = [i for i, column in enumerate(table.columns) if column.kind != "number"]
     if not categorical:
         return np.column_stack([column.values for column in table.columns]), []
@@ -103,8 +111,13 @@ def objects(table: Columns) -> tuple[Any, list[int]]:
 def warn_of_free_text(table: Columns, path: str) -> None:
     """Warn of text that is different in most rows, which says nothing of other rows."""
     for column in table.columns:
-        many = _many_words(column)
-        if many is not None:
+        many, odd = _many_words(column), _among_numbers(column)
+        if odd:
+            warn(
+                f"{called(path)}: column {column.name!r} is text, as it holds {_shown(odd)} among "
+                "numbers. Leave such cells empty if nothing is known there."
+            )
+        elif many is not None:
             advice = "Names and free text say nothing of other rows"
             if look_numeric(column.distinct):
                 advice = f"If they are numbers, write {PLAIN}; if not"
@@ -127,6 +140,20 @@ def _many_words(column: FrameColumn) -> str | None:
     return f"column {column.name!r} has {distinct} different words in {present} rows"
 
 
+def _among_numbers(column: FrameColumn) -> list[Any]:
+    """The words in a column of text that is one of numbers but for few of them."""
+    if column.kind != "label":
+        return []
+    odd = [word for word in column.distinct if value_of(str(word)) is None]
+    numbers = len(column.distinct) - len(odd)
+    return odd if numbers > max(FEW_CATEGORIES, len(odd)) else []
+
+
+def _shown(words: list[Any]) -> str:
+    more = "" if len(words) <= MAX_SHOWN else f" and {len(words) - MAX_SHOWN} more"
+    return ", ".join(map(repr, words[:MAX_SHOWN])) + more
+
+
 def _doubt_classes(column: FrameColumn, path: str) -> None:
     """Refuse text that looks like numbers for classes, and warn of words that are too many."""
     many = _many_words(column)
@@ -143,11 +170,12 @@ def _doubt_classes(column: FrameColumn, path: str) -> None:
 
 def read_like(path: str, train: Columns, train_path: str) -> tuple[Any, Columns]:
     """The rows of a file as an array like that of a training table, and all its columns."""
-    every = read_columns(path)
-    table = in_order(every, [c.name for c in train.columns], path, train_path)
+    names = [column.name for column in train.columns]
+    every = read_all(path, lambda name: name not in names)
+    table = in_order(every, names, path, train_path)
     pairs = zip(table.columns, train.columns, strict=True)
     read = tuple(_like(column, known, path) for column, known in pairs)
-    return objects(Columns(read, table.names))[0], every
+    return objects(Columns(read, table.names), path)[0], every
 
 
 def _like(column: FrameColumn, known: FrameColumn, path: str) -> FrameColumn:
@@ -167,11 +195,9 @@ def _like(column: FrameColumn, known: FrameColumn, path: str) -> FrameColumn:
     words = set(known.distinct)
     unseen = [x for x in column.distinct if x not in words]
     if unseen:
-        shown = ", ".join(map(repr, unseen[:MAX_SHOWN]))
-        more = "" if len(unseen) <= MAX_SHOWN else f" and {len(unseen) - MAX_SHOWN} more"
         warn(
             f"{called(path)}: column {column.name!r} has categories that the training table has "
-            f"not: {shown}{more}. They are treated as missing."
+            f"not: {_shown(unseen)}. They are treated as missing."
         )
     values = [x if x in words else None for x in column.values]
     return FrameColumn(column.name, known.kind, values)

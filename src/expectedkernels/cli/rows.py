@@ -153,18 +153,18 @@ def impute(
             warn_of_empty,
             warn_of_free_text,
         )
-        from expectedkernels.cli.tables import read_columns, select, write_rows
+        from expectedkernels.cli.tables import leave_out, read_all, read_columns, write_rows
         from expectedkernels.estimators.imputer import CircuitImputer
 
         _refuse_twice(rows, train)
         if train is None:
-            every = read_columns(rows)
-            kept = [c.name for c in every.columns if c.name not in set(without or ())]
-            table = select(every, kept)
-            X, categorical = objects(table)
+            every = read_all(rows, set(without or ()).__contains__)
+            table = leave_out(every, without, rows)
+            X, categorical = objects(table, rows)
+            learned = X
         else:
             table = read_columns(train, without)
-            categorical = objects(table)[1]
+            learned, categorical = objects(table, train)
             X, every = read_like(rows, table, train)
         warn_of_free_text(table, train or rows)
         warn_of_empty(table, train or rows)
@@ -172,7 +172,7 @@ def impute(
             strategy.value, categorical_features=categorical or None, random_state=seed
         )
         note(f"Filling in {len(X)} rows ...")
-        done = imputer.fit(X if train is None else objects(table)[0]).transform(X)
+        done = imputer.fit(learned).transform(X)
         filled = {column.name: done[:, i] for i, column in enumerate(table.columns)}
         shown = {c.name: filled.get(c.name, c.values) for c in every.columns}
         write_rows(list(shown), list(shown.values()), out)

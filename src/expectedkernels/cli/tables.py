@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from gzip import compress
 from io import StringIO
 from pathlib import Path
@@ -34,17 +34,26 @@ MOST_STATES = 100
 
 def read_columns(path: str, without: Sequence[str] | None = None) -> Columns:
     """The columns of a table in a file (-: standard input), without some of them."""
-    if path == "-":
-        table = read_raw(STANDARD_INPUT, typer.get_binary_stream("stdin").read())
-    else:
-        table = read_raw(path)
-    known = {column.name for column in table.columns}
+    return leave_out(read_all(path, set(without or ()).__contains__), without, path)
+
+
+def leave_out(table: Columns, without: Sequence[str] | None, path: str) -> Columns:
+    """A table without some columns; raises if one of them is not there."""
+    known = [column.name for column in table.columns]
     unknown = [name for name in without or () if name not in known]
     if unknown:
         raise DataError(
             f"{called(path)} has no column {unknown[0]!r} to leave out. It has {listed(known)}."
         )
     return select(table, [c.name for c in table.columns if c.name not in set(without or ())])
+
+
+def read_all(path: str, verbatim: Callable[[str], bool]) -> Columns:
+    """All columns of a table in a file; those that are copied only have their cells as written."""
+    if path == "-":
+        data = typer.get_binary_stream("stdin").read()
+        return read_raw(STANDARD_INPUT, data, verbatim)
+    return read_raw(path, verbatim=verbatim)
 
 
 def called(path: str) -> str:

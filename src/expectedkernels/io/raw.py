@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from io import BytesIO
 from typing import Any
@@ -21,13 +21,19 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d*(\d|,\d+)(e[+-]?\d+)?", re.ASCII | re.IGNOR
 THOUSANDS = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)", re.ASCII)
 
 
-def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
+def _no_column(name: str) -> bool:
+    return False
+
+
+def read_raw(
+    path: PathLike, data: bytes | None = None, verbatim: Callable[[str], bool] = _no_column
+) -> Columns:
     r"""The columns of a CSV file (or one of its relatives, or gzipped), or of a Parquet file.
 
     Columns whose cells are all numbers are numbers, others are text. Decimal commas are read, with
     a warning, unless all of them could separate thousands. Empty cells, ``nan``, ``NA``, ``?`` and
     the like are missing values. The first line of a text file holds the names of the columns,
-    unless all of its cells are numbers.
+    unless all of its cells are numbers. Dates and times of Parquet files are text, as in CSV files.
 
     Parameters
     ----------
@@ -35,6 +41,8 @@ def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
         The file. Parquet files are recognised by their first bytes, and need pyarrow.
     data : bytes, optional
         What is in it, if it has been read already.
+    verbatim : callable, optional
+        Whether the column of a name is to be copied only: its cells stay as they are written.
 
     Returns
     -------
@@ -55,7 +63,7 @@ def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
         with open(checked_path(path), "rb") as file:
             data = file.read()
     if data.startswith(PARQUET_MAGIC):
-        return _read_parquet(Source(path, b""), data)
+        return _read_parquet(Source(path, b""), data, verbatim)
     source = Source(path, data)
     rows = list(rows_of(source, delimiter_of(source)))
     header = bool(rows) and is_header([_with_point(cell) for cell in rows[0][1]])
@@ -70,6 +78,9 @@ def read_raw(path: PathLike, data: bytes | None = None) -> Columns:
     called = names or tuple(map(str, range(width)))
     columns = []
     for name, entry in zip(called, entries, strict=True):
+        if verbatim(name):
+            columns.append(FrameColumn(name, "label", [cell or None for cell in entry]))
+            continue
         columns.append(raw_column(name, entry))
         example = next((cell for cell in entry if "," in cell), None)
         if example is not None and columns[-1].kind == "number":
@@ -134,7 +145,7 @@ def pyarrow_for(path: str) -> tuple[Any, Any]:
         ) from error
 
 
-def _read_parquet(source: Source, data: bytes) -> Columns:
+def _read_parquet(source: Source, data: bytes, verbatim: Callable[[str], bool]) -> Columns:
     pa, parquet = pyarrow_for(source.path)
     try:
         table = parquet.read_table(BytesIO(data))
@@ -142,5 +153,20 @@ def _read_parquet(source: Source, data: bytes) -> Columns:
         raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
     if not table.num_rows or not table.num_columns:
         raise source.error("expected rows, found an empty table")
-    columns = tuple(frame_columns(table))
-    return Columns(columns, tuple(column.name for column in columns))
+    copied = {name: table[name].to_pylist() for name in set(table.column_names) if verbatim(name)}
+    read = table.drop_columns(list(copied))
+    for i, field in enumerate(read.schema):
+        if pa.types.is_temporal(field.type) and not pa.types.is_duration(field.type):
+            read = read.set_column(i, field.name, pa.array(_moments(read.column(i)), pa.string()))
+    found = {column.name: column for column in frame_columns(read)} if len(read.schema) else {}
+    found |= {name: FrameColumn(name, "label", values) for name, values in copied.items()}
+    return Columns(tuple(found[name] for name in table.column_names), tuple(table.column_names))
+
+
+def _moments(column: Any) -> list[str | None]:
+    """Dates and times as text, without what is zero in all of them."""
+    words = column.cast("string").to_pylist()
+    for zeros in (r"\.0+(?=Z?$)", r" 00:00:00(?=Z?$)"):
+        if all(word is None or re.search(zeros, word) for word in words):
+            words = [None if word is None else re.sub(zeros, "", word) for word in words]
+    return words
