@@ -132,6 +132,26 @@ def test_gradients_by_circuits_and_kernels_at_once():
     )
 
 
+@pytest.mark.parametrize("call", ["marginals", "marginals, rows", "marginals, weights", "gibbs"])
+def test_gradients_by_zeros_that_make_states_impossible(call):
+    zeros = ek.factorized([[0.0, 1.0], [0.3, 0.7, 0.0], [0.5, 0.5]], P.vtree)
+    rows = np.where(zeros.sample(6, rng=0) == X, X, np.nan)
+    calls = BY_CIRCUIT | {
+        "marginals, rows": lambda p: joined(p.marginals(rows), 1),
+        "gibbs": lambda p: ek.kdsd([[1, 0, 0], [1, 1, 1]], p, K, operator="gibbs").reshape(1),
+    }
+    numbers, build = followed(zeros)
+    found = calls[call](build(*numbers))
+    weights = torch.tensor(np.random.default_rng(0).normal(size=found.shape))
+    gradients = torch.autograd.grad((weights * found).sum(), numbers)
+    for i, gradient in enumerate(gradients):
+        for place in np.ndindex(gradient.shape):
+            moved = [x.detach().clone().requires_grad_() for x in numbers]
+            moved[i].data[place] += 1e-7
+            change = (weights * (calls[call](build(*moved)) - found)).sum() / 1e-7
+            assert gradient[place] == pytest.approx(float(change.detach()), abs=1e-5)
+
+
 NOT_BY_CIRCUITS = {
     "normalize": lambda p: p.normalize(),
     "condition": lambda p: p.condition({0: 1}),

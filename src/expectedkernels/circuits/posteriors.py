@@ -61,21 +61,33 @@ def _with_gradients(circuit: BlockCircuit, evidence: Evidence | None) -> list[An
         )
     given = evidence or Evidence(domains, np.full((1, len(domains)), np.nan))
     require_possible(circuit, given)
-    return [_states_with_gradients(circuit, given, v) for v in range(len(domains))]
+    return [states_with_gradients(circuit, given, v) for v in range(len(domains))]
 
 
-def _states_with_gradients(circuit: BlockCircuit, evidence: Evidence, variable: int) -> Any:
-    """The marginals of one variable, (rows, states)."""
+def states_with_gradients(circuit: BlockCircuit, evidence: Evidence, variable: int) -> Any:
+    """The marginals of one variable as a tensor, (rows, states)."""
     weights = evidence.state_weights([variable])[0]
     row, state = np.nonzero(weights)
-    cases = evidence.rows(row)
-    columns = [cases.column(v) for v in range(circuit.n_variables)]
-    alone = weights[row] * np.eye(weights.shape[1])[state]
-    columns[variable] = Column(alone, None, np.arange(len(row)))
-    logs = log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
-    every = logs.new_full(weights.shape, -np.inf)
+    own, alone = weights[row], weights[row] * np.eye(weights.shape[1])[state]
+    whole = log_values(circuit, evidence)[0][:, 0]
+    logs = _logs_with(circuit, evidence.rows(row), variable, alone)
+    shares = (logs - whole[as_like(row, logs)]).exp()
+    zero = np.flatnonzero(to_numpy(logs) == -np.inf)
+    if len(zero):
+        # a log of zero has no derivative, that of a sum with other states has
+        more = _logs_with(circuit, evidence.rows(row[zero]), variable, (own + alone)[zero])
+        risen = (more - whole[as_like(row[zero], logs)]).exp()
+        shares = shares.index_put((as_like(zero, logs),), risen - risen.detach())
     places = as_like(row * weights.shape[1] + state, logs)
-    return every.reshape(-1).index_put((places,), logs).reshape(weights.shape).softmax(1)
+    every = logs.new_zeros(weights.size).index_put((places,), shares)
+    return every.reshape(weights.shape)
+
+
+def _logs_with(circuit: BlockCircuit, cases: Evidence, variable: int, weights: Any) -> Any:
+    """The logs of the values of rows with other weights of the states of one variable."""
+    columns = [cases.column(v) for v in range(circuit.n_variables)]
+    columns[variable] = Column(weights, None, np.arange(len(weights)))
+    return log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
 
 
 def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) -> list[Any]:

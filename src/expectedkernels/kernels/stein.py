@@ -11,7 +11,8 @@ import numpy as np
 from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import as_points
+from expectedkernels.circuits.evidence import Evidence, as_points
+from expectedkernels.circuits.posteriors import states_with_gradients
 from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
@@ -226,8 +227,13 @@ class SteinKernel(PairwiseKernel):
         points, moves = self._read(rows)
         if self._followed is None:
             return points, moves
-        known = zip(moves, self._followed.all_site_logs(points), points.T, strict=True)
-        return points, [moves_with_gradients(*site, self.operator) for site in known]
+        found = []
+        for v, own in enumerate(moves):
+            rest = np.where(np.arange(points.shape[1]) == v, np.nan, points)
+            evidence = Evidence(self._followed.cardinalities, rest)
+            shares = states_with_gradients(self._followed, evidence, v)
+            found.append(moves_with_gradients(own, shares, points[:, v], self.operator))
+        return points, found
 
     def _product_terms(self) -> list[tuple[float, list[Any]]] | None:
         """Weights and matrices of products of positive kernels that sum to the kernel, if any."""

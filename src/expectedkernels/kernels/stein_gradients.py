@@ -14,26 +14,25 @@ from expectedkernels.arrays import as_like
 from expectedkernels.kernels.kernel import Kernel
 
 
-def moves_with_gradients(moves: Any, logs: Any, states: Any, operator: str) -> Any:
+def moves_with_gradients(moves: Any, shares: Any, states: Any, operator: str) -> Any:
     """How the operator of one variable weighs its states, in tensors.
 
     Parameters
     ----------
     moves : array of shape (n, cardinality)
         The same as numbers.
-    logs : tensor of shape (n, cardinality)
-        The logs of the target with the variable in each of its states, which know gradients.
+    shares : tensor of shape (n, cardinality)
+        The probabilities of its states given all other variables, which know gradients.
     states : int array of shape (n,)
     operator : "shift" or "gibbs"
     """
-    found = as_like(moves, logs)
-    here = as_like(np.eye(moves.shape[1])[states], logs)
-    if operator == "gibbs":
-        change = -logs.softmax(1)
-    else:
-        rows = as_like(np.arange(len(states)), logs)
-        following = as_like((states + 1) % moves.shape[1], logs)
-        ratio = (logs[rows, following] - logs[rows, as_like(states, logs)]).exp()
+    found = as_like(moves, shares)
+    change = -shares
+    if operator == "shift":
+        here = as_like(np.eye(moves.shape[1])[states], shares)
+        rows = as_like(np.arange(len(states)), shares)
+        following = as_like((states + 1) % moves.shape[1], shares)
+        ratio = shares[rows, following] / shares[rows, as_like(states, shares)]
         change = ratio[:, None] * here
     return found + (change - change.detach())
 
