@@ -1,6 +1,5 @@
 """Steps of one launch each against the plain ones, on a card or by Triton's interpreter."""
 
-import os
 from importlib.util import find_spec
 
 import numpy as np
@@ -24,8 +23,6 @@ if find_spec("triton") is None:
     pytest.skip("needs Triton", allow_module_level=True)
 ON_CARD = torch.cuda.is_available()
 WHERE = "cuda" if ON_CARD else "torch"
-if not ON_CARD:
-    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 
 CIRCUITS = {
     "small": ek.random_circuit(6, 3, rng=0, cardinalities=3),
