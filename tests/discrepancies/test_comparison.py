@@ -138,6 +138,15 @@ def test_several_models_are_compared_with_holms_rule():
     assert ek.mmd_compare_all(list(models.values()), X, K).names[-1] == "model 1"
 
 
+def test_rounding_is_no_difference():
+    p, q = ek.factorized([[0.5, 0.5], [0.3, 0.7]]), ek.factorized([[0.6, 0.4], [0.5, 0.5]])
+    X, share = q.sample(60, rng=0), 0.3 + 1e-15
+    for rows in (X, X[:1].repeat(5, axis=0)):
+        found = ek.mmd_compare(p, ek.factorized([[0.5, 0.5], [share, 1 - share]]), rows)
+        assert (found.difference, found.standard_error, found.p_value) == (0.0, 0.0, 1.0)
+    assert ek.mmd_compare(p, ek.factorized([[0.5, 0.5], [0.3 + 1e-9, 0.7 - 1e-9]]), X).z != 0.0
+
+
 def test_mistakes():
     p1, p2, q = three()
     X = q.sample(20, rng=0)

@@ -21,6 +21,9 @@ from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.kernels.rows import check_roles
 from expectedkernels.kernels.target import TargetLike, as_target
 
+ROUNDING = 1e-12
+"""Models whose embeddings differ by no more, of their size, are the same up to rounding."""
+
 
 def mmd_compare(
     p1: TargetLike, p2: TargetLike, samples: SamplesLike, k: Kernel | None = None
@@ -159,9 +162,15 @@ def _pairs(
     rows, place = distinct_places(points[None])
     scores = [(model.mean(k) - 2.0 * model.embedding(rows, k))[place[0]] for model in known]
     return [
-        compared(scores[a] - scores[b], (names[a], names[b]))
+        compared(_differences(scores[a], scores[b]), (names[a], names[b]))
         for a, b in combinations(range(len(models)), 2)
     ]
+
+
+def _differences(a: Any, b: Any) -> Any:
+    """How much numbers differ; not at all if that is rounding everywhere."""
+    found, size = a - b, max(np.abs(a).max(), np.abs(b).max())
+    return found if np.abs(found).max() > ROUNDING * size else np.zeros_like(found)
 
 
 def _aligned(models: list[Summable]) -> list[Summable]:
