@@ -132,6 +132,13 @@ def test_gradients_by_circuits_and_kernels_at_once():
     )
 
 
+def test_other_types_of_numbers_know_gradients():
+    p = with_gradients(P)
+    for where in ("torch", p.xp):
+        assert p.to(where, "float32").has_gradients
+        assert p.to(where, "float32").to(where, "float64").log_likelihood(X).requires_grad
+
+
 @pytest.mark.parametrize("call", ["marginals", "marginals, rows", "marginals, weights", "gibbs"])
 def test_gradients_by_zeros_that_make_states_impossible(call):
     zeros = ek.factorized([[0.0, 1.0], [0.3, 0.7, 0.0], [0.5, 0.5]], P.vtree)
@@ -180,6 +187,7 @@ NOT_BY_CIRCUITS = {
     "log_partition_estimate": lambda p: ek.log_partition_estimate(p, P.sample(40, rng=0), rng=0),
     "density": lambda p: ek.ExpectedKernelRidge(density=p).fit(X, X[:, 0]),
     "CollapsedSteinKernel": lambda p: ek.CollapsedSteinKernel(p),
+    "extended": lambda p: ek.SteinKernel(p).extended(np.ones((2, 2)), X[:2], X),
 }
 
 
@@ -204,6 +212,8 @@ NOT_BY_KERNELS = {
     "bbis": lambda k: ek.bbis(P, X, k),
     "stein_thin": lambda k: ek.stein_thin(P, X, 2, kernel=k),
     "CollapsedSteinKernel": lambda k: ek.CollapsedSteinKernel(P, k),
+    "extended": lambda k: ek.SteinKernel(P, k).extended(np.ones((2, 2)), X[:2], X),
+    "left_projection": lambda k: k.left_projection(X[0], CARDS),
     "fit_mmd": lambda k: ek.fit_mmd(P, X, k, steps=1, progress=False),
 }
 

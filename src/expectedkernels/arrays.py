@@ -440,5 +440,7 @@ class Place:
             if is_numpy(self.xp):
                 return array
             array = array.toarray()
+        elif namespace(array) is self.xp:
+            return array
         array = to_numpy(array)
         return array if self.xp is np else _sent(array, self.xp, self.device)

@@ -302,6 +302,7 @@ class Kernel:
     def _projection(self, x: Any, cardinalities: Any, vtree: Vtree | None, left: bool) -> Circuit:
         if np.ndim(x) != 1:
             raise KernelError(f"A projection is at one point, of shape (variables,). Got {x!r}.")
+        refuse_gradients("A projection", self)
         d = len(x)
         known = self.domains if cardinalities is None else cardinalities
         domains = [2] * d if known is None else list(known)

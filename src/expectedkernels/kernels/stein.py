@@ -16,7 +16,13 @@ from expectedkernels.circuits.posteriors import states_with_gradients
 from expectedkernels.engine.nodes import from_leaves
 from expectedkernels.errors import DataError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks, is_parallel
-from expectedkernels.kernels.kernel import CHUNK, Kernel, factor_matrix, require_kernel
+from expectedkernels.kernels.kernel import (
+    CHUNK,
+    Kernel,
+    factor_matrix,
+    refuse_gradients,
+    require_kernel,
+)
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles, sample_rows
 from expectedkernels.kernels.stein_gradients import gram_with_gradients, moves_with_gradients
@@ -64,6 +70,9 @@ class PairwiseKernel:
     A subclass says how rows are read (a tuple whose first entry has one item per row), and what the
     kernels of two sets of rows are.
     """
+
+    kernel: Kernel
+    _followed: Circuit | None = None
 
     def _read(self, rows: Any) -> tuple[Any, ...]:
         raise NotImplementedError
@@ -118,6 +127,7 @@ class PairwiseKernel:
         >>> bool(abs(larger - stein([[0, 0], [1, 1], [0, 1]])).max() < 1e-12)
         True
         """
+        refuse_gradients("SteinKernel.extended", self.kernel, self._followed)
         old, later = self._read(rows), self._read(new)
         n = len(old[0])
         if np.shape(gram) != (n, n):
