@@ -1,6 +1,7 @@
 """Tables that are read in a way that people may not expect: commands say so, or refuse."""
 
 import csv
+import json
 from datetime import datetime
 
 import numpy as np
@@ -182,3 +183,35 @@ def test_words_among_numbers_are_told(folder):
     found = predict()
     assert found.exit_code == 0
     assert "column 'x' is text, as it holds '-', 'unknown' among numbers. Leave" in found.stderr
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("true", "false")])
+def test_truth_values_are_the_same_in_csv_and_parquet(words, folder):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    x, y = numbers()
+    up = [None if i % 7 == 0 else bool(v > 0) for i, v in enumerate(x)]
+    parquet.write_table(pa.table({"up": up, "y": y}), "t.parquet")
+    spelt = {True: words[0], False: words[1], None: ""}
+    lines = [f"{spelt[a]},{b}" for a, b in zip(up, y, strict=True)]
+    (folder / "t.csv").write_text("\n".join(["up,y", *lines]))
+    (folder / "full.csv").write_text("\n".join(["up,y", *(s for s in lines if s[0] != ",")]))
+    same = invoke("compare", "t.csv", "t.parquet", "--json")
+    assert (same.exit_code, same.stderr) == (0, "")
+    assert json.loads(same.stdout)["mmd"] == 0.0
+    for rows, train in (("t.csv", "t.parquet"), ("t.parquet", "t.csv")):
+        found = invoke("predict", rows, "--train", train, "--target", "y")
+        assert (found.exit_code, found.stderr) == (0, "")
+        assert found.stdout == predict().stdout
+    for source in ("t.csv", "t.parquet"):
+        assert invoke("learn", source, "-o", "c.npz").exit_code == 0
+        assert invoke("test", "c.npz", "full.csv", "--simulations", "19").exit_code == 0
+        assert invoke("sample", "c.npz", "-n", "3", "--given", f"up={words[0]}").exit_code == 0
+        assert invoke("audit", source, "--by", "up").exit_code == 0
+
+
+def test_numbers_of_one_table_are_the_text_of_another(folder):
+    cells = [str(i % 5) for i in range(ROWS)]
+    (folder / "t.csv").write_text("\n".join(["x,y", *(f"{x},1" for x in cells)]))
+    cells[0] = "many"
+    (folder / "u.csv").write_text("\n".join(["x,y", *(f"{x},1" for x in cells)]))
+    assert invoke("compare", "t.csv", "u.csv").exit_code == 0

@@ -186,14 +186,14 @@ def compare(
     Ends with exit code 3 if they differ beyond chance.
     """
     with errors():
-        from expectedkernels.cli.tables import read_columns
+        from expectedkernels.cli.tables import alike, read_columns
         from expectedkernels.errors import DataError
         from expectedkernels.estimators.drift import drift
         from expectedkernels.reports import pictures_of
 
         if before == after == "-":
             raise DataError("Standard input can be one of two tables, and not both.")
-        tables = [read_columns(path, without) for path in (before, after)]
+        tables = alike(read_columns(before, without), read_columns(after, without))
         note(f"Dividing {sum(map(len, tables))} rows {permutations} times ...")
         found = drift(tables[0], tables[1], n_permutations=permutations, n_bins=bins, rng=seed)
         differ = found.p_value is not None and found.p_value <= level

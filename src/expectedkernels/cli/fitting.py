@@ -13,7 +13,15 @@ from expectedkernels.circuits.frames import Columns, FrameColumn
 from expectedkernels.circuits.numbers import look_numeric
 from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
-from expectedkernels.cli.tables import as_text, called, in_order, read_all, read_columns, select
+from expectedkernels.cli.tables import (
+    as_text,
+    called,
+    in_order,
+    read_all,
+    read_columns,
+    select,
+    spelled,
+)
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
@@ -190,8 +198,7 @@ def _like(column: FrameColumn, known: FrameColumn, path: str) -> FrameColumn:
             f"Column {column.name!r} of {called(path)} holds {column.values[row]!r} in row {row}, "
             "and only numbers in the training table."
         )
-    if column.kind == "number":
-        column = as_text(column)
+    column = as_text(column) if column.kind == "number" else spelled(column, known.distinct)
     words = set(known.distinct)
     unseen = [x for x in column.distinct if x not in words]
     if unseen:

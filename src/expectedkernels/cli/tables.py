@@ -30,6 +30,7 @@ from expectedkernels.io.raw import pyarrow_for, raw_column, read_raw
 STANDARD_INPUT = "standard input"
 MOST_STATES = 100
 """Columns of more different integers are divided into bins."""
+TRUTH = {"true": True, "false": False}
 
 
 def read_columns(path: str, without: Sequence[str] | None = None) -> Columns:
@@ -110,17 +111,38 @@ def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[S
     return schema, np.split(codes, stops[:-1])
 
 
+def alike(one: Columns, other: Columns) -> tuple[Columns, Columns]:
+    """Two tables whose columns of the same name hold the same: text if one of them does."""
+    mine, theirs = ({column.name: column for column in t.columns} for t in (one, other))
+    for name in mine.keys() & theirs.keys():
+        mine[name], theirs[name] = _alike((mine[name], theirs[name]))
+    return Columns(tuple(mine.values()), one.names), Columns(tuple(theirs.values()), other.names)
+
+
 def _alike(parts: Sequence[FrameColumn]) -> list[FrameColumn]:
-    """The parts of one column: all text if one of them is."""
-    if {part.kind for part in parts} != {"number", "label"}:
+    """The parts of one column: all truth values, or all text if one of them is."""
+    if any(part.kind == "bool" for part in parts):
+        parts = [as_truth(part) for part in parts]
+    if all(part.kind != "label" for part in parts):
         return list(parts)
-    return [as_text(part) if part.kind == "number" else part for part in parts]
+    return [as_text(part) for part in parts]
 
 
 def as_text(column: FrameColumn) -> FrameColumn:
-    """A column of numbers as text."""
-    words = [None if x != x else str(as_label(x)) for x in column.values.tolist()]
+    """A column as text."""
+    if column.kind == "label":
+        return column
+    values = column.values if column.kind == "bool" else column.values.tolist()
+    words = [None if x is None or x != x else str(as_label(x)) for x in values]
     return FrameColumn(column.name, "label", words)
+
+
+def as_truth(column: FrameColumn) -> FrameColumn:
+    """A column of the words true and false as truth values, others as they are."""
+    if column.kind != "label" or not {str(x).lower() for x in column.distinct} <= TRUTH.keys():
+        return column
+    values = [None if x is None else TRUTH[str(x).lower()] for x in column.values]
+    return FrameColumn(column.name, "bool", values)
 
 
 def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
@@ -168,13 +190,24 @@ def rows_for(circuit: Circuit, table: Columns, path: str) -> Any:
 def _read_by(schema: Schema, variable: int, column: FrameColumn) -> FrameColumn:
     """A column in the words of a variable: numbers as names of bins, or as text."""
     labels = schema.labels(variable)
-    if column.kind != "number" or labels is None:
+    if labels is not None and column.kind != "number":
+        return spelled(column, labels)
+    if labels is None:
         return column
     edges = edges_of(labels)
     if edges is not None:
         return in_bins(column, edges, labels)
     if look_like_numbers(labels) and all(isinstance(label, str) for label in labels):
         return as_text(column)
+    return column
+
+
+def spelled(column: FrameColumn, labels: Sequence[Any]) -> FrameColumn:
+    """A column with the truth values, or the words for them, that are among the labels."""
+    if column.kind == "bool" or all(isinstance(label, bool) for label in labels):
+        like = {str(label).lower(): label for label in labels}
+        values = [None if x is None else like.get(str(x).lower(), x) for x in column.values]
+        return FrameColumn(column.name, column.kind, values)
     return column
 
 

@@ -146,7 +146,8 @@ def to_cirkit(circuit: Circuit) -> Any:
     cirkit's Circuit
         To be compiled by `cirkit.pipeline.compile`, in the default type of torch: call
         ``torch.set_default_dtype(torch.float64)`` before if single precision is not enough. Its
-        parameters can be learned. Negative weights need the semiring "sum-product".
+        parameters can be learned. Negative weights need the semiring "sum-product". Its variables
+        have no names, and its "lse-sum" gives -708.4 for all logs below that, also of zero.
 
     Raises
     ------

@@ -200,7 +200,7 @@ def to_spflow(circuit: Circuit) -> Any:
     Returns
     -------
     spflow's Sum, Product or leaf
-        With the columns of its data in the order of the variables.
+        With the columns of its data in the order of the variables, which have no names there.
 
     Raises
     ------
