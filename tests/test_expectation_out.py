@@ -95,3 +95,12 @@ def test_tensors_are_not_written_to_files(tmp_path):
     pytest.importorskip("torch")
     with pytest.raises(ek.DataError, match="for circuits in NumPy"):
         ek.expected_kernel(model().to("torch"), points(3), KERNEL, out=tmp_path / "values.npy")
+
+
+def test_gradients_are_not_written_to_arrays():
+    torch = pytest.importorskip("torch")
+    p, rows = ek.factorized([[0.5, 0.5]]), np.array([[0.0], [1.0]])
+    k = ek.RBF(torch.tensor(0.3, dtype=torch.float64, requires_grad=True))
+    for other, shape in ((p, (2,)), (rows, (2, 2))):
+        with pytest.raises(ek.KernelError, match="'out' parameter does not follow gradients"):
+            ek.expected_kernel(other, rows, k, out=np.empty(shape))

@@ -132,6 +132,8 @@ def expected_kernel(
     [0.4, 0.1]
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
+    if out is not None:
+        refuse_gradients("The 'out' parameter", k)
     if isinstance(found, PointPairs):
         return _between_points(found.p, found.q, k, log, out)
     sides, logs, weights, blocks = found.sides, found.logs, found.weights, found.blocks
