@@ -5,6 +5,8 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.engine.blocks import Inner
 from expectedkernels.learning import gradients
 from strategies import points, random_blocks
 
@@ -94,6 +96,23 @@ def test_fitted_circuits_are_nearer_to_the_data(form, dtype):
         assert type(old.numbers) is type(new.numbers)
         if isinstance(old.numbers, np.ndarray):
             assert not new.numbers[old.numbers == 0].any()
+
+
+def test_units_without_weights_are_left_alone():
+    vtree, X = ek.Vtree.balanced(2), [[0, 1], [1, 1], [0, 0], [1, 1]]
+    tables = np.array([[0.5, 0.5], [0.0, 0.0]]), np.array([[0.3, 0.7], [0.2, 0.8]])
+    blocks = [
+        Table(tables[vtree.variable[node]])
+        if vtree.is_leaf(node)
+        else Inner(2, 1, np.arange(2), np.arange(2), np.array([[1.0, 0.5]]))
+        for node in range(3)
+    ]
+    found = ek.fit_mmd(ek.Circuit(vtree, tuple(blocks)), X, steps=20, progress=False)
+    alone = ek.factorized([tables[0][0], tables[1][0]])
+    assert_close(
+        found.log_likelihood(X), ek.fit_mmd(alone, X, steps=20, progress=False).log_likelihood(X)
+    )
+    assert not found.input(0).table[1].any()
 
 
 def test_real_variables_keep_their_means():

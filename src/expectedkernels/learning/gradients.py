@@ -217,7 +217,9 @@ def _fitted(circuit: Circuit, kernel: KernelBlocks, max_bytes: int) -> Fitted:
         if rows is not None:
             alike.setdefault(tuple(rows.shape), []).append(place)
     stacks = (torch.stack([numbers[place] for place in places]) for places in alike.values())
-    logits = [stack.log().requires_grad_() for stack in stacks]
+    # units without any weight are used by none: shares of zero would not be numbers
+    raised = (torch.where(x.any(-1, keepdim=True), x, 1.0) for x in stacks)
+    logits = [stack.log().requires_grad_() for stack in raised]
     return Fitted(circuit, list(alike.values()), logits, kernel, max_bytes)
 
 
@@ -300,7 +302,8 @@ def _on_host(start: Circuit, fitted: Fitted) -> Circuit:
     blocks: list[Any] = list(start.blocks)
     for places, logits in zip(fitted.places, fitted.logits, strict=True):
         for place, rows in zip(places, to_numpy(logits.double().softmax(-1)), strict=True):
-            is_sparse = sparse.issparse(blocks[place].numbers)
-            stored = sparse.csr_array(rows) if is_sparse else np.array(rows)
+            old = blocks[place].numbers
+            rows = rows * (old.sum(axis=1) > 0).reshape(-1, 1)
+            stored = sparse.csr_array(rows) if sparse.issparse(old) else rows
             blocks[place] = blocks[place].with_numbers(stored)
     return Circuit(start.vtree, tuple(blocks), start.names, start.states)
