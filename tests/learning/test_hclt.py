@@ -142,6 +142,8 @@ def test_data_frames_go_on_by_names():
     assert_close(
         turned.log_likelihood(table), learned(table, 2, epochs=2, start=p).log_likelihood(table)
     )
+    with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
+        learned(table, 2, start=p, X_valid=table[:0])
     with pytest.raises(ek.DataError, match="wind"):
         learned(table.rename(columns={"sky": "wind"}), 2, start=p)
 

@@ -192,6 +192,9 @@ def test_batches_of_nothing():
     used = iter([np.zeros((5, 1))])
     with pytest.raises(ek.DataError, match="a new iterable every time"):
         ek.em(start, lambda: used, 1, batch_size=2, **QUIET)
+    again = iter([np.zeros((5, 1))])
+    with pytest.raises(ek.DataError, match="a new iterable every time"):
+        ek.em(start, lambda: again, 2, **QUIET)
 
 
 def test_steps_as_they_are_made_on_a_card(monkeypatch):

@@ -57,6 +57,7 @@ from expectedkernels.learning.streams import (
     chunk_moments,
     chunk_rows,
     joint_moments,
+    used_up,
 )
 from expectedkernels.progress import progress_bar
 
@@ -245,9 +246,11 @@ def _chunked_iterations(
 ) -> Iterator[tuple[Circuit, float]]:
     """What `_iterations` gives, by a pass over data in chunks for every iteration."""
     floors = _chunked_floors(current, X, sample_weight)
-    for _ in range(n):
+    for i in range(n):
         count = partial(_chunk_counts, current, sample_weight, max_bytes)
         found = summed(count, X, _added)
+        if found is None and i:
+            used_up()
         if found is None:
             raise DataError("EM needs at least one row of data. Got none.")
         n_rows, weight, total, counts = found
@@ -373,11 +376,13 @@ def stored_alike(old: Any, new: Any) -> Any:
     return new.with_numbers(new.numbers.toarray()) if spread else new
 
 
-def rows_for(circuit: Circuit, X: Any, sample_weight: Any) -> tuple[Rows, float]:
+def rows_for(
+    circuit: Circuit, X: Any, sample_weight: Any, needs: str = "EM needs at least one row of data"
+) -> tuple[Rows, float]:
     """The rows without those of weight zero, and the mean weight of all."""
     evidence = as_evidence(X, circuit.schema, single=False)
     if evidence.n_rows == 0:
-        raise DataError("EM needs at least one row of data. Got none.")
+        raise DataError(f"{needs}. Got none.")
     weights = as_weights(sample_weight, evidence.n_rows)
     mean, numbers = float(weights.mean()), np.arange(evidence.n_rows)
     if weights.all():

@@ -196,7 +196,8 @@ def learn_hclt(
     if start is not None:
         start = normalized(start, name)
         train, mean_weight = rows_for(start, X, sample_weight)
-        valid = None if X_valid is None else rows_for(start, X_valid, None)[0]
+        needs = "X_valid must have at least one row, or be None"
+        valid = None if X_valid is None else rows_for(start, X_valid, None, needs)[0]
     else:
         data = read_data(X, X_valid, cardinalities, sample_weight)
         train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
