@@ -102,3 +102,11 @@ def test_reports_are_read_on_all_screens(browser, tmp_path, make):
             for colour in set(found["colours"]):
                 light = sorted(0.05 + brightness(c) for c in (colour, found["paper"]))
                 assert light[1] / light[0] > 4.5  # what is asked of small text
+
+
+def test_values_beside_long_names_are_seen_on_phones(browser, tmp_path):
+    words = {"short": "1", "long_" * 30: "2"}
+    path = ek.reports.write_report(tmp_path / "report.html", "Names", {"Answer": words})
+    browser.open(path, 390)
+    ends = "return [...document.querySelectorAll('td')].map(e => e.getBoundingClientRect().right)"
+    assert max(browser.run(ends)[:2]) <= 390

@@ -42,6 +42,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 td, th { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line) }
 th { font-weight: 600; white-space: nowrap }
 td:first-child { min-width: 8rem }
+td:first-child, th:first-child { white-space: normal; max-width: 12rem }
 .n { text-align: right }
 figure { margin: 1rem 0 }
 figure img { max-width: 100%; height: auto; background: #fff; border-radius: 6px }
