@@ -107,7 +107,7 @@ def check_choice(
     return value
 
 
-def check_callback(function: str, value: Any) -> Any:
+def check_callback(function: str, value: Any, of: str = "one argument") -> Any:
     """The value, after checking that it can be called (or None).
 
     Examples
@@ -117,7 +117,7 @@ def check_callback(function: str, value: Any) -> Any:
     """
     if value is not None and not callable(value):
         raise CircuitError(
-            f"The 'callback' parameter of {function} must be a function of one argument or None. "
+            f"The 'callback' parameter of {function} must be a function of {of} or None. "
             f"Got {shown(value)} instead."
         )
     return value

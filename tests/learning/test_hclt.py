@@ -165,5 +165,7 @@ def test_the_best_of_several_starts_is_kept():
     assert_close(best.log_likelihood(valid).mean(), max(scores))
     with pytest.raises(ek.CircuitError, match="'restarts' parameter of learn_hclt"):
         learned(X, 4, restarts=0)
+    with pytest.raises(ek.CircuitError, match="callback"):
+        learned(X, 4, callback="so_far.npz")
     with pytest.raises(ek.DataError, match="takes no 'restarts'"):
         learned(lambda: iter([X]), 4, restarts=2, cardinalities=[2, 3, 4, 2, 3, 4])

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import RngLike, as_generator, place_of, spans
-from expectedkernels.checks import check_count, check_real
+from expectedkernels.checks import check_callback, check_count, check_real
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Column, Evidence, EvidenceLike, as_evidence
@@ -170,6 +170,7 @@ def em(
     if tolerance is not None:
         check_real("em", "tolerance", tolerance)
     check_max_bytes(max_bytes)
+    check_callback("em", callback, "two arguments")
     steps = checked_steps("em", batch_size, step)
     states: Iterator[tuple[Any, float]]
     current = normalized(circuit)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator
-from expectedkernels.checks import check_count, check_real
+from expectedkernels.checks import check_callback, check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
@@ -164,6 +164,7 @@ def learn_hclt(
     check_count(name, "epochs", epochs)
     check_count(name, "patience", patience, 1)
     check_count(name, "restarts", restarts, 1)
+    check_callback(name, callback, "two arguments")
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     steps = checked_steps(name, batch_size, step)
     if is_stream(X):
