@@ -215,3 +215,11 @@ def test_numbers_of_one_table_are_the_text_of_another(folder):
     cells[0] = "many"
     (folder / "u.csv").write_text("\n".join(["x,y", *(f"{x},1" for x in cells)]))
     assert invoke("compare", "t.csv", "u.csv").exit_code == 0
+
+
+def test_names_in_parquet_files_are_distinct():
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = pa.array([1, 2, 3])
+    parquet.write_table(pa.Table.from_arrays([column, column], names=["a", "a"]), "t.parquet")
+    with pytest.raises(ek.ParseError, match="names of columns must be distinct, found 'a' twice"):
+        read_raw("t.parquet")

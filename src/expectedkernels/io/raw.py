@@ -103,10 +103,15 @@ def _names(source: Source, cells: list[str]) -> tuple[str, ...]:
                 UserWarning,
                 stacklevel=3,
             )
+    _refuse_twice(source, names, 1)
+    return names
+
+
+def _refuse_twice(source: Source, names: Iterable[str], line: int | None = None) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise source.error(f"names of columns must be distinct, found {shown(twice[0])} twice", 1)
-    return names
+        message = f"names of columns must be distinct, found {shown(twice[0])} twice"
+        raise source.error(message, line)
 
 
 def raw_column(name: str, cells: Iterable[str]) -> FrameColumn:
@@ -148,11 +153,13 @@ def pyarrow_for(path: str) -> tuple[Any, Any]:
 def _read_parquet(source: Source, data: bytes, verbatim: Callable[[str], bool]) -> Columns:
     pa, parquet = pyarrow_for(source.path)
     try:
-        table = parquet.read_table(BytesIO(data))
+        # threads of pyarrow that still run when a short command ends may abort it
+        table = parquet.ParquetFile(BytesIO(data)).read(use_threads=False)
     except pa.ArrowException as error:
         raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
     if not table.num_rows or not table.num_columns:
         raise source.error("expected rows, found an empty table")
+    _refuse_twice(source, table.column_names)
     copied = {name: table[name].to_pylist() for name in set(table.column_names) if verbatim(name)}
     read = table.drop_columns(list(copied))
     for i, field in enumerate(read.schema):
