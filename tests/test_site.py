@@ -6,7 +6,7 @@ import re
 import pytest
 
 import expectedkernels as ek
-from docs._ext import api_pages, name_role
+from docs._ext import api_pages
 
 SPACES = [name for name in ek.__all__ if inspect.ismodule(getattr(ek, name))]
 LISTED = [name for names in api_pages.groups().values() for name in names]
@@ -66,4 +66,4 @@ def test_members_of_other_libraries_and_inner_ones_are_left_out():
     ],
 )
 def test_words_in_backticks_lead_to_public_names_only(text, name):
-    assert name_role.public_name(text) == name
+    assert api_pages.public_name(text) == name

@@ -4,6 +4,7 @@ Names of every day stand under the folder they live in, the others under their n
 """
 
 import inspect
+import re
 import shutil
 from pathlib import Path
 
@@ -124,3 +125,15 @@ def setup(app):
     """Write the pages before Sphinx looks for pages."""
     app.connect("config-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def public_name(text):
+    """The full name that a word stands for, or None; calls stand for what they call."""
+    name = re.sub(r"\(.*\)$", "", text, flags=re.DOTALL).removeprefix("expectedkernels.")
+    value = ek
+    for part in name.removeprefix("ek.").split("."):
+        value = getattr(value, part, None)
+        if value is None or part.startswith("_"):
+            return None
+    outer = name.removeprefix("ek.").partition(".")[0]
+    return f"expectedkernels.{name.removeprefix('ek.')}" if outer in ek.__all__ else None

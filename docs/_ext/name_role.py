@@ -1,23 +1,8 @@
 """Words in backticks: public names become links, on pages and in docstrings; others are code."""
 
-import re
-
+from api_pages import public_name
 from docutils import nodes
 from sphinx import addnodes
-
-import expectedkernels as ek
-
-
-def public_name(text):
-    """The full name that a word stands for, or None; calls stand for what they call."""
-    name = re.sub(r"\(.*\)$", "", text, flags=re.DOTALL).removeprefix("expectedkernels.")
-    value = ek
-    for part in name.removeprefix("ek.").split("."):
-        value = getattr(value, part, None)
-        if value is None or part.startswith("_"):
-            return None
-    outer = name.removeprefix("ek.").partition(".")[0]
-    return f"expectedkernels.{name.removeprefix('ek.')}" if outer in ek.__all__ else None
 
 
 def link(raw, text, name):
