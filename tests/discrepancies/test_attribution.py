@@ -59,6 +59,14 @@ def test_ignoring_is_the_difference_to_the_marginals(seed, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_univariate_discrepancies_are_those_of_single_marginals(seed, kernel):
+    p, q = two_circuits(seed)
+    wanted = [worth(kernel, p, q, {i}) for i in range(5)]
+    np.testing.assert_allclose(ek.monitoring.univariate(p, q, kernel), wanted, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_shapley_values_are_those_of_the_definition_and_sum_to_the_discrepancy(kernel):
     p, q = two_circuits(3)
     worths = {s: worth(kernel, p, q, s) for r in range(6) for s in combinations(range(5), r)}
@@ -85,7 +93,8 @@ def test_many_variables_are_changed_in_groups(vtree):
 
 def test_one_variable():
     p, q = ek.factorized([[0.2, 0.8]]), ek.factorized([[0.5, 0.5]])
-    for attribute in (ek.monitoring.ignoring, ek.monitoring.shapley_account):
+    monitoring = ek.monitoring
+    for attribute in (monitoring.ignoring, monitoring.shapley_account, monitoring.univariate):
         assert attribute(p, q, ek.Delta()) == pytest.approx([ek.mmd2(p, q, ek.Delta())])
 
 

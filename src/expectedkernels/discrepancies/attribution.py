@@ -74,6 +74,47 @@ def ignoring(
     return total
 
 
+def univariate(
+    p: Circuit, q: Circuit, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Array:
+    r"""The squared discrepancy of every variable alone: that of its marginal distributions.
+
+    The factors of all other variables in the kernel are one. A variable that differs strongly by
+    itself may still have a negative value in `shapley_account`, where it dilutes the differences
+    of others more than it adds.
+
+    Parameters
+    ----------
+    p, q : Circuit
+        Compatible, and summing to one.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    max_bytes : int
+
+    Returns
+    -------
+    array of shape (variables,)
+
+    Raises
+    ------
+    KernelError
+        If the kernel is no sum of products.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5], [0.2, 0.8]]), ek.factorized([[0.5, 0.5], [0.4, 0.6]])
+    >>> ek.monitoring.univariate(p, q, ek.Delta()).round(6).tolist()
+    [0.0, 0.08]
+    """
+    p, q, terms = _prepared(p, q, k, "univariate")
+    total = np.zeros(p.n_variables)
+    for weight, factors in terms:
+        ones = [Factor()] * len(factors)
+        total += weight * _changed_forms(p, q, ones, factors, max_bytes)[1]
+    return total
+
+
 def shapley_account(
     p: Circuit, q: Circuit, k: Kernel | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Array:

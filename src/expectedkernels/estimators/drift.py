@@ -16,7 +16,7 @@ from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import make_frame, ranked_frame
 from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.discrepancies.attribution import ignoring, shapley_account
+from expectedkernels.discrepancies.attribution import ignoring, shapley_account, univariate
 from expectedkernels.discrepancies.outcomes import rank_p_value
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
@@ -110,6 +110,11 @@ class Drift(Reported):
         return sqrt(max(0.0, self.mmd2))
 
     @cached_property
+    def univariate(self) -> Array:
+        """The squared discrepancies of every variable alone, which need not sum to anything."""
+        return univariate(self.before, self.after, self.kernel)
+
+    @cached_property
     def shapley(self) -> Array:
         """The Shapley values of the variables in `mmd2`, which they sum to."""
         return shapley_account(self.before, self.after, self.kernel)
@@ -159,8 +164,8 @@ class Drift(Reported):
     def frame(self) -> DataFrame:
         """A data frame with a row per variable, the most changed one first. Needs pandas.
 
-        Columns: `ignoring`, `shapley`, and the shares of missing values before and after, which
-        the discrepancy does not look at.
+        Columns: `univariate`, `shapley`, `ignoring`, and the shares of missing values before and
+        after, which the discrepancy does not look at.
 
         Returns
         -------
@@ -171,11 +176,11 @@ class Drift(Reported):
         >>> import expectedkernels as ek
         >>> X, Y = [[0, 0], [0, 1], [1, 0]] * 30, [[0, 0], [0, 1], [1, 1]] * 30
         >>> ek.drift(X, Y, n_permutations=0).frame().columns.tolist()
-        ['ignoring', 'shapley', 'missing_before', 'missing_after']
+        ['univariate', 'shapley', 'ignoring', 'missing_before', 'missing_after']
         """
         before, after = (np.isnan(self.windows.rows(i)).mean(axis=0) for i in (0, 1))
         shares = {"missing_before": before, "missing_after": after}
-        own = {"ignoring": self.ignoring, "shapley": self.shapley}
+        own = {"univariate": self.univariate, "shapley": self.shapley, "ignoring": self.ignoring}
         return ranked_frame(self.names, self._order(), **own, **shares)
 
     def plot(self) -> Axes:
@@ -258,8 +263,8 @@ def drift(
     Returns
     -------
     Drift
-        Prints a sentence; has `mmd`, `mmd2`, `p_value`, `ignoring`, `shapley`, `witness`,
-        `frame()` and `plot()`.
+        Prints a sentence; has `mmd`, `mmd2`, `p_value`, `univariate`, `shapley`, `ignoring`,
+        `witness`, `frame()` and `plot()`.
 
     Raises
     ------
@@ -278,7 +283,8 @@ def drift(
 
     Variables are asked one by one what happens without them (`Drift.ignoring`), which finds the one
     that changed also where no marginal distribution did; `Drift.shapley` shares the squared
-    discrepancy among all that take part.
+    discrepancy among all that take part, and is negative where a variable dilutes the changes of
+    others more than it adds; `Drift.univariate` looks at every variable alone.
 
     Examples
     --------

@@ -49,13 +49,14 @@ def plot_samples(samples: Any) -> list[Axes]:
 
 
 def plot_drift(drift: Any, order: Any) -> Axes:
-    """The axes with the parts of variables in a drift: by ignoring them, and by Shapley values."""
+    """The axes with the parts of variables in a drift: alone, by Shapley values, by leaving out."""
     order = order[:MOST_BARS]
-    ax = new_axes(6.4, 1.5 + 0.32 * len(order))
-    places = np.arange(len(order))
-    ax.barh(places - 0.2, drift.ignoring[order], 0.4, color=SAMPLED, label="less without it")
-    ax.barh(places + 0.2, drift.shapley[order], 0.4, color=EXACT, label="Shapley value")
-    ax.axvline(drift.mmd2, color="black", linestyle="--", linewidth=1, label="all of it")
+    ax = new_axes(6.4, 1.5 + 0.4 * len(order))
+    bars = {"univariate": "0.6", "shapley": EXACT, "ignoring": SAMPLED}
+    for i, (name, color) in enumerate(bars.items()):
+        places = np.arange(len(order)) + 0.27 * (i - 1)
+        ax.barh(places, getattr(drift, name)[order], 0.27, color=color, label=name)
+    ax.axvline(drift.mmd2, color="black", linestyle="--", linewidth=1, label="all columns")
     name_lines(ax, [drift.names[i] for i in order.tolist()])
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=4)
@@ -66,7 +67,7 @@ def plot_drift(drift: Any, order: Any) -> Axes:
     words = f"discrepancy {drift.mmd:.3g}{chance}{more}"
     ax.figure.suptitle(words, x=0.01, ha="left", fontsize="medium")
     tidy(ax, legend=False)
-    legend_below(ax.figure, [ax], 3)
+    legend_below(ax.figure, [ax], 4)
     return ax
 
 
