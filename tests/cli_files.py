@@ -1,4 +1,8 @@
-"""Small files that commands are tried on: tables with text, numbers and holes, and models."""
+"""Small files that commands are tried on: tables with missing values, and models."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from typer.testing import CliRunner
@@ -12,7 +16,7 @@ def invoke(*arguments, stdin=None):
 
 
 def patients(n, seed, effect=1.0, holes=0.1):
-    """Columns of a table: text, integers and real numbers, with holes."""
+    """Columns of a table: text, integers and real numbers, with missing values."""
     rng = np.random.default_rng(seed)
     smoker, sex = rng.random(n) < 0.3, rng.integers(2, size=n)
     age = rng.integers(20, 80, size=n)
@@ -38,12 +42,25 @@ def write_csv(path, columns):
     return path
 
 
+@cache
+def pressure_model():
+    """The file of a model of the pressure of patients, fitted once."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        table = write_csv(folder / "patients.csv", patients(120, 0))
+        options = ["--target", "pressure", "--without", "id", "--out", folder / "model.skops"]
+        done = invoke("fit", table, *options)
+        assert done.exit_code == 0, done.output
+        return (folder / "model.skops").read_bytes()
+
+
 def write_all(folder):
     """All files that the examples of the commands name, in a folder."""
     write_csv(folder / "patients.csv", patients(120, 0))
     write_csv(folder / "later.csv", patients(100, 1, effect=3.0))
     few = patients(6, 2, holes=0.3)
     write_csv(folder / "new.csv", {name: few[name] for name in few if name != "pressure"})
+    (folder / "pressure.skops").write_bytes(pressure_model())
     (folder / "rain.uai").write_text("MARKOV 2 2 2 1 2 0 1 4 1.0 2.0 3.0 4.0")
     p = ek.mixture([ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.factorized([[0.9, 0.1]] * 2)])
     p = p.with_names(["smoker", "sex"], [["no", "yes"], ["f", "m"]])

@@ -1,15 +1,18 @@
 """Tables that are read in a way that people may not expect: commands say so, or refuse."""
 
 import csv
+import gzip
 import json
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
+from io import StringIO
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from cli_files import invoke
-from expectedkernels.io.raw import read_raw
+from expectedkernels.io.raw import forms_of, frame_of, read_raw
 
 ROWS = 60
 
@@ -33,6 +36,12 @@ def write(path, words, delimiter=";"):
         file.write("\n".join([f"x{delimiter}y", *lines]) + "\n")
 
 
+def read(path, data=None):
+    """The columns of a file as numbers and text, by their names."""
+    table = read_raw(path, data)
+    return {c.name: c.values for c in frame_of(table, forms_of([table])).columns}
+
+
 def predict(*more):
     return invoke("predict", "t.csv", "--train", "t.csv", "--target", "y", *more)
 
@@ -43,32 +52,114 @@ def test_decimal_commas_are_numbers_and_are_told(delimiter, quote):
     write("t.csv", [f"{quote}{v:.2f}{quote}".replace(".", ",") for v in y], delimiter)
     found = predict()
     assert found.exit_code == 0
-    assert "column 'y' has decimal commas: " in found.stderr
+    assert found.stderr.count("t.csv: decimal commas in 'y': ") == 1
     assert f"is read as {y[0]}" in found.stderr
     with pytest.warns(UserWarning, match="decimal commas"):
-        np.testing.assert_array_equal(read_raw("t.csv").columns[1].values, y)
+        np.testing.assert_array_equal(read("t.csv")["y"], y)
     write("t.csv", y)
     assert predict().stdout == found.stdout
 
 
 def test_first_lines_of_decimal_commas_are_no_names():
-    with pytest.warns(UserWarning, match="'0' has decimal commas: '1,5' is read as 1.5"):
-        table = read_raw("t.csv", b"1,5;2\n2,25;\n;1\n")
-    assert table.names is None
-    np.testing.assert_array_equal(table.columns[0].values, [1.5, 2.25, np.nan])
+    data = b"1,5;2\n2,25;\n;1\n"
+    with pytest.warns(UserWarning, match="decimal commas in '0': '1,5' is read as 1.5"):
+        np.testing.assert_array_equal(read("t.csv", data)["0"], [1.5, 2.25, np.nan])
+    assert read_raw("t.csv", data).names is None
 
 
-@pytest.mark.parametrize("form", ["{:.2f} kg", "$ {:.2f}", "{:.0f},{:03.0f}", "{:.0f} {:03.0f}"])
-def test_targets_that_look_like_numbers_are_refused(form):
+@pytest.mark.parametrize("few", [False, True], ids=["many values", "three values"])
+@pytest.mark.parametrize(
+    "form", ["{:.2f} kg", "$ {:.2f}", "{:.0f},{:03.0f}", "{:.0f} {:03.0f}", "{:.0f} g", "{:.1f}%"]
+)
+def test_targets_of_numbers_written_as_text_are_refused(form, few):
     y = numbers()[1]
-    write("t.csv", [form.format(v, 999.0 - 10.0 * i) for i, v in enumerate(y)])
+    words = [form.format(v, 999.0 - 10.0 * i) for i, v in enumerate(y)]
+    write("t.csv", (words[:3] * ROWS)[:ROWS] if few else words)
     done = predict()
     assert done.exit_code == 1
-    assert "different words in 60 rows, such as" in done.stderr
-    assert "Write them with a decimal point, without units" in done.stderr
+    assert "Column 'y' of t.csv holds numbers that are written as text, such as " in done.stderr
+    assert "Write numbers with a decimal point, without units" in done.stderr
     assert predict("--classify").exit_code == 0
     beside = invoke("predict", "t.csv", "--train", "t.csv", "--target", "x")
-    assert "If they are numbers, write them with a decimal point" in beside.stderr
+    assert "'y' (numbers written as text: " in beside.stderr
+    assert "Leave them out: --without y; or write numbers with a decimal point" in beside.stderr
+
+
+@pytest.mark.parametrize("mark", ["-", "?", "."])
+def test_marks_among_numbers_are_missing_and_counted(mark, folder):
+    x, y = numbers()
+    cells = [mark if i % 9 == 0 else str(v) for i, v in enumerate(x)]
+    (folder / "t.csv").write_text(
+        "\n".join(["x,y", *(f"{a},{b}" for a, b in zip(cells, y, strict=True))])
+    )
+    (folder / "u.csv").write_text((folder / "t.csv").read_text().replace(f"\n{mark},", "\n,"))
+    found = predict()
+    assert found.exit_code == 0
+    line = f"Warning: t.csv: 7 cells are missing values among numbers: 7 of {mark!r} in 'x'.\n"
+    assert found.stderr == line
+    plain = invoke("predict", "u.csv", "--train", "u.csv", "--target", "y")
+    assert (found.stdout, plain.stderr) == (plain.stdout, "")
+    target = invoke("predict", "t.csv", "--train", "t.csv", "--target", "x")
+    assert target.exit_code == 1
+    assert f"Column 'x' of t.csv holds {mark!r} among numbers. Where nothing" in target.stderr
+    named = ["--train", "t.csv", "--target", "x", "--missing", mark]
+    allowed = invoke("predict", "t.csv", *named)
+    assert (allowed.exit_code, allowed.stderr.count("7 rows have no 'x'")) == (0, 1)
+
+
+def test_words_that_mean_something_are_no_missing_values(folder):
+    cells = ["gas", "none", "oil", "?", "-", ""] * 10
+    (folder / "t.csv").write_text(
+        "\n".join(["heating,y", *(f"{c},{i}" for i, c in enumerate(cells))])
+    )
+    with open("filled.csv", "w") as file:
+        done = invoke("impute", "t.csv")
+        file.write(done.stdout)
+    assert (done.exit_code, done.stderr) == (0, "")
+    with open("filled.csv", newline="") as file:
+        found = [row["heating"] for row in csv.DictReader(file)]
+    assert all(new == old for new, old in zip(found, cells, strict=True) if old)
+    assert "" not in found
+    classes = invoke("predict", "t.csv", "--train", "t.csv", "--target", "heating", "--json")
+    assert set(json.loads(classes.stdout)["rows"][0]["probabilities"]) == {*cells} - {""}
+    fewer = invoke("impute", "t.csv", "--missing", "?", "--missing", "-")
+    assert {row.split(",")[0] for row in fewer.stdout.splitlines()[1:]} == {"gas", "none", "oil"}
+    for name, words in (("half.csv", ["none", "gas"]), ("all.csv", ["gas", "gas"])):
+        (folder / name).write_text("\n".join(["heating", *words * 30]))
+    assert invoke("drift", "half.csv", "all.csv").exit_code == 3
+
+
+def test_the_marks_of_pandas_are_missing():
+    pd = pytest.importorskip("pandas")
+    words = ["x", "NA", "NaN", "nan", "null", "NULL", "None", "n/a", "N/A", "#N/A", "<NA>", ""]
+    words += ["none", "na", "Na", "-", "?", ".", "unknown", "x "]
+    data = "\n".join(["a,b", *(f"{word},1" for word in words)])
+    wanted = pd.read_csv(StringIO(data))["a"].isna().tolist()
+    assert [x is None for x in read("t.csv", data.encode())["a"]] == wanted
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["2,621", "715.75"], [2621.0, 715.75]),
+        (["1,234,567", "12"], [1234567.0, 12.0]),
+        (["2.621,5", "715"], [2621.5, 715.0]),
+        (["2.621", "715,75"], [2621.0, 715.75]),
+        (["1.234.567", "12"], [1234567.0, 12.0]),
+        (["2,621", "715"], None),
+        (["2,621", "2.621"], None),
+        (["12,34,567", "1.5"], None),
+        (["1e3", "-2.5", "+7"], [1000.0, -2.5, 7.0]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*decimal commas")
+def test_commas_and_points_say_what_they_separate(cells, wanted):
+    data = "\n".join(["a;b", *(f"{cell};x" for cell in cells)])
+    found = read("t.csv", data.encode())["a"]
+    if wanted is None:
+        assert found == cells
+    else:
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_many_words_are_classes_with_a_warning():
@@ -77,8 +168,10 @@ def test_many_words_are_classes_with_a_warning():
     assert done.exit_code == 0
     assert "'y' has 60 different words in 60 rows. They are taken for names" in done.stderr
     assert "unique classes" not in done.stderr
-    write("t.csv", ["1st", "2nd"] * (ROWS // 2))
-    assert predict().stderr == ""
+    for words in (["1st", "2nd"], ["5th", "6th"], ["1a", "2b"], ["3+", "2"], ["1.0.2", "1.2.0"]):
+        write("t.csv", words * (ROWS // 2))
+        found = predict()
+        assert (found.exit_code, found.stderr) == (0, "")
 
 
 def test_nothing_is_given_twice():
@@ -91,10 +184,10 @@ def test_nothing_is_given_twice():
 def test_columns_without_values_in_one_table_are_named():
     write("a.csv", numbers()[1])
     write("b.csv", [""] * ROWS)
-    done = invoke("compare", "a.csv", "b.csv", "--permutations", 9)
+    done = invoke("drift", "a.csv", "b.csv", "--permutations", 9)
     assert done.exit_code == 0
     assert "empty in b.csv  y: not compared" in done.stdout
-    done = invoke("compare", "b.csv", "a.csv", "--permutations", 9)
+    done = invoke("drift", "b.csv", "a.csv", "--permutations", 9)
     assert "empty in b.csv  y: not compared" in done.stdout
     x, y = numbers()
     holes = np.full(ROWS, np.nan)
@@ -109,9 +202,19 @@ def test_columns_without_values_are_not_filled_in():
     assert all(line.endswith(",") for line in done.stdout.splitlines()[1:])
 
 
-IDENTIFIERS = ["007", "12345678901234567891", "1e5", "NA", "1,5", " x ", ""]
+VERBATIM = [
+    "007",
+    "12345678901234567891",
+    "1e5",
+    "NA",
+    "1,5",
+    " x ",
+    "",
+    "0.50",
+    "9007199254740993",
+]
 WITH_IDENTIFIERS = "id,x,y\n" + "".join(
-    f'"{word}",{"" if i == 2 else i},{2 * i}\n' for i, word in enumerate(IDENTIFIERS)
+    f'"{word}",{"" if i == 2 else f"0{i}"}, {2 * i}.0\n' for i, word in enumerate(VERBATIM)
 )
 
 
@@ -130,7 +233,179 @@ def test_columns_that_are_copied_stay_as_they_are_written(command, folder):
     found = invoke(*command, *([] if command[0] == "convert" else ["-o", "out.csv"]))
     assert (found.exit_code, found.stderr) == (0, "")
     with open("out.csv", newline="") as file:
-        assert [row["id"] for row in csv.DictReader(file)] == IDENTIFIERS
+        assert [row["id"] for row in csv.DictReader(file)] == VERBATIM
+
+
+def test_observed_cells_stay_as_they_are_written(folder):
+    (folder / "t.csv").write_text(WITH_IDENTIFIERS)
+    for out in ("out.csv", "out.tsv"):
+        assert invoke("impute", "t.csv", "--without", "id", "-o", out).exit_code == 0
+    with open("out.csv", newline="") as file, open("out.tsv", newline="") as tabs:
+        rows = list(csv.DictReader(file))
+        assert list(csv.DictReader(tabs, delimiter="\t")) == rows
+    assert [row["y"] for row in rows] == [f" {2 * i}.0" for i in range(len(VERBATIM))]
+    xs = [row["x"] for row in rows]
+    assert [x for i, x in enumerate(xs) if i != 2] == [f"0{i}" for i in range(len(xs)) if i != 2]
+    float(xs[2])
+
+
+def test_numbers_in_text_are_typed_in_parquet_if_nothing_is_lost(folder):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    lines = ["code,big,huge,n,x,word,gap", "002,9007199254740993,12345678901234567891,1,0.50, a,-"]
+    (folder / "t.csv").write_text("\n".join([*lines, "010,2,3,2,,NA,1.5", "1,-4,,3,2,none,2"]))
+    found = invoke("convert", "t.csv", "t.parquet")
+    assert (found.exit_code, found.stderr.count("1 cell is a missing value among numbers")) == (
+        0,
+        1,
+    )
+    assert parquet.read_table("t.parquet").to_pydict() == {
+        "code": ["002", "010", "1"],
+        "big": [9007199254740993, 2, -4],
+        "huge": ["12345678901234567891", "3", None],
+        "n": [1, 2, 3],
+        "x": [0.5, None, 2.0],
+        "word": [" a", None, "none"],
+        "gap": [None, 1.5, 2.0],
+    }
+    again = invoke("convert", "t.parquet", "-").stdout.splitlines()
+    assert again[1] == "002,9007199254740993,12345678901234567891,1,0.5, a,"
+
+
+def test_parquet_files_keep_their_types(folder):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    n = rng.integers(10, size=ROWS)
+    days = [date(2024, 1, 1 + int(i) // 5) for i in n]
+    gap = [i % 7 == 0 for i in range(ROWS)]
+
+    def column(values, kind):
+        return pa.array([None if g else v for g, v in zip(gap, values, strict=True)], kind)
+
+    table = pa.table(
+        {
+            "id": pa.array([2**60 + i for i in range(ROWS)], pa.int64()),
+            "n": column(n.tolist(), pa.int16()),
+            "x": column((n + 0.25).tolist(), pa.float32()),
+            "cost": column([Decimal(f"{i}.50") for i in n], pa.decimal128(9, 2)),
+            "up": column((n > 4).tolist(), pa.bool_()),
+            "word": column([f"w{i // 4}" for i in n], pa.dictionary(pa.int8(), pa.string())),
+            "day": column(days, pa.date32()),
+            "whole": pa.array(n),
+        }
+    )
+    parquet.write_table(table, "t.parquet")
+    assert invoke("convert", "t.parquet", "copy.parquet").exit_code == 0
+    assert parquet.read_table("copy.parquet").equals(table)
+    done = invoke("impute", "t.parquet", "--without", "id", "-o", "filled.parquet")
+    assert done.exit_code == 0, done.output
+    found = parquet.read_table("filled.parquet")
+    assert found.schema.equals(table.schema)
+    assert sum(column.null_count for column in found.columns) == 0
+    observed = pa.array([not g for g in gap])
+    assert found.filter(observed).to_pydict() == table.filter(observed).to_pydict()
+    assert found["id"].equals(table["id"])
+
+
+@pytest.mark.parametrize("command", ["drift", "predict", "learn", "mmd"])
+def test_a_column_has_one_type_in_all_files(command, folder):
+    codes, y = [f"00{1 + i % 5}" for i in range(ROWS)], numbers()[1]
+    for name, first in (("t.csv", "A01"), ("u.csv", "001")):
+        pairs = zip([first, *codes[1:]], y, strict=True)
+        (folder / name).write_text("\n".join(["code,y", *(f"{a},{b}" for a, b in pairs)]))
+    if command == "drift":
+        done = invoke("drift", "t.csv", "u.csv")
+    elif command == "predict":
+        done = invoke("predict", "u.csv", "--train", "t.csv", "--target", "y")
+    elif command == "mmd":
+        done = invoke("mmd", "t.csv", "u.csv")
+        assert float(done.stdout) < 0.02
+    else:
+        assert invoke("learn", "t.csv", "-o", "c.npz").exit_code == 0
+        assert ek.load("c.npz").states[0] == ("001", "002", "003", "004", "005", "A01")
+        done = invoke("test", "c.npz", "u.csv")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_text_columns_that_are_no_categories_are_named_in_one_warning(folder):
+    lines = ["id,day,seen,rate,cost,x,city,y"]
+    for i in range(ROWS):
+        x = "unknown" if i == 3 else "-" if i == 4 else i
+        word = ["Bonn", "Ulm"][i % 2]
+        lines.append(f"p{i},2024-03-{1 + i % 20},Jan {1 + i % 9} 2001,{i % 9}%,${i},{x},{word},{i}")
+    (folder / "t.csv").write_text("\n".join(lines))
+    done = predict()
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "Warning: t.csv: text is categories, probably not meant for 'rate' (numbers written as "
+        "text: '0%'), 'cost' (numbers written as text: '$0'), 'x' (words among numbers: "
+        "'unknown'), 'day' (dates or times), 'seen' (dates or times), 'id' (identifiers or free "
+        "text). Leave them out: --without rate --without cost --without x --without day --without "
+        "seen --without id; or write numbers with a decimal point, without units and without signs "
+        "between thousands; or name cells without a value: --missing unknown; or write dates as "
+        "numbers, such as days or months.\n"
+    )
+    rest = [f"--without={name}" for name in ("id", "day", "seen", "rate", "cost")]
+    assert "1 of '-' in 'x'" in predict(*rest, "--missing", "unknown").stderr
+
+
+def test_classes_of_numbers_are_called_as_they_are_written(folder):
+    x = numbers()[0]
+    write("t.csv", (x > 0).astype(int), ",")
+    head, first, *_ = predict("--classify", "--proba").stdout.splitlines()
+    assert head == "y,y_0,y_1"
+    assert first.split(",")[0] == str(int(x[0] > 0))
+    answer = json.loads(predict("--classify", "--json").stdout)
+    assert set(answer["rows"][0]["probabilities"]) == {"0", "1"}
+    assert (
+        "y is 1: "
+        in invoke(
+            *("explain", "t.csv", "--train", "t.csv", "--target", "y", "--classify", "--of", "1")
+        ).stdout
+    )
+
+
+def test_names_with_signs_of_equality_are_given(folder):
+    names = ["a", "a=b", "c"]
+    p = ek.factorized([[0.5, 0.5]] * 3).with_names(names, [["b=1", "0"], ["1", "0"], ["=", "0"]])
+    ek.save(p, "c.npz")
+    for words, wanted in (("a=b=1", 1), ("a=0", 0), (" c = =", 2)):
+        done = invoke("marginals", "c.npz", "--given", words, "--json")
+        assert done.exit_code == 0, done.output
+        sure = [
+            max(part["values"].values()) == 1.0 for part in json.loads(done.stdout)["marginals"]
+        ]
+        assert sure.index(True) == wanted
+
+
+@pytest.mark.parametrize("coverage", ["0", "1", "-0.5", "1.5", "nan"])
+def test_coverages_outside_of_the_unit_interval_are_wrong_usage(coverage):
+    write("t.csv", numbers()[1])
+    done = predict("--interval", coverage)
+    assert done.exit_code == 2
+    assert "must be between 0 and 1, such as 0.9" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "told"), [("latin-1", 1), ("cp1252", 1), ("utf-16", 0), ("utf-8-sig", 0)]
+)
+def test_other_encodings_are_read(encoding, told, folder):
+    words = ["città", "Forlì"] + ["naïve"] * (encoding != "cp1252") + ["€"] * (encoding == "cp1252")
+    text = "\n".join(["città,y", *(f"{words[i % len(words)]},{i}" for i in range(ROWS))])
+    (folder / "t.csv").write_bytes(text.encode(encoding))
+    done = invoke("convert", "t.csv", "-")
+    assert (done.exit_code, done.stdout.strip()) == (0, text)
+    assert done.stderr.count("t.csv is not in UTF-8: it is read as Windows-1252") == told
+    (folder / "t.csv.gz").write_bytes(gzip.compress(text.encode(encoding)))
+    assert invoke("convert", "t.csv.gz", "-").stdout.strip() == text
+
+
+@pytest.mark.parametrize("data", ["a,b\n1,2\n".encode("utf-16-le"), b"PK\x03\x04\xff\0\x81"])
+def test_what_is_no_text_is_named(data, folder):
+    (folder / "t.csv").write_bytes(data)
+    done = invoke("impute", "t.csv")
+    assert done.exit_code == 1
+    assert "Error: t.csv: expected a " in done.stderr
+    assert "text" in done.stderr
 
 
 def test_columns_to_leave_out_are_there(folder):
@@ -155,13 +430,16 @@ def test_dates_of_parquet_files_are_text_as_in_csv(folder):
     found = invoke("impute", "t.parquet")
     assert found.exit_code == 1
     assert "The column 'id' holds numbers that are no floats. If they identify" in found.stderr
-    table = read_raw("t.parquet", verbatim=lambda name: name == "id")
+    table = read_raw("t.parquet")
     assert table.names == tuple(columns)
-    assert table.columns[0].values[:2] == ["2024-01-01", "2024-01-02"]
-    assert table.columns[1].values[:1] == ["2024-01-01 05:00:00Z"]
+    forms = forms_of([table])
+    read = frame_of(table, {name: forms[name] for name in ("day", "hour")}).columns
+    assert read[0].values[:2] == ["2024-01-01", "2024-01-02"]
+    assert read[1].values[:1] == ["2024-01-01 05:00:00Z"]
     options = ["--train", "t.parquet", "--target", "y", "--without", "id", "--without", "hour"]
     found = invoke("predict", "t.parquet", *options)
-    assert (found.exit_code, found.stderr) == (0, "")
+    assert found.exit_code == 0
+    assert "'day' (dates or times)" in found.stderr
     first = found.stdout.splitlines()[1]
     assert first.startswith("2024-01-01 05:00:00+00:00,1152921504606846976,")
     lines = ["day,x,y", *(f"{d:%Y-%m-%d},{a},{b}" for d, a, b in zip(days, x, y, strict=True))]
@@ -177,14 +455,6 @@ def test_infinite_numbers_are_told_by_the_names_of_their_columns(command, folder
     assert "Column 'x' of t.csv is infinite in row 3. Leave cells empty" in found.stderr
 
 
-def test_words_among_numbers_are_told(folder):
-    lines = [f"{30 + i % 25},{i}" for i in range(ROWS)]
-    (folder / "t.csv").write_text("\n".join(["x,y", "unknown,1", "-,2", *lines]))
-    found = predict()
-    assert found.exit_code == 0
-    assert "column 'x' is text, as it holds '-', 'unknown' among numbers. Leave" in found.stderr
-
-
 @pytest.mark.parametrize("words", [("True", "False"), ("true", "false")])
 def test_truth_values_are_the_same_in_csv_and_parquet(words, folder):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -195,7 +465,7 @@ def test_truth_values_are_the_same_in_csv_and_parquet(words, folder):
     lines = [f"{spelt[a]},{b}" for a, b in zip(up, y, strict=True)]
     (folder / "t.csv").write_text("\n".join(["up,y", *lines]))
     (folder / "full.csv").write_text("\n".join(["up,y", *(s for s in lines if s[0] != ",")]))
-    same = invoke("compare", "t.csv", "t.parquet", "--json")
+    same = invoke("drift", "t.csv", "t.parquet", "--json")
     assert (same.exit_code, same.stderr) == (0, "")
     assert json.loads(same.stdout)["mmd"] == 0.0
     for rows, train in (("t.csv", "t.parquet"), ("t.parquet", "t.csv")):
@@ -207,14 +477,6 @@ def test_truth_values_are_the_same_in_csv_and_parquet(words, folder):
         assert invoke("test", "c.npz", "full.csv", "--simulations", "19").exit_code == 0
         assert invoke("sample", "c.npz", "-n", "3", "--given", f"up={words[0]}").exit_code == 0
         assert invoke("audit", source, "--by", "up").exit_code == 0
-
-
-def test_numbers_of_one_table_are_the_text_of_another(folder):
-    cells = [str(i % 5) for i in range(ROWS)]
-    (folder / "t.csv").write_text("\n".join(["x,y", *(f"{x},1" for x in cells)]))
-    cells[0] = "many"
-    (folder / "u.csv").write_text("\n".join(["x,y", *(f"{x},1" for x in cells)]))
-    assert invoke("compare", "t.csv", "u.csv").exit_code == 0
 
 
 def test_names_in_parquet_files_are_distinct():

@@ -25,6 +25,7 @@ MORE = {
     "info": "info rain.npz",
     "marginals": "marginals rain.uai --given 0=1",
     "test": "test c.npz rows.csv --statistic kdsd",
+    "fit": "fit patients.csv --target ill --without id -o ill.skops",
     "predict": "predict new.csv --train patients.csv --target ill --without id --without pressure",
     "explain": "explain new.csv --train patients.csv --target ill --without id --without pressure",
 }

@@ -1,11 +1,14 @@
+import csv
 import gzip
+import random
+from io import StringIO
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.io import tables
-from expectedkernels.io.tables import read_table
+from expectedkernels.io.tables import read_cells, read_table
+from expectedkernels.io.text import Source
 
 NAN = np.nan
 
@@ -55,30 +58,103 @@ def test_compressed_files_and_single_columns(tmp_path):
     np.testing.assert_array_equal(table.X, [[1], [0]])
 
 
-def test_the_fast_way_gives_the_same(tmp_path, monkeypatch):
-    X = np.random.default_rng(0).integers(5, size=(50, 4))
-    path = written(tmp_path, "a,b,c,d\n" + "\n".join(",".join(map(str, row)) for row in X))
-    fast = read_table(path).X
-    monkeypatch.setattr(tables, "_read_fast", lambda *arguments: None)
-    np.testing.assert_array_equal(read_table(path).X, fast)
-    np.testing.assert_array_equal(fast, X)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "data.csv: expected rows of integers, found an empty file"),
+        ("", "data.csv: expected rows, found an empty file"),
         (" \n\n", "found an empty file"),
         ("a,b\n", "found only a header"),
         ("0,1\n0,1,2\n", "line 2: expected 2 cells, found 3"),
         ("a,b\n\n0,1\n0\n", "line 4: expected 2 cells, found 1"),
         ("a,b\n0,1,1\n0,1,1\n", "line 2: expected 2 cells, found 3"),
-        ("0,1\n0,red\n", "line 2: expected an integer code in column 2, found 'red'; encode"),
-        ("0,1\n0.5,1\n", r"line 2: expected integer codes .* in column 1, found 0.5; discretise"),
-        ("a,b\n0,-1\n", r"line 2: .* in column 2 \('b'\), found -1; codes start at 0"),
-        ("0,inf\n", r"line 1: .* in column 2, found inf; discretise"),
+        ("0,1\n0,red\n", r"line 2: expected integer codes .* in column 2, found 'red'; encode"),
+        ("0,1\n0.5,1\n", r"line 2: expected integer codes .* in column 1, found '0.5'; discretise"),
+        ("a,b\n0,-1\n", r"line 2: .* in column 2 \('b'\), found '-1'; codes start at 0"),
+        ("0,inf\n", r"line 1: .* in column 2, found 'inf'; discretise"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, text, message):
     with pytest.raises(ek.ParseError, match=message):
         read_table(written(tmp_path, text))
+
+
+WORDS = [
+    "gas",
+    "none",
+    "New York",
+    "a, b",
+    "x; y",
+    'say "hi"',
+    "line\nbreak",
+    "1|2",
+    " x ",
+    "",
+    "é",
+]
+
+
+def random_table(rng):
+    """The text of a random table in a random dialect, its names (or None), and its columns."""
+    delimiter, header = rng.choice([",", ";", "\t", "|"]), rng.random() < 0.8
+    quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC, csv.QUOTE_ALL])
+    point = "," if delimiter in ";\t" and rng.random() < 0.4 else "."
+
+    def number():
+        return f"{rng.gauss(0, 100):.2f}".replace(".", point)
+
+    makers = [number, lambda: str(rng.randint(0, 99)), lambda: rng.choice(WORDS)]
+    makers = [rng.choice(makers if header else makers[:2]) for _ in range(rng.randint(1, 4))]
+    n = rng.randint(2, 20)
+    columns = [[make() for _ in range(n)] for make in [number, *makers]]
+    names = [f"{rng.choice(['a', 'size, cm', 'b; c'])} {i}" for i in range(len(columns))]
+    text = StringIO()
+    writer = csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+    writer.writerows([names] * header)
+    writer.writerows(zip(*columns, strict=True))
+    return text.getvalue(), names if header else None, columns
+
+
+def test_cells_are_read_as_they_were_written():
+    rng = random.Random(0)
+    for _ in range(500):
+        text, names, columns = random_table(rng)
+        found = read_cells(Source("t.csv", text.encode()))
+        assert (found.names, found.columns) == (names, columns), text
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "columns"),
+    [
+        ('"a, b";c\n1;2\n3;4\n', ["a, b", "c"], [["1", "3"], ["2", "4"]]),
+        ('note,x\n"a\nb;c",1\n"d;\ne;f",2\n', ["note", "x"], [["a\nb;c", "d;\ne;f"], ["1", "2"]]),
+        ('a, "b, c"\n1, "x, y"\n', ["a", "b, c"], [["1"], ["x, y"]]),
+        ("a;b\n1,5;2,5\n2,25;3\n", ["a", "b"], [["1,5", "2,25"], ["2,5", "3"]]),
+        ("1,5;2,5\n2,25;3\n", None, [["1,5", "2,25"], ["2,5", "3"]]),
+        ("x\n1,5\n2,5\n", ["x"], [["1,5", "2,5"]]),
+        ("city\nNew York\nSan Jose\n", ["city"], [["New York", "San Jose"]]),
+        ('x\n1\n""\n\n2\n', ["x"], [["1", "", "2"]]),
+        ("2019,2020\n1.5,2.5\n3,4\n", ["2019", "2020"], [["1.5", "3"], ["2.5", "4"]]),
+        ("2019;2020\n120;95\n2019;85\n", ["2019", "2020"], [["120", "2019"], ["95", "85"]]),
+        (",2019,2020\nA,1,2\n", ["", "2019", "2020"], [["A"], ["1"], ["2"]]),
+        ("2019,2020\n2001,2002\n", None, [["2019", "2001"], ["2020", "2002"]]),
+        ("2019,2020\n2001,5\n", None, [["2019", "2001"], ["2020", "5"]]),
+        ("2019,2019\n1,5\n", None, [["2019", "1"], ["2019", "5"]]),
+        ("1,2\n0.5,0.7\n", None, [["1", "0.5"], ["2", "0.7"]]),
+    ],
+)
+def test_delimiters_and_headers_are_found(text, names, columns):
+    found = read_cells(Source("t.csv", text.encode()))
+    assert (found.names, found.columns) == (names, columns)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
+        ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
+        ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
+    ],
+)
+def test_rows_that_are_not_alike_are_refused(text, message):
+    with pytest.raises(ek.ParseError, match=message):
+        read_cells(Source("t.csv", text.encode()))

@@ -31,18 +31,11 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
     ("test", comparisons.judge, "test c.npz rows.csv --level 0.01"),
     ("mmd", comparisons.mmd, "mmd c.npz rows.csv"),
     ("kdsd", comparisons.kdsd, "kdsd rows.csv c.npz"),
-    (
-        "predict",
-        rows.predict,
-        "predict new.csv --train patients.csv --target pressure --without id --interval 0.9",
-    ),
+    ("fit", rows.fit, "fit patients.csv --target pressure --without id -o model.skops"),
+    ("predict", rows.predict, "predict new.csv --model pressure.skops --interval 0.9"),
     ("impute", rows.impute, "impute patients.csv --without id -o filled.csv"),
-    (
-        "explain",
-        rows.explain,
-        "explain new.csv --train patients.csv --target pressure --without id --row 2",
-    ),
-    ("compare", comparisons.compare, "compare patients.csv later.csv --without id"),
+    ("explain", rows.explain, "explain new.csv --model pressure.skops --row 2"),
+    ("drift", comparisons.drift, "drift patients.csv later.csv --without id"),
     ("audit", comparisons.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
     ("schema", schemas.schema, "schema predict"),
     ("convert", circuits.convert, "convert patients.csv patients.tsv"),
@@ -53,6 +46,7 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
 
 for name, command, example in COMMANDS:
     app.command(name, epilog=f"Example: expectedkernels {example}")(command)
+app.command("compare", hidden=True)(comparisons.drift)  # its name before
 app.add_typer(studies.reproduce, name="reproduce")
 
 

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import AsJson, Seed, errors, show_json
+from expectedkernels.cli.base import AsJson, Seed, errors, existing, show_json
 from expectedkernels.cli.pages import OutPicture, OutTable
 
 Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
+        callback=existing,
         help="A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif, .xmlbif), compiled.",
     ),
 ]
@@ -40,7 +41,7 @@ def sample(
 
         circuit = read_distribution(model)
         rows = circuit.sample(n, seed, evidence_of(circuit, given) if given else None)
-        write_rows(*decoded(circuit, rows), out)
+        write_rows(decoded(circuit, rows), out)
 
 
 def marginals(

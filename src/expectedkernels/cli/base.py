@@ -24,6 +24,18 @@ Without = Annotated[
     list[str] | None,
     typer.Option(help="A column to leave out, such as an identifier (may be repeated)."),
 ]
+Bins = Annotated[
+    int,
+    typer.Option(min=2, help="Divide numeric columns of more than N distinct values into N bins."),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MARK",
+        help="Text of cells without a value, beside empty ones, NA, NaN and the like (may be "
+        "repeated).",
+    ),
+]
 Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="The level of the test.")]
 
 
@@ -35,9 +47,17 @@ def group(words: str) -> typer.Typer:
 @contextmanager
 def errors() -> Iterator[None]:
     """Turn the errors a user can do something about into one line and an exit code."""
+    said: set[str] = set()
+
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+        line = " ".join(str(message).splitlines())
+        if line not in said:
+            said.add(line)
+            typer.echo(f"Warning: {line}", err=True)
+
     with warnings.catch_warnings():
         warnings.filterwarnings("always", category=UserWarning)
-        warnings.showwarning = _say_warning
+        warnings.showwarning = say
         try:
             yield
         except BrokenPipeError:  # who reads has seen enough
@@ -51,13 +71,9 @@ def errors() -> Iterator[None]:
             fail("There is not enough memory.")
 
 
-def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    warn(str(message))
-
-
 def warn(message: str) -> None:
-    """Say what is odd, in one line beside the answer."""
-    typer.echo(f"Warning: {' '.join(message.splitlines())}", err=True)
+    """Say what is odd, in one line beside the answer, and once."""
+    warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def fail(message: str) -> NoReturn:
@@ -101,6 +117,19 @@ def plain(found: Any) -> Any:
     if isinstance(found, float) and not -float("inf") < found < float("inf"):
         return None
     return found
+
+
+def existing(path: Any) -> Any:
+    """Say that a file is not there before anything is imported to read it."""
+    if path is not None and str(path) != "-" and not Path(path).exists():
+        fail(f"{path}: No such file or directory")
+    return path
+
+
+def refuse_twice(*paths: str | None) -> None:
+    """Raise if two tables are to come from standard input."""
+    if paths.count("-") > 1:
+        raise typer.BadParameter("Standard input can be one of two tables, and not both.")
 
 
 def check_out(out: Path) -> None:

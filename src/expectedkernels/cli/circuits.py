@@ -12,12 +12,15 @@ import typer
 
 from expectedkernels.cli.base import (
     AsJson,
+    Bins,
+    Missing,
     Out,
     Seed,
     Without,
     check_folder,
     check_out,
     errors,
+    existing,
     show,
     show_json,
 )
@@ -42,9 +45,10 @@ def learn(
     data: Annotated[
         str,
         typer.Argument(
-            help="The table: a CSV file (separated by commas, semicolons, tabs or spaces; also "
-            "gzipped), a Parquet file, or - for standard input. Empty cells, 'nan' and '?' are "
-            "missing values; the first line holds names unless it is all numbers."
+            callback=existing,
+            help="The table: a CSV file (separated by commas, semicolons, tabs, bars or spaces; "
+            "also gzipped), a Parquet file, or - for standard input. Empty cells, NA, NaN and the "
+            "like are missing values; the first line holds names unless it is all numbers.",
         ),
     ],
     out: Out,
@@ -57,7 +61,9 @@ def learn(
     ] = Method.STRUDEL,
     valid: Annotated[
         str | None,
-        typer.Option(help="Validation data: the circuit that fits them best is kept."),
+        typer.Option(
+            callback=existing, help="Validation data: the circuit that fits them best is kept."
+        ),
     ] = None,
     iterations: Annotated[
         int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
@@ -76,10 +82,9 @@ def learn(
     pseudocount: Annotated[
         float, typer.Option(min=0.0, help="Rows' worth of counts that every sum gets in advance.")
     ] = 1.0,
-    bins: Annotated[
-        int, typer.Option(min=2, help="Numbers of more different values get so many bins.")
-    ] = 8,
+    bins: Bins = 8,
     without: Without = None,
+    missing: Missing = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -89,12 +94,12 @@ def learn(
     """
     with errors():
         from expectedkernels.cli.models import sizes
-        from expectedkernels.cli.tables import coded, read_columns
+        from expectedkernels.cli.tables import coded, read_tables
         from expectedkernels.io import save
 
         check_out(out)
         paths = [data] if valid is None else [data, valid]
-        schema, sets = coded([read_columns(path, without) for path in paths], paths, bins)
+        schema, sets = coded(read_tables(paths, without, missing), paths, bins)
         began = perf_counter()
         circuit = _learned(
             method,
@@ -227,16 +232,19 @@ def info(
 
 
 def convert(
-    source: Annotated[str, typer.Argument(help="A circuit, a model, or a table.")],
+    source: Annotated[
+        str, typer.Argument(callback=existing, help="A circuit, a model, or a table.")
+    ],
     out: Annotated[str, typer.Argument(help="Where to write it: the suffix says in which format.")],
+    missing: Missing = None,
 ) -> None:
     """Write a circuit, a model or a table in another format.
 
     Circuits: .npz, .psdd (with its .vtree beside it), .jpc, .spn. Models: .uai, .bif, .xmlbif.
-    Tables: .csv, .tsv, .parquet.
+    Tables: .csv, .tsv, .parquet; cells stay as they are written.
     """
     with errors():
         from expectedkernels.cli.conversion import convert_file
 
         check_folder(out)
-        convert_file(source, out)
+        convert_file(source, out, missing)

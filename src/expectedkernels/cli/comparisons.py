@@ -11,11 +11,15 @@ from expectedkernels.cli.answers import Model
 from expectedkernels.cli.base import (
     NO,
     AsJson,
+    Bins,
     Level,
+    Missing,
     Seed,
     Without,
     errors,
+    existing,
     note,
+    refuse_twice,
     show,
     show_json,
 )
@@ -24,11 +28,11 @@ from expectedkernels.cli.pages import Picture, Report, draw
 if TYPE_CHECKING:
     from expectedkernels.circuits.circuit import Circuit
 
-Bins = Annotated[
-    int, typer.Option(min=2, help="Numbers of more different values get so many bins.")
-]
 Distribution = Annotated[
-    str, typer.Argument(help="A circuit, a model, or a table of rows (-: standard input).")
+    str,
+    typer.Argument(
+        callback=existing, help="A circuit, a model, or a table of rows (-: standard input)."
+    ),
 ]
 
 
@@ -43,20 +47,24 @@ def judge(
     ctx: typer.Context,
     model: Model,
     samples: Annotated[
-        str, typer.Argument(help="The samples: a table of complete rows (-: standard input).")
+        str,
+        typer.Argument(
+            callback=existing, help="The samples: a table of complete rows (-: standard input)."
+        ),
     ],
     statistic: Annotated[
         Statistic,
         typer.Option(help="The maximum mean discrepancy, or a Stein discrepancy."),
     ] = Statistic.MMD,
     aggregate: Annotated[
-        bool, typer.Option("--aggregate", help="Several rates of the kernel in one test.")
+        bool, typer.Option("--aggregate", help="Combine several bandwidths in one test.")
     ] = False,
     simulations: Annotated[
         int, typer.Option(min=1, help="How many samples are simulated under the hypothesis.")
     ] = 199,
     level: Level = 0.05,
     without: Without = None,
+    missing: Missing = None,
     seed: Seed = 0,
     plot: Picture = None,
     report: Report = None,
@@ -65,14 +73,14 @@ def judge(
     """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
     with errors():
         from expectedkernels.cli.models import read_distribution
-        from expectedkernels.cli.tables import read_columns, rows_for
+        from expectedkernels.cli.tables import leave_out, read_file, rows_for
         from expectedkernels.discrepancies.fit import mmd_test
         from expectedkernels.discrepancies.goodness import kdsd_test
         from expectedkernels.reports import pictures_of
 
         circuit = read_distribution(model)
-        table = read_columns(samples, without)
-        rows = rows_for(circuit, table, samples)
+        table = leave_out(read_file(samples), without)
+        rows = rows_for(circuit, table, missing)
         note(f"Simulating {simulations} samples of {len(rows)} rows ...")
         run: Any = mmd_test if statistic is Statistic.MMD else kdsd_test
         kernel = "aggregate" if aggregate else None
@@ -103,6 +111,7 @@ def mmd(
     q: Distribution,
     bins: Bins = 8,
     without: Without = None,
+    missing: Missing = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the maximum mean discrepancy between two circuits, models or tables, exactly."""
@@ -110,15 +119,16 @@ def mmd(
         from expectedkernels.discrepancies.mmd import mmd as mmd_between
         from expectedkernels.kernels.defaults import default_kernel
 
-        one, other, circuit = _two(p, q, bins, without)
+        one, other, circuit = _two(p, q, bins, without, missing)
         kernel = None if circuit is None else default_kernel(circuit)
         _answer("mmd", mmd_between(one, other, kernel), as_json, p=p, q=q)
 
 
 def kdsd(
     q: Distribution,
-    p: Annotated[str, typer.Argument(help="The target: a circuit or a model.")],
+    p: Annotated[str, typer.Argument(callback=existing, help="The target: a circuit or a model.")],
     without: Without = None,
+    missing: Missing = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the kernelised discrete Stein discrepancy of a circuit, or samples, from a target."""
@@ -127,7 +137,8 @@ def kdsd(
         from expectedkernels.discrepancies.kdsd import kdsd as kdsd_between
 
         target = read_distribution(p)
-        _answer("kdsd", kdsd_between(_distribution(q, target, without), target), as_json, q=q, p=p)
+        found = kdsd_between(_distribution(q, target, without, missing), target)
+        _answer("kdsd", found, as_json, q=q, p=p)
 
 
 def _answer(name: str, value: float, as_json: bool, **paths: str) -> None:
@@ -137,45 +148,43 @@ def _answer(name: str, value: float, as_json: bool, **paths: str) -> None:
         typer.echo(f"{value:.10g}")
 
 
-def _two(p: str, q: str, bins: int, without: Any) -> tuple[Any, Any, Circuit | None]:
+def _two(p: str, q: str, bins: int, without: Any, missing: Any) -> tuple[Any, Any, Circuit | None]:
     """Two distributions over the same variables, and a circuit among them, if there is one."""
     from expectedkernels.cli.models import is_model, read_distribution
-    from expectedkernels.cli.tables import coded, read_columns
-    from expectedkernels.errors import DataError
+    from expectedkernels.cli.tables import coded, read_tables
 
-    if p == q == "-":
-        raise DataError("Standard input can be one of two tables, and not both.")
+    refuse_twice(p, q)
     if is_model(p):
         circuit = read_distribution(p)
-        return circuit, _distribution(q, circuit, without), circuit
+        return circuit, _distribution(q, circuit, without, missing), circuit
     if is_model(q):
         circuit = read_distribution(q)
-        return _distribution(p, circuit, without), circuit, circuit
-    tables = [read_columns(path, without) for path in (p, q)]
-    one, other = coded(tables, [p, q], bins)[1]
+        return _distribution(p, circuit, without, missing), circuit, circuit
+    one, other = coded(read_tables([p, q], without, missing), [p, q], bins)[1]
     return one, other, None
 
 
-def _distribution(path: str, circuit: Circuit, without: Any) -> Any:
+def _distribution(path: str, circuit: Circuit, without: Any, missing: Any) -> Any:
     """A circuit from a file, or rows of a table by the variables of another circuit."""
     from expectedkernels.cli.models import is_model, read_distribution
-    from expectedkernels.cli.tables import read_columns, rows_for
+    from expectedkernels.cli.tables import leave_out, read_file, rows_for
 
     if is_model(path):
         return read_distribution(path)
-    return rows_for(circuit, read_columns(path, without), path)
+    return rows_for(circuit, leave_out(read_file(path), without), missing)
 
 
-def compare(
+def drift(
     ctx: typer.Context,
-    before: Annotated[str, typer.Argument(help="A table (-: standard input).")],
-    after: Annotated[str, typer.Argument(help="A table with the same columns.")],
+    before: Annotated[str, typer.Argument(callback=existing, help="A table (-: standard input).")],
+    after: Annotated[str, typer.Argument(callback=existing, help="A table with the same columns.")],
     permutations: Annotated[
         int, typer.Option(min=1, help="How often rows are divided at random, for the p-value.")
     ] = 99,
     bins: Bins = 8,
     level: Level = 0.05,
     without: Without = None,
+    missing: Missing = None,
     seed: Seed = 0,
     plot: Picture = None,
     report: Report = None,
@@ -183,19 +192,23 @@ def compare(
 ) -> None:
     """Compare two tables: how far apart, whether by chance, and which columns changed.
 
-    Ends with exit code 3 if they differ beyond chance.
+    Columns, the most changed first: univariate is the squared discrepancy of a column alone;
+    shapley its share of that of all columns, which is negative where the column dilutes the
+    changes of others more than it adds, however much it changed itself; ignoring how much smaller
+    the squared discrepancy is without it.
+
+    Ends with exit code 3 if the tables differ beyond chance.
     """
     with errors():
-        from expectedkernels.cli.tables import alike, read_columns
-        from expectedkernels.errors import DataError
-        from expectedkernels.estimators.drift import drift
+        from expectedkernels.cli.tables import read_tables
+        from expectedkernels.estimators.drift import drift as drift_between
         from expectedkernels.reports import pictures_of
 
-        if before == after == "-":
-            raise DataError("Standard input can be one of two tables, and not both.")
-        tables = alike(read_columns(before, without), read_columns(after, without))
+        refuse_twice(before, after)
+        tables = read_tables([before, after], without, missing)
         note(f"Dividing {sum(map(len, tables))} rows {permutations} times ...")
-        found = drift(tables[0], tables[1], n_permutations=permutations, n_bins=bins, rng=seed)
+        one, other = tables
+        found = drift_between(one, other, n_permutations=permutations, n_bins=bins, rng=seed)
         differ = found.p_value is not None and found.p_value <= level
         parts = _parts(found)
         words = _drift_in_words(found, f"{'differ' if differ else 'do not differ'} at {level:g}")
@@ -211,8 +224,7 @@ def compare(
             _show_parts(parts)
         words |= {"kernel": repr(found.kernel)}
         title, files = f"What changed from {before} to {after}", {before: tables[0]}
-        heads = ["column", "less without it", "Shapley value", "missing before", "and after"]
-        columns = (heads, [list(part.values()) for part in parts])
+        columns = (list(parts[0]), [list(part.values()) for part in parts])
         draw(
             ctx, title, words, pictures_of(found), files | {after: tables[1]}, {"Columns": columns}
         )
@@ -224,14 +236,15 @@ def _parts(found: Any) -> list[dict[str, Any]]:
     """What every column has to do with a change, the most changed one first."""
     import numpy as np
 
-    holes = [np.isnan(found.windows.rows(i)).mean(axis=0) for i in (0, 1)]
+    gaps = [np.isnan(found.windows.rows(i)).mean(axis=0) for i in (0, 1)]
     return [
         {
             "name": str(found.names[v]),
-            "ignoring": found.ignoring[v],
+            "univariate": found.univariate[v],
             "shapley": found.shapley[v],
-            "missing_before": holes[0][v],
-            "missing_after": holes[1][v],
+            "ignoring": found.ignoring[v],
+            "missing_before": gaps[0][v],
+            "missing_after": gaps[1][v],
         }
         for v in np.argsort(-found.ignoring, kind="stable").tolist()
     ]
@@ -248,19 +261,21 @@ def _drift_in_words(found: Any, verdict: str) -> dict[str, str]:
 
 
 def _show_parts(parts: list[dict[str, Any]]) -> None:
-    width = max(len("column"), *(len(part["name"]) for part in parts)) + 2
-    typer.echo(f"\n{'column':{width}}{'without it':>12}{'its share':>12}   missing")
+    name, *numbers = parts[0]
+    width = max(len(name), *(len(part[name]) for part in parts)) + 2
+    typer.echo("\n" + "  ".join([f"{name:{width}}", *(f"{head:>12}" for head in numbers)]))
     for part in parts:
-        typer.echo(
-            f"{part['name']:{width}}{-part['ignoring']:>+12.3g}{part['shapley']:>12.3g}"
-            f"   {part['missing_before']:.1%} to {part['missing_after']:.1%}"
-        )
+        cells = [f"{part[head]:>{max(12, len(head))}.3g}" for head in numbers]
+        typer.echo("  ".join([f"{part[name]:{width}}", *cells]))
 
 
 def audit(
     ctx: typer.Context,
     source: Annotated[
-        str, typer.Argument(help="A table (-: standard input), or a circuit or model of one.")
+        str,
+        typer.Argument(
+            callback=existing, help="A table (-: standard input), or a circuit or model of one."
+        ),
     ],
     by: Annotated[
         list[str] | None,
@@ -274,6 +289,7 @@ def audit(
     ] = 0.01,
     bins: Bins = 8,
     without: Without = None,
+    missing: Missing = None,
     plot: Picture = None,
     report: Report = None,
     as_json: AsJson = False,
@@ -283,7 +299,7 @@ def audit(
         from expectedkernels.discrepancies.groups import group_discrepancies
         from expectedkernels.reports import pictures_of
 
-        circuit, read = _population(source, bins, without)
+        circuit, read = _population(source, bins, without, missing)
         names = [part.split(",") for part in by] if by else 1
         found = group_discrepancies(circuit, _groups(circuit, names), min_probability=least)
         order = sorted(range(len(found.groups)), key=lambda i: -found.mmd2[i])
@@ -308,16 +324,16 @@ def audit(
         draw(ctx, title, words, pictures_of(found), {source: read}, {"Groups": table})
 
 
-def _population(source: str, bins: int, without: Any) -> tuple[Circuit, Any]:
+def _population(source: str, bins: int, without: Any, missing: Any) -> tuple[Circuit, Any]:
     """The circuit in a file, or a tree that is learned from a table; and what was read."""
     from expectedkernels.cli.models import is_model, read_distribution
-    from expectedkernels.cli.tables import coded, read_columns
+    from expectedkernels.cli.tables import coded, read_tables
     from expectedkernels.learning.chow_liu import learn_chow_liu
 
     if is_model(source):
         circuit = read_distribution(source)
         return circuit, circuit
-    table = read_columns(source, without)
+    [table] = read_tables([source], without, missing)
     schema, [rows] = coded([table], [source], bins)
     cards = [card or 0 for card in schema.cardinalities]
     return learn_chow_liu(rows, cardinalities=cards).with_schema(schema), table

@@ -10,11 +10,12 @@ from expectedkernels import io
 from expectedkernels.cli.base import warn
 from expectedkernels.cli.models import CIRCUITS, MODELS, is_model, read_distribution, suffix_of
 from expectedkernels.cli.pages import TABLES
-from expectedkernels.cli.tables import read_all, write_rows
+from expectedkernels.cli.tables import read_file, write_rows
 from expectedkernels.errors import CircuitError
+from expectedkernels.io.raw import forms_of, warn_of_numbers
 
 
-def convert_file(source: str, out: str) -> None:
+def convert_file(source: str, out: str, missing: list[str] | None) -> None:
     """Write what is in a file into another one, in the format that its name says."""
     kinds: list[tuple[str, tuple[str, ...], Callable[[str, str], None]]] = [
         ("circuit", CIRCUITS, _circuit),
@@ -26,9 +27,10 @@ def convert_file(source: str, out: str) -> None:
             write(source, out)
             return
     _check(source, out, "table", (*TABLES, "-"))
-    typed = suffix_of(out) in (".parquet", ".pq")
-    table = read_all(source, lambda name: not typed)
-    write_rows([c.name for c in table.columns], [c.values for c in table.columns], out)
+    table, marks = read_file(source), missing or ()
+    if suffix_of(out) in (".parquet", ".pq"):
+        warn_of_numbers(table.path, table.columns, forms_of([table], marks), marks)
+    write_rows({column.name: column for column in table.columns}, out, marks)
 
 
 def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:

@@ -2,209 +2,346 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.frames import Columns, FrameColumn
-from expectedkernels.circuits.numbers import look_numeric
+from expectedkernels.circuits.frames import FrameColumn, as_label
 from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
-from expectedkernels.cli.tables import (
-    as_text,
-    called,
-    in_order,
-    read_all,
-    read_columns,
-    select,
-    spelled,
-)
+from expectedkernels.cli.tables import begin, leave_out, read_file, spelled
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.imputer import CircuitImputer
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
+from expectedkernels.estimators.persistence import load_estimator, save_estimator
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
-from expectedkernels.io.tables import value_of
+from expectedkernels.io.raw import RawTable, forms_of, frame_of, odd_marks
+from expectedkernels.io.tables import AMONG_NUMBERS, POINT, TEXT, TRUTH, number_of
 
-FEW_CATEGORIES = 20
-"""So many categories are never too many."""
-PLAIN = "them with a decimal point, without units and without signs between thousands"
+FEW_CATEGORIES, FEW_ROWS = 20, 10
+"""So many categories are never too many, and so few rows do not tell."""
+SIGNS = re.escape("$€£¥₹")
+LIKE_NUMBER = re.compile(
+    rf"(?P<before>[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?(\d{{1,3}}([.,'\s]\d{{3}})+|\d+)([.,]\d+)?\s*"
+    rf"(?P<after>%|[{SIGNS}]|[^\W\d_]\S{{0,7}})?"
+)
+"""A number with signs between thousands, a currency or a unit."""
+ORDINALS = {"st", "nd", "rd", "th"}
+MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+DATE = re.compile(
+    rf"(\d{{4}}[-/.]\d\d?([-/.]\d\d?)?|\d\d?[-/.]\d\d?[-/.]\d{{2,4}}|{MONTH} \d\d?,? \d{{2,4}}|"
+    rf"\d\d? {MONTH},? \d{{2,4}}|{MONTH} \d{{4}}|\d\d?:\d\d)([T ,]+\d\d?:\d\d.*|:\d\d.*)?",
+    re.IGNORECASE,
+)
+ADVICE = "Write numbers with a decimal point, without units and without signs between thousands"
 MAX_SHOWN = 5
-"""How many words of a column a warning names."""
+"""How many words of a column a message names."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """An estimator, and the table that it was fitted to.
+    """An estimator, and what is needed to read tables for it.
 
     Attributes
     ----------
     model : fitted estimator
-    table : Columns
-        Without the target.
     path : str
-    classes : list, or None
-        The classes, None for numbers.
+        The file of the table that it was fitted to, or its own.
+    forms : dict from names to types
+        The columns that it predicts from, in their order.
+    marks : list of str
+        Text of cells without a value.
+    target : str
+        What it predicts.
+    rows : int
+        How many rows it was fitted to; 0 if that is not known.
     """
 
     model: Any
-    table: Columns
     path: str
-    classes: list[Any] | None
+    forms: dict[str, str]
+    marks: list[str]
+    target: str = "prediction"
+    rows: int = 0
+
+    @property
+    def size(self) -> str:
+        """How large it is, in words."""
+        kind = type(self.model).__name__
+        return f"{f'{self.rows} rows' if self.rows else kind}, {len(self.forms)} columns"
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes, None if numbers are predicted."""
+        if not hasattr(self.model, "classes_"):
+            return None
+        return [str(as_label(name)) for name in self.model.classes_.tolist()]
+
+    def levels(self, name: str) -> list[Any] | None:
+        """The categories of a column, None if it is numeric."""
+        found = self.model.columns_.categories.get(list(self.forms).index(name))
+        return None if found is None else found.tolist()
 
 
-def fit(path: str, target: str, classify: bool, without: Sequence[str] | None, seed: int) -> Fitted:
+def fit(
+    path: str,
+    target: str,
+    classify: bool,
+    without: Sequence[str] | None,
+    missing: Sequence[str] | None,
+    seed: int,
+) -> Fitted:
     """A regressor for a target of numbers, a classifier for others, fitted to a table."""
-    table = read_columns(path, without)
-    column = next((c for c in table.columns if c.name == target), None)
-    if column is None:
-        names = listed(c.name for c in table.columns)
-        raise DataError(f"{called(path)} has no column {target!r} to predict. It has {names}.")
-    known = ~_missing(column)
-    if not known.any():
-        raise DataError(f"Column {target!r} of {called(path)} has no values to learn from.")
-    if not known.all():
-        warn(f"{called(path)}: {(~known).sum()} rows have no {target!r}, and are left out.")
-        table, column = _rows(table, known), _row_part(column, known)
-    table = select(table, [c.name for c in table.columns if c.name != target])
-    warn_of_free_text(table, path)
-    labels = classify or column.kind != "number"
-    if labels and not classify:
-        _doubt_classes(column, path)
+    raw, marks = leave_out(read_file(path), without), list(missing or ())
+    forms = forms_of([raw], marks)
+    if target not in forms:
+        names = listed(forms)
+        raise DataError(f"{begin(raw.path)} has no column {target!r} to predict. It has {names}.")
+    forms[target] = TEXT if classify else forms[target]
+    if not classify:
+        _check_target(raw, target, forms[target], marks)
+    table = frame_of(raw, forms, marks)
+    column = next(c for c in table.columns if c.name == target)
+    observed = ~is_absent(column)
+    if not observed.any():
+        raise DataError(f"Column {target!r} of {raw.path} has no values to learn from.")
+    if not observed.all():
+        warn(f"{raw.path}: {(~observed).sum()} rows have no {target!r}, and are left out.")
+    features = [c for c in table.columns if c.name != target]
+    if not features:
+        raise DataError(f"{begin(raw.path)} has no column beside {target!r} to predict it from.")
+    warn_of_text(raw, features)
+    labels = column.kind != "number"
+    if labels and (many := _many_words(column)):
+        warn(f"{raw.path}: {many}. They are taken for names of classes: few rows say what each is.")
+        warnings.filterwarnings("ignore", "The number of unique classes")  # which says the same
     kind: Any = ExpectedKernelClassifier if labels else ExpectedKernelRidge
-    X, categorical = objects(table, path)
+    X, categorical = objects(features, raw.path)
     model = kind(alpha="auto", categorical_features=categorical or None, random_state=seed)
+    types = {"number": float, "bool": bool, "label": str}
+    X, y = X[observed], np.asarray(column.values)[observed].astype(types[column.kind])
     note(f"Fitting {kind.__name__} to {len(X)} rows ...")
-    model.fit(X, np.asarray(column.values))
-    return Fitted(model, table, path, model.classes_.tolist() if labels else None)
+    model.fit(X, y)
+    forms = {c.name: forms[c.name] for c in features}
+    return Fitted(model, raw.path, forms, marks, target, len(X))
 
 
-def _missing(column: FrameColumn) -> Any:
+def save(fitted: Fitted, out: str) -> None:
+    """Write an estimator to a file, with what is needed to read tables for it."""
+    model, names = fitted.model, list(fitted.forms)
+    model.columns_ = replace(model.columns_, names=names)
+    model.feature_names_in_ = np.array(names, dtype=object)
+    model.table_ = {"target": fitted.target, "forms": fitted.forms, "missing": fitted.marks}
+    save_estimator(model, out)
+
+
+def load(path: str, missing: Sequence[str] | None) -> Fitted:
+    """The estimator in a file, also one that was fitted and saved elsewhere."""
+    model = load_estimator(path)
+    if not hasattr(model, "columns_"):
+        raise DataError(f"{path} holds a {type(model).__name__}, which is not of expectedkernels.")
+    names = list(map(str, model.columns_.names))
+    if hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_  # rows are arrays here, of columns in this order
+    about = getattr(model, "table_", {})
+    forms = about.get("forms") or {
+        name: TEXT if i in model.columns_.categories else "" for i, name in enumerate(names)
+    }
+    marks = [*about.get("missing", ()), *(missing or ())]
+    return Fitted(model, path, forms, marks, about.get("target", "prediction"))
+
+
+def fit_imputer(raw: RawTable, strategy: str, missing: Sequence[str] | None, seed: int) -> Fitted:
+    """An imputer, fitted to a table."""
+    marks = list(missing or ())
+    forms = forms_of([raw], marks)
+    table = frame_of(raw, forms, marks)
+    warn_of_text(raw, table.columns)
+    empty = [column.name for column in table.columns if is_absent(column).all()]
+    if empty:
+        warn(f"{raw.path}: without a value, and left as they are: {', '.join(empty)}.")
+        warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
+    X, categorical = objects(table.columns, raw.path)
+    imputer = CircuitImputer(strategy, categorical_features=categorical or None, random_state=seed)
+    return Fitted(imputer.fit(X), raw.path, forms, marks)
+
+
+def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
+    """An imputer with the density of the columns that an estimator predicts from."""
+    model = fitted.model
+    if isinstance(model, CircuitImputer):
+        return replace(fitted, model=model.set_params(strategy=strategy, random_state=seed))
+    if model.columns_.powers:
+        raise DataError(f"{fitted.path} reads numbers that are too large or small to be filled in.")
+    imputer = CircuitImputer(strategy, density=model.density, random_state=seed)
+    for name in ("n_features_in_", "columns_", "density_", "circuit_", "_unseen"):
+        setattr(imputer, name, getattr(model, name))
+    if strategy == "map":
+        imputer._require_circuit("The strategy 'map'", "--strategy mean")
+    return replace(fitted, model=imputer)
+
+
+def read_like(raw: RawTable, fitted: Fitted, *, partly: bool = False) -> tuple[Any, list[Any]]:
+    """The rows of a file as an array for an estimator, and where it has no values, by column.
+
+    Parameters
+    ----------
+    raw : RawTable
+    fitted : Fitted
+    partly : bool
+        Whether some columns may be absent: nothing is known of them then.
+    """
+    names = list(fitted.forms)
+    absent = [name for name in names if name not in {column.name for column in raw.columns}]
+    if absent and (not partly or absent == names):
+        raise DataError(
+            f"{begin(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. A column without "
+            "values says that nothing is known."
+        )
+    own = forms_of([raw], fitted.marks)
+    forms = {name: fitted.forms[name] or _numeric(own[name]) for name in own if name in names}
+    found = {column.name: column for column in frame_of(raw, forms, fitted.marks).columns}
+    nothing = np.full(len(raw), np.nan)
+    columns = [found[x] if x in found else FrameColumn(x, "number", nothing) for x in names]
+    read = [_in_levels(column, fitted.levels(column.name), raw.path) for column in columns]
+    return objects(read, raw.path)[0], [is_absent(column) for column in columns]
+
+
+def _numeric(form: str) -> str:
+    return POINT if form in (TEXT, TRUTH) else form
+
+
+def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> FrameColumn:
+    """A column with the categories of training, if it has any; others are missing."""
+    if levels is None:
+        return column
+    if column.kind == "number":
+        return FrameColumn(column.name, "label", [None] * len(column.values))
+    known = {str(as_label(level)): level for level in levels if level is not None}
+    column = spelled(column, list(known))
+    unseen = [x for x in column.distinct if str(x) not in known]
+    if unseen:
+        warn(
+            f"{path}: column {column.name!r} has categories that the training table has not: "
+            f"{_shown(unseen)}. They are treated as missing."
+        )
+    return FrameColumn(column.name, "label", [known.get(str(x)) for x in column.values])
+
+
+def is_absent(column: FrameColumn) -> Any:
+    """Where a column has no value."""
     if column.kind == "number":
         return np.isnan(column.values)
     return np.array([value is None for value in column.values], dtype=np.bool_)
 
 
-def _row_part(column: FrameColumn, chosen: Any) -> FrameColumn:
-    values = column.values
-    if column.kind == "number":
-        return FrameColumn(column.name, "number", values[chosen])
-    kept = [values[i] for i in np.flatnonzero(chosen)]
-    return FrameColumn(column.name, column.kind, kept, column.categories)
-
-
-def _rows(table: Columns, chosen: Any) -> Columns:
-    return Columns(tuple(_row_part(c, chosen) for c in table.columns), table.names)
-
-
-def objects(table: Columns, path: str) -> tuple[Any, list[int]]:
-    """A table as an array, and the numbers of its columns that hold categories."""
-    for column in table.columns:
+def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:
+    """Columns as an array, and the numbers of those that hold categories."""
+    for column in columns:
         if column.kind == "number" and np.isinf(column.values).any():
             row = int(np.argmax(np.isinf(column.values)))
             raise DataError(
-                f"Column {column.name!r} of {called(path)} is infinite in row {row}. Leave cells "
-                "empty where nothing is known."
+                f"Column {column.name!r} of {path} is infinite in row {row}. Leave cells empty "
+                "where nothing is known."
             )
-    categorical = [i for i, column in enumerate(table.columns) if column.kind != "number"]
+    categorical = [i for i, column in enumerate(columns) if column.kind != "number"]
     if not categorical:
-        return np.column_stack([column.values for column in table.columns]), []
-    X = np.empty((len(table), len(table.columns)), dtype=object)
-    for i, column in enumerate(table.columns):
+        return np.column_stack([column.values for column in columns]), []
+    X = np.empty((len(columns[0].values), len(columns)), dtype=object)
+    for i, column in enumerate(columns):
         X[:, i] = column.values
     return X, categorical
 
 
-def warn_of_free_text(table: Columns, path: str) -> None:
-    """Warn of text that is different in most rows, which says nothing of other rows."""
-    for column in table.columns:
-        many, odd = _many_words(column), _among_numbers(column)
-        if odd:
-            warn(
-                f"{called(path)}: column {column.name!r} is text, as it holds {_shown(odd)} among "
-                "numbers. Leave such cells empty if nothing is known there."
+def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -> None:
+    """Refuse a target of numbers that are written as text, or have words among them."""
+    place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
+    column = raw[target]
+    odd: Sequence[str] = list(odd_marks(column, form, marks))
+    if form == TEXT and not odd:
+        words = column.words(marks) if column.is_text else {x for x in column.values if x}
+        if _look_numeric(words):
+            raise DataError(
+                f"{place} holds numbers that are written as text, such as {min(words)!r}. "
+                f"{ADVICE}; {classes}."
             )
-        elif many is not None:
-            advice = "Names and free text say nothing of other rows"
-            if look_numeric(column.distinct):
-                advice = f"If they are numbers, write {PLAIN}; if not"
-            warn(f"{called(path)}: {many}. {advice}: leave it out, by --without '{column.name}'.")
+        odd = _among_numbers(words)
+    if odd:
+        remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
+        raise DataError(
+            f"{place} holds {_shown(odd)} among numbers. Where nothing is known, leave cells empty "
+            f"or add {remedy}; {classes}."
+        )
 
 
-def warn_of_empty(table: Columns, path: str) -> None:
-    """Warn of columns without values, which `impute` leaves as they are."""
-    empty = [column.name for column in table.columns if _missing(column).all()]
-    if empty:
-        warn(f"{called(path)}: without a value, and left as they are: {', '.join(empty)}.")
-        warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
+def warn_of_text(raw: RawTable, columns: Sequence[FrameColumn]) -> None:
+    """Name, in one warning, columns of text that are probably no categories, and the remedy."""
+    numbers: dict[str, str] = {}
+    mixed: dict[str, list[str]] = {}
+    dates, identifiers = [], []
+    for column in columns:
+        words = [] if column.kind != "label" else list(map(str, column.distinct))
+        if _look_numeric(words):
+            numbers[column.name] = words[0]
+        elif odd := _among_numbers(words):
+            mixed[column.name] = odd[:MAX_SHOWN]
+        elif words and sum(DATE.fullmatch(word) is not None for word in words) > 0.9 * len(words):
+            dates.append(column.name)
+        elif _many_words(column):
+            identifiers.append(column.name)
+    said = [f"{name!r} (numbers written as text: {word!r})" for name, word in numbers.items()]
+    said += [f"{name!r} (words among numbers: {_shown(x)})" for name, x in mixed.items()]
+    said += [f"{name!r} (dates or times)" for name in dates]
+    said += [f"{name!r} (identifiers or free text)" for name in identifiers]
+    if not said:
+        return
+    leave = " ".join(f"--without {quote(x)}" for x in (*numbers, *mixed, *dates, *identifiers))
+    others = [f"{ADVICE[0].lower()}{ADVICE[1:]}"] if numbers else []
+    marks = [f"--missing {quote(word)}" for found in mixed.values() for word in found]
+    others += [f"name cells without a value: {' '.join(marks)}"] if marks else []
+    others += ["write dates as numbers, such as days or months"] if dates else []
+    remedy = "; or ".join([f"Leave them out: {leave}", *others])
+    warn(f"{raw.path}: text is categories, probably not meant for {', '.join(said)}. {remedy}.")
+
+
+def _look_numeric(words: Collection[str]) -> bool:
+    """Whether all words are numbers with separators, a currency or a unit, the same in all.
+
+    Examples
+    --------
+    >>> (
+    ...     _look_numeric(["3,300 g", "4 g"]),
+    ...     _look_numeric(["1st", "2nd"]),
+    ...     _look_numeric(["1a", "1b"]),
+    ... )
+    (True, False, False)
+    """
+    found = [LIKE_NUMBER.fullmatch(word) for word in words]
+    units = {(m["before"] or "", m["after"] or "") for m in found if m} - {("", "")}
+    return all(found) and bool(words) and len(units) < 2 and not {u for _, u in units} & ORDINALS
 
 
 def _many_words(column: FrameColumn) -> str | None:
     """How many different words a column of text has, None if these are few."""
-    distinct, present = len(column.distinct), int((~_missing(column)).sum())
-    if column.kind != "label" or distinct <= max(FEW_CATEGORIES, present / 2):
+    distinct, present = len(column.distinct), int((~is_absent(column)).sum())
+    few = distinct <= max(FEW_CATEGORIES, present / 2)
+    if column.kind != "label" or (few and not FEW_ROWS <= present == distinct):
         return None
     return f"column {column.name!r} has {distinct} different words in {present} rows"
 
 
-def _among_numbers(column: FrameColumn) -> list[Any]:
-    """The words in a column of text that is one of numbers but for few of them."""
-    if column.kind != "label":
-        return []
-    odd = [word for word in column.distinct if value_of(str(word)) is None]
-    numbers = len(column.distinct) - len(odd)
-    return odd if numbers > max(FEW_CATEGORIES, len(odd)) else []
+def _among_numbers(words: Collection[str]) -> list[str]:
+    """The words of a column that has numbers but for few of them."""
+    known = [word for word in words if word.lower() not in AMONG_NUMBERS]
+    odd = [word for word in known if number_of(word) is None]
+    return odd if len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)) else []
 
 
-def _shown(words: list[Any]) -> str:
+def _shown(words: Sequence[Any]) -> str:
     more = "" if len(words) <= MAX_SHOWN else f" and {len(words) - MAX_SHOWN} more"
     return ", ".join(map(repr, words[:MAX_SHOWN])) + more
-
-
-def _doubt_classes(column: FrameColumn, path: str) -> None:
-    """Refuse text that looks like numbers for classes, and warn of words that are too many."""
-    many = _many_words(column)
-    if many is None:
-        return
-    if look_numeric(column.distinct):
-        raise DataError(
-            f"{called(path)}: {many}, such as {column.distinct[0]!r}, that look like numbers. "
-            f"Write {PLAIN}; with --classify they are names of classes."
-        )
-    warn(f"{called(path)}: {many}. They are taken for names of classes: few rows say what each is.")
-    warnings.filterwarnings("ignore", "The number of unique classes")  # which says the same
-
-
-def read_like(path: str, train: Columns, train_path: str) -> tuple[Any, Columns]:
-    """The rows of a file as an array like that of a training table, and all its columns."""
-    names = [column.name for column in train.columns]
-    every = read_all(path, lambda name: name not in names)
-    table = in_order(every, names, path, train_path)
-    pairs = zip(table.columns, train.columns, strict=True)
-    read = tuple(_like(column, known, path) for column, known in pairs)
-    return objects(Columns(read, table.names), path)[0], every
-
-
-def _like(column: FrameColumn, known: FrameColumn, path: str) -> FrameColumn:
-    """A column of the kind of the one in training; words that were not there are missing."""
-    if known.kind == "number":
-        if column.kind == "number":
-            return column
-        row = int(np.argmin(_missing(column)))
-        if _missing(column).all():
-            return FrameColumn(column.name, "number", np.full(len(column.values), np.nan))
-        raise DataError(
-            f"Column {column.name!r} of {called(path)} holds {column.values[row]!r} in row {row}, "
-            "and only numbers in the training table."
-        )
-    column = as_text(column) if column.kind == "number" else spelled(column, known.distinct)
-    words = set(known.distinct)
-    unseen = [x for x in column.distinct if x not in words]
-    if unseen:
-        warn(
-            f"{called(path)}: column {column.name!r} has categories that the training table has "
-            f"not: {_shown(unseen)}. They are treated as missing."
-        )
-    values = [x if x in words else None for x in column.values]
-    return FrameColumn(column.name, known.kind, values)

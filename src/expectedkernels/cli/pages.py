@@ -36,6 +36,10 @@ def _report_place(path: Path | None) -> Path | None:
     return _place(path, (".html", ".htm"))
 
 
+def _model_place(path: Path) -> Any:
+    return _place(path, (".skops",))
+
+
 def _table_place(path: str) -> str:
     return path if path == "-" else _place(path, TABLES)
 
@@ -73,6 +77,10 @@ OutPicture = Annotated[
         callback=_picture_place,
         help="Where to write the picture (.png, .svg, .pdf).",
     ),
+]
+OutModel = Annotated[
+    Path,
+    typer.Option("--out", "-o", callback=_model_place, help="Where to write the model (.skops)."),
 ]
 OutTable = Annotated[
     str,
@@ -152,7 +160,9 @@ def _called(path: str) -> str:
 
 
 def _size(found: Any) -> str:
-    """How large a table or a circuit is."""
+    """How large a table, a circuit or a model is."""
+    if isinstance(found, str):
+        return found
     if hasattr(found, "columns"):
         return f"{len(found)} rows, {len(found.columns)} columns"
     return f"{found.n_variables} variables, {found.n_units} units"

@@ -1,51 +1,136 @@
-"""Commands that say something of every row: predictions, missing values, explanations."""
+"""Commands that fit models, and say something of every row: predictions, missing values, causes."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from expectedkernels.cli.base import (
     AsJson,
+    Missing,
     Seed,
     Without,
     errors,
+    existing,
     note,
+    refuse_twice,
+    show,
     show_json,
+    warn,
 )
-from expectedkernels.cli.pages import OutTable, Picture, Report, draw
+from expectedkernels.cli.pages import OutModel, OutTable, Picture, Report, draw
 
 if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
 
-Rows = Annotated[str, typer.Argument(help="The rows: a table (-: standard input).")]
-Train = Annotated[str, typer.Option(help="The table to learn from (-: standard input).")]
-Target = Annotated[str, typer.Option(help="The column of it to predict.")]
+Rows = Annotated[
+    str, typer.Argument(callback=existing, help="The rows: a table (-: standard input).")
+]
+ModelFile = Annotated[
+    str | None,
+    typer.Option(callback=existing, help="A model that `fit` has written (.skops)."),
+]
+Train = Annotated[
+    str | None,
+    typer.Option(callback=existing, help="Without --model: the table to learn from."),
+]
+Target = Annotated[str | None, typer.Option(help="Without --model: the column of it to predict.")]
 Classify = Annotated[
     bool, typer.Option("--classify", help="Numbers in the target are names of classes.")
 ]
 
 
+def _coverage(share: float | None) -> float | None:
+    if share is not None and not 0.0 < share < 1.0:
+        raise typer.BadParameter(f"must be between 0 and 1, such as 0.9. Got {share:g} instead.")
+    return share
+
+
+def fit(
+    table: Annotated[str, typer.Argument(callback=existing, help="The table (-: standard input).")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out: OutModel,
+    classify: Classify = False,
+    without: Without = None,
+    missing: Missing = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model that predicts a column of a table, and write it to a file.
+
+    `predict`, `explain` and `impute` read it with --model. The file holds the types and levels of
+    the columns as well. Needs skops.
+    """
+    with errors():
+        from expectedkernels.cli import fitting
+        from expectedkernels.estimators.persistence import require_skops
+
+        require_skops()
+        began = perf_counter()
+        fitted = fitting.fit(table, target, classify, without, missing, seed)
+        fitting.save(fitted, str(out))
+        seconds = perf_counter() - began
+        task, rows = _task(fitted), fitted.rows
+        if as_json:
+            found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
+            show_json(found | {"classes": fitted.classes, "seconds": seconds, "out": str(out)})
+            return
+        words = {"rows": f"{rows}", "columns": f"{len(fitted.forms)}", "task": f"{task}"}
+        if fitted.classes is not None:
+            words["classes"] = f"{len(fitted.classes)}"
+        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+def _task(fitted: Fitted) -> str:
+    return "regression" if fitted.classes is None else "classification"
+
+
+def _fitted(
+    model: str | None,
+    train: str | None,
+    target: str | None,
+    classify: bool,
+    without: list[str] | None,
+    missing: list[str] | None,
+    seed: int,
+) -> Fitted:
+    """The model in a file, or one that is fitted to a table."""
+    if (model is None) == (train is None) or (train is None) != (target is None):
+        raise typer.BadParameter("Give either --model, or --train and --target.")
+    if model is not None and classify:
+        raise typer.BadParameter("--classify is for --train: a model knows its classes.")
+    from expectedkernels.cli import fitting
+
+    if model is not None:
+        return fitting.load(model, missing)
+    return fitting.fit(str(train), str(target), classify, without, missing, seed)
+
+
 def predict(
     rows: Rows,
-    train: Train,
-    target: Target,
+    model: ModelFile = None,
+    train: Train = None,
+    target: Target = None,
     std: Annotated[
-        bool, typer.Option("--std", help="Also how far predictions spread over what is missing.")
+        bool,
+        typer.Option("--std", help="Also print the standard deviation due to missing values."),
     ] = False,
     interval: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Also intervals that hold this share of targets, such as 0.9."
+            callback=_coverage,
+            help="Also print prediction intervals of this coverage, such as 0.9.",
         ),
     ] = None,
     proba: Annotated[
-        bool, typer.Option("--proba", help="Also the probabilities of all classes.")
+        bool, typer.Option("--proba", help="Also print the probabilities of all classes.")
     ] = False,
     classify: Classify = False,
     without: Without = None,
+    missing: Missing = None,
     out: OutTable = "-",
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -56,34 +141,31 @@ def predict(
     out stay beside the predictions.
     """
     with errors():
-        from expectedkernels.cli.fitting import fit, read_like
-        from expectedkernels.cli.tables import write_rows
-        from expectedkernels.errors import DataError
-
         if as_json and out != "-":
             raise typer.BadParameter("--json prints, and --out writes a table: give one of them")
-        _refuse_twice(rows, train)
-        fitted = fit(train, target, classify, without, seed)
+        refuse_twice(rows, train)
+        fitted = _fitted(model, train, target, classify, without, missing, seed)
+        from expectedkernels.cli.fitting import read_like
+        from expectedkernels.cli.tables import leave_out, read_file, write_rows
+        from expectedkernels.errors import DataError
+
+        name = fitted.target
         if fitted.classes is None and proba:
-            raise DataError(f"--proba is for classes, and {target!r} holds numbers (--classify?).")
+            raise DataError(f"--proba is for classes, and {name!r} holds numbers (--classify?).")
         if fitted.classes is not None and (std or interval is not None):
-            raise DataError(f"--std and --interval are for numbers, and {target!r} holds classes.")
-        X, every = read_like(rows, fitted.table, train)
+            raise DataError(f"--std and --interval are for numbers, and {name!r} holds classes.")
+        raw = read_file(rows)
+        if model is not None:
+            leave_out(raw, without)
+        X = read_like(raw, fitted)[0]
         note(f"Predicting {len(X)} rows ...")
         found = _predictions(fitted, X, std, interval, proba or as_json)
         if as_json:
-            _show_predictions(fitted, target, found)
+            _show_predictions(fitted, found)
             return
-        beside = {c.name: c.values for c in every.columns if c.name in set(without or ())}
-        names = [target + (f"_{name}" if name else "") for name in found]
-        write_rows([*beside, *names], [*beside.values(), *found.values()], out)
-
-
-def _refuse_twice(rows: str, train: str | None) -> None:
-    from expectedkernels.errors import DataError
-
-    if rows == train == "-":
-        raise DataError("Standard input can be one of two tables, and not both.")
+        beside = {c.name: c for c in raw.columns if c.name in set(without or ())}
+        named = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
+        write_rows(beside | named, out)
 
 
 def _predictions(
@@ -94,7 +176,7 @@ def _predictions(
     if fitted.classes is not None:
         found = {"": model.predict(X)}
         if proba:
-            found |= dict(zip(map(str, fitted.classes), model.predict_proba(X).T, strict=True))
+            found |= dict(zip(fitted.classes, model.predict_proba(X).T, strict=True))
         return found
     if std:
         mean, spread = model.predict(X, return_std=True)
@@ -102,11 +184,19 @@ def _predictions(
     else:
         found = {"": model.predict(X)}
     if interval is not None:
-        found |= dict(zip(("low", "high"), model.predict_interval(X, interval), strict=True))
+        import numpy as np
+
+        low, high = model.predict_interval(X, interval)
+        if n := int((np.isinf(low) | np.isinf(high)).sum()):
+            warn(
+                f"{n} of {len(X)} intervals have an infinite end: there are too few training rows "
+                f"for a coverage of {interval:g}."
+            )
+        found |= {"low": low, "high": high}
     return found
 
 
-def _show_predictions(fitted: Fitted, target: str, found: dict[str, Any]) -> None:
+def _show_predictions(fitted: Fitted, found: dict[str, Any]) -> None:
     n = len(found[""])
     rows: list[dict[str, Any]] = [{"prediction": found[""][i]} for i in range(n)]
     for i, row in enumerate(rows):
@@ -114,8 +204,7 @@ def _show_predictions(fitted: Fitted, target: str, found: dict[str, Any]) -> Non
             row |= {name: found[name][i] for name in found if name}
         else:
             row["probabilities"] = {name: found[name][i] for name in found if name}
-    task = "regression" if fitted.classes is None else "classification"
-    show_json({"target": target, "task": task, "rows": rows})
+    show_json({"target": fitted.target, "task": _task(fitted), "rows": rows})
 
 
 class Strategy(StrEnum):
@@ -128,67 +217,70 @@ class Strategy(StrEnum):
 
 def impute(
     rows: Rows,
+    model: ModelFile = None,
     train: Annotated[
-        str | None, typer.Option(help="The table to learn from. Default: the rows themselves.")
+        str | None,
+        typer.Option(
+            callback=existing,
+            help="Without --model: the table to learn from. Default: the rows themselves.",
+        ),
     ] = None,
     strategy: Annotated[
         Strategy,
         typer.Option(
-            help="Means of numbers and the most probable words; what is most probable together; "
-            "or a draw."
+            help="Means of numbers and the most probable categories; the most probable values "
+            "together; or a sample."
         ),
     ] = Strategy.MEAN,
     without: Without = None,
+    missing: Missing = None,
     out: OutTable = "-",
     seed: Seed = 0,
 ) -> None:
-    """Fill in what is missing in a table, by the exact distribution given the rest of each row.
+    """Fill in missing values of a table by their exact distribution given the rest of each row.
 
-    Columns that are left out are copied as they are.
+    What is observed, and columns that are left out, stay as they are written. Columns of the
+    training table that the rows lack are marginalised. With --model, the columns that the model
+    predicts from are filled in.
     """
     with errors():
-        from expectedkernels.cli.fitting import (
-            objects,
-            read_like,
-            warn_of_empty,
-            warn_of_free_text,
-        )
-        from expectedkernels.cli.tables import leave_out, read_all, read_columns, write_rows
-        from expectedkernels.estimators.imputer import CircuitImputer
+        refuse_twice(rows, train)
+        if model is not None and train is not None:
+            raise typer.BadParameter("Give --model or --train, and not both.")
+        from expectedkernels.cli import fitting
+        from expectedkernels.cli.tables import leave_out, read_file, write_rows
 
-        _refuse_twice(rows, train)
-        if train is None:
-            every = read_all(rows, set(without or ()).__contains__)
-            table = leave_out(every, without, rows)
-            X, categorical = objects(table, rows)
-            learned = X
+        raw = read_file(rows)
+        if model is not None:
+            leave_out(raw, without)
+            loaded = fitting.load(model, missing)
+            fitted = fitting.as_imputer(loaded, strategy.value, seed)
         else:
-            table = read_columns(train, without)
-            learned, categorical = objects(table, train)
-            X, every = read_like(rows, table, train)
-        warn_of_free_text(table, train or rows)
-        warn_of_empty(table, train or rows)
-        imputer = CircuitImputer(
-            strategy.value, categorical_features=categorical or None, random_state=seed
-        )
+            table = leave_out(raw if train is None else read_file(train), without)
+            fitted = fitting.fit_imputer(table, strategy.value, missing, seed)
+        X, gaps = fitting.read_like(raw, fitted, partly=True)
         note(f"Filling in {len(X)} rows ...")
-        done = imputer.fit(learned).transform(X)
-        filled = {column.name: done[:, i] for i, column in enumerate(table.columns)}
-        shown = {c.name: filled.get(c.name, c.values) for c in every.columns}
-        write_rows(list(shown), list(shown.values()), out)
+        done = fitted.model.transform(X)
+        columns = {column.name: column for column in raw.columns}
+        for i, name in enumerate(fitted.forms):
+            if name in columns:
+                columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i])
+        write_rows(columns, out, fitted.marks)
 
 
 def explain(
     ctx: typer.Context,
     rows: Rows,
-    train: Train,
-    target: Target,
+    model: ModelFile = None,
+    train: Train = None,
+    target: Target = None,
     row: Annotated[int, typer.Option(min=0, help="Which row, from 0.")] = 0,
     of: Annotated[
         str | None, typer.Option(help="The class to explain. Default: the predicted one.")
     ] = None,
     classify: Classify = False,
     without: Without = None,
+    missing: Missing = None,
     seed: Seed = 0,
     plot: Picture = None,
     report: Report = None,
@@ -196,13 +288,15 @@ def explain(
 ) -> None:
     """Print what every column of a row contributes to its prediction: Shapley values."""
     with errors():
-        from expectedkernels.cli.fitting import fit, read_like
+        refuse_twice(rows, train)
+        fitted = _fitted(model, train, target, classify, without, missing, seed)
+        from expectedkernels.cli.fitting import read_like
+        from expectedkernels.cli.tables import read_file
         from expectedkernels.errors import DataError
         from expectedkernels.estimators.shapley import shapley_values
 
-        _refuse_twice(rows, train)
-        fitted = fit(train, target, classify, without, seed)
-        X, every = read_like(rows, fitted.table, train)
+        raw = read_file(rows)
+        X = read_like(raw, fitted)[0]
         if row >= len(X):
             raise DataError(f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
         X = X[[row]]
@@ -213,24 +307,24 @@ def explain(
             for part in (found.values, found.base_values, found.predictions)
         )
         columns = [
-            {"name": column.name, "value": x if x == x else None, "contribution": share}
-            for column, x, share in zip(fitted.table.columns, X[0], values, strict=True)
+            {"name": column, "value": x if x == x else None, "contribution": share}
+            for column, x, share in zip(fitted.forms, X[0], values, strict=True)
         ]
         columns.sort(key=lambda part: -abs(part["contribution"]))
+        what = fitted.target
         if as_json:
-            answer = {"target": target, "class": name, "row": row, "base": base}
+            answer = {"target": what, "class": name, "row": row, "base": base}
             exact = found.standard_errors is None
             show_json(answer | {"prediction": total, "exact": exact, "columns": columns})
         else:
-            what = target if name is None else f"{target} is {name}"
-            _show_explanation(what, base, total, columns)
+            _show_explanation(what if name is None else f"{what} is {name}", base, total, columns)
         words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
         draw(
             ctx,
-            f"{target} of row {row} of {rows}",
+            f"{what} of row {row} of {rows}",
             {"nothing is known": f"{base:.6g}"} | words | {"prediction": f"{total:.6g}"},
             {"What contributes": lambda: _waterfall(columns, base)},
-            {train: fitted.table, rows: every},
+            {fitted.path: fitted.size, rows: raw},
         )
 
 
@@ -247,6 +341,7 @@ def _waterfall(columns: list[dict[str, Any]], base: float) -> Any:
 
 def _output(fitted: Fitted, X: Any, of: str | None) -> tuple[int | None, str | None]:
     """Which output of a model is explained, and the name of its class."""
+    from expectedkernels.circuits.frames import as_label
     from expectedkernels.circuits.schema import listed
     from expectedkernels.errors import DataError
 
@@ -254,11 +349,10 @@ def _output(fitted: Fitted, X: Any, of: str | None) -> tuple[int | None, str | N
         if of is not None:
             raise DataError("--of names a class, and the target holds numbers (--classify?).")
         return None, None
-    names = [str(c) for c in fitted.classes]
-    name = str(fitted.model.predict(X)[0]) if of is None else of
-    if name not in names:
-        raise DataError(f"There is no class {name!r}. There are {listed(names)}.")
-    return names.index(name), name
+    name = str(as_label(fitted.model.predict(X)[0])) if of is None else of
+    if name not in fitted.classes:
+        raise DataError(f"There is no class {name!r}. There are {listed(fitted.classes)}.")
+    return fitted.classes.index(name), name
 
 
 def _show_explanation(what: str, base: float, total: float, columns: list[dict[str, Any]]) -> None:

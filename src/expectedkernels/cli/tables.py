@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from gzip import compress
 from io import StringIO
 from pathlib import Path
@@ -15,78 +16,88 @@ import typer
 
 from expectedkernels.circuits.bins import binned, edges_of, in_bins
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.frames import Columns, FrameColumn, as_label
-from expectedkernels.circuits.schema import (
-    Schema,
-    frame_schema,
-    joint_column,
-    listed,
-    look_like_numbers,
-)
+from expectedkernels.circuits.frames import Columns, FrameColumn, as_label, is_missing
+from expectedkernels.circuits.schema import Schema, frame_schema, joint_column, listed
 from expectedkernels.cli.models import suffix_of
 from expectedkernels.errors import DataError
-from expectedkernels.io.raw import pyarrow_for, raw_column, read_raw
+from expectedkernels.io.raw import (
+    TRUTH_VALUES,
+    RawColumn,
+    RawTable,
+    forms_of,
+    frame_of,
+    pyarrow_for,
+    read_raw,
+    text_of,
+)
+from expectedkernels.io.tables import POINT, TEXT, TRUTH
 
 STANDARD_INPUT = "standard input"
 MOST_STATES = 100
-"""Columns of more different integers are divided into bins."""
-TRUTH = {"true": True, "false": False}
+"""Columns of more different words are refused."""
 
 
-def read_columns(path: str, without: Sequence[str] | None = None) -> Columns:
-    """The columns of a table in a file (-: standard input), without some of them."""
-    return leave_out(read_all(path, set(without or ()).__contains__), without, path)
+def read_tables(
+    paths: Sequence[str],
+    without: Sequence[str] | None = None,
+    missing: Sequence[str] | None = None,
+) -> list[Columns]:
+    """The columns of tables in files (-: standard input), of one type in all of them."""
+    files = {path: leave_out(read_file(path), without) for path in dict.fromkeys(paths)}
+    named = next((table for table in files.values() if table.names is not None), None)
+    if named is not None:
+        files = {path: _named_like(table, named) for path, table in files.items()}
+    forms = forms_of(list(files.values()), missing or ())
+    frames = {path: frame_of(table, forms, missing or ()) for path, table in files.items()}
+    return [frames[path] for path in paths]
 
 
-def leave_out(table: Columns, without: Sequence[str] | None, path: str) -> Columns:
+def _named_like(table: RawTable, other: RawTable) -> RawTable:
+    """A table without names with those of another one of as many columns."""
+    if table.names is not None or len(table.columns) != len(other.columns):
+        return table
+    pairs = zip(table.columns, other.columns, strict=True)
+    return replace(table, columns=tuple(replace(mine, name=its.name) for mine, its in pairs))
+
+
+def read_file(path: str) -> RawTable:
+    """The table in a file (-: standard input)."""
+    if path == "-":
+        return read_raw(STANDARD_INPUT, typer.get_binary_stream("stdin").read())
+    return read_raw(path)
+
+
+def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
     """A table without some columns; raises if one of them is not there."""
     known = [column.name for column in table.columns]
     unknown = [name for name in without or () if name not in known]
     if unknown:
         raise DataError(
-            f"{called(path)} has no column {unknown[0]!r} to leave out. It has {listed(known)}."
+            f"{begin(table.path)} has no column {unknown[0]!r} to leave out. It has "
+            f"{listed(known)}."
         )
-    return select(table, [c.name for c in table.columns if c.name not in set(without or ())])
+    return select(table, [name for name in known if name not in set(without or ())])
 
 
-def read_all(path: str, verbatim: Callable[[str], bool]) -> Columns:
-    """All columns of a table in a file; those that are copied only have their cells as written."""
-    if path == "-":
-        data = typer.get_binary_stream("stdin").read()
-        return read_raw(STANDARD_INPUT, data, verbatim)
-    return read_raw(path, verbatim=verbatim)
+def begin(path: str) -> str:
+    """How sentences that begin with a file call it."""
+    return STANDARD_INPUT.capitalize() if path in ("-", STANDARD_INPUT) else path
 
 
-def called(path: str) -> str:
-    """How messages call a file."""
-    return STANDARD_INPUT.capitalize() if path == "-" else path
-
-
-def select(table: Columns, names: Iterable[str]) -> Columns:
+def select(table: RawTable, names: Iterable[str]) -> RawTable:
     """Some columns of a table, in this order."""
-    by_name = {column.name: column for column in table.columns}
-    kept = tuple(by_name[name] for name in names)
+    kept = tuple(table[name] for name in names)
     if not kept:
         raise DataError("There is no column left.")
-    return Columns(kept, None if table.names is None else tuple(c.name for c in kept))
-
-
-def in_order(table: Columns, names: Sequence[str], path: str, like: str) -> Columns:
-    """The columns of a table with these names; raises if some are not there."""
-    known = {column.name for column in table.columns}
-    missing = [name for name in names if name not in known]
-    if missing:
-        raise DataError(
-            f"{called(path)} lacks columns of {called(like)}: {listed(missing)}. A column without "
-            "values says that nothing is known."
-        )
-    return select(table, names)
+    named = table.names is not None
+    return replace(table, columns=kept, names=tuple(c.name for c in kept) if named else None)
 
 
 def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[Schema, list[Any]]:
-    """Tables as states of the same variables: their schema, and arrays with NaN for holes.
+    """Tables as states of the same variables: their schema, and arrays with NaN where missing.
 
-    Text and few integers are states; other numbers are divided into bins with equal shares.
+    Text is states, and so are numbers of up to `bins` distinct values; others are divided into as
+    many bins, with equal shares of the rows.
     """
     first = tables[0]
     plain = Schema((None,) * len(first.columns), first.names)
@@ -97,52 +108,17 @@ def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[S
         wanted = list(first.names or ()) if named else len(first.columns)
         if sorted(found) != sorted(wanted) if named else found != wanted:  # type: ignore[arg-type]
             raise DataError(
-                f"{called(path)} must have the same columns as {called(paths[0])}. "
+                f"{begin(path)} must have the same columns as {begin(paths[0])}. "
                 f"Got {found} and {wanted}."
             )
-        parts.append(plain.ordered(list(table.columns), table.names, called(path)))
+        parts.append(plain.ordered(list(table.columns), table.names, begin(path)))
     joint = [
-        _discretised(joint_column(_alike(column)), bins, paths[0])
-        for column in zip(*parts, strict=True)
+        _discretised(joint_column(column), bins, paths[0]) for column in zip(*parts, strict=True)
     ]
     schema = frame_schema(joint, first.names, None, MOST_STATES)
     codes = np.stack([schema.read_column(v, column) for v, column in enumerate(joint)], axis=1)
     stops = np.cumsum([len(table) for table in tables])
     return schema, np.split(codes, stops[:-1])
-
-
-def alike(one: Columns, other: Columns) -> tuple[Columns, Columns]:
-    """Two tables whose columns of the same name hold the same: text if one of them does."""
-    mine, theirs = ({column.name: column for column in t.columns} for t in (one, other))
-    for name in mine.keys() & theirs.keys():
-        mine[name], theirs[name] = _alike((mine[name], theirs[name]))
-    return Columns(tuple(mine.values()), one.names), Columns(tuple(theirs.values()), other.names)
-
-
-def _alike(parts: Sequence[FrameColumn]) -> list[FrameColumn]:
-    """The parts of one column: all truth values, or all text if one of them is."""
-    if any(part.kind == "bool" for part in parts):
-        parts = [as_truth(part) for part in parts]
-    if all(part.kind != "label" for part in parts):
-        return list(parts)
-    return [as_text(part) for part in parts]
-
-
-def as_text(column: FrameColumn) -> FrameColumn:
-    """A column as text."""
-    if column.kind == "label":
-        return column
-    values = column.values if column.kind == "bool" else column.values.tolist()
-    words = [None if x is None or x != x else str(as_label(x)) for x in values]
-    return FrameColumn(column.name, "label", words)
-
-
-def as_truth(column: FrameColumn) -> FrameColumn:
-    """A column of the words true and false as truth values, others as they are."""
-    if column.kind != "label" or not {str(x).lower() for x in column.distinct} <= TRUTH.keys():
-        return column
-    values = [None if x is None else TRUTH[str(x).lower()] for x in column.values]
-    return FrameColumn(column.name, "bool", values)
 
 
 def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
@@ -151,64 +127,74 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
     if not found:
         name = column.name if column.name.isdecimal() else repr(column.name)
         raise DataError(
-            f"Column {name} of {called(path)} has no values, so the number of its states is "
+            f"Column {name} of {begin(path)} has no values, so the number of its states is "
             "unknown. Leave it out: --without."
         )
     if column.kind != "number":
         if len(found) > MOST_STATES and column.kind == "label":
             raise DataError(
-                f"Column {column.name!r} of {called(path)} has {len(found)} different words, and "
+                f"Column {column.name!r} of {begin(path)} has {len(found)} different words, and "
                 f"up to {MOST_STATES} can be states. If they identify rows, leave it out: "
                 f"--without {quote(column.name)}."
             )
         return column
-    if all(isinstance(x, int) for x in found) and len(found) <= MOST_STATES:
-        return column
     if np.isinf(column.values).any():
-        raise DataError(f"Column {column.name!r} of {called(path)} has infinite values.")
-    if len(found) <= bins:
-        values = [None if x != x else as_label(x) for x in column.values.tolist()]
-        return FrameColumn(column.name, "label", values, found)
-    return binned(column, bins)
+        raise DataError(f"Column {column.name!r} of {begin(path)} has infinite values.")
+    if len(found) > bins:
+        return binned(column, bins)
+    if all(isinstance(x, int) for x in found):
+        return column
+    values = [None if x != x else as_label(x) for x in column.values.tolist()]
+    return FrameColumn(column.name, "label", values, found)
 
 
-def rows_for(circuit: Circuit, table: Columns, path: str) -> Any:
-    """The rows of a table as states of the variables of a circuit, NaN for holes."""
+def rows_for(circuit: Circuit, table: RawTable, missing: Collection[str] | None = None) -> Any:
+    """The rows of a table as states of the variables of a circuit, NaN where missing."""
     schema = circuit.schema
     if schema.names is not None and table.names is not None:
         more = [name for name in table.names if name not in schema.names]
         if more and set(schema.names) <= set(table.names):
             raise DataError(
-                f"{called(path)} has columns that the model does not have. Leave them out: "
+                f"{begin(table.path)} has columns that the model does not have. Leave them out: "
                 f"{' '.join(f'--without {quote(name)}' for name in more)}"
             )
-    columns = schema.ordered(list(table.columns), table.names, called(path))
-    read = [_read_by(schema, v, column) for v, column in enumerate(columns)]
+    columns: Any = schema.ordered(list(table.columns), table.names, begin(table.path))  # type: ignore[arg-type]
+    table = replace(table, columns=tuple(columns))
+    forms = forms_of([table], missing or ())
+    forms = {c.name: _form_by(schema, v, forms[c.name]) for v, c in enumerate(columns)}
+    read = frame_of(table, forms, missing or ()).columns
+    read = tuple(_in_states(schema, v, column) for v, column in enumerate(read))
     return np.stack([schema.read_column(v, column) for v, column in enumerate(read)], axis=1)
 
 
-def _read_by(schema: Schema, variable: int, column: FrameColumn) -> FrameColumn:
-    """A column in the words of a variable: numbers as names of bins, or as text."""
+def _form_by(schema: Schema, variable: int, form: str) -> str:
+    """The type of the column of a variable: that of its labels, whatever the column looks like."""
     labels = schema.labels(variable)
-    if labels is not None and column.kind != "number":
-        return spelled(column, labels)
-    if labels is None:
-        return column
+    if edges_of(labels) is not None:
+        return form
+    if labels is not None and all(isinstance(label, bool) for label in labels):
+        return TRUTH
+    if labels is not None and any(isinstance(label, str) for label in labels):
+        return TEXT
+    return POINT if form == TEXT else form
+
+
+def _in_states(schema: Schema, variable: int, column: FrameColumn) -> FrameColumn:
+    """A column in the words of a variable: numbers as names of bins."""
+    labels = schema.labels(variable)
+    if labels is None or column.kind != "number":
+        return spelled(column, labels or ())
     edges = edges_of(labels)
-    if edges is not None:
-        return in_bins(column, edges, labels)
-    if look_like_numbers(labels) and all(isinstance(label, str) for label in labels):
-        return as_text(column)
-    return column
+    return column if edges is None else in_bins(column, edges, labels)
 
 
 def spelled(column: FrameColumn, labels: Sequence[Any]) -> FrameColumn:
-    """A column with the truth values, or the words for them, that are among the labels."""
-    if column.kind == "bool" or all(isinstance(label, bool) for label in labels):
-        like = {str(label).lower(): label for label in labels}
-        values = [None if x is None else like.get(str(x).lower(), x) for x in column.values]
-        return FrameColumn(column.name, column.kind, values)
-    return column
+    """A column with the labels that its values are another way to write: True for "true"."""
+    like = {str(label).lower(): label for label in labels if str(label).lower() in TRUTH_VALUES}
+    if column.kind == "number" or not like:
+        return column
+    values = [None if x is None else like.get(str(x).lower(), x) for x in column.values]
+    return FrameColumn(column.name, column.kind, values)
 
 
 def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
@@ -216,22 +202,27 @@ def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
     row = np.full(circuit.n_variables, np.nan)
     said: dict[int, str] = {}
     for words in given or ():
-        name, sign, value = words.partition("=")
-        if not sign:
-            raise DataError(
-                f"What is given is written as NAME=VALUE, such as rain=yes. Got {words!r}."
-            )
+        name, value = _name_and_value(circuit, words)
         variable = variable_of(circuit, name)
-        cell = raw_column(name, [value])
-        if cell.distinct == []:
+        if not RawColumn(name, [value]).words():
             raise DataError(f"Nothing is said of {name!r} in {words!r}. Leave it out.")
         if variable in said:
             raise typer.BadParameter(
-                f"{name.strip()!r} can be given once. Got {said[variable]!r} and {words!r}."
+                f"{name!r} can be given once. Got {said[variable]!r} and {words!r}."
             )
         said[variable] = words
-        row[variable] = _value(circuit.schema, variable, cell)
+        row[variable] = _state(circuit.schema, variable, RawColumn(name, [value]))
     return row
+
+
+def _name_and_value(circuit: Circuit, words: str) -> tuple[str, str]:
+    """What is before and behind a sign of equality; names of variables may hold others."""
+    signs = [i for i, letter in enumerate(words) if letter == "="]
+    if not signs:
+        raise DataError(f"What is given is written as NAME=VALUE, such as rain=yes. Got {words!r}.")
+    known = [i for i in signs if words[:i].strip() in (circuit.names or ())]
+    sign = max(known, default=signs[0])
+    return words[:sign].strip(), words[sign + 1 :]
 
 
 def variable_of(circuit: Circuit, name: str) -> int:
@@ -241,25 +232,40 @@ def variable_of(circuit: Circuit, name: str) -> int:
     return circuit.schema.variable(int(word) if numbered else word)
 
 
-def _value(schema: Schema, variable: int, cell: FrameColumn) -> float:
+def _state(schema: Schema, variable: int, cell: RawColumn) -> float:
     """The state or number in a cell."""
+    table = RawTable("--given", (cell,), None)
+    form = _form_by(schema, variable, forms_of([table])[cell.name])
+    [column] = frame_of(table, {cell.name: form}).columns
     if schema.cardinalities[variable] is None:
-        return float(schema.read_column(variable, cell)[0])
-    [key] = _read_by(schema, variable, cell).values
+        return float(schema.read_column(variable, column)[0])
+    [key] = _in_states(schema, variable, column).values
     return float(schema.state(variable, as_label(key)))
 
 
-def write_rows(names: Sequence[str], columns: Sequence[Any], out: str) -> None:
-    """Write a table: CSV, TSV or Parquet by the suffix, or CSV to standard output (-)."""
+def write_rows(
+    columns: Mapping[str, Any], out: str, missing: Collection[str] | None = None
+) -> None:
+    """Write a table: CSV, TSV or Parquet by the suffix, or CSV to standard output (-).
+
+    Parameters
+    ----------
+    columns : mapping from names to RawColumn, or to values
+        Raw columns are written as they are.
+    out : str
+    missing : collection of str, optional
+        Text without a value, for Parquet files, where it is null.
+    """
     if suffix_of(out) in (".parquet", ".pq"):
         pa, parquet = pyarrow_for(out)
-        parquet.write_table(pa.table(dict(zip(names, map(_typed, columns), strict=True))), out)
+        made = {name: _arrow(pa, column, missing or ()) for name, column in columns.items()}
+        parquet.write_table(pa.table(made), out)
         return
     text = StringIO()
     delimiter = "\t" if suffix_of(out) == ".tsv" else ","
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(zip(*([_cell(x) for x in column] for column in columns), strict=True))
+    writer.writerow(columns)
+    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
     if out == "-":
         typer.echo(text.getvalue(), nl=False)
         return
@@ -267,24 +273,21 @@ def write_rows(names: Sequence[str], columns: Sequence[Any], out: str) -> None:
     Path(out).write_bytes(compress(contents, mtime=0) if out.endswith(".gz") else contents)
 
 
-def _typed(column: Any) -> list[Any]:
-    return [None if x is None or x != x else x for x in map(_scalar, column)]
+def _cells(column: Any) -> list[str]:
+    if isinstance(column, RawColumn) and column.is_text:
+        return column.content
+    return [text_of(x) for x in (column.values if isinstance(column, RawColumn) else column)]
 
 
-def _scalar(x: Any) -> Any:
-    return x.item() if isinstance(x, np.generic) else x
+def _arrow(pa: Any, column: Any, missing: Collection[str]) -> Any:
+    if isinstance(column, RawColumn):
+        return column.to_arrow(pa, missing)
+    values = (x.item() if isinstance(x, np.generic) else x for x in column)
+    return pa.array([None if is_missing(x) else x for x in values])
 
 
-def _cell(x: Any) -> str:
-    """A value as text: whole numbers without a point, nothing for what is missing."""
-    x = _scalar(x)
-    if x is None or x != x:
-        return ""
-    return str(int(x)) if isinstance(x, float) and x.is_integer() and abs(x) < 2**53 else str(x)
-
-
-def decoded(circuit: Circuit, rows: Any) -> tuple[list[str], list[list[Any]]]:
-    """Names, and columns of labels, codes and numbers, of rows of a circuit."""
+def decoded(circuit: Circuit, rows: Any) -> dict[str, list[Any]]:
+    """Columns of labels, codes and numbers, by their names, of rows of a circuit."""
     schema = circuit.schema
     names = list(schema.names or (f"x{v}" for v in range(schema.n_variables)))
     columns: list[list[Any]] = []
@@ -295,4 +298,4 @@ def decoded(circuit: Circuit, rows: Any) -> tuple[list[str], list[list[Any]]]:
         else:
             codes = column.astype(np.intp).tolist()
             columns.append(codes if labels is None else [labels[code] for code in codes])
-    return names, columns
+    return dict(zip(names, columns, strict=True))

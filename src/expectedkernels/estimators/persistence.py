@@ -85,7 +85,7 @@ def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     >>> bool((again.predict([[0.5]]) == model.predict([[0.5]])).all())
     True
     """
-    skops = _skops()
+    skops = require_skops()
     if not isinstance(model, BaseEstimator):
         raise CircuitError(
             f"A .skops file holds a fitted estimator. Got {type(model).__name__} instead."
@@ -135,13 +135,15 @@ def load_estimator(path: str | os.PathLike[str]) -> Any:
     --------
     See `save_estimator`.
     """
-    skops = _skops()
+    skops = require_skops()
     with open(path, "rb") as file:
         data = file.read()
     place = os.fspath(path)
     try:
         with ZipFile(BytesIO(data)) as archive:
             version = archive.comment.decode("ascii", "replace").removeprefix("expectedkernels ")
+            if "schema.json" not in archive.namelist():
+                raise BadZipFile
         others = sorted(set(skops.get_untrusted_types(data=data)) - set(_names()))
     except BadZipFile as error:
         raise ParseError(
@@ -174,7 +176,8 @@ def _names() -> list[str]:
     return [f"{found.__module__}.{found.__qualname__}" for found in TRUSTED]
 
 
-def _skops() -> Any:
+def require_skops() -> Any:
+    """The module that reads and writes files of estimators; raises if it is not installed."""
     try:
         return import_module("skops.io")
     except ImportError as error:

@@ -63,17 +63,20 @@ class Source:
         if data.startswith(GZIP_MAGIC):
             data = self._unpacked(data)
         self.size = len(data)
+        text = self._decode(data)
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+        # Python takes digits of all alphabets, and underscores between them, for numbers
+        self.odd = "_" in text or not text.isascii()
+
+    def _decode(self, data: bytes) -> str:
         try:
-            text = data.decode("utf-8-sig")
+            return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise self.error(
                 f"expected a text file (or one compressed with gzip), found byte "
                 f"{data[error.start]:#04x} at offset {error.start}, which is not UTF-8. If it is "
                 "text, save it in this encoding"
             ) from error
-        self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-        # Python takes digits of all alphabets, and underscores between them, for numbers
-        self.odd = "_" in text or not text.isascii()
 
     def _unpacked(self, data: bytes) -> bytes:
         """What gzip data unpack to, if it is not out of all proportion to them."""
