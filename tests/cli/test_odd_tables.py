@@ -313,7 +313,7 @@ def test_a_column_has_one_type_in_all_files(command, folder):
         pairs = zip([first, *codes[1:]], y, strict=True)
         (folder / name).write_text("\n".join(["code,y", *(f"{a},{b}" for a, b in pairs)]))
     if command == "drift":
-        done = invoke("drift", "t.csv", "u.csv")
+        done = invoke("drift", "u.csv", "t.csv")
     elif command == "predict":
         done = invoke("predict", "u.csv", "--train", "t.csv", "--target", "y")
     elif command == "mmd":
@@ -344,6 +344,8 @@ def test_text_columns_that_are_no_categories_are_named_in_one_warning(folder):
         "between thousands; or name cells without a value: --missing unknown; or write dates as "
         "numbers, such as days or months.\n"
     )
+    compared = invoke("drift", "t.csv", "t.csv", "--permutations", 1).stderr
+    assert compared == done.stderr
     rest = [f"--without={name}" for name in ("id", "day", "seen", "rate", "cost")]
     assert "1 of '-' in 'x'" in predict(*rest, "--missing", "unknown").stderr
 
@@ -477,6 +479,19 @@ def test_truth_values_are_the_same_in_csv_and_parquet(words, folder):
         assert invoke("test", "c.npz", "full.csv", "--simulations", "19").exit_code == 0
         assert invoke("sample", "c.npz", "-n", "3", "--given", f"up={words[0]}").exit_code == 0
         assert invoke("audit", source, "--by", "up").exit_code == 0
+
+
+@pytest.mark.parametrize("command", [["convert", "t.csv", "-"], ["impute", "t.csv"]])
+def test_tables_without_a_header_are_written_without_one(command, folder):
+    (folder / "t.csv").write_text("1.5,2\n3,4.50\n0.5,1\n")
+    assert invoke(*command).stdout == "1.5,2\n3,4.50\n0.5,1\n"
+
+
+def test_bins_mean_the_same_everywhere(folder):
+    (folder / "t.csv").write_text("\n".join(["n,m", *(f"{i},{i % 5}" for i in range(ROWS))]))
+    assert invoke("learn", "t.csv", "-o", "c.npz", "--bins", 6).exit_code == 0
+    found = ek.drift(*[np.stack([np.arange(ROWS), np.arange(ROWS) % 5], axis=1)] * 2, n_bins=6)
+    assert ek.load("c.npz").cardinalities == (6, 5) == found.before.cardinalities
 
 
 def test_names_in_parquet_files_are_distinct():

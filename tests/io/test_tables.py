@@ -152,6 +152,7 @@ def test_delimiters_and_headers_are_found(text, names, columns):
     [
         ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
         ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
+        ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
         ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
     ],
 )

@@ -30,7 +30,8 @@ def convert_file(source: str, out: str, missing: list[str] | None) -> None:
     table, marks = read_file(source), missing or ()
     if suffix_of(out) in (".parquet", ".pq"):
         warn_of_numbers(table.path, table.columns, forms_of([table], marks), marks)
-    write_rows({column.name: column for column in table.columns}, out, marks)
+    columns = {column.name: column for column in table.columns}
+    write_rows(columns, out, marks, header=table.names is not None)
 
 
 def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:

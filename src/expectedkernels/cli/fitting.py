@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
@@ -14,33 +13,27 @@ import numpy as np
 from expectedkernels.circuits.frames import FrameColumn, as_label
 from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
-from expectedkernels.cli.tables import begin, leave_out, read_file, spelled
+from expectedkernels.cli.tables import (
+    ADVICE,
+    MAX_SHOWN,
+    among_numbers,
+    begin,
+    is_absent,
+    leave_out,
+    look_numeric,
+    many_words,
+    read_file,
+    shown,
+    spelled,
+    warn_of_text,
+)
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.imputer import CircuitImputer
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
 from expectedkernels.estimators.persistence import load_estimator, save_estimator
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
 from expectedkernels.io.raw import RawTable, forms_of, frame_of, odd_marks
-from expectedkernels.io.tables import AMONG_NUMBERS, POINT, TEXT, TRUTH, number_of
-
-FEW_CATEGORIES, FEW_ROWS = 20, 10
-"""So many categories are never too many, and so few rows do not tell."""
-SIGNS = re.escape("$€£¥₹")
-LIKE_NUMBER = re.compile(
-    rf"(?P<before>[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?(\d{{1,3}}([.,'\s]\d{{3}})+|\d+)([.,]\d+)?\s*"
-    rf"(?P<after>%|[{SIGNS}]|[^\W\d_]\S{{0,7}})?"
-)
-"""A number with signs between thousands, a currency or a unit."""
-ORDINALS = {"st", "nd", "rd", "th"}
-MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-DATE = re.compile(
-    rf"(\d{{4}}[-/.]\d\d?([-/.]\d\d?)?|\d\d?[-/.]\d\d?[-/.]\d{{2,4}}|{MONTH} \d\d?,? \d{{2,4}}|"
-    rf"\d\d? {MONTH},? \d{{2,4}}|{MONTH} \d{{4}}|\d\d?:\d\d)([T ,]+\d\d?:\d\d.*|:\d\d.*)?",
-    re.IGNORECASE,
-)
-ADVICE = "Write numbers with a decimal point, without units and without signs between thousands"
-MAX_SHOWN = 5
-"""How many words of a column a message names."""
+from expectedkernels.io.tables import POINT, TEXT, TRUTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +108,9 @@ def fit(
     features = [c for c in table.columns if c.name != target]
     if not features:
         raise DataError(f"{begin(raw.path)} has no column beside {target!r} to predict it from.")
-    warn_of_text(raw, features)
+    warn_of_text(raw.path, features)
     labels = column.kind != "number"
-    if labels and (many := _many_words(column)):
+    if labels and (many := many_words(column)):
         warn(f"{raw.path}: {many}. They are taken for names of classes: few rows say what each is.")
         warnings.filterwarnings("ignore", "The number of unique classes")  # which says the same
     kind: Any = ExpectedKernelClassifier if labels else ExpectedKernelRidge
@@ -161,7 +154,7 @@ def fit_imputer(raw: RawTable, strategy: str, missing: Sequence[str] | None, see
     marks = list(missing or ())
     forms = forms_of([raw], marks)
     table = frame_of(raw, forms, marks)
-    warn_of_text(raw, table.columns)
+    warn_of_text(raw.path, table.columns)
     empty = [column.name for column in table.columns if is_absent(column).all()]
     if empty:
         warn(f"{raw.path}: without a value, and left as they are: {', '.join(empty)}.")
@@ -228,16 +221,9 @@ def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> Fram
     if unseen:
         warn(
             f"{path}: column {column.name!r} has categories that the training table has not: "
-            f"{_shown(unseen)}. They are treated as missing."
+            f"{shown(unseen)}. They are treated as missing."
         )
     return FrameColumn(column.name, "label", [known.get(str(x)) for x in column.values])
-
-
-def is_absent(column: FrameColumn) -> Any:
-    """Where a column has no value."""
-    if column.kind == "number":
-        return np.isnan(column.values)
-    return np.array([value is None for value in column.values], dtype=np.bool_)
 
 
 def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:
@@ -264,84 +250,16 @@ def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -
     column = raw[target]
     odd: Sequence[str] = list(odd_marks(column, form, marks))
     if form == TEXT and not odd:
-        words = column.words(marks) if column.is_text else {x for x in column.values if x}
-        if _look_numeric(words):
+        words = column.words(marks) if column.is_text else set(map(str, column.values)) - {"None"}
+        if look_numeric(words):
             raise DataError(
                 f"{place} holds numbers that are written as text, such as {min(words)!r}. "
                 f"{ADVICE}; {classes}."
             )
-        odd = _among_numbers(words)
+        odd = among_numbers(words)
     if odd:
         remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
         raise DataError(
-            f"{place} holds {_shown(odd)} among numbers. Where nothing is known, leave cells empty "
+            f"{place} holds {shown(odd)} among numbers. Where nothing is known, leave cells empty "
             f"or add {remedy}; {classes}."
         )
-
-
-def warn_of_text(raw: RawTable, columns: Sequence[FrameColumn]) -> None:
-    """Name, in one warning, columns of text that are probably no categories, and the remedy."""
-    numbers: dict[str, str] = {}
-    mixed: dict[str, list[str]] = {}
-    dates, identifiers = [], []
-    for column in columns:
-        words = [] if column.kind != "label" else list(map(str, column.distinct))
-        if _look_numeric(words):
-            numbers[column.name] = words[0]
-        elif odd := _among_numbers(words):
-            mixed[column.name] = odd[:MAX_SHOWN]
-        elif words and sum(DATE.fullmatch(word) is not None for word in words) > 0.9 * len(words):
-            dates.append(column.name)
-        elif _many_words(column):
-            identifiers.append(column.name)
-    said = [f"{name!r} (numbers written as text: {word!r})" for name, word in numbers.items()]
-    said += [f"{name!r} (words among numbers: {_shown(x)})" for name, x in mixed.items()]
-    said += [f"{name!r} (dates or times)" for name in dates]
-    said += [f"{name!r} (identifiers or free text)" for name in identifiers]
-    if not said:
-        return
-    leave = " ".join(f"--without {quote(x)}" for x in (*numbers, *mixed, *dates, *identifiers))
-    others = [f"{ADVICE[0].lower()}{ADVICE[1:]}"] if numbers else []
-    marks = [f"--missing {quote(word)}" for found in mixed.values() for word in found]
-    others += [f"name cells without a value: {' '.join(marks)}"] if marks else []
-    others += ["write dates as numbers, such as days or months"] if dates else []
-    remedy = "; or ".join([f"Leave them out: {leave}", *others])
-    warn(f"{raw.path}: text is categories, probably not meant for {', '.join(said)}. {remedy}.")
-
-
-def _look_numeric(words: Collection[str]) -> bool:
-    """Whether all words are numbers with separators, a currency or a unit, the same in all.
-
-    Examples
-    --------
-    >>> (
-    ...     _look_numeric(["3,300 g", "4 g"]),
-    ...     _look_numeric(["1st", "2nd"]),
-    ...     _look_numeric(["1a", "1b"]),
-    ... )
-    (True, False, False)
-    """
-    found = [LIKE_NUMBER.fullmatch(word) for word in words]
-    units = {(m["before"] or "", m["after"] or "") for m in found if m} - {("", "")}
-    return all(found) and bool(words) and len(units) < 2 and not {u for _, u in units} & ORDINALS
-
-
-def _many_words(column: FrameColumn) -> str | None:
-    """How many different words a column of text has, None if these are few."""
-    distinct, present = len(column.distinct), int((~is_absent(column)).sum())
-    few = distinct <= max(FEW_CATEGORIES, present / 2)
-    if column.kind != "label" or (few and not FEW_ROWS <= present == distinct):
-        return None
-    return f"column {column.name!r} has {distinct} different words in {present} rows"
-
-
-def _among_numbers(words: Collection[str]) -> list[str]:
-    """The words of a column that has numbers but for few of them."""
-    known = [word for word in words if word.lower() not in AMONG_NUMBERS]
-    odd = [word for word in known if number_of(word) is None]
-    return odd if len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)) else []
-
-
-def _shown(words: Sequence[Any]) -> str:
-    more = "" if len(words) <= MAX_SHOWN else f" and {len(words) - MAX_SHOWN} more"
-    return ", ".join(map(repr, words[:MAX_SHOWN])) + more

@@ -265,7 +265,7 @@ def impute(
         for i, name in enumerate(fitted.forms):
             if name in columns:
                 columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i])
-        write_rows(columns, out, fitted.marks)
+        write_rows(columns, out, fitted.marks, header=raw.names is not None)
 
 
 def explain(

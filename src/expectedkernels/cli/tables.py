@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from gzip import compress
@@ -18,6 +19,7 @@ from expectedkernels.circuits.bins import binned, edges_of, in_bins
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import Columns, FrameColumn, as_label, is_missing
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column, listed
+from expectedkernels.cli.base import warn
 from expectedkernels.cli.models import suffix_of
 from expectedkernels.errors import DataError
 from expectedkernels.io.raw import (
@@ -30,11 +32,29 @@ from expectedkernels.io.raw import (
     read_raw,
     text_of,
 )
-from expectedkernels.io.tables import POINT, TEXT, TRUTH
+from expectedkernels.io.tables import AMONG_NUMBERS, POINT, TEXT, TRUTH, number_of
 
 STANDARD_INPUT = "standard input"
 MOST_STATES = 100
 """Columns of more different words are refused."""
+FEW_CATEGORIES, FEW_ROWS = 20, 10
+"""So many categories are never too many, and so few rows do not tell."""
+SIGNS = re.escape("$€£¥₹")
+LIKE_NUMBER = re.compile(
+    rf"(?P<before>[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?(\d{{1,3}}([.,'\s]\d{{3}})+|\d+)([.,]\d+)?\s*"
+    rf"(?P<after>%|[{SIGNS}]|[^\W\d_]\S{{0,7}})?"
+)
+"""A number with signs between thousands, a currency or a unit."""
+ORDINALS = {"st", "nd", "rd", "th"}
+MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+DATE = re.compile(
+    rf"(\d{{4}}[-/.]\d\d?([-/.]\d\d?)?|\d\d?[-/.]\d\d?[-/.]\d{{2,4}}|{MONTH} \d\d?,? \d{{2,4}}|"
+    rf"\d\d? {MONTH},? \d{{2,4}}|{MONTH} \d{{4}}|\d\d?:\d\d)([T ,]+\d\d?:\d\d.*|:\d\d.*)?",
+    re.IGNORECASE,
+)
+ADVICE = "Write numbers with a decimal point, without units and without signs between thousands"
+MAX_SHOWN = 5
+"""How many words of a column a message names."""
 
 
 def read_tables(
@@ -49,6 +69,12 @@ def read_tables(
         files = {path: _named_like(table, named) for path, table in files.items()}
     forms = forms_of(list(files.values()), missing or ())
     frames = {path: frame_of(table, forms, missing or ()) for path, table in files.items()}
+    parts: dict[str, list[FrameColumn]] = {}
+    for column in (column for frame in frames.values() for column in frame.columns):
+        parts.setdefault(column.name, []).append(column)
+    warn_of_text(
+        " and ".join(table.path for table in files.values()), map(joint_column, parts.values())
+    )
     return [frames[path] for path in paths]
 
 
@@ -91,6 +117,78 @@ def select(table: RawTable, names: Iterable[str]) -> RawTable:
         raise DataError("There is no column left.")
     named = table.names is not None
     return replace(table, columns=kept, names=tuple(c.name for c in kept) if named else None)
+
+
+def is_absent(column: FrameColumn) -> Any:
+    """Where a column has no value."""
+    if column.kind == "number":
+        return np.isnan(column.values)
+    return np.array([value is None for value in column.values], dtype=np.bool_)
+
+
+def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
+    """Name, in one warning, columns of text that are probably no categories, and the remedy."""
+    numbers: dict[str, str] = {}
+    mixed: dict[str, list[str]] = {}
+    dates, identifiers = [], []
+    for column in columns:
+        words = [] if column.kind != "label" else list(map(str, column.distinct))
+        if look_numeric(words):
+            numbers[column.name] = words[0]
+        elif odd := among_numbers(words):
+            mixed[column.name] = odd[:MAX_SHOWN]
+        elif words and sum(DATE.fullmatch(word) is not None for word in words) > 0.9 * len(words):
+            dates.append(column.name)
+        elif many_words(column):
+            identifiers.append(column.name)
+    said = [f"{name!r} (numbers written as text: {word!r})" for name, word in numbers.items()]
+    said += [f"{name!r} (words among numbers: {shown(x)})" for name, x in mixed.items()]
+    said += [f"{name!r} (dates or times)" for name in dates]
+    said += [f"{name!r} (identifiers or free text)" for name in identifiers]
+    if not said:
+        return
+    leave = " ".join(f"--without {quote(x)}" for x in (*numbers, *mixed, *dates, *identifiers))
+    others = [f"{ADVICE[0].lower()}{ADVICE[1:]}"] if numbers else []
+    marks = [f"--missing {quote(word)}" for found in mixed.values() for word in found]
+    others += [f"name cells without a value: {' '.join(marks)}"] if marks else []
+    others += ["write dates as numbers, such as days or months"] if dates else []
+    remedy = "; or ".join([f"Leave them out: {leave}", *others])
+    warn(f"{path}: text is categories, probably not meant for {', '.join(said)}. {remedy}.")
+
+
+def look_numeric(words: Collection[str]) -> bool:
+    """Whether all words are numbers with separators, a currency or a unit, the same in all.
+
+    Examples
+    --------
+    >>> look_numeric(["3,300 g", "4 g"]), look_numeric(["1a", "1b"])
+    (True, False)
+    """
+    found = [LIKE_NUMBER.fullmatch(word) for word in words]
+    units = {(m["before"] or "", m["after"] or "") for m in found if m} - {("", "")}
+    return all(found) and bool(words) and len(units) < 2 and not {u for _, u in units} & ORDINALS
+
+
+def many_words(column: FrameColumn) -> str | None:
+    """How many different words a column of text has, None if these are few."""
+    distinct, present = len(column.distinct), int((~is_absent(column)).sum())
+    few = distinct <= max(FEW_CATEGORIES, present / 2)
+    if column.kind != "label" or (few and not FEW_ROWS <= present == distinct):
+        return None
+    return f"column {column.name!r} has {distinct} different words in {present} rows"
+
+
+def among_numbers(words: Collection[str]) -> list[str]:
+    """The words of a column that has numbers but for few of them."""
+    known = [word for word in words if word.lower() not in AMONG_NUMBERS]
+    odd = [word for word in known if number_of(word) is None]
+    return odd if len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)) else []
+
+
+def shown(words: Sequence[Any]) -> str:
+    """The first words of a column, for a message."""
+    more = "" if len(words) <= MAX_SHOWN else f" and {len(words) - MAX_SHOWN} more"
+    return ", ".join(map(repr, words[:MAX_SHOWN])) + more
 
 
 def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[Schema, list[Any]]:
@@ -244,7 +342,11 @@ def _state(schema: Schema, variable: int, cell: RawColumn) -> float:
 
 
 def write_rows(
-    columns: Mapping[str, Any], out: str, missing: Collection[str] | None = None
+    columns: Mapping[str, Any],
+    out: str,
+    missing: Collection[str] | None = None,
+    *,
+    header: bool = True,
 ) -> None:
     """Write a table: CSV, TSV or Parquet by the suffix, or CSV to standard output (-).
 
@@ -255,6 +357,8 @@ def write_rows(
     out : str
     missing : collection of str, optional
         Text without a value, for Parquet files, where it is null.
+    header : bool
+        Whether text files begin with the names.
     """
     if suffix_of(out) in (".parquet", ".pq"):
         pa, parquet = pyarrow_for(out)
@@ -264,7 +368,7 @@ def write_rows(
     text = StringIO()
     delimiter = "\t" if suffix_of(out) == ".tsv" else ","
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerows([columns] if header else [])
     writer.writerows(zip(*map(_cells, columns.values()), strict=True))
     if out == "-":
         typer.echo(text.getvalue(), nl=False)

@@ -142,8 +142,10 @@ def _delimiter(text: str) -> str | None:
             shares[delimiter] = n / len(widths)
     if shares:
         return max(shares, key=lambda delimiter: shares[delimiter])
-    widths = [len(line.split()) for line in lines]
-    spaced = lines and widths[0] > 1 and Counter(widths).most_common(1)[0][0] > 1
+    words = [line.split() for line in lines]
+    several = Counter(map(len, words)).most_common(1)[0][0] > 1 if words else False
+    numbers = any(len(some) > 1 and all(map(_is_number, some)) for some in words)
+    spaced = several and (len(words[0]) > 1 or numbers)
     return None if spaced else NO_DELIMITER
 
 
