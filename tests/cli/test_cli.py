@@ -288,11 +288,11 @@ def test_info_of_a_circuit_that_is_not_structured(tmp_path):
         (["compile", "cut.uai", "-o", "c.jpc"], "must end in .npz. Got c.jpc instead."),
         (
             ["learn", "good.csv", "-o", "c.npz", "--valid", "wide.csv"],
-            "wide.csv must have the same columns as good.csv. Got 3 and 2.",
+            "wide.csv must have the same columns as good.csv. Got '0', '1', '2' and '0', '1'.",
         ),
         (
             ["learn", "named.csv", "-o", "c.npz", "--valid", "others.csv"],
-            "others.csv must have the same columns as named.csv. Got ['a', 'c'] and ['a', 'b'].",
+            "others.csv must have the same columns as named.csv. Got 'a', 'c' and 'a', 'b'.",
         ),
         (["learn", "empty.csv", "-o", "c.npz"], "Column 1 of empty.csv has no values"),
         (["compile", "words.csv", "-o", "c.npz"], "words.csv, line 1: expected"),

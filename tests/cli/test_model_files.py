@@ -141,6 +141,18 @@ def test_types_levels_and_marks_are_kept_in_the_file(folder):
     assert found[1] == found[2] != found[0]
 
 
+def test_models_in_files_are_not_fitted_again(monkeypatch):
+    def refit(*_):
+        raise AssertionError("a model was fitted")
+
+    for name in ("ExpectedKernelRidge", "CircuitImputer"):
+        monkeypatch.setattr(getattr(ek, name), "fit", refit)
+    monkeypatch.setattr(ek.ExpectedKernelRidge, "_learn", refit)
+    for call in (["predict", "--interval", 0.9], ["explain"], ["impute"]):
+        done = invoke(call[0], "new.csv", *MODEL, *call[1:])
+        assert done.exit_code == 0, done.exception
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -60,6 +60,28 @@ def test_decimal_commas_are_numbers_and_are_told(delimiter, quote):
     assert predict().stdout == found.stdout
 
 
+def test_values_are_filled_in_with_the_decimal_comma_of_their_column(folder):
+    y = [f"{v:.2f}".replace(".", ",") for v in numbers()[1]]
+    write("t.csv", ["", *y[1:]])
+    found = invoke("impute", "t.csv", "-o", "u.csv")
+    assert found.exit_code == 0, found.output
+    with open("u.csv", newline="") as file:
+        filled = [row["y"] for row in csv.DictReader(file)]
+    assert filled[1:] == y[1:]
+    with pytest.warns(UserWarning, match="decimal commas"):
+        assert 70.0 < read("u.csv")["y"][0] < 90.0
+
+
+def test_tables_that_are_compared_have_the_same_columns(folder):
+    write("t.csv", numbers()[1])
+    (folder / "u.csv").write_text("x,z\n1,2\n")
+    for command in ("drift", "mmd"):
+        found = invoke(command, "t.csv", "u.csv")
+        assert found.exit_code == 1
+        message = "u.csv must have the same columns as t.csv. Got 'x', 'z' and 'x', 'y'."
+        assert message in found.stderr
+
+
 def test_first_lines_of_decimal_commas_are_no_names():
     data = b"1,5;2\n2,25;\n;1\n"
     with pytest.warns(UserWarning, match="decimal commas in '0': '1,5' is read as 1.5"):

@@ -31,7 +31,7 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
     ("test", comparisons.judge, "test c.npz rows.csv --level 0.01"),
     ("mmd", comparisons.mmd, "mmd c.npz rows.csv"),
     ("kdsd", comparisons.kdsd, "kdsd rows.csv c.npz"),
-    ("fit", rows.fit, "fit patients.csv --target pressure --without id -o model.skops"),
+    ("fit", rows.fit, "fit patients.csv --target pressure --without id -o pressure.skops"),
     ("predict", rows.predict, "predict new.csv --model pressure.skops --interval 0.9"),
     ("impute", rows.impute, "impute patients.csv --without id -o filled.csv"),
     ("explain", rows.explain, "explain new.csv --model pressure.skops --row 2"),

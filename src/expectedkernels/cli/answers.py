@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import AsJson, Seed, errors, existing, show_json
+from expectedkernels.cli.base import AsJson, Seed, errors, require_file, show_json
 from expectedkernels.cli.pages import OutPicture, OutTable
 
 Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        callback=existing,
+        callback=require_file,
         help="A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif, .xmlbif), compiled.",
     ),
 ]

@@ -47,12 +47,12 @@ def group(words: str) -> typer.Typer:
 @contextmanager
 def errors() -> Iterator[None]:
     """Turn the errors a user can do something about into one line and an exit code."""
-    said: set[str] = set()
+    printed: set[str] = set()
 
     def say(message: Warning | str, *_: Any, **__: Any) -> None:
         line = " ".join(str(message).splitlines())
-        if line not in said:
-            said.add(line)
+        if line not in printed:
+            printed.add(line)
             typer.echo(f"Warning: {line}", err=True)
 
     with warnings.catch_warnings():
@@ -119,7 +119,7 @@ def plain(found: Any) -> Any:
     return found
 
 
-def existing(path: Any) -> Any:
+def require_file(path: Any) -> Any:
     """Say that a file is not there before anything is imported to read it."""
     if path is not None and str(path) != "-" and not Path(path).exists():
         fail(f"{path}: No such file or directory")

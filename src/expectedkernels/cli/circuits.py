@@ -20,7 +20,7 @@ from expectedkernels.cli.base import (
     check_folder,
     check_out,
     errors,
-    existing,
+    require_file,
     show,
     show_json,
 )
@@ -45,7 +45,7 @@ def learn(
     data: Annotated[
         str,
         typer.Argument(
-            callback=existing,
+            callback=require_file,
             help="The table: a CSV file (separated by commas, semicolons, tabs, bars or spaces; "
             "also gzipped), a Parquet file, or - for standard input. Empty cells, NA, NaN and the "
             "like are missing values; the first line holds names unless it is all numbers.",
@@ -62,7 +62,7 @@ def learn(
     valid: Annotated[
         str | None,
         typer.Option(
-            callback=existing, help="Validation data: the circuit that fits them best is kept."
+            callback=require_file, help="Validation data: the circuit that fits them best is kept."
         ),
     ] = None,
     iterations: Annotated[
@@ -233,7 +233,7 @@ def info(
 
 def convert(
     source: Annotated[
-        str, typer.Argument(callback=existing, help="A circuit, a model, or a table.")
+        str, typer.Argument(callback=require_file, help="A circuit, a model, or a table.")
     ],
     out: Annotated[str, typer.Argument(help="Where to write it: the suffix says in which format.")],
     missing: Missing = None,

@@ -17,7 +17,7 @@ from expectedkernels.cli.base import (
     Seed,
     Without,
     errors,
-    existing,
+    require_file,
     note,
     refuse_twice,
     show,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Distribution = Annotated[
     str,
     typer.Argument(
-        callback=existing, help="A circuit, a model, or a table of rows (-: standard input)."
+        callback=require_file, help="A circuit, a model, or a table of rows (-: standard input)."
     ),
 ]
 
@@ -49,7 +49,7 @@ def judge(
     samples: Annotated[
         str,
         typer.Argument(
-            callback=existing, help="The samples: a table of complete rows (-: standard input)."
+            callback=require_file, help="The samples: a table of complete rows (-: standard input)."
         ),
     ],
     statistic: Annotated[
@@ -126,7 +126,9 @@ def mmd(
 
 def kdsd(
     q: Distribution,
-    p: Annotated[str, typer.Argument(callback=existing, help="The target: a circuit or a model.")],
+    p: Annotated[
+        str, typer.Argument(callback=require_file, help="The target: a circuit or a model.")
+    ],
     without: Without = None,
     missing: Missing = None,
     as_json: AsJson = False,
@@ -176,8 +178,12 @@ def _distribution(path: str, circuit: Circuit, without: Any, missing: Any) -> An
 
 def drift(
     ctx: typer.Context,
-    before: Annotated[str, typer.Argument(callback=existing, help="A table (-: standard input).")],
-    after: Annotated[str, typer.Argument(callback=existing, help="A table with the same columns.")],
+    before: Annotated[
+        str, typer.Argument(callback=require_file, help="A table (-: standard input).")
+    ],
+    after: Annotated[
+        str, typer.Argument(callback=require_file, help="A table with the same columns.")
+    ],
     permutations: Annotated[
         int, typer.Option(min=1, help="How often rows are divided at random, for the p-value.")
     ] = 99,
@@ -274,7 +280,7 @@ def audit(
     source: Annotated[
         str,
         typer.Argument(
-            callback=existing, help="A table (-: standard input), or a circuit or model of one."
+            callback=require_file, help="A table (-: standard input), or a circuit or model of one."
         ),
     ],
     by: Annotated[

@@ -17,13 +17,13 @@ from expectedkernels.cli.tables import (
     ADVICE,
     MAX_SHOWN,
     among_numbers,
-    begin,
-    is_absent,
+    capitalized,
+    missing_mask,
     leave_out,
     look_numeric,
     many_words,
     read_file,
-    shown,
+    quoted,
     spelled,
     warn_of_text,
 )
@@ -32,7 +32,7 @@ from expectedkernels.estimators.imputer import CircuitImputer
 from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
 from expectedkernels.estimators.persistence import load_estimator, save_estimator
 from expectedkernels.estimators.regressors import ExpectedKernelRidge
-from expectedkernels.io.raw import RawTable, forms_of, frame_of, odd_marks
+from expectedkernels.io.raw import RawTable, forms_of, frame_of, marks_among_numbers
 from expectedkernels.io.tables import POINT, TEXT, TRUTH
 
 
@@ -94,20 +94,24 @@ def fit(
     forms = forms_of([raw], marks)
     if target not in forms:
         names = listed(forms)
-        raise DataError(f"{begin(raw.path)} has no column {target!r} to predict. It has {names}.")
+        raise DataError(
+            f"{capitalized(raw.path)} has no column {target!r} to predict. It has {names}."
+        )
     forms[target] = TEXT if classify else forms[target]
     if not classify:
         _check_target(raw, target, forms[target], marks)
     table = frame_of(raw, forms, marks)
     column = next(c for c in table.columns if c.name == target)
-    observed = ~is_absent(column)
+    observed = ~missing_mask(column)
     if not observed.any():
         raise DataError(f"Column {target!r} of {raw.path} has no values to learn from.")
     if not observed.all():
         warn(f"{raw.path}: {(~observed).sum()} rows have no {target!r}, and are left out.")
     features = [c for c in table.columns if c.name != target]
     if not features:
-        raise DataError(f"{begin(raw.path)} has no column beside {target!r} to predict it from.")
+        raise DataError(
+            f"{capitalized(raw.path)} has no column beside {target!r} to predict it from."
+        )
     warn_of_text(raw.path, features)
     labels = column.kind != "number"
     if labels and (many := many_words(column)):
@@ -127,6 +131,8 @@ def fit(
 def save(fitted: Fitted, out: str) -> None:
     """Write an estimator to a file, with what is needed to read tables for it."""
     model, names = fitted.model, list(fitted.forms)
+    if fitted.classes is None and fitted.rows > 1:  # calibrated once, and not in every command
+        model.predict_interval(np.full((1, len(names)), None, dtype=object))
     model.columns_ = replace(model.columns_, names=names)
     model.feature_names_in_ = np.array(names, dtype=object)
     model.table_ = {"target": fitted.target, "forms": fitted.forms, "missing": fitted.marks}
@@ -155,7 +161,7 @@ def fit_imputer(raw: RawTable, strategy: str, missing: Sequence[str] | None, see
     forms = forms_of([raw], marks)
     table = frame_of(raw, forms, marks)
     warn_of_text(raw.path, table.columns)
-    empty = [column.name for column in table.columns if is_absent(column).all()]
+    empty = [column.name for column in table.columns if missing_mask(column).all()]
     if empty:
         warn(f"{raw.path}: without a value, and left as they are: {', '.join(empty)}.")
         warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
@@ -179,8 +185,10 @@ def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
     return replace(fitted, model=imputer)
 
 
-def read_like(raw: RawTable, fitted: Fitted, *, partly: bool = False) -> tuple[Any, list[Any]]:
-    """The rows of a file as an array for an estimator, and where it has no values, by column.
+def read_like(
+    raw: RawTable, fitted: Fitted, *, partly: bool = False
+) -> tuple[Any, dict[str, str], list[Any]]:
+    """The rows of a file as an array for an estimator; types of columns; where these have no value.
 
     Parameters
     ----------
@@ -193,7 +201,7 @@ def read_like(raw: RawTable, fitted: Fitted, *, partly: bool = False) -> tuple[A
     absent = [name for name in names if name not in {column.name for column in raw.columns}]
     if absent and (not partly or absent == names):
         raise DataError(
-            f"{begin(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. A column without "
+            f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. A column without "
             "values says that nothing is known."
         )
     own = forms_of([raw], fitted.marks)
@@ -202,7 +210,7 @@ def read_like(raw: RawTable, fitted: Fitted, *, partly: bool = False) -> tuple[A
     nothing = np.full(len(raw), np.nan)
     columns = [found[x] if x in found else FrameColumn(x, "number", nothing) for x in names]
     read = [_in_levels(column, fitted.levels(column.name), raw.path) for column in columns]
-    return objects(read, raw.path)[0], [is_absent(column) for column in columns]
+    return objects(read, raw.path)[0], forms, [missing_mask(column) for column in columns]
 
 
 def _numeric(form: str) -> str:
@@ -221,7 +229,7 @@ def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> Fram
     if unseen:
         warn(
             f"{path}: column {column.name!r} has categories that the training table has not: "
-            f"{shown(unseen)}. They are treated as missing."
+            f"{quoted(unseen)}. They are treated as missing."
         )
     return FrameColumn(column.name, "label", [known.get(str(x)) for x in column.values])
 
@@ -248,7 +256,7 @@ def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -
     """Refuse a target of numbers that are written as text, or have words among them."""
     place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
     column = raw[target]
-    odd: Sequence[str] = list(odd_marks(column, form, marks))
+    odd: Sequence[str] = list(marks_among_numbers(column, form, marks))
     if form == TEXT and not odd:
         words = column.words(marks) if column.is_text else set(map(str, column.values)) - {"None"}
         if look_numeric(words):
@@ -260,6 +268,6 @@ def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -
     if odd:
         remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
         raise DataError(
-            f"{place} holds {shown(odd)} among numbers. Where nothing is known, leave cells empty "
+            f"{place} holds {quoted(odd)} among numbers. Where nothing is known, leave cells empty "
             f"or add {remedy}; {classes}."
         )

@@ -14,7 +14,7 @@ from expectedkernels.cli.base import (
     Seed,
     Without,
     errors,
-    existing,
+    require_file,
     note,
     refuse_twice,
     show,
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
 
 Rows = Annotated[
-    str, typer.Argument(callback=existing, help="The rows: a table (-: standard input).")
+    str, typer.Argument(callback=require_file, help="The rows: a table (-: standard input).")
 ]
 ModelFile = Annotated[
     str | None,
-    typer.Option(callback=existing, help="A model that `fit` has written (.skops)."),
+    typer.Option(callback=require_file, help="A model that `fit` has written (.skops)."),
 ]
 Train = Annotated[
     str | None,
-    typer.Option(callback=existing, help="Without --model: the table to learn from."),
+    typer.Option(callback=require_file, help="Without --model: the table to learn from."),
 ]
 Target = Annotated[str | None, typer.Option(help="Without --model: the column of it to predict.")]
 Classify = Annotated[
@@ -50,7 +50,9 @@ def _coverage(share: float | None) -> float | None:
 
 
 def fit(
-    table: Annotated[str, typer.Argument(callback=existing, help="The table (-: standard input).")],
+    table: Annotated[
+        str, typer.Argument(callback=require_file, help="The table (-: standard input).")
+    ],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: OutModel,
     classify: Classify = False,
@@ -137,6 +139,7 @@ def predict(
 ) -> None:
     """Predict a column from the others, exactly averaged over all that is missing.
 
+    The model is one that `fit` has written (--model), or is fitted here (--train and --target).
     Numbers are predicted by kernel ridge regression, words by a classifier. Columns that are left
     out stay beside the predictions.
     """
@@ -221,7 +224,7 @@ def impute(
     train: Annotated[
         str | None,
         typer.Option(
-            callback=existing,
+            callback=require_file,
             help="Without --model: the table to learn from. Default: the rows themselves.",
         ),
     ] = None,
@@ -258,13 +261,13 @@ def impute(
         else:
             table = leave_out(raw if train is None else read_file(train), without)
             fitted = fitting.fit_imputer(table, strategy.value, missing, seed)
-        X, gaps = fitting.read_like(raw, fitted, partly=True)
+        X, forms, gaps = fitting.read_like(raw, fitted, partly=True)
         note(f"Filling in {len(X)} rows ...")
         done = fitted.model.transform(X)
         columns = {column.name: column for column in raw.columns}
         for i, name in enumerate(fitted.forms):
             if name in columns:
-                columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i])
+                columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i], forms[name])
         write_rows(columns, out, fitted.marks, header=raw.names is not None)
 
 
@@ -286,7 +289,10 @@ def explain(
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what every column of a row contributes to its prediction: Shapley values."""
+    """Print what every column of a row contributes to its prediction: Shapley values.
+
+    The model is one that `fit` has written (--model), or is fitted here (--train and --target).
+    """
     with errors():
         refuse_twice(rows, train)
         fitted = _fitted(model, train, target, classify, without, missing, seed)

@@ -62,11 +62,19 @@ def read_tables(
     without: Sequence[str] | None = None,
     missing: Sequence[str] | None = None,
 ) -> list[Columns]:
-    """The columns of tables in files (-: standard input), of one type in all of them."""
+    """The columns of tables in files (-: standard input): the same, of one type in all of them."""
     files = {path: leave_out(read_file(path), without) for path in dict.fromkeys(paths)}
     named = next((table for table in files.values() if table.names is not None), None)
     if named is not None:
         files = {path: _named_like(table, named) for path, table in files.items()}
+    first, *others = files.values()
+    for table in others:
+        known, found = ([column.name for column in x.columns] for x in (first, table))
+        if sorted(found) != sorted(known):
+            raise DataError(
+                f"{capitalized(table.path)} must have the same columns as {first.path}. "
+                f"Got {listed(found)} and {listed(known)}."
+            )
     forms = forms_of(list(files.values()), missing or ())
     frames = {path: frame_of(table, forms, missing or ()) for path, table in files.items()}
     parts: dict[str, list[FrameColumn]] = {}
@@ -99,13 +107,13 @@ def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
     unknown = [name for name in without or () if name not in known]
     if unknown:
         raise DataError(
-            f"{begin(table.path)} has no column {unknown[0]!r} to leave out. It has "
+            f"{capitalized(table.path)} has no column {unknown[0]!r} to leave out. It has "
             f"{listed(known)}."
         )
     return select(table, [name for name in known if name not in set(without or ())])
 
 
-def begin(path: str) -> str:
+def capitalized(path: str) -> str:
     """How sentences that begin with a file call it."""
     return STANDARD_INPUT.capitalize() if path in ("-", STANDARD_INPUT) else path
 
@@ -119,7 +127,7 @@ def select(table: RawTable, names: Iterable[str]) -> RawTable:
     return replace(table, columns=kept, names=tuple(c.name for c in kept) if named else None)
 
 
-def is_absent(column: FrameColumn) -> Any:
+def missing_mask(column: FrameColumn) -> Any:
     """Where a column has no value."""
     if column.kind == "number":
         return np.isnan(column.values)
@@ -141,11 +149,11 @@ def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
             dates.append(column.name)
         elif many_words(column):
             identifiers.append(column.name)
-    said = [f"{name!r} (numbers written as text: {word!r})" for name, word in numbers.items()]
-    said += [f"{name!r} (words among numbers: {shown(x)})" for name, x in mixed.items()]
-    said += [f"{name!r} (dates or times)" for name in dates]
-    said += [f"{name!r} (identifiers or free text)" for name in identifiers]
-    if not said:
+    suspects = [f"{name!r} (numbers written as text: {word!r})" for name, word in numbers.items()]
+    suspects += [f"{name!r} (words among numbers: {quoted(x)})" for name, x in mixed.items()]
+    suspects += [f"{name!r} (dates or times)" for name in dates]
+    suspects += [f"{name!r} (identifiers or free text)" for name in identifiers]
+    if not suspects:
         return
     leave = " ".join(f"--without {quote(x)}" for x in (*numbers, *mixed, *dates, *identifiers))
     others = [f"{ADVICE[0].lower()}{ADVICE[1:]}"] if numbers else []
@@ -153,7 +161,7 @@ def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
     others += [f"name cells without a value: {' '.join(marks)}"] if marks else []
     others += ["write dates as numbers, such as days or months"] if dates else []
     remedy = "; or ".join([f"Leave them out: {leave}", *others])
-    warn(f"{path}: text is categories, probably not meant for {', '.join(said)}. {remedy}.")
+    warn(f"{path}: text is categories, probably not meant for {', '.join(suspects)}. {remedy}.")
 
 
 def look_numeric(words: Collection[str]) -> bool:
@@ -171,7 +179,7 @@ def look_numeric(words: Collection[str]) -> bool:
 
 def many_words(column: FrameColumn) -> str | None:
     """How many different words a column of text has, None if these are few."""
-    distinct, present = len(column.distinct), int((~is_absent(column)).sum())
+    distinct, present = len(column.distinct), int((~missing_mask(column)).sum())
     few = distinct <= max(FEW_CATEGORIES, present / 2)
     if column.kind != "label" or (few and not FEW_ROWS <= present == distinct):
         return None
@@ -185,7 +193,7 @@ def among_numbers(words: Collection[str]) -> list[str]:
     return odd if len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)) else []
 
 
-def shown(words: Sequence[Any]) -> str:
+def quoted(words: Sequence[Any]) -> str:
     """The first words of a column, for a message."""
     more = "" if len(words) <= MAX_SHOWN else f" and {len(words) - MAX_SHOWN} more"
     return ", ".join(map(repr, words[:MAX_SHOWN])) + more
@@ -201,15 +209,7 @@ def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[S
     plain = Schema((None,) * len(first.columns), first.names)
     parts = [list(first.columns)]
     for table, path in zip(tables[1:], paths[1:], strict=True):
-        named = first.names is not None and table.names is not None
-        found = [column.name for column in table.columns] if named else len(table.columns)
-        wanted = list(first.names or ()) if named else len(first.columns)
-        if sorted(found) != sorted(wanted) if named else found != wanted:  # type: ignore[arg-type]
-            raise DataError(
-                f"{begin(path)} must have the same columns as {begin(paths[0])}. "
-                f"Got {found} and {wanted}."
-            )
-        parts.append(plain.ordered(list(table.columns), table.names, begin(path)))
+        parts.append(plain.ordered(list(table.columns), table.names, capitalized(path)))
     joint = [
         _discretised(joint_column(column), bins, paths[0]) for column in zip(*parts, strict=True)
     ]
@@ -225,19 +225,19 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
     if not found:
         name = column.name if column.name.isdecimal() else repr(column.name)
         raise DataError(
-            f"Column {name} of {begin(path)} has no values, so the number of its states is "
+            f"Column {name} of {capitalized(path)} has no values, so the number of its states is "
             "unknown. Leave it out: --without."
         )
     if column.kind != "number":
         if len(found) > MOST_STATES and column.kind == "label":
             raise DataError(
-                f"Column {column.name!r} of {begin(path)} has {len(found)} different words, and "
+                f"Column {column.name!r} of {capitalized(path)} has {len(found)} different words, and "
                 f"up to {MOST_STATES} can be states. If they identify rows, leave it out: "
                 f"--without {quote(column.name)}."
             )
         return column
     if np.isinf(column.values).any():
-        raise DataError(f"Column {column.name!r} of {begin(path)} has infinite values.")
+        raise DataError(f"Column {column.name!r} of {capitalized(path)} has infinite values.")
     if len(found) > bins:
         return binned(column, bins)
     if all(isinstance(x, int) for x in found):
@@ -253,10 +253,10 @@ def rows_for(circuit: Circuit, table: RawTable, missing: Collection[str] | None 
         more = [name for name in table.names if name not in schema.names]
         if more and set(schema.names) <= set(table.names):
             raise DataError(
-                f"{begin(table.path)} has columns that the model does not have. Leave them out: "
+                f"{capitalized(table.path)} has columns that the model does not have. Leave them out: "
                 f"{' '.join(f'--without {quote(name)}' for name in more)}"
             )
-    columns: Any = schema.ordered(list(table.columns), table.names, begin(table.path))  # type: ignore[arg-type]
+    columns: Any = schema.ordered(list(table.columns), table.names, capitalized(table.path))  # type: ignore[arg-type]
     table = replace(table, columns=tuple(columns))
     forms = forms_of([table], missing or ())
     forms = {c.name: _form_by(schema, v, forms[c.name]) for v, c in enumerate(columns)}

@@ -81,11 +81,13 @@ class RawColumn:
                 found[word] += n
         return found
 
-    def filled(self, values: Sequence[Any], missing: Sequence[bool]) -> RawColumn:
+    def filled(self, values: Sequence[Any], missing: Sequence[bool], form: str) -> RawColumn:
         """The column with these values where it has none; all others stay as they are."""
         triples = zip(self.values, values, missing, strict=True)
         if self.is_text:
-            return replace(self, content=[text_of(x) if gap else cell for cell, x, gap in triples])
+            point = "," if form == COMMA else "."
+            cells = [text_of(x, point) if gap else cell for cell, x, gap in triples]
+            return replace(self, content=cells)
         pa, kind = import_module("pyarrow"), self.content.type
         made = [_of_type(pa, x, kind) if gap else cell for cell, x, gap in triples]
         return replace(self, content=pa.array(made, kind))
@@ -241,7 +243,7 @@ def warn_of_numbers(
     path: str, columns: Sequence[RawColumn], forms: Mapping[str, str], marks: Collection[str] = ()
 ) -> None:
     """Say which cells of columns of numbers are missing, and which commas are decimal ones."""
-    odd = {c.name: odd_marks(c, forms[c.name], marks) for c in columns}
+    odd = {c.name: marks_among_numbers(c, forms[c.name], marks) for c in columns}
     if n := sum(sum(found.values()) for found in odd.values()):
         listed = ", ".join(
             f"{m} of {mark!r} in {name!r}" for name in odd for mark, m in odd[name].items()
@@ -262,7 +264,9 @@ def warn_of_numbers(
         )
 
 
-def odd_marks(column: RawColumn, form: str, marks: Collection[str] = ()) -> dict[str, int]:
+def marks_among_numbers(
+    column: RawColumn, form: str, marks: Collection[str] = ()
+) -> dict[str, int]:
     """The words in a column of numbers that say that there is none, and how many there are."""
     if not column.is_text or form not in (POINT, COMMA):
         return {}
@@ -317,12 +321,14 @@ def _value(path: str, name: str, row: int, word: str, form: str, marks: Collecti
     return np.nan if number in map(number_of, marks) else number
 
 
-def text_of(x: Any) -> str:
+def text_of(x: Any, point: str = ".") -> str:
     """A value as text: whole numbers without a point, nothing for what is missing."""
     x = x.item() if isinstance(x, np.generic) else x
     if is_missing(x):
         return ""
-    return str(int(x)) if isinstance(x, float) and x.is_integer() and abs(x) < 2**53 else str(x)
+    if not isinstance(x, float):
+        return str(x)
+    return str(int(x)) if x.is_integer() and abs(x) < 2**53 else str(x).replace(".", point)
 
 
 def pyarrow_for(path: str) -> tuple[Any, Any]:
