@@ -99,7 +99,7 @@ def learn(
 
         check_out(out)
         paths = [data] if valid is None else [data, valid]
-        schema, sets = coded(read_tables(paths, without, missing), paths, bins)
+        schema, sets = coded(read_tables(paths, without, missing), data, bins)
         began = perf_counter()
         circuit = _learned(
             method,

@@ -17,9 +17,9 @@ from expectedkernels.cli.base import (
     Seed,
     Without,
     errors,
-    require_file,
     note,
     refuse_twice,
+    require_file,
     show,
     show_json,
 )
@@ -162,7 +162,7 @@ def _two(p: str, q: str, bins: int, without: Any, missing: Any) -> tuple[Any, An
     if is_model(q):
         circuit = read_distribution(q)
         return _distribution(p, circuit, without, missing), circuit, circuit
-    one, other = coded(read_tables([p, q], without, missing), [p, q], bins)[1]
+    one, other = coded(read_tables([p, q], without, missing), p, bins)[1]
     return one, other, None
 
 
@@ -340,7 +340,7 @@ def _population(source: str, bins: int, without: Any, missing: Any) -> tuple[Cir
         circuit = read_distribution(source)
         return circuit, circuit
     [table] = read_tables([source], without, missing)
-    schema, [rows] = coded([table], [source], bins)
+    schema, [rows] = coded([table], source, bins)
     cards = [card or 0 for card in schema.cardinalities]
     return learn_chow_liu(rows, cardinalities=cards).with_schema(schema), table
 

@@ -18,12 +18,12 @@ from expectedkernels.cli.tables import (
     MAX_SHOWN,
     among_numbers,
     capitalized,
-    missing_mask,
     leave_out,
     look_numeric,
     many_words,
-    read_file,
+    missing_mask,
     quoted,
+    read_file,
     spelled,
     warn_of_text,
 )
@@ -201,8 +201,8 @@ def read_like(
     absent = [name for name in names if name not in {column.name for column in raw.columns}]
     if absent and (not partly or absent == names):
         raise DataError(
-            f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. A column without "
-            "values says that nothing is known."
+            f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. Where "
+            "nothing is known, add columns without values."
         )
     own = forms_of([raw], fitted.marks)
     forms = {name: fitted.forms[name] or _numeric(own[name]) for name in own if name in names}

@@ -115,7 +115,7 @@ def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
 
 def capitalized(path: str) -> str:
     """How sentences that begin with a file call it."""
-    return STANDARD_INPUT.capitalize() if path in ("-", STANDARD_INPUT) else path
+    return path.capitalize() if path == STANDARD_INPUT else path
 
 
 def select(table: RawTable, names: Iterable[str]) -> RawTable:
@@ -199,7 +199,7 @@ def quoted(words: Sequence[Any]) -> str:
     return ", ".join(map(repr, words[:MAX_SHOWN])) + more
 
 
-def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[Schema, list[Any]]:
+def coded(tables: Sequence[Columns], path: str, bins: int) -> tuple[Schema, list[Any]]:
     """Tables as states of the same variables: their schema, and arrays with NaN where missing.
 
     Text is states, and so are numbers of up to `bins` distinct values; others are divided into as
@@ -207,12 +207,9 @@ def coded(tables: Sequence[Columns], paths: Sequence[str], bins: int) -> tuple[S
     """
     first = tables[0]
     plain = Schema((None,) * len(first.columns), first.names)
-    parts = [list(first.columns)]
-    for table, path in zip(tables[1:], paths[1:], strict=True):
-        parts.append(plain.ordered(list(table.columns), table.names, capitalized(path)))
-    joint = [
-        _discretised(joint_column(column), bins, paths[0]) for column in zip(*parts, strict=True)
-    ]
+    parts = [plain.ordered(list(table.columns), table.names, path) for table in tables]
+    path = STANDARD_INPUT if path == "-" else path
+    joint = [_discretised(joint_column(column), bins, path) for column in zip(*parts, strict=True)]
     schema = frame_schema(joint, first.names, None, MOST_STATES)
     codes = np.stack([schema.read_column(v, column) for v, column in enumerate(joint)], axis=1)
     stops = np.cumsum([len(table) for table in tables])
@@ -225,19 +222,19 @@ def _discretised(column: FrameColumn, bins: int, path: str) -> FrameColumn:
     if not found:
         name = column.name if column.name.isdecimal() else repr(column.name)
         raise DataError(
-            f"Column {name} of {capitalized(path)} has no values, so the number of its states is "
+            f"Column {name} of {path} has no values, so the number of its states is "
             "unknown. Leave it out: --without."
         )
     if column.kind != "number":
         if len(found) > MOST_STATES and column.kind == "label":
             raise DataError(
-                f"Column {column.name!r} of {capitalized(path)} has {len(found)} different words, and "
-                f"up to {MOST_STATES} can be states. If they identify rows, leave it out: "
+                f"Column {column.name!r} of {path} has {len(found)} different words, and up to "
+                f"{MOST_STATES} can be states. If they identify rows, leave it out: "
                 f"--without {quote(column.name)}."
             )
         return column
     if np.isinf(column.values).any():
-        raise DataError(f"Column {column.name!r} of {capitalized(path)} has infinite values.")
+        raise DataError(f"Column {column.name!r} of {path} has infinite values.")
     if len(found) > bins:
         return binned(column, bins)
     if all(isinstance(x, int) for x in found):
@@ -253,8 +250,8 @@ def rows_for(circuit: Circuit, table: RawTable, missing: Collection[str] | None 
         more = [name for name in table.names if name not in schema.names]
         if more and set(schema.names) <= set(table.names):
             raise DataError(
-                f"{capitalized(table.path)} has columns that the model does not have. Leave them out: "
-                f"{' '.join(f'--without {quote(name)}' for name in more)}"
+                f"{capitalized(table.path)} has columns that the model does not have. Leave them "
+                f"out: {' '.join(f'--without {quote(name)}' for name in more)}"
             )
     columns: Any = schema.ordered(list(table.columns), table.names, capitalized(table.path))  # type: ignore[arg-type]
     table = replace(table, columns=tuple(columns))
