@@ -1,8 +1,10 @@
 """Files of fitted estimators: what comes back, and which files are refused."""
 
 import json
+import os
 import sys
 import zipfile
+from functools import partial
 
 import numpy as np
 import pytest
@@ -120,6 +122,11 @@ class Stranger(StandardScaler):
 def test_types_of_others_are_not_trusted():
     skops.dump(Stranger().fit([[0.0], [1.0]]), "model.skops")
     with pytest.raises(ek.ParseError, match="expected types of expectedkernels, found"):
+        load_estimator("model.skops")
+    model = ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]])
+    model.density_ = partial(os.system, "exit")  # partial objects of trusted functions are fine
+    skops.dump(model, "model.skops")
+    with pytest.raises(ek.ParseError, match=r"found (posix|nt)\.system\. They are not trusted"):
         load_estimator("model.skops")
     skops.dump({"a": [1, 2]}, "model.skops")
     with pytest.raises(ek.ParseError, match="expected an estimator, found dict"):

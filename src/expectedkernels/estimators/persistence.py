@@ -112,8 +112,8 @@ def save_estimator(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
 def load_estimator(path: str | os.PathLike[str]) -> Any:
     """The fitted estimator in a file that `save_estimator` wrote. Needs skops.
 
-    Types of this library that estimators are made of are trusted, and no others, so that loading
-    a file runs no code of its author.
+    Types of this library that estimators are made of are trusted beside those that skops trusts by
+    itself, and no others, so that loading a file runs no code of its author.
 
     Parameters
     ----------
