@@ -106,6 +106,22 @@ def test_ranges_beyond_doubles():
     assert (model.log_score(drawn) > -np.inf).all()
 
 
+@pytest.mark.parametrize("tiny", [1e-200, 1e-300])
+def test_opposite_factors_over_one_scope(tiny):
+    # every product is tiny, though each table has an entry of one: log Z must not lose the scale
+    ends = np.array([1.0, tiny])
+    single = ek.FactorGraph([2], [((0,), ends), ((0,), ends[::-1])])
+    square = np.array([[1.0, tiny], [tiny, 1.0]])
+    pair = ek.FactorGraph([2, 2], [((0, 1), square), ((0, 1), square[::-1])])
+    for model in (single, pair):
+        n_states = np.prod(model.cardinalities)
+        exact = np.log(n_states) + np.log(tiny)
+        np.testing.assert_allclose(model.log_partition(), exact, rtol=1e-14)
+        np.testing.assert_allclose(model.compile()[1], exact, rtol=1e-14)
+        for table in model.marginals():
+            np.testing.assert_allclose(table, 0.5, rtol=1e-12)
+
+
 @given(factor_graphs(max_worlds=60))
 def test_samples_have_the_frequencies_of_the_model(model):
     n = 2000
