@@ -75,7 +75,7 @@ def test_models_answer_for_themselves(models):
     one, _ = models
     circuit, _ = one.compile()
     assert_close(one.marginals({"rain": "yes"})["sky"], circuit.marginals({"rain": "yes"})["sky"])
-    assert one.map({"wet": "yes"}, as_frame=True).to_dict("records") == [
+    assert one.map({"wet": "yes"}).to_dict("records") == [
         {"rain": "yes", "sky": "black", "wet": "yes"}
     ]
     X = one.sample(10, rng=1)

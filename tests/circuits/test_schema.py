@@ -141,14 +141,23 @@ def test_evidence_speaks_names_and_labels():
     assert q.sample(2, rng=0, evidence=[[1, np.nan]] * 3, as_frame=True).shape == (6, 2)
 
 
-def test_most_probable_rows_come_as_they_were_given():
+def test_most_probable_rows_have_labels():
     q = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]]).with_names(["a", "b"], [["n", "y"], [1, 2, 3]])
     frame = pd.DataFrame({"b": [2.0, None], "a": [None, "n"]}, index=[5, 9])
     found = q.map(frame)
     assert found.to_dict("list") == {"a": ["y", "n"], "b": [2, 3]}
     assert found.index.tolist() == [5, 9]
-    assert q.map({"a": "n"}).tolist() == [0.0, 2.0]
-    assert q.map({"a": "n"}, as_frame=True).to_dict("records") == [{"a": "n", "b": 3}]
+    for model in (
+        q,
+        ek.FactorGraph([2, 3], [((0,), [2, 8]), ((1,), [1, 3, 6])], q.names, q.states),
+    ):
+        for X in ({"a": "n"}, frame.iloc[1], [0, np.nan], [[0, np.nan]], np.array([[0, np.nan]])):
+            assert model.map(X).to_dict("records") == [{"a": "n", "b": 3}]
+        assert model.map({"a": "n"}, as_frame=False).tolist() == [0.0, 2.0]
+        assert model.map([[0, np.nan]], as_frame=False).tolist() == [[0.0, 2.0]]
+    unlabelled = q.with_names(["a", "b"], [None, None])
+    assert unlabelled.map({"a": 0}).tolist() == [0.0, 2.0]
+    assert unlabelled.map([[0, np.nan]], as_frame=True).to_dict("records") == [{"a": 0, "b": 2}]
 
 
 FRAMES = {

@@ -144,12 +144,12 @@ def test_names_labels_and_batches():
         assert_close(array[1], found[v])
     assert model.log_partition(rows).shape == (3,)
     assert model.map(rows).shape == (3, 8)
-    assert model.map(rows[1]).shape == (8,)
+    assert model.map(rows[1], as_frame=False).shape == (8,)
     assert model.sample(4, 0, rows).shape == (3, 4, 8)
     frame = model.sample(4, 0, {"smoke": "yes"}, as_frame=True)
     assert set(frame["smoke"]) == {"yes"}
     assert model.sample(2, 0, rows, as_frame=True).index.nlevels == 2
-    assert model.map({"dysp": "yes"}, as_frame=True)["dysp"].tolist() == ["yes"]
+    assert model.map({"dysp": "yes"})["dysp"].tolist() == ["yes"]
     assert "_circuit" not in vars(model)
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
 from expectedkernels.circuits import choices, posteriors, queries, sites
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.evidence import EvidenceLike
-from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.structure import circuit_blocks
@@ -147,6 +144,7 @@ class Circuit(BlockCircuit):
         --------
         >>> import numpy as np
         >>> import expectedkernels as ek
+        >>> import numpy as np
         >>> p = ek.factorized([[0.25, 0.75], [0.4, 0.6]])
         >>> np.exp(p.site_logs([[0, 1]], 0)).round(12).tolist()
         [[0.15, 0.45]]
@@ -173,6 +171,7 @@ class Circuit(BlockCircuit):
         --------
         >>> import numpy as np
         >>> import expectedkernels as ek
+        >>> import numpy as np
         >>> p = ek.factorized([[0.25, 0.75], [0.4, 0.6]])
         >>> [np.exp(logs).round(12).tolist() for logs in p.all_site_logs([[0, 1]])]
         [[[0.15, 0.45]], [[0.1, 0.15]]]
@@ -279,12 +278,12 @@ class Circuit(BlockCircuit):
         X : array of one or more rows with NaN, data frame, or mapping
             What is known, as for `condition`.
         as_frame : bool, optional
-            Whether to return a data frame with names and labels. Default: if X is one.
+            Whether to return a data frame of pandas with names and labels, or an array of codes
+            in the shape of X. Default: a frame if the states have labels, or if X is a frame.
 
         Returns
         -------
         array or data frame
-            Of the shape of X.
 
         Examples
         --------
@@ -293,11 +292,11 @@ class Circuit(BlockCircuit):
         >>> p = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
         >>> p.map([[np.nan, 0.0], [0.0, np.nan]]).tolist()
         [[1.0, 0.0], [0.0, 2.0]]
+        >>> rain = ek.factorized([[0.1, 0.9]]).with_names(["rain"], [["no", "yes"]])
+        >>> rain.map({}).to_dict("records")
+        [{'rain': 'yes'}]
         """
-        completed = choices.most_probable(self, X)
-        if not (is_frame(X) if as_frame is None else as_frame):
-            return completed
-        return self.schema.frame(np.atleast_2d(completed), getattr(X, "index", None))
+        return self.schema.labelled(choices.most_probable(self, X), X, as_frame)
 
     def sample(
         self,

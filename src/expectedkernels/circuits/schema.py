@@ -18,6 +18,7 @@ from expectedkernels.circuits.frames import (
     as_label,
     column_names,
     frame_columns,
+    is_frame,
     is_missing,
     make_frame,
 )
@@ -328,6 +329,16 @@ class Schema:
             else:
                 columns.append((np.where(missing, -1.0, column).astype(np.intp), labels))
         return make_frame(names, columns, index)
+
+    def labelled(self, rows: Any, like: Any, as_frame: bool | None) -> Any:
+        """One or more rows of codes as a frame of labels, if asked for, or else as they are.
+
+        By default a frame is made where the states have labels, and where the rows are those of a
+        frame, whose index they get.
+        """
+        index = getattr(like, "index", None) if is_frame(like) else None
+        wanted = self.states is not None or is_frame(like) if as_frame is None else as_frame
+        return self.frame(np.atleast_2d(rows), index) if wanted else rows
 
     def subset(self, kept: Sequence[int]) -> Schema:
         """The schema of some of the variables, in the given order."""

@@ -9,7 +9,6 @@ from expectedkernels.arrays import Array, RngLike
 from expectedkernels.circuits.choices import check_samples
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence, EvidenceLike, as_evidence, is_batch
-from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.compilation import answers
@@ -89,7 +88,8 @@ class Questions:
         ----------
         X : array of one or more rows with NaN, data frame, or mapping
         as_frame : bool, optional
-            Whether to answer with a data frame. Default: if one is given.
+            Whether to return a data frame of pandas with names and labels, or an array of codes
+            in the shape of X. Default: a frame if the states have labels, or if X is a frame.
 
         Returns
         -------
@@ -98,16 +98,14 @@ class Questions:
         Examples
         --------
         >>> from expectedkernels.compilation.datasets import asia
-        >>> asia().map({"dysp": "yes"}, as_frame=True)["bronc"].tolist()
+        >>> asia().map({"dysp": "yes"})["bronc"].tolist()
         ['yes']
         """
         read, by_circuit = self._read(X)
         if by_circuit or read is None:
             return self._circuit.map(X, as_frame)
         found = answers.most_probable(self.messages, read, DEFAULT_MAX_BYTES)
-        if is_frame(X) if as_frame is None else as_frame:
-            return self.schema.frame(found, getattr(X, "index", None))
-        return found if is_batch(X) else found[0]
+        return self.schema.labelled(found if is_batch(X) else found[0], X, as_frame)
 
     def sample(
         self,

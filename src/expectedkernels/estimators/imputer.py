@@ -272,7 +272,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return whole
 
     def _most_probable(self, rows: Rows, chunk: Any) -> Any:
-        return filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk)))
+        return filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk), as_frame=False))
 
     def _means(self, rows: Rows, chunk: Any) -> Any:
         Z = rows.Z[chunk].copy()
