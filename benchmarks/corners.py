@@ -69,8 +69,8 @@ def second_discrepancy() -> None:
     graphs = [
         ek.FactorGraph([2] * 96, [((i, i + 1), t) for i, t in enumerate(side)]) for side in tables
     ]
-    p, _ = graphs[0].compile()
-    q, _ = graphs[1].compile(p.vtree)
+    p = graphs[0].circuit()
+    q = graphs[1].circuit(p.vtree)
     first = best_of(lambda: ek.kdsd(q, p), 1, 0.0)
     again = best_of(lambda: ek.kdsd(q, p), 10)
     rows.append(

@@ -105,9 +105,9 @@ class Ground:
 def ground_of(name: str, folder: str | None) -> Ground:
     """One of the models; raises ImportError if it is that of a library which is not there."""
     graph = MODELS[name](folder)
-    circuit = graph.compile()[0]
+    circuit = graph.circuit()
     forms = dict(zip(FORMS, (circuit, graph, as_function(graph)), strict=True))
-    other = changed(graph, SPREAD.get(name, 0.35)).compile()[0]
+    other = changed(graph, SPREAD.get(name, 0.35)).circuit()
     return Ground(forms, other, fitted_tree(circuit.sample(2000, 4), circuit.cardinalities))
 
 

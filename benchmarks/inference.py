@@ -30,8 +30,8 @@ def stein_discrepancies() -> None:
     """All variables in one sweep, beside one expected kernel for every variable."""
     rng, rows, before = np.random.default_rng(0), [], None
     for n in CHAINS:
-        p, _ = _chain(n, rng).compile()
-        q, _ = _chain(n, rng).compile(p.vtree)
+        p = _chain(n, rng).circuit()
+        q = _chain(n, rng).circuit(p.vtree)
         pairs = _pairs(stein_measure(q, p))
         ours = best_of(lambda p=p, q=q: ek.kdsd(q, p, ek.ExpHamming()), repeats=5)
         began = time.perf_counter()

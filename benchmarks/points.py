@@ -166,7 +166,7 @@ def weights(tries: int) -> None:
     for name, model in models().items():
         exact = list(model.marginals())
         known = {
-            "the model itself": model.compile()[0],
+            "the model itself": model.circuit(),
             "right marginals": ek.factorized(exact),
             "learned circuit": ek.learn_chow_liu(model.sample(300, rng=99)),
         }
@@ -190,7 +190,7 @@ def weighted_errors(model: Any, proposal: Any, n: int, seed: int) -> list[float]
 def log_pair_error(model: Any, X: Any, weights: Any) -> float:
     """The log of the mean error of the probabilities that two variables are both one."""
     d, draws = X.shape[1], states(X.shape[1])
-    chances = np.exp(model.compile()[0].log_likelihood(draws))
+    chances = np.exp(model.circuit().log_likelihood(draws))
     exact = draws.T @ (chances[:, None] * draws)
     share = np.full(len(X), 1.0 / len(X)) if weights is None else weights
     error = np.abs(X.T @ (share[:, None] * X) - exact)[np.triu_indices(d, 1)]

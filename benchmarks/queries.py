@@ -20,7 +20,7 @@ ROWS = 1000
 
 def models() -> Iterator[tuple[str, ek.Circuit]]:
     """Circuits of a network, of data (if it is there), and a dense one."""
-    yield "ALARM (random tables)", _alarm().compile()[0]
+    yield "ALARM (random tables)", _alarm().circuit()
     folder = os.environ.get("EXPECTEDKERNELS_DATA")
     if folder is None:
         print("\n(no learned circuits: set EXPECTEDKERNELS_DATA to the folder with psdd/)")
@@ -74,7 +74,7 @@ def network_marginals() -> None:
         print("\n(no pyAgrum: pip install pyagrum)")
         return
     model = _alarm()
-    p = model.compile()[0]
+    p = model.circuit()
     network = gum.BayesNet()
     names, cards = model.names, p.cardinalities
     for name, card in zip(names, cards, strict=True):

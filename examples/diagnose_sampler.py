@@ -45,8 +45,8 @@ print(f"every update, if dependence is allowed for: p-value {careful.p_value:.3f
 # This model is small enough to be compiled, so the discrepancy of the two distributions
 # themselves is exact: what the test saw is the mistake, and not bad luck.
 
-p, _ = target.compile()
-q, _ = mistaken.compile(p.vtree)
+p = target.circuit()
+q = mistaken.circuit(p.vtree)
 print(f"{'the target itself':28}{ek.kdsd(p, p, kernel):z10.3f}")
 print(f"{'the model with a factor lost':28}{ek.kdsd(q, p, kernel):z10.3f}")
 

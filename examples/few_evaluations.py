@@ -23,7 +23,7 @@ def plant():
     """Machines in a row: each is more often down if the one before it is."""
     start = ([0], [0.9, 0.1])
     links = [([v, v + 1], [[0.93, 0.07], [0.55, 0.45]]) for v in range(MACHINES - 1)]
-    return ek.FactorGraph([2] * MACHINES, [start, *links]).compile()[0].normalize()
+    return ek.FactorGraph([2] * MACHINES, [start, *links]).circuit()
 
 
 def loss(X):

@@ -22,7 +22,7 @@ print(ten.to_frame().to_string(index=False))
 # %%
 # They are closer to the clinic than ten at random are.
 
-circuit = clinic.compile()[0]
+circuit = clinic.circuit()
 others = [float(ek.mmd(circuit, circuit.sample(10, rng=seed))) for seed in range(50)]
 print(f"discrepancy of these ten {ten.mmd:.3f}, of ten at random {np.mean(others):.3f}")
 

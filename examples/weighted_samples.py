@@ -44,7 +44,7 @@ def flooded(samples):
 # wrong place, or from a chain of which every update of a single village is a sample.
 
 model = flood_map()
-circuit, _ = model.compile()
+circuit = model.circuit()
 exact = flooded(circuit)
 proposals = [
     np.random.default_rng(0).integers(2, size=(N, model.n_variables)),

@@ -522,7 +522,7 @@ def sampled_pair(p: Any, q: Any) -> tuple[Any, Any]:
 
     Unlike for exact answers, they need not be compatible.
     """
-    p, q = (x.compile()[0] if hasattr(x, "compile") else x for x in (converted(p), converted(q)))
+    p, q = (x.circuit() if hasattr(x, "compile") else x for x in (converted(p), converted(q)))
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         return align(p, q)
     if isinstance(p, Unit) or isinstance(q, Unit):

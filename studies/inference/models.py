@@ -99,7 +99,7 @@ def make_model(name: str, graph: FactorGraph) -> Model:
     >>> round(model.error(model.exact), 3)  # no distance but rounding
     -18.421
     """
-    return Model(name, graph, graph.compile()[0], tuple(determined_variables(graph)))
+    return Model(name, graph, graph.circuit(), tuple(determined_variables(graph)))
 
 
 def find_model(name: str, folder: str | Path | None = None) -> tuple[str, str | None]:

@@ -188,6 +188,20 @@ def test_expected_kernel_is_the_partition_function_of_two_copies(frustrated):
     np.testing.assert_allclose(exact, together - log_z_p - log_z_q, rtol=0, atol=1e-11)
 
 
+@pytest.mark.parametrize("model", [ek.asia(), ek.ising_grid(3, 3, rng=0)])
+def test_circuit_is_the_compiled_circuit_alone(model):
+    vtree = ek.Vtree.balanced(model.n_variables)
+    X = np.random.default_rng(0).integers(2, size=(20, model.n_variables))
+    for tree in (None, vtree):
+        circuit, (compiled, log_z) = model.circuit(tree), model.compile(tree)
+        assert circuit.vtree == compiled.vtree
+        assert circuit.names == compiled.names
+        np.testing.assert_allclose(circuit.log_partition(), 0.0, atol=1e-12)
+        np.testing.assert_allclose(circuit.log_likelihood(X), compiled.log_likelihood(X))
+        np.testing.assert_allclose(circuit.log_likelihood(X) + log_z, model.log_score(X))
+    assert model.circuit() is model.circuit()
+
+
 def test_models_on_one_vtree_are_compatible():
     p, q = ising_grid(3, 3, rng=1), ising_grid(3, 3, rng=2)
     a, b = p.compile()[0], q.compile(method="boundary")[0]

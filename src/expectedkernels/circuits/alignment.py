@@ -60,7 +60,7 @@ def require_circuits(function: str, *given: Any) -> None:
             continue
         how = "Circuit.from_units makes one of a graph of units"
         if hasattr(circuit, "compile"):
-            how = "a model becomes one by model.compile()[0]"
+            how = "a model becomes one by model.circuit()"
         raise CircuitError(
             f"{function} works on Circuits. Got {type(circuit).__name__} instead; {how}."
         )

@@ -93,7 +93,7 @@ class Circuit(BlockCircuit):
         Examples
         --------
         >>> import expectedkernels as ek
-        >>> p, _ = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])]).compile()
+        >>> p = ek.FactorGraph([2, 2], [ek.Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])]).circuit()
         >>> p.written_out().marginals()[0].round(12).tolist()
         [0.3, 0.7]
         """

@@ -18,7 +18,7 @@ from expectedkernels.vtree import Vtree
 
 HARDNESS = (
     "If one of them comes from a model, compile that on the vtree of the other, "
-    "model.compile(p.vtree), or give the model itself. Exact expectations over circuits that are "
+    "model.circuit(p.vtree), or give the model itself. Exact expectations over circuits that are "
     "not compatible are #P-hard in general; monte_carlo_expected_kernel gives an estimate with a "
     "standard error."
 )

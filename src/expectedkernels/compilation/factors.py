@@ -264,6 +264,31 @@ class FactorGraph(Questions):
             circuit, log_z = compiled(self.plan(vtree, method, for_pairs), max_bytes)
         return circuit.with_schema(self.schema), log_z
 
+    def circuit(self, vtree: Vtree | None = None) -> Circuit:
+        """The circuit of the model, normalised and deterministic: the first half of `compile`.
+
+        Parameters
+        ----------
+        vtree : Vtree, optional
+            Default: `FactorGraph.vtree`, on which the circuit is compiled once and kept.
+
+        Returns
+        -------
+        Circuit
+
+        Raises
+        ------
+        PropertyError
+            If the factors multiply to zero everywhere.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+        >>> fg.circuit().marginals()[0].round(12).tolist()
+        [0.3, 0.7]
+        """
+        return self._circuit if vtree is None else self.compile(vtree)[0]
+
     def log_score(self, X: RowsLike) -> Array:
         """The log of the product of all factors at complete points, shape (n,), unnormalised.
 

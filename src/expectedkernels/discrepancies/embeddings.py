@@ -68,7 +68,7 @@ def summable(model: Any, what: str = "A test") -> Summable:
         _, chances = states_of(model)
         table = Factor(range(len(model.cardinalities)), chances.reshape(model.cardinalities))
         graph = FactorGraph(model.cardinalities, [table], model.names, model.states)
-        return Summable(graph.compile()[0], wide=True)
+        return Summable(graph.circuit(), wide=True)
     if isinstance(model, Target):
         raise DataError(
             "The embedding of a model is a sum over all states, and a function of more than "
@@ -76,7 +76,7 @@ def summable(model: Any, what: str = "A test") -> Summable:
             "kdsd_test, which needs no sum."
         )
     if hasattr(model, "compile"):
-        model = model.compile()[0]
+        model = model.circuit()
     if not isinstance(model, Circuit):
         raise DataError(
             "The model must be a Circuit, a FactorGraph, a BayesianNetwork, a network or mixture "

@@ -72,7 +72,7 @@ class Groups(Reported):
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> found = ek.group_discrepancies(ek.asia().compile()[0], ["smoke", "tub"])
+    >>> found = ek.group_discrepancies(ek.asia().circuit(), ["smoke", "tub"])
     >>> found.groups, found.between.shape
     (['smoke = yes', 'smoke = no', 'tub = yes', 'tub = no'], (4, 4))
     """
@@ -137,7 +137,7 @@ class Groups(Reported):
         Examples
         --------
         >>> import expectedkernels as ek
-        >>> ek.group_discrepancies(ek.asia().compile()[0], ["smoke"]).frame().shape
+        >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).frame().shape
         (2, 2)
         """
         order = np.argsort(-self.mmd2, kind="stable")
@@ -153,7 +153,7 @@ class Groups(Reported):
         Examples
         --------
         >>> import expectedkernels as ek
-        >>> ek.group_discrepancies(ek.asia().compile()[0], ["smoke"]).plot().get_xlabel()
+        >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).plot().get_xlabel()
         'probability of the group'
         """
         from expectedkernels.plotting.results import plot_groups
@@ -221,7 +221,7 @@ def group_discrepancies(
     Examples
     --------
     >>> import expectedkernels as ek
-    >>> p = ek.asia().compile()[0]
+    >>> p = ek.asia().circuit()
     >>> found = ek.group_discrepancies(p, [{"smoke": 0}, {"smoke": 1}, {"tub": 0, "smoke": 1}])
     >>> found.groups
     ['smoke = yes', 'smoke = no', 'tub = yes, smoke = no']

@@ -95,7 +95,7 @@ def learn_density(
     """
     density, n = named(density)
     if hasattr(density, "compile"):
-        density = density.compile()[0]
+        density = density.circuit()
     if isinstance(density, Circuit):
         categories = {i: known.tolist() for i, known in columns.categories.items()}
         density = in_order(density, columns.names, categories)

@@ -240,7 +240,7 @@ def require_kind(given: Any, kind: type, file: str) -> None:
     elif isinstance(given, Circuit):
         advice = " Its vtree is circuit.vtree." if kind.__name__ == "Vtree" else " Use save()."
     elif hasattr(given, "compile"):
-        advice = " Use write_uai, or the circuit model.compile()[0]."
+        advice = " Use write_uai, or the circuit model.circuit()."
     elif isinstance(given, Unit):
         advice = " Circuit.from_units makes a circuit of it."
     raise CircuitError(

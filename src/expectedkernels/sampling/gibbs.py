@@ -119,7 +119,7 @@ def gibbs(
     >>> samples = gibbs(grid, 500, burn_in=2000, thin=100, rng=0)
     >>> samples.shape
     (500, 16)
-    >>> circuit, _ = grid.compile()
+    >>> circuit = grid.circuit()
     >>> exact = np.array([table[1] for table in circuit.marginals()])
     >>> bool(np.abs(samples.mean(axis=0) - exact).max() < 0.1)
     True
@@ -194,7 +194,7 @@ def collapsed_gibbs(
     >>> rows = collapsed_gibbs(network, 1000, {"either"}, burn_in=2000, thin=20, rng=0)
     >>> rows[0].tolist()
     [1.0, 1.0, 0.0, 1.0, 1.0, nan, 1.0, 1.0]
-    >>> circuit, _ = network.compile()
+    >>> circuit = network.circuit()
     >>> float(circuit.marginals(rows)[5][:, 0].mean().round(2))  # exact: 0.065
     0.07
     """

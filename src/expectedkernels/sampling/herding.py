@@ -181,8 +181,8 @@ def herd(
     >>> import expectedkernels as ek
     >>> asia = ek.asia()
     >>> points = ek.herd(asia, 20, evidence={"smoke": "yes"}, rng=0)
-    >>> draws = asia.compile()[0].condition({"smoke": "yes"}).sample(20, rng=0)
-    >>> points.mmd < ek.mmd(asia.compile()[0].condition({"smoke": "yes"}), draws) / 3
+    >>> draws = asia.circuit().condition({"smoke": "yes"}).sample(20, rng=0)
+    >>> points.mmd < ek.mmd(asia.circuit().condition({"smoke": "yes"}), draws) / 3
     True
     """
     check_count("herd", "n", n, 1, error=DataError)

@@ -52,7 +52,7 @@ class PartitionSteinKernel(PairwiseKernel):
     >>> rows = np.ones((2, 9))
     >>> rows[:, [1, 3, 5, 7]] = np.nan
     >>> rows[1, 0] = 0
-    >>> whole = ek.CollapsedSteinKernel(grid.compile()[0], ek.ExpHamming())
+    >>> whole = ek.CollapsedSteinKernel(grid.circuit(), ek.ExpHamming())
     >>> bool(abs(stein(rows) - whole(rows)).max() < 1e-9)
     True
     """

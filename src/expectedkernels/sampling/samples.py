@@ -480,7 +480,7 @@ class WeightedSamples:
                 "What is collapsed is summed over exactly, and a Target is a function, which "
                 "cannot be. Give the model as a FactorGraph, and functions of points to expect."
             )
-        return self.target.compile()[0]
+        return self.target.circuit()
 
     @cached_property
     def _means(self) -> list[Any]:

@@ -223,7 +223,7 @@ def _grid(n_variables: int, variables: Sequence[int], shape: Sequence[int]) -> A
 def _row_logs(model: FactorGraph, collapsed: Collection[int]) -> Callable[[Any], Any]:
     """The function from rows to log-marginals, by a circuit."""
     try:
-        circuit, _ = model.compile()
+        circuit = model.circuit()
     except SizeError:  # too large as a whole: only the collapsed variables have to be summed
         return CollapsedModel(model, collapsed, shared=False).log_marginal
     return _circuit_logs(circuit, collapsed)
@@ -326,7 +326,7 @@ def _possible_states(
             if len(good) >= n:
                 return good[:n]
         try:
-            circuit, _ = model.compile()
+            circuit = model.circuit()
             _ = circuit.blocks  # tables may fit where units do not
         except SizeError as error:
             raise CircuitError(
