@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 NAMES = (HERE / "public_names.txt").read_text(encoding="utf-8").split()
 SAVED = HERE / "saved"
 ANSWERS = json.loads((SAVED / "answers.json").read_text(encoding="utf-8"))
-DROPPED: set[str] = set()
+DROPPED = {"save(circuit)", "io.save(circuit)"}
 """What went on purpose: the CHANGELOG says what to use instead."""
 
 

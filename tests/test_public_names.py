@@ -112,6 +112,7 @@ SAYS_ANY = {
     "models.to_pgmpy",
     "models.to_pyagrum",
     "models.to_spflow",
+    "load",  # whatever is in the file
     "learn_mixture",  # options for the learner of the components
     "stein.SteinSamples",  # kernels of three kinds, which share no base with all that is used
 }

@@ -23,7 +23,7 @@ def test_variables_of_a_vtree_are_ints(variables):
     ("make", "match"),
     [
         (lambda: ek.mixture(PAIR), "Circuits must be a list. Got Circuit instead"),
-        (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.compile\(\)\[0\]"),
+        (lambda: ek.mixture([PAIR, ASIA]), r"a model becomes one by model.circuit\(\)"),
         (lambda: ek.mixture([ek.Categorical(0, [0.5, 0.5])]), "Circuit.from_units makes one"),
         (lambda: ek.mixture([PAIR, PAIR], ["a", "b"]), "must be arrays of numbers.* Got text, 'a'"),
         (
@@ -55,7 +55,7 @@ def test_builders_say_what_they_take(make, match):
     ("write", "given", "match"),
     [
         (ek.write_psdd, FRAME, "A .psdd file holds a Circuit. Got DataFrame instead"),
-        (ek.write_jpc, ASIA, r"Use write_uai, or the circuit model.compile\(\)\[0\]"),
+        (ek.write_jpc, ASIA, r"Use write_uai, or the circuit model.circuit\(\)"),
         (
             ek.io.write_spn,
             ek.Categorical(0, [0.5, 0.5]),

@@ -374,7 +374,7 @@ def test_files_are_converted_and_back(folder):
         assert invoke("convert", name, "again.npz").exit_code == 0
         assert ek.mmd(p, ek.load("again.npz")) < 1e-9
     done = invoke("convert", "c.npz", "c.spn")
-    assert "Warning: .spn files have no place for names" in done.stderr
+    assert "Warning: .spn files do not hold names" in done.stderr
     ek.io.write_bif(ek.asia(), "asia.bif")
     for name in ("a.uai", "a.xmlbif"):
         assert invoke("convert", "asia.bif", name).exit_code == 0

@@ -11,7 +11,7 @@ from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.compilation.datasets import asia
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import ParseError
-from expectedkernels.io.npz import load, save
+from expectedkernels.io.npz import read_npz as load, write_npz as save
 from expectedkernels.vtree import Vtree
 
 

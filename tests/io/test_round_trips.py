@@ -133,24 +133,6 @@ def test_observed_mixture_answers_as_before(tmp_path):
     assert ek.load(tmp_path / "a.npz").log_likelihood(points).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize(
-    ("make", "advice"),
-    [
-        (lambda: ek.FactorGraph([2], []), r"Got a FactorGraph; use write_uai .* compile\(\)"),
-        (lambda: ek.BayesianNetwork([[]], [[0.5, 0.5]]), "Got a BayesianNetwork; use .*write_bif"),
-        (lambda: ek.Categorical(0, [0.5, 0.5]), "Got a Categorical; use .*from_units"),
-        (lambda: ek.Vtree.balanced(2), "Got a Vtree; use write_vtree"),
-        (lambda: ek.RBF(0.5), "Got a RBF; use joblib.dump"),
-        (lambda: None, "Got a NoneType; use joblib.dump"),
-    ],
-)
-def test_other_things_are_not_saved(tmp_path, make, advice):
-    path = tmp_path / "a.npz"
-    with pytest.raises(CircuitError, match=advice):
-        ek.save(make(), path)
-    assert not path.exists()
-
-
 def test_numbers_that_are_not_finite_are_not_saved(tmp_path):
     circuit = ek.Circuit(ek.Vtree.balanced(1), (Table(np.array([[0.5, np.inf]])),))
     with pytest.raises(CircuitError, match="The tables of the circuit contain infinities or NaN"):

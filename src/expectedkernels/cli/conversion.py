@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from expectedkernels import io
-from expectedkernels.cli.base import warn
-from expectedkernels.cli.models import CIRCUITS, MODELS, is_model, read_distribution, suffix_of
+from expectedkernels.cli.models import CIRCUITS, MODELS, is_model, read_distribution
 from expectedkernels.cli.pages import TABLES
 from expectedkernels.cli.tables import read_file, write_rows
 from expectedkernels.errors import CircuitError
+from expectedkernels.io.files import suffix_of
 from expectedkernels.io.raw import forms_of, warn_of_numbers
 
 
 def convert_file(source: str, out: str, missing: list[str] | None) -> None:
     """Write what is in a file into another one, in the format that its name says."""
-    kinds: list[tuple[str, tuple[str, ...], Callable[[str, str], None]]] = [
-        ("circuit", CIRCUITS, _circuit),
-        ("model", MODELS, _model),
+    kinds: list[tuple[str, tuple[str, ...], Callable[[str], Any]]] = [
+        ("circuit", CIRCUITS, read_distribution),
+        ("model", MODELS, io.read_model),
     ]
-    for kind, suffixes, write in kinds:
+    for kind, suffixes, read in kinds:
         if suffix_of(source) in suffixes:
             _check(source, out, kind, suffixes)
-            write(source, out)
+            io.save(read(source), out)
             return
     _check(source, out, "table", (*TABLES, "-"))
     table, marks = read_file(source), missing or ()
@@ -42,24 +41,3 @@ def _check(source: str, out: str, kind: str, suffixes: tuple[str, ...]) -> None:
         f"{source} holds a {kind}, which is written to files that end in {', '.join(suffixes)}. "
         f"Got {out} instead.{advice}"
     )
-
-
-def _circuit(source: str, out: str) -> None:
-    circuit, suffix = read_distribution(source), suffix_of(out)
-    if suffix == ".npz":
-        io.save(circuit, out)
-        return
-    if not circuit.schema.is_plain:
-        warn(f"{suffix} files have no place for names and labels: those of {source} are left out.")
-    if suffix == ".psdd":
-        io.write_psdd(circuit, out, Path(out.removesuffix(".gz")).with_suffix(".vtree"))
-    elif suffix == ".jpc":
-        io.write_jpc(circuit, out)
-    else:
-        io.write_spn(circuit, out)
-
-
-def _model(source: str, out: str) -> None:
-    model: Any = io.read_model(source)
-    write: dict[str, Any] = {".uai": io.write_uai, ".bif": io.write_bif}
-    write.get(suffix_of(out), io.write_xmlbif)(model, out)

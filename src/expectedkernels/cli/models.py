@@ -13,6 +13,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.properties import Properties, properties
 from expectedkernels.errors import ParseError, PropertyError
+from expectedkernels.io.files import suffix_of
 from expectedkernels.verdict import Verdict
 
 CIRCUITS = (".npz", ".psdd", ".jpc", ".spn")
@@ -23,29 +24,20 @@ ROUNDING = 1e-6
 """Sums this close to one are one: some formats print six decimals."""
 
 
-def suffix_of(path: str | Path) -> str:
-    """What the name of a file says of its format, in small letters, without that of gzip."""
-    path = Path(path)
-    return (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
-
-
 def read_circuit(path: Path, vtree: Path | None) -> Any:
     """The circuit in a file, or, if it is not structured, the root of its graph of units."""
     suffix = suffix_of(path)
-    if suffix == ".npz":
-        return io.load(path)
-    if suffix == ".psdd":
-        return io.read_psdd(path, vtree)
     if suffix in MODELS:
         advice = "found a model: `compile` makes a circuit of it, and `plot --kind model` draws it"
         raise ParseError(f"expected a circuit, {advice}", path=str(path))
     if suffix not in CIRCUITS:
         raise ParseError("expected a file that ends in .npz, .psdd, .jpc or .spn", path=str(path))
-    read: Any = io.read_jpc if suffix == ".jpc" else io.read_spn
     try:
-        return read(path, None if vtree is None else io.read_vtree(vtree))
+        return io.load(path) if suffix == ".npz" else io.load(path, vtree=vtree)
     except PropertyError:
-        return read(path, as_units=True)
+        if suffix not in (".jpc", ".spn"):
+            raise
+        return io.load(path, as_units=True)
 
 
 def is_model(path: str) -> bool:

@@ -20,8 +20,8 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import Columns, FrameColumn, as_label, is_missing
 from expectedkernels.circuits.schema import Schema, frame_schema, joint_column, listed
 from expectedkernels.cli.base import warn
-from expectedkernels.cli.models import suffix_of
 from expectedkernels.errors import DataError
+from expectedkernels.io.files import suffix_of
 from expectedkernels.io.raw import (
     TRUTH_VALUES,
     RawColumn,

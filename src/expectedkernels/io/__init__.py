@@ -1,9 +1,9 @@
 """Files: circuits, vtrees and models in the formats of other programs, and in our own."""
 
 from expectedkernels.io.bif import read_bif, write_bif
+from expectedkernels.io.files import load, save
 from expectedkernels.io.jpc import read_jpc, write_jpc
 from expectedkernels.io.models import compile_file, read_model
-from expectedkernels.io.npz import load, save
 from expectedkernels.io.psdd import read_psdd, write_psdd
 from expectedkernels.io.spn import read_spn, write_spn
 from expectedkernels.io.tables import read_table

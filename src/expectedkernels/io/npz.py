@@ -13,8 +13,6 @@ from scipy import sparse
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Real, Table
 from expectedkernels.circuits.schema import Schema
-from expectedkernels.circuits.units import Unit
-from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.tensors import Tensors
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.nodes import at_nodes
@@ -26,7 +24,7 @@ from expectedkernels.io.stages import (
     compiled_circuit,
     stage_arrays,
 )
-from expectedkernels.io.text import PathLike, checked_path, shown
+from expectedkernels.io.text import PathLike, checked_path, require_kind, shown
 from expectedkernels.vtree import Vtree
 
 VERSION, COMPILED = 1, 2
@@ -70,8 +68,8 @@ ARRAYS = (
 the others are as long as these rows."""
 
 
-def save(circuit: Circuit, path: PathLike) -> None:
-    """Write a circuit to a file in the library's own format, without loss.
+def write_npz(circuit: Circuit, path: PathLike) -> None:
+    """Write a circuit to a `.npz` file, without loss.
 
     The file is a NumPy archive of a few flat arrays, whatever the number of variables. Equal
     circuits give equal files. Arrays on other devices are moved to the host. Names of variables
@@ -87,20 +85,10 @@ def save(circuit: Circuit, path: PathLike) -> None:
     Raises
     ------
     CircuitError
-        If the circuit has numbers that are not finite, or is something else; the error says what
-        to use then.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> circuit = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.3, 0.7]]))])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "coin.npz")
-    ...     save(circuit, path)
-    ...     load(path).input(0).table
-    array([[0.3, 0.7]])
+        If the circuit has numbers that are not finite.
     """
-    circuit = _checked(circuit).to("numpy")
+    require_kind(circuit, Circuit, ".npz")
+    circuit = circuit.to("numpy")
     vtree = circuit.vtree
     tables = circuit.shortcuts
     version = COMPILED if isinstance(tables, Tensors) else VERSION
@@ -133,21 +121,6 @@ def _block_arrays(circuit: Circuit) -> dict[str, Any]:
     if circuit.nonnegative:
         arrays[SQUARE] = np.ones(1, dtype=np.int64)
     return arrays
-
-
-def _checked(circuit: Any) -> Circuit:
-    """The circuit, if it is one; for other things the error says what holds them."""
-    if isinstance(circuit, Circuit):
-        return circuit
-    if isinstance(circuit, FactorGraph):
-        advice = "write_uai (or write_bif, for a Bayesian network), or save its compile()[0]"
-    elif isinstance(circuit, Unit):
-        advice = "save(Circuit.from_units(...), path)"
-    elif isinstance(circuit, Vtree):
-        advice = "write_vtree"
-    else:
-        advice = "joblib.dump or pickle, which hold kernels, fitted estimators and the like"
-    raise CircuitError(f"save() holds a Circuit. Got a {type(circuit).__name__}; use {advice}.")
 
 
 def _joined(arrays: list[Any], kind: str) -> Any:
@@ -183,10 +156,10 @@ def _flat(block: Any) -> Iterator[tuple[str, Any]]:
         yield "dense", [] if weights is None else weights
 
 
-def load(path: PathLike) -> Circuit:
-    """The circuit in a file written by `save`, with the same arrays to the last bit.
+def read_npz(path: PathLike) -> Circuit:
+    """The circuit in a file written by `write_npz`, with the same arrays to the last bit.
 
-    Files from strangers are safe to load: no code is run, and every array is checked.
+    Loading untrusted files is safe: no code is run, and every array is checked.
 
     Parameters
     ----------
@@ -200,7 +173,7 @@ def load(path: PathLike) -> Circuit:
     Raises
     ------
     ParseError
-        If the file was not written by `save`, is damaged, or comes from a newer version.
+        If the file was not written by `write_npz`, is damaged, or comes from a newer version.
 
     Examples
     --------
@@ -208,8 +181,8 @@ def load(path: PathLike) -> Circuit:
     >>> circuit = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.3, 0.7]]))])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "coin.npz")
-    ...     save(circuit, path)
-    ...     load(path)
+    ...     write_npz(circuit, path)
+    ...     read_npz(path)
     <Circuit of 1 variables: 1 units, 0 edges>
     """
     return _Loader(checked_path(path), _read(path)).circuit()

@@ -404,7 +404,7 @@ class _Writer:
         if block.cardinality != 2:
             raise CircuitError(
                 "A .psdd file holds binary variables. Got "
-                f"{block.cardinality} states of variable {variable}; use write_jpc instead."
+                f"{block.cardinality} states of variable {variable}; use a .jpc file instead."
             )
         with np.errstate(divide="ignore"):
             log = np.log(np.asarray(block.numbers, dtype=np.float64))
@@ -469,5 +469,5 @@ def _check_range(log: float) -> None:
     if log < LOWEST_LOG:
         raise CircuitError(
             f"After normalising its units, this circuit has a log weight of {log:.6g}, below the "
-            f"range of doubles ({LOWEST_LOG:.1f}); use save() instead."
+            f"range of doubles ({LOWEST_LOG:.1f}); use save() with a .npz file."
         )

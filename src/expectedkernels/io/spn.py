@@ -18,12 +18,13 @@ from expectedkernels.io.unit_lists import (
     product,
     weighted_sum,
 )
+from expectedkernels.io.vtree import resolve
 from expectedkernels.vtree import Vtree
 
 
 def read_spn(
     path: PathLike,
-    vtree: Vtree | None = None,
+    vtree: Vtree | PathLike | None = None,
     *,
     smooth: bool = False,
     as_units: bool = False,
@@ -40,8 +41,8 @@ def read_spn(
     ----------
     path : path
         The file.
-    vtree : Vtree, optional
-        The vtree; by default it is found from the products.
+    vtree : Vtree or path, optional
+        The vtree, or its file; by default it is found from the products.
     smooth : bool
         Whether to add the variables that some inputs of a sum leave out.
     as_units : bool
@@ -99,7 +100,7 @@ def read_spn(
             f"variable {min(missing)}",
             1,
         )
-    return circuit_of(source, root, vtree, smooth).with_names(names, states)
+    return circuit_of(source, root, resolve(vtree)[0], smooth).with_names(names, states)
 
 
 def _states(source: Source, line: int, tokens: list[str]) -> list[int]:

@@ -238,7 +238,11 @@ def require_kind(given: Any, kind: type, file: str) -> None:
     if isinstance(given, (str, os.PathLike)):
         advice = " The path comes second."
     elif isinstance(given, Circuit):
-        advice = " Its vtree is circuit.vtree." if kind.__name__ == "Vtree" else " Use save()."
+        advice = (
+            " Its vtree is circuit.vtree."
+            if kind.__name__ == "Vtree"
+            else " Use save() with a .npz file."
+        )
     elif hasattr(given, "compile"):
         advice = " Use write_uai, or the circuit model.circuit()."
     elif isinstance(given, Unit):
@@ -254,7 +258,7 @@ def plain(circuit: Circuit, suffix: str) -> Circuit:
     if circuit.n_roots != 1:
         raise CircuitError(
             f"A {suffix} file holds a circuit with one root. Got {circuit.n_roots} roots; "
-            "write them one by one, or use save()."
+            "write them one by one, or use save() with a .npz file."
         )
     circuit = circuit.to("numpy")
 
@@ -262,7 +266,7 @@ def plain(circuit: Circuit, suffix: str) -> Circuit:
         if circuit.cardinalities[variable] is None:
             raise CircuitError(
                 f"A {suffix} file holds discrete variables. Variable {variable} is real; use "
-                "save() instead."
+                "save() with a .npz file."
             )
         numbers = circuit.blocks[node].numbers
         _check_logs_exist(numbers, f"tables of variable {variable}", suffix)
@@ -281,5 +285,6 @@ def _check_logs_exist(values: Any, what: str, suffix: str) -> None:
     if wrong.any():
         raise CircuitError(
             f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
-            f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() instead."
+            f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() "
+            "with a .npz file."
         )

@@ -1,0 +1,182 @@
+"""Files by their suffixes: `ek.load` and `ek.save`."""
+
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+import expectedkernels as ek
+
+CIRCUIT = ek.random_circuit(ek.Vtree.balanced(4), 2, rng=0)
+PLAIN = ek.BayesianNetwork([[], [0]], [[0.2, 0.8], [[0.1, 0.9], [0.6, 0.4]]])
+NETWORK = PLAIN.with_names(["a", "b"], [["n", "y"]] * 2)
+GRAPH = ek.FactorGraph([2, 3], [((0, 1), np.arange(1.0, 7.0).reshape(2, 3))])
+STATES = np.indices((2,) * 4).reshape(4, -1).T
+SUFFIXES = [".npz", ".psdd", ".jpc", ".spn", ".uai", ".bif", ".xmlbif", ".xml", ".vtree", ".skops"]
+
+
+@pytest.mark.parametrize(
+    "suffix", ["", ".npz", ".psdd", ".jpc", ".spn", ".psdd.gz", ".jpc.gz", ".NPZ"]
+)
+def test_circuits_by_suffix(tmp_path, suffix):
+    path = tmp_path / f"circuit{suffix}"
+    ek.save(CIRCUIT, path)
+    found = ek.load(path)
+    assert isinstance(found, ek.Circuit)
+    np.testing.assert_allclose(
+        found.log_likelihood(STATES), CIRCUIT.log_likelihood(STATES), atol=1e-12
+    )
+    if suffix.endswith(".gz"):
+        assert path.read_bytes().startswith(b"\x1f\x8b")
+
+
+@pytest.mark.parametrize("suffix", [".uai", ".bif", ".xmlbif", ".xml", ".uai.gz", ".bif.gz"])
+def test_models_by_suffix(tmp_path, suffix):
+    path = str(tmp_path / f"model{suffix}")
+    model = PLAIN if suffix.startswith(".uai") else NETWORK
+    ek.save(model, path)
+    found = ek.load(path)
+    assert isinstance(found, ek.BayesianNetwork)
+    X = np.indices((2, 2)).reshape(2, -1).T
+    np.testing.assert_allclose(found.log_score(X), NETWORK.log_score(X))
+    assert found.names == model.names
+
+
+def test_factor_graphs_and_vtrees_by_suffix(tmp_path):
+    ek.save(GRAPH, tmp_path / "graph.uai")
+    found = ek.load(tmp_path / "graph.uai")
+    assert type(found) is ek.FactorGraph
+    np.testing.assert_allclose(found.factors[0].table, GRAPH.factors[0].table)
+    for name in ("tree.vtree", "tree.vtree.gz"):
+        ek.save(CIRCUIT.vtree, tmp_path / name)
+        assert ek.load(tmp_path / name) == CIRCUIT.vtree
+
+
+def test_load_reads_a_bif_file(tmp_path):
+    ek.io.write_bif(ek.asia(), tmp_path / "x.bif")
+    found = ek.load(tmp_path / "x.bif")
+    assert found.names == ek.asia().names
+    assert found.circuit().names == tuple(found.names)
+
+
+def test_a_psdd_takes_the_vtree_beside_it_or_another(tmp_path):
+    path = tmp_path / "x.psdd"
+    ek.save(CIRCUIT, path)
+    assert ek.load(tmp_path / "x.vtree") == CIRCUIT.vtree
+    assert ek.load(path).vtree == CIRCUIT.vtree
+    beside = (tmp_path / "x.vtree").rename(tmp_path / "other.vtree")
+    for vtree in (beside, str(beside), CIRCUIT.vtree):
+        assert ek.load(path, vtree=vtree).vtree == CIRCUIT.vtree
+    with pytest.raises(ek.ParseError, match=r"x\.psdd"):
+        ek.load(path, vtree=ek.Vtree.right_linear(4))
+    for name in ("x.jpc", "x.spn"):
+        ek.save(CIRCUIT, tmp_path / name)
+        assert ek.load(tmp_path / name, vtree=str(beside)).vtree == CIRCUIT.vtree
+
+
+def test_options_go_to_the_reader(tmp_path):
+    path = tmp_path / "x.spn"
+    path.write_text("(2 2)\nv 0 0\nv 0 1\nv 1 1\n* 1 2\n+ 0 -0.7 3 -0.7\nEOF\n")
+    with pytest.raises(ek.PropertyError, match="smooth=True"):
+        ek.load(path)
+    assert ek.load(path, smooth=True).n_variables == 2
+    assert isinstance(ek.load(path, as_units=True), ek.Sum)
+    ek.save(GRAPH, tmp_path / "g.uai")
+    assert ek.load(tmp_path / "g.uai", names=["a", "b"]).names == ["a", "b"]
+    with pytest.raises(
+        ek.CircuitError, match=r"'vtree' parameter of load is not one of \.uai files"
+    ):
+        ek.load(tmp_path / "g.uai", vtree=CIRCUIT.vtree)
+
+
+@pytest.mark.parametrize("name", ["x.foo", "x.foo.gz", "x.json", "archive.tar"])
+def test_unknown_suffixes_are_refused_with_the_known_ones(tmp_path, name):
+    for call in (ek.load, lambda path: ek.save(CIRCUIT, path)):
+        with pytest.raises(ek.ParseError, match="expected a file that ends in") as caught:
+            call(tmp_path / name)
+        assert all(suffix in str(caught.value) for suffix in SUFFIXES)
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("obj", "name", "advice"),
+    [
+        (
+            GRAPH,
+            "x.psdd",
+            r"\.psdd file does not hold a FactorGraph.* \.uai, .* model\.circuit\(\)",
+        ),
+        (GRAPH, "x.npz", r"ends in \.uai, or save its circuit, model\.circuit\(\)"),
+        (GRAPH, "x.bif", r"\.bif file does not hold a FactorGraph. Save it .* ends in \.uai\."),
+        (NETWORK, "x.jpc", r"ends in \.uai or \.bif or \.xmlbif or \.xml, or save its circuit"),
+        (CIRCUIT, "x.uai", r"ends in \.npz or \.psdd or \.jpc or \.spn\."),
+        (CIRCUIT, "x.vtree", r"or save its vtree, circuit\.vtree"),
+        (CIRCUIT, "x.skops", r"\.skops file does not hold a Circuit"),
+        (CIRCUIT.vtree, "x.npz", r"\.npz file does not hold a Vtree. Save it .* ends in \.vtree"),
+        (ek.Categorical(0, [0.5, 0.5]), "x.npz", r"Save Circuit\.from_units\(root\)"),
+        (ek.ExpectedSVR(), "x.npz", r"hold a ExpectedSVR. Save it .* ends in \.skops"),
+        (ek.RBF(0.5), "x.npz", r"joblib\.dump and pickle hold kernels"),
+        (None, "x.npz", r"hold a NoneType. joblib\.dump"),
+        ("x.npz", "y.npz", r"The path comes second"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_what_a_file_does_not_hold_is_refused_with_what_to_do(tmp_path, obj, name, advice):
+    with pytest.raises(ek.CircuitError, match=advice):
+        ek.save(obj, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_archives_are_not_compressed_again(tmp_path):
+    path = tmp_path / "x.npz"
+    ek.save(CIRCUIT, path)
+    (tmp_path / "x.npz.gz").write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(ek.ParseError, match=r"\.npz files are not compressed with gzip: unpack"):
+        ek.load(tmp_path / "x.npz.gz")
+    with pytest.raises(ek.ParseError, match=r"leave \.gz out"):
+        ek.save(CIRCUIT, tmp_path / "y.npz.gz")
+
+
+def test_names_that_a_format_does_not_hold_are_named_in_a_warning(tmp_path):
+    named = CIRCUIT.with_names(list("abcd"), [["n", "y"]] * 4)
+    with pytest.warns(UserWarning, match=r"\.psdd files do not hold names .* Save to \.npz"):
+        ek.save(named, tmp_path / "x.psdd")
+    found = ek.load(tmp_path / "x.psdd", names=named.names, states=named.states)
+    assert (found.names, found.states) == (named.names, named.states)
+    with pytest.warns(UserWarning, match=r"Save to \.bif or \.xmlbif or \.xml"):
+        ek.save(NETWORK, tmp_path / "x.uai")
+    with pytest.warns(UserWarning, match=r"Save model\.circuit\(\) to \.npz"):
+        ek.save(GRAPH.with_names(["a", "b"]), tmp_path / "x.uai")
+
+
+def test_fitted_estimators_by_suffix(tmp_path):
+    pytest.importorskip("skops")
+    X = np.array([[0.0, 1.0], [1.0, np.nan], [2.0, 0.5], [np.nan, 2.0]])
+    ridge = ek.ExpectedKernelRidge(density="gaussian").fit(X, [0.0, 1.0, 2.0, 3.0])
+    for model in (ridge, make_pipeline(ridge)):
+        ek.save(model, tmp_path / "model.skops")
+        found = ek.load(tmp_path / "model.skops")
+        assert type(found) is type(model)
+        np.testing.assert_array_equal(found.predict(X), model.predict(X))
+    with pytest.raises(NotFittedError):
+        ek.save(ek.ExpectedSVR(), tmp_path / "other.skops")
+    with pytest.raises(ek.CircuitError, match=r"'names' parameter of load is not one of \.skops"):
+        ek.load(tmp_path / "model.skops", names=["a"])
+    with pytest.raises(ek.ParseError, match=r"\.skops files are not compressed with gzip"):
+        ek.load(tmp_path / "model.skops.gz")
+
+
+def test_estimators_name_the_extra_that_they_need(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(ImportError, match=r"pip install 'expectedkernels\[skops\]'"):
+        ek.load(tmp_path / "model.skops")
+
+
+def test_files_that_are_not_there(tmp_path):
+    for suffix in SUFFIXES[:-1]:
+        with pytest.raises(FileNotFoundError):
+            ek.load(Path(tmp_path) / f"none{suffix}")
