@@ -98,6 +98,21 @@ def test_negative_weights_of_one_variable_are_refused_too():
         ek.KernelCircuit(root)
 
 
+def test_kernel_circuits_that_are_not_smooth_get_advice_that_they_can_follow():
+    near, ones = [[1.0, 0.5], [0.5, 1.0]], np.ones((2, 2))
+    first, second = (ek.kernels.kernel_input(v, near) for v in (0, 1))
+    with pytest.raises(ek.PropertyError, match=r"not smooth: .* kernel_input\(v, ") as caught:
+        ek.KernelCircuit(ek.Sum([first, second], [0.5, 0.5]))
+    assert "smooth=True" not in str(caught.value)
+    parts = [
+        ek.Product([first, ek.kernels.kernel_input(1, ones)]),
+        ek.Product([ek.kernels.kernel_input(0, ones), second]),
+    ]
+    np.testing.assert_allclose(
+        ek.KernelCircuit(ek.Sum(parts, [0.5, 0.5]))([[0, 1]], [[0, 0]]), 0.75
+    )
+
+
 def test_indefinite_inputs_are_told():
     verdict = ek.KernelCircuit(
         ek.kernels.kernel_input(0, [[1.0, 2.0], [2.0, 1.0]])

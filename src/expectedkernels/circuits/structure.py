@@ -114,8 +114,8 @@ def _check(graph: Graph, smooth: bool) -> None:
         raise PropertyError(f"The circuit is not decomposable: {reason}.")
     if not smooth and (reason := graph.not_smooth()) is not None:
         raise PropertyError(
-            f"The circuit is not smooth: {reason}. Pass smooth=True to fill up the missing "
-            "variables with units that are one everywhere."
+            f"The circuit is not smooth: {reason}. Pass smooth=True to Circuit.from_units (or "
+            "to the reader of the file) to fill up the missing variables with units that are one."
         )
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from expectedkernels.arrays import Array, NumbersLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Domains, as_evidence, as_points
+from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.units import Categorical, Sum, Unit, topological
 from expectedkernels.engine.sweep import Operand
-from expectedkernels.errors import CompatibilityError, KernelError
+from expectedkernels.errors import CompatibilityError, KernelError, PropertyError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel, require_kernel
@@ -74,6 +75,8 @@ class KernelCircuit(Kernel):
     ------
     KernelError
         If it is built of other units, weights are negative, or inputs are not square tables.
+    PropertyError
+        If inputs of a sum are over different variables, or products split them in several ways.
 
     Examples
     --------
@@ -99,6 +102,12 @@ class KernelCircuit(Kernel):
                     f"positive definite. Got {unit.weights.min()} in a sum over variables "
                     f"{sorted(unit.scope)[:8]}."
                 )
+        if (reason := Graph(root).not_smooth()) is not None:
+            raise PropertyError(
+                f"The kernel circuit is not smooth: {reason}. Multiply the inputs of this sum by "
+                "kernels of the variables that they leave out, of ones if they do not matter: "
+                "kernel_input(v, [[1, 1], [1, 1]])."
+            )
         self.circuit = Circuit.from_units(root, vtree=vtree)
         self.cardinalities: list[int] = []
         for variable, pairs in enumerate(self.circuit.cardinalities):
