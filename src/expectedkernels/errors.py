@@ -2,9 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 
 class CircuitError(ValueError):
-    """Base class: something is wrong with a circuit, a kernel, or a question put to them."""
+    """Base class: something is wrong with a circuit, a kernel, or a question put to them.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong. Where it has ``{row}``, the number of a row is put.
+    row : int, optional
+        The row of a table that is wrong.
+
+    Examples
+    --------
+    >>> str(CircuitError("Got NaN in row {row}.", row=3))
+    'Got NaN in row 3.'
+    """
+
+    def __init__(self, message: str = "", row: int | None = None):
+        super().__init__(message if row is None else message.replace("{row}", str(row)))
+        self.message, self.row = message, row
+
+
+@contextmanager
+def rows_numbered(numbers: Any) -> Iterator[None]:
+    """Errors about rows of a table name them by these numbers, those that the caller knows.
+
+    Examples
+    --------
+    >>> with rows_numbered([4, 6]):
+    ...     raise CircuitError("Got NaN in row {row}.", row=1)
+    Traceback (most recent call last):
+    expectedkernels.errors.CircuitError: Got NaN in row 6.
+    """
+    try:
+        yield
+    except CircuitError as error:
+        if error.row is None or error.row >= len(numbers):
+            raise
+        raise type(error)(error.message, row=int(numbers[error.row])) from None
 
 
 class VtreeError(CircuitError):

@@ -43,12 +43,13 @@ from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_s
 from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import CircuitError, DataError, PropertyError
+from expectedkernels.errors import CircuitError, DataError, PropertyError, rows_numbered
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
 from expectedkernels.kernels.kernel import (
     Kernel,
+    finite_rows,
     refuse_gradients,
     refuse_infinite,
     require_kernel,
@@ -305,7 +306,7 @@ def _points_on(x: Any, schema: Schema | None) -> Any:
     if isinstance(x, Circuit):
         return x
     if isinstance(x, Empirical):
-        return x if schema is None else x.on(schema)
+        return (x if schema is None else x.on(schema)).counted()
     if is_frame(x) and schema is not None:
         return schema.read_frame(x)
     points = as_floats(x)
@@ -368,10 +369,16 @@ def _side(x: Any, circuit: Circuit) -> tuple[Side, Any]:
         return CircuitSide(x), None
     points, weights = x, None
     if isinstance(x, Empirical):
-        merged = x.merged()
-        points, weights = merged.X, merged.weights
-    points = as_points(points, circuit.schema)
+        x = x.merged()
+        points, weights = x.X, x.weights
+    with rows_numbered(_numbers(x)):
+        points = as_points(points, circuit.schema)
     return PointSide(points, circuit.vtree, circuit.cardinalities), weights
+
+
+def _numbers(x: Any) -> Any:
+    """The numbers of points in the table that they come from."""
+    return x.numbers if isinstance(x, Empirical) else np.arange(len(x))
 
 
 def _flat_axes(sides: list[Side], weights: list[Any]) -> tuple[int, ...]:
@@ -392,6 +399,9 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any = None) -> An
     sides = [
         (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
     ]
+    for x, (points, _) in zip((p, q), sides, strict=True):
+        with rows_numbered(_numbers(x)):
+            finite_rows(points)
     summed = [axis for axis in (0, 1) if sides[axis][1] is not None]
     if k.tensors:
         whole = k.values_with_gradients(*(as_floats(points) for points, _ in sides))

@@ -280,7 +280,9 @@ def test_mistakes():
         warnings.simplefilter("error")
         ek.bbis(model, X, ek.Delta())
     zero = ek.FactorGraph([2, 2], [((0, 1), [[0.0, 1.0], [1.0, 1.0]])])
-    with pytest.raises(ek.DataError, match=r"The target is zero at the sample \[0, 0\]"):
+    with pytest.raises(
+        ek.DataError, match=r"The target is zero at row \d of the samples, \[0, 0\]"
+    ):
         ek.bbis(zero, [[1, 0], [0, 0], [1, 1], [0, 1]])
 
 

@@ -115,7 +115,7 @@ def test_variances_of_means_of_chains(memory, least):
         (
             {"proposal": ek.factorized([[1.0, 0.0]] * 9)},
             ek.DataError,
-            r"Sample \d+ of those that are compared has probability zero",
+            r"The sample in row \d+ has probability zero",
         ),
     ],
 )

@@ -127,7 +127,7 @@ def test_rare_states_have_bounded_kernels():
 
 def test_impossible_samples_are_refused():
     model = random_model((2, 2), np.random.default_rng(5), zeros=True)
-    with pytest.raises(DataError, match=r"zero at the sample \[0, 0\]"):
+    with pytest.raises(DataError, match=r"zero at row 1 of the samples, \[0, 0\]"):
         SteinKernel(model, ek.ExpHamming(), operator="gibbs")([[1, 1], [0, 0]])
     with pytest.raises(EvidenceError):
         CollapsedSteinKernel(model.compile()[0], ek.ExpHamming(), operator="gibbs")(

@@ -10,7 +10,7 @@ X = np.array([[0, 2, 3], [1, 0, 1], [0, 1, 2], [1, 2, 0]])
 
 
 def read(samples, collapsed=None, target=TARGET):
-    return collapsed_rows(target, samples, collapsed)
+    return collapsed_rows(target, samples, collapsed)[0]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,8 @@ def test_mistakes():
 
 def test_distinct_rows():
     nan = np.nan
-    rows, place = distinct_rows(np.array([[1, nan], [0, 1], [1, nan], [nan, nan], [0, nan]]))
+    given = np.array([[1, nan], [0, 1], [1, nan], [nan, nan], [0, nan]])
+    rows, place, first = distinct_rows(given)
     assert len(rows) == 4
-    np.testing.assert_array_equal(rows[place], [[1, nan], [0, 1], [1, nan], [nan, nan], [0, nan]])
+    np.testing.assert_array_equal(rows[place], given)
+    assert sorted(first) == [0, 1, 3, 4]

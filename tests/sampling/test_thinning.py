@@ -128,7 +128,7 @@ def test_functions_cannot_be_collapsed_and_zeros_are_told():
         ek.stein_thin(asia, X, 2)
     assert len(ek.stein_thin(asia, X, 2, collapsed=["either"])) == 2
     X[0, asia.names.index("either")] = 1 - X[0, asia.names.index("either")]
-    with pytest.raises(ek.DataError, match="The target is zero at the sample"):
+    with pytest.raises(ek.DataError, match="The target is zero at row"):
         ek.stein_thin(asia, X, 2)
 
 

@@ -16,7 +16,7 @@ from expectedkernels.circuits.matching import match
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.engine.patterns import Patterns, patterns, uniform
-from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.errors import CircuitError, DataError, EvidenceError
 from expectedkernels.vtree import Vtree
 
 Domains = Sequence[int | None]
@@ -240,7 +240,7 @@ def _is_series(evidence: Any) -> bool:
 
 
 def _read_rows(
-    X: Any, schema: Schema, what: str, error: type[ValueError], single: bool = False
+    X: Any, schema: Schema, what: str, error: type[CircuitError], single: bool = False
 ) -> Any:
     """Rows of an array or a data frame as floats, one column per variable."""
     X = as_table(X)
@@ -253,7 +253,7 @@ def _read_rows(
     return rows
 
 
-def refuse_flat(rows: Any, what: str, error: type[ValueError] = DataError) -> None:
+def refuse_flat(rows: Any, what: str, error: type[CircuitError] = DataError) -> None:
     """Raise if a 1-D array stands where rows are meant."""
     if rows.ndim == 1:
         raise error(
@@ -277,16 +277,17 @@ def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
     schema = as_schema(variables)
     points = _read_rows(X, schema, what, DataError)
     if np.isnan(points).any():
-        row, column = np.argwhere(np.isnan(points))[0]
+        row, column = (int(i) for i in np.argwhere(np.isnan(points))[0])
         raise DataError(
-            f"{what} must be complete. Got NaN in row {row}, column {column}; missing values "
-            "can be given as evidence (evidence_p=, evidence_q=) on a circuit."
+            f"{what} must be complete. Got NaN in row {{row}}, column {column}; missing values "
+            "can be given as evidence (evidence_p=, evidence_q=) on a circuit.",
+            row=row,
         )
     _check_values(points, schema, DataError, what)
     return points
 
 
-def _check_columns(rows: Any, schema: Schema, error: type[ValueError], what: str) -> None:
+def _check_columns(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
     refuse_flat(rows, what, error)
     if rows.ndim != 2 or rows.shape[1] != schema.n_variables:
         raise error(
@@ -295,7 +296,7 @@ def _check_columns(rows: Any, schema: Schema, error: type[ValueError], what: str
         )
 
 
-def _check_values(rows: Any, schema: Schema, error: type[ValueError], what: str) -> None:
+def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
     """Raise unless all entries that are not NaN are states, or finite for real variables."""
     domains = schema.cardinalities
     above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
@@ -317,7 +318,8 @@ def _check_values(rows: Any, schema: Schema, error: type[ValueError], what: str)
         hint = " Codes are counted from 0; if yours are counted from 1, subtract 1."
     raise error(
         f"{what} on {schema.call(variable)} must be {wanted}. "
-        f"Got {rows[row, variable]} in row {row}.{hint}"
+        f"Got {rows[row, variable]} in row {{row}}.{hint}",
+        row=row,
     )
 
 

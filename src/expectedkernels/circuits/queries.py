@@ -300,6 +300,7 @@ def refuse_impossible(possible: Any, given: bool) -> None:
         raise PropertyError("The circuit sums to zero; it is no distribution.")
     row = int(np.flatnonzero(~possible)[0])
     raise EvidenceError(
-        f"The evidence in row {row} has probability zero under the circuit, so there is no "
-        "conditional distribution. Check the row, or smooth the circuit's parameters."
+        "The evidence in row {row} has probability zero under the circuit, so there is no "
+        "conditional distribution. Check the row, or smooth the circuit's parameters.",
+        row=row,
     )

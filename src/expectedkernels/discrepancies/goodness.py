@@ -24,7 +24,7 @@ from expectedkernels.discrepancies.nulls import (
 )
 from expectedkernels.discrepancies.outcomes import GoodnessOfFit
 from expectedkernels.discrepancies.pairs import distinct_places, pair_means
-from expectedkernels.errors import DataError
+from expectedkernels.errors import DataError, rows_numbered
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
 from expectedkernels.kernels.stein import SteinKernel, discrete_cardinalities, selected_grams
@@ -139,13 +139,17 @@ def kdsd_test(
 
     if refit is not None:
         target = as_target(refit(points))
+    first = np.unique(points, axis=0, return_index=True)[1]  # statistics look at distinct rows
     if null == "signs":
         change = 0.5 if change is None else change
         steins = [SteinKernel(target, kernel, zeros, operator) for kernel in kernels]
-        found, drawn = _signed_statistics(steins, points, n_null, change, generator), "signs"
+        with rows_numbered(first):
+            found = _signed_statistics(steins, points, n_null, change, generator)
+        drawn = "signs"
     else:
         statistic = statistic_of(target)
-        observed = statistic(points[None])  # names impossible samples before others are drawn
+        with rows_numbered(first):
+            observed = statistic(points[None])  # names impossible samples before others are drawn
         source = target if refit is None else as_target(simulated_source(refit, points))
         drawn, draw = null_drawer(source, points, null, generator)
         if refit is not None:

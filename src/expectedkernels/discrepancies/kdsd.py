@@ -21,7 +21,7 @@ from expectedkernels.circuits.units import Unit
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.semiring import COUNTS, lifted, up_over
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import DataError, KernelError, PropertyError
+from expectedkernels.errors import DataError, KernelError, PropertyError, rows_numbered
 from expectedkernels.expectation import require_distribution, two_distributions
 from expectedkernels.kernels.empirical import DistributionLike, Empirical
 from expectedkernels.kernels.gram import gram
@@ -64,7 +64,8 @@ def kdsd(
     q : Circuit, FactorGraph, unit graph, or samples
         A circuit, and weights of points, must sum to one. Samples are arrays of
         shape (n, variables) or (chains, n, variables), frames, labelled arrays or InferenceData,
-        with equal weights, or Empirical and WeightedSamples with theirs.
+        with equal weights, or Empirical and WeightedSamples with theirs; samples of weight zero
+        are ignored.
     p : Circuit, FactorGraph, or (for samples) Target
         The target. If q is a circuit, p must be deterministic, and compatible with q: a factor
         graph is compiled on the vtree of q.
@@ -135,10 +136,11 @@ def kdsd(
         return _number(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
     p = as_target(p)
     discrete_cardinalities(p)
-    q = Empirical(sample_rows(p, q), sample_weights(q))
+    q = Empirical(sample_rows(p, q), sample_weights(q)).counted()
     require_distribution(q, "A discrepancy")
     points = q.merged()
-    matrix = SteinKernel(p, k, zeros, operator)(points.X)
+    with rows_numbered(points.numbers):
+        matrix = SteinKernel(p, k, zeros, operator)(points.X)
     if unbiased:
         return _u_statistic(matrix, q, points)
     weights = as_like(points.weights, matrix)

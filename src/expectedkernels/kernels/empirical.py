@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import RowsLike
+from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import refuse_flat
 from expectedkernels.circuits.frames import column_names, frame_columns, is_frame
@@ -43,6 +44,8 @@ class Empirical:
     0.625
     """
 
+    _numbers: Any = None
+
     def __init__(self, X: RowsLike, weights: ArrayLike | None = None):
         table = sample_table(X)
         self.frame = table if is_frame(table) and len(table) else None
@@ -65,11 +68,38 @@ class Empirical:
             )
         self.X, self.weights = points, share
 
+    @property
+    def numbers(self) -> Array:
+        """The numbers of the points in the table that they come from."""
+        return np.arange(len(self.X)) if self._numbers is None else self._numbers
+
     def on(self, schema: Schema) -> Empirical:
         """The distribution with points in the codes and the order of given variables."""
         return (
             self if self.frame is None else Empirical(schema.read_frame(self.frame), self.weights)
         )
+
+    def counted(self) -> Empirical:
+        """The same distribution without the points of weight zero, whose values do not matter.
+
+        Returns
+        -------
+        Empirical
+
+        Examples
+        --------
+        >>> Empirical([[0.0], [float("nan")]], [1.0, 0.0]).counted().X.tolist()
+        [[0.0]]
+        """
+        used = np.flatnonzero(self.weights)
+        return self if len(used) in (0, len(self.X)) else self._some(used, self.weights[used])
+
+    def _some(self, used: Any, weights: Any) -> Empirical:
+        """Some of the points, with other weights."""
+        found = copy(self)
+        found.X, found._numbers = self.X[used], self.numbers[used]
+        found.weights, found.frame = weights, None
+        return found
 
     def merged(self) -> Empirical:
         """The same distribution with equal points put together.
@@ -83,10 +113,10 @@ class Empirical:
         >>> Empirical([[0], [0], [1]]).merged().weights.round(3).tolist()
         [0.667, 0.333]
         """
-        points, place = np.unique(self.X, axis=0, return_inverse=True)
-        weights = np.zeros(len(points))
+        _, first, place = np.unique(self.X, axis=0, return_index=True, return_inverse=True)
+        weights = np.zeros(len(first))
         np.add.at(weights, place.reshape(-1), self.weights)
-        return Empirical(points, weights)
+        return self._some(first, weights)
 
     def __repr__(self) -> str:
         return f"<Empirical distribution of {len(self.X)} points, {self.X.shape[1]} variables>"

@@ -399,8 +399,8 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     """Two checked sets of points; one stands for both. Frames are matched by their names."""
     if is_frame(X) or is_frame(Y):
         X, Y = _frame_rows(X, Y)
-    first = _as_rows(X)
-    second = first if Y is None else _as_rows(Y)
+    first = finite_rows(X)
+    second = first if Y is None else finite_rows(Y)
     if first.shape[1] != second.shape[1]:
         raise KernelError(
             "The points on both sides need as many columns. "
@@ -438,16 +438,18 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
             yield slice(i, min(n_rows, i + BLOCK)), slice(j, min(n_columns, j + BLOCK))
 
 
-def _as_rows(X: Any) -> Any:
+def finite_rows(X: Any) -> Any:
+    """Points as rows of floats; raises unless they are complete and finite."""
     rows = as_floats(X)
     refuse_flat(rows, "Points", KernelError)
     if rows.ndim != 2:
         raise KernelError(f"Points must have shape (rows, variables). Got shape {rows.shape}.")
     if not np.isfinite(rows).all():
-        row, column = np.argwhere(~np.isfinite(rows))[0]
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
         raise KernelError(
-            f"Kernels compare complete, finite points. Got {rows[row, column]} in row {row}, "
-            f"column {column}."
+            f"Kernels compare complete, finite points. Got {rows[row, column]} in row {{row}}, "
+            f"column {column}.",
+            row=row,
         )
     return rows
 

@@ -70,6 +70,29 @@ def sample_weights(samples: Any) -> Any:
     return samples.weights if _is_weighted(samples) else None
 
 
+def counted_rows(samples: Any, n: int, log_weights: Any = None) -> Any:
+    """The numbers of the samples that count, of n: those of weight zero do not.
+
+    A sample has weight zero if the weights that come with it say so, or log-weights of -inf.
+    What stands in its row does not matter: it may be impossible, or incomplete.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> counted_rows(ek.Empirical([[0], [1], [1]], [0.5, 0.0, 0.5]), 3).tolist()
+    [0, 2]
+    """
+    counts = np.ones(n, dtype=np.bool_)
+    weights = sample_weights(samples)
+    if weights is not None:
+        counts &= np.asarray(weights) != 0
+    if log_weights is not None:
+        counts &= np.asarray(log_weights) > -np.inf
+    if n and not counts.any():
+        raise DataError(f"All {n} samples have weight zero, so that none of them counts.")
+    return np.flatnonzero(counts)
+
+
 def check_roles(call: str, target: Any, samples: Any) -> None:
     """Raise if samples and target are swapped, or a kernel is in the place of one of them.
 

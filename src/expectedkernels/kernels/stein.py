@@ -456,13 +456,12 @@ def update_moves(site_logs: Any, states: Any, points: Any = None) -> Any:
 def _refuse_impossible(impossible: Any, points: Any = None) -> None:
     if impossible.any():
         row = int(np.argmax(impossible))
-        # the sample itself: equal ones may have been put together before
-        where = (
-            f"row {row} of the samples" if points is None else f"the sample {_shown(points[row])}"
-        )
+        values = "" if points is None else f", {_shown(points[row])}"
         raise DataError(
-            f"The target is zero at {where}, so that there are no ratios of probabilities. Leave "
-            "out such samples: they cannot have come from the target."
+            f"The target is zero at row {{row}} of the samples{values}, so that there are no "
+            "ratios of probabilities. Leave out such samples: they cannot have come from the "
+            "target.",
+            row=row,
         )
 
 

@@ -26,8 +26,8 @@ from expectedkernels.kernels.stein import (
 )
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.sampling.partition import PartitionSteinKernel, partition_cost
-from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
-from expectedkernels.sampling.samples import WeightedSamples, as_log_weights
+from expectedkernels.sampling.rows import as_log_weights, collapsed_rows, distinct_rows
+from expectedkernels.sampling.samples import WeightedSamples
 from expectedkernels.sampling.stein_kernels import check_stein_kernel, stein_kernels
 from expectedkernels.sampling.stein_samples import (
     RULES,
@@ -103,7 +103,8 @@ def bbis(
         Logs of target over proposal, up to a constant, where the proposal is known: the default
         weights are then shrunk towards importance weights in place of equal ones (see
         `default_weights`). Good where a proposal visits several modes. Samples that
-        carry log-weights, such as those of `cis`, need not be told.
+        carry log-weights, such as those of `cis`, need not be told. Samples of weight zero (-inf
+        here, or a weight of zero that comes with them) are ignored and keep the weight zero.
     max_bytes : int
         How much memory all Gram matrices and intermediate values may take together.
 
@@ -232,39 +233,46 @@ def _from_samples(
     check_choice("bbis", "zeros", zeros, REMEDIES)
     kernel = ExpHamming() if kernel is None else kernel
     check_stein_kernel(kernel, cardinalities, level=4)
-    rows = collapsed_rows(target, samples, collapsed)
+    rows, used = collapsed_rows(target, samples, collapsed, log_weights=log_weights)
     logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
-    check_memory(rows, rule, operator, max_bytes)
-    if isinstance(target, Target) and np.isnan(rows).any():
+    counted = rows[used]
+    check_memory(counted, rule, operator, max_bytes)
+    if isinstance(target, Target) and np.isnan(counted).any():
         raise PropertyError(
             "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
             "be summed over. Give the model as a FactorGraph, or complete samples to bbis."
         )
-    plan = plan_zeros(target, rows, zeros, operator, epsilon)
+    plan = plan_zeros(target, counted, zeros, operator, epsilon)
     try:
-        found = _planned(plan, rows, kernel, rule, max_bytes, logs)
+        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
     except SizeError:
         if zeros != "auto" or not plan.hidden:
             raise
         plan = replace(plan, hidden=(), note=UPDATES)
-        found = _planned(plan, rows, kernel, rule, max_bytes, logs)
+        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
     except ZerosMet as error:
         if zeros != "auto":
             raise ZerosMet(error.where, ADVICE) from error
         plan = replace(plan, operator="gibbs", note=UPDATES)
-        found = _planned(plan, rows, kernel, rule, max_bytes, logs)
+        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
     _warn(found, operator)
     return found
 
 
 def _planned(
-    plan: ZerosPlan, rows: Any, kernel: Kernel, rule: str, max_bytes: int, log_weights: Any
+    plan: ZerosPlan,
+    rows: Any,
+    used: Any,
+    kernel: Kernel,
+    rule: str,
+    max_bytes: int,
+    log_weights: Any,
 ) -> SteinSamples:
     """The samples with weights, zeros met as planned."""
     rows = rows.copy()
     rows[:, list(plan.hidden)] = np.nan
     stein, updates, circuit, conditionals = stein_kernels(
-        plan.target, rows, kernel, plan.shifts, max_bytes
+        plan.target, rows[used], kernel, plan.shifts, max_bytes
     )
     samples = SteinSamples(
         plan.target,
@@ -277,6 +285,7 @@ def _planned(
         stein=stein,
         updates=updates,
         operator=plan.operator,
+        used=None if len(used) == len(rows) else used,
         hidden=plan.hidden,
         note=plan.note,
     )
@@ -289,7 +298,8 @@ def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSample
     How an update weighs states is different in every sample, so that there are few equal patterns
     in the sweep of the whole target. Conditionals of one set of variables do without.
     """
-    whole, hidden = samples.updates, np.isnan(samples.rows)
+    counted = samples.rows if samples.used is None else samples.rows[samples.used]
+    whole, hidden = samples.updates, np.isnan(counted)
     needed = samples.rule == "default" or samples.operator == "gibbs"
     if not (needed and len(hidden) and isinstance(whole, CollapsedSteinKernel)):
         return samples
@@ -297,7 +307,7 @@ def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSample
         return samples
     if (hidden != hidden[0]).any() or hidden.all():
         return samples
-    distinct, groups = distinct_rows(samples.rows)
+    distinct, groups, _ = distinct_rows(counted)
     if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
         return samples
     collapsed = np.flatnonzero(hidden[0]).tolist()
@@ -314,6 +324,7 @@ def _warn(found: SteinSamples, asked: str) -> None:
     level = 4  # whoever called bbis
     if found.operator == "gibbs":
         if not isinstance(found.target, Target) or asked != "gibbs":
-            warn_of_classes(found.target, found.rows, level)
+            used = slice(None) if found.used is None else found.used
+            warn_of_classes(found.target, found.rows[used], level)
     elif found.stein.zeros == "raise" and isinstance(found.stein, SteinKernel):
         warn_of_zeros(found.target, level)

@@ -13,9 +13,9 @@ from expectedkernels.checks import check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.errors import DataError, PropertyError
+from expectedkernels.errors import DataError, PropertyError, rows_numbered
 from expectedkernels.kernels.kernel import refuse_gradients
-from expectedkernels.kernels.rows import check_roles, sample_rows, sample_weights
+from expectedkernels.kernels.rows import check_roles, counted_rows, sample_rows, sample_weights
 from expectedkernels.kernels.stein import discrete_cardinalities
 from expectedkernels.kernels.target import TargetLike, as_target
 from expectedkernels.learning.chow_liu import learn_chow_liu
@@ -85,7 +85,8 @@ def log_partition_estimate(
         them are compared with it. Default: a Chow-Liu tree of the first half.
     weights : array of shape (n,), or "default", optional
         Weights of the samples; "default" for those of `bbis` on the samples that are compared
-        with q. Default: those that come with the samples, else equal ones.
+        with q. Default: those that come with the samples, else equal ones. Samples of weight zero
+        are ignored.
     rng : int, Generator or None
         For the draws of q.
 
@@ -127,28 +128,48 @@ def log_partition_estimate(
     refuse_gradients("log_partition_estimate", target)
     cards = discrete_cardinalities(target)
     rows = sample_rows(target, samples, least=LEAST)
-    if np.isnan(rows).any():
-        raise DataError("Partition functions are estimated from complete samples. Got NaN.")
     shares = _shares(sample_weights(samples) if weights is None else weights, len(rows))
+    used = counted_rows(samples, len(rows))
+    if shares is not None:
+        used = used[shares[used] > 0]
+        shares = shares[used]
+    rows = rows[used]
+    _check_samples(rows, used)
     if proposal is None:
         half = len(rows) // 2
         given = None if shares is None else shares[:half]
         proposal = learn_chow_liu(rows[:half], cardinalities=cards, sample_weight=given)
-        rows, shares = rows[half:], None if shares is None else shares[half:]
+        rows, used, shares = rows[half:], used[half:], None if shares is None else shares[half:]
     else:
         _check_proposal(proposal, target)
     if isinstance(weights, str):
-        shares = bbis(target, rows).weights
+        with rows_numbered(used):
+            shares = bbis(target, rows).weights
     shares = np.full(len(rows), 1.0 / len(rows)) if shares is None else shares / shares.sum()
     draws = proposal.sample(len(rows), rng=as_generator(rng))
     ours, theirs = (_ratios(target, proposal, x) for x in (rows, draws))
     if not np.isfinite(ours).all():
         raise DataError(
-            f"Sample {int(np.argmin(np.isfinite(ours)))} of those that are compared has "
-            "probability zero under the target or the proposal, so it is no sample of the target, "
-            "or the proposal does not cover it."
+            "The sample in row {row} has probability zero under the target or the proposal, so it "
+            "is no sample of the target, or the proposal does not cover it.",
+            row=int(used[np.argmin(np.isfinite(ours))]),
         )
     return _bridge(ours, shares, theirs)
+
+
+def _check_samples(rows: Any, numbers: Any) -> None:
+    """Raise unless the samples that count are complete and enough."""
+    missing = np.isnan(rows).any(axis=1)
+    if missing.any():
+        raise DataError(
+            "Partition functions are estimated from complete samples. Got NaN in row {row}.",
+            row=int(numbers[np.argmax(missing)]),
+        )
+    if len(rows) < LEAST:
+        raise DataError(
+            f"Partition functions are estimated from at least {LEAST} samples with a weight above "
+            f"zero. Got {len(rows)}."
+        )
 
 
 def _shares(weights: Any, n: int) -> Any:
@@ -164,11 +185,10 @@ def _shares(weights: Any, n: int) -> Any:
         return None
     shares = np.asarray(weights, dtype=np.float64)
     good = shares.shape == (n,) and np.isfinite(shares).all() and (shares >= 0).all()
-    if not good or not shares[: n // 2].sum() > 0 or not shares[n // 2 :].sum() > 0:
+    if not good:
         raise DataError(
             f"The 'weights' parameter of log_partition_estimate must be {n} numbers that are not "
-            "negative, one per sample, some of them positive in either half. Got an array of "
-            f"shape {shares.shape}."
+            f"negative, one per sample. Got an array of shape {shares.shape}."
         )
     return shares
 

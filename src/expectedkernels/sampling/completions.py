@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.errors import CircuitError
+from expectedkernels.errors import CircuitError, rows_numbered
 
 MAX_COMPLETIONS = 10**6
 """How many completions of one row are enumerated at most."""
@@ -20,14 +20,22 @@ Joint = Callable[[Any, list[int], Any], Any]
 
 
 def completions(
-    rows: Any, weights: Any, variables: list[int], cardinalities: Sequence[int], joint: Joint
+    rows: Any,
+    weights: Any,
+    numbers: Any,
+    variables: list[int],
+    cardinalities: Sequence[int],
+    joint: Joint,
 ) -> Iterator[tuple[Any, Any]]:
     """Points over the variables, and the shares of the samples that they stand for, in chunks.
+
+    Errors name the rows by their numbers.
 
     Examples
     --------
     >>> rows, half = np.array([[0.0, np.nan]]), lambda rows, gone, states: np.full((1, 2), 0.5)
-    >>> [(x.tolist(), w.tolist()) for x, w in completions(rows, np.ones(1), [0, 1], [2, 2], half)]
+    >>> parts = completions(rows, np.ones(1), np.zeros(1), [0, 1], [2, 2], half)
+    >>> [(x.tolist(), w.tolist()) for x, w in parts]
     [([[0.0, 0.0], [0.0, 1.0]], [0.5, 0.5])]
     """
     masks, group = np.unique(np.isnan(rows[:, variables]), axis=0, return_inverse=True)
@@ -37,13 +45,16 @@ def completions(
         states = _states([cardinalities[v] for v in gone])
         step = max(1, CHUNK // len(states))
         for i in range(0, len(some), step):
-            few, share = rows[some[i : i + step]], weights[some[i : i + step]]
+            here = some[i : i + step]
+            few, share = rows[here], weights[here]
             if not gone:
                 yield few[:, variables], share
                 continue
             full = np.repeat(few, len(states), axis=0)
             full[:, gone] = np.tile(states, (len(few), 1))
-            yield full[:, variables], (share[:, None] * joint(few, gone, states)).reshape(-1)
+            with rows_numbered(numbers[here]):
+                chances = joint(few, gone, states)
+            yield full[:, variables], (share[:, None] * chances).reshape(-1)
 
 
 def _states(shape: list[int]) -> Any:

@@ -88,8 +88,9 @@ class PartitionSteinKernel(PairwiseKernel):
             row = int(np.argmax((free != wanted).any(axis=1)))
             raise DataError(
                 "All samples must collapse the same variables here, "
-                f"{list(self.model.collapsed)}. Row {row} collapses "
-                f"{np.flatnonzero(free[row]).tolist()}; compile the whole model to mix them."
+                f"{list(self.model.collapsed)}. Row {{row}} collapses "
+                f"{np.flatnonzero(free[row]).tolist()}; compile the whole model to mix them.",
+                row=row,
             )
         if self.operator == "gibbs":
             return values, None, None

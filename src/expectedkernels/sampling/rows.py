@@ -7,37 +7,59 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.errors import DataError
-from expectedkernels.kernels.rows import check_states, sample_rows, schema_of
+from expectedkernels.kernels.rows import check_states, counted_rows, sample_rows, schema_of
 
 
-def collapsed_rows(target: Any, samples: Any, collapsed: Any, least: int = 1) -> Any:
-    """The samples, in any form that `sample_rows` reads, as rows: NaN where they are collapsed.
+def collapsed_rows(
+    target: Any, samples: Any, collapsed: Any, least: int = 1, log_weights: Any = None
+) -> tuple[Any, Any]:
+    """The samples as rows, NaN where they are collapsed, and the numbers of those that count.
 
-    What is collapsed is one set of variables of the target for all samples, or a mask; by default
-    it is where the samples have NaN. There must be at least so many samples.
+    Samples come in any form that `sample_rows` reads, at least so many of them. What is collapsed
+    is one set of variables of the target for all samples, or a mask; by default it is where the
+    samples have NaN. Samples of weight zero do not count, and may be incomplete.
 
     Examples
     --------
     >>> import expectedkernels as ek
     >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
-    >>> collapsed_rows(target, [[0, 1], [1, 1]], [1]).tolist()
-    [[0.0, nan], [1.0, nan]]
+    >>> rows, used = collapsed_rows(target, [[0, 1], [1, 1]], [1])
+    >>> rows.tolist(), used.tolist()
+    ([[0.0, nan], [1.0, nan]], [0, 1])
     """
     rows = sample_rows(target, samples, least=least, check=False)
+    logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
+    used = counted_rows(samples, len(rows), logs)
     mask = np.isnan(rows)
     if collapsed is not None:
         mask = _mask(target, collapsed, rows.shape)
     hidden = np.isnan(rows) & ~mask
-    if hidden.any():
-        row, column = (int(i) for i in np.argwhere(hidden)[0])
+    if hidden[used].any():
+        row, column = (int(i) for i in np.argwhere(hidden[used])[0])
+        row = int(used[row])
         raise DataError(
             f"Samples need values for all variables that are not collapsed. Got NaN in row {row}, "
             f"column {column}; with collapsed=None, NaN marks what is collapsed."
         )
     rows[mask] = np.nan
     check_states(target, rows)
-    return rows
+    return rows, used
+
+
+def as_log_weights(log_weights: Any, n: int) -> Any:
+    """Logs of importance weights that nobody can write to; some must be finite."""
+    logs = np.array(as_floats(log_weights), dtype=np.float64)
+    if logs.shape != (n,):
+        raise DataError(f"{n} samples need as many log-weights. Got shape {logs.shape}.")
+    if np.isnan(logs).any() or (logs == np.inf).any() or (n and not np.isfinite(logs).any()):
+        raise DataError(
+            "Log-weights are numbers, or -inf for samples that the target rules out, but not for "
+            f"all. Got {logs[~np.isfinite(logs)][:5].tolist()} among them."
+        )
+    logs.flags.writeable = False
+    return logs
 
 
 def _mask(target: Any, collapsed: Any, shape: tuple[int, int]) -> Any:
@@ -88,14 +110,15 @@ def variables_of(target: Any, collapsed: Any) -> frozenset[int]:
     return frozenset(np.flatnonzero(mask[0]).tolist())
 
 
-def distinct_rows(rows: Any) -> tuple[Any, Any]:
-    """The distinct rows, and the place of every row among them.
+def distinct_rows(rows: Any) -> tuple[Any, Any, Any]:
+    """The distinct rows, the place of every row among them, and where each of them comes first.
 
     Examples
     --------
-    >>> rows, place = distinct_rows(np.array([[1, np.nan], [0, 1], [1, np.nan]]))
-    >>> rows.tolist(), place.tolist()
-    ([[0.0, 1.0], [1.0, nan]], [1, 0, 1])
+    >>> rows, place, first = distinct_rows(np.array([[1, np.nan], [0, 1], [1, np.nan]]))
+    >>> rows.tolist(), place.tolist(), first.tolist()
+    ([[0.0, 1.0], [1.0, nan]], [1, 0, 1], [1, 0])
     """
-    keys, place = np.unique(np.where(np.isnan(rows), -1.0, rows), axis=0, return_inverse=True)
-    return np.where(keys < 0, np.nan, keys), place.reshape(-1)
+    codes = np.where(np.isnan(rows), -1.0, rows)
+    _, first, place = np.unique(codes, axis=0, return_index=True, return_inverse=True)
+    return rows[first], place.reshape(-1), first

@@ -22,7 +22,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.marginals import Marginals
 from expectedkernels.circuits.numbers import as_floats
 from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, DataError, PropertyError
+from expectedkernels.errors import CircuitError, DataError, PropertyError, rows_numbered
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.html import overview
 from expectedkernels.kernels.functions import values_of
@@ -32,7 +32,7 @@ from expectedkernels.kernels.rows import sample_rows
 from expectedkernels.kernels.target import Target, as_target
 from expectedkernels.sampling.completions import completions
 from expectedkernels.sampling.inference_data import inference_data
-from expectedkernels.sampling.rows import distinct_rows
+from expectedkernels.sampling.rows import as_log_weights, distinct_rows
 from expectedkernels.sampling.thinning import stein_thin
 
 if TYPE_CHECKING:
@@ -263,9 +263,8 @@ class WeightedSamples:
         >>> ek.cis(ek.ising_grid(3, 3, rng=0), 30, 4, rng=0).thin(5).n
         5
         """
-        used = np.flatnonzero(self.weights)
-        chosen = stein_thin(self.target, self.rows[used], m, kernel=kernel, operator=operator)
-        return self._equally_weighted(used[chosen], "thinned")
+        chosen = stein_thin(self.target, self, m, kernel=kernel, operator=operator)
+        return self._equally_weighted(chosen, "thinned")
 
     def _equally_weighted(self, chosen: Any, rule: str) -> WeightedSamples:
         """Some of the rows with equal weights; what was known of all rows is not of these."""
@@ -462,12 +461,12 @@ class WeightedSamples:
         return overview(type(self).__name__, {k: v for k, v in found.items() if v is not None})
 
     @cached_property
-    def _distinct(self) -> tuple[Any, Any]:
-        """The distinct rows with a weight, and their weights."""
-        rows, place = distinct_rows(self.rows)
+    def _distinct(self) -> tuple[Any, Any, Any]:
+        """The distinct rows with a weight, their weights, and where they come first."""
+        rows, place, first = distinct_rows(self.rows)
         weights = np.bincount(place, self.weights, minlength=len(rows))
         used = weights != 0
-        return rows[used], weights[used]
+        return rows[used], weights[used], first[used]
 
     @cached_property
     def _compiled(self) -> Circuit:
@@ -485,8 +484,9 @@ class WeightedSamples:
     @cached_property
     def _means(self) -> list[Any]:
         """The weighted means of the conditional marginals, as they come."""
-        rows, weights = self._distinct
-        return [weights @ table for table in self._conditional_marginals(rows)]
+        rows, weights, numbers = self._distinct
+        with rows_numbered(numbers):
+            return [weights @ table for table in self._conditional_marginals(rows)]
 
     def _conditional_marginals(self, rows: Any) -> list[Any]:
         """The marginals of every variable given each row; ones and zeros where it is sampled."""
@@ -523,19 +523,22 @@ class WeightedSamples:
         full[:, gone] = np.tile(states, (len(rows), 1))
         logs = to_numpy(self._compiled.log_likelihood(full)).reshape(len(rows), -1)
         chances = from_logs(logs)
-        if not chances.any(axis=1).all():
+        possible = chances.any(axis=1)
+        if not possible.all():
             raise DataError(
-                "A sample has probability zero under the target, so that there is no conditional "
-                "distribution of its collapsed variables. Give it the weight zero."
+                "The sample in row {row} has probability zero under the target, so that there is "
+                "no conditional distribution of its collapsed variables. Give it the weight zero.",
+                row=int(np.argmin(possible)),
             )
         return chances / chances.sum(axis=1, keepdims=True)
 
     def _expect_circuit(self, f: Circuit, scope: Any) -> float:
         if scope is not None:
             raise CircuitError("A circuit is a function of all variables. Got a scope beside it.")
-        rows, weights = self._distinct
+        rows, weights, numbers = self._distinct
         # the delta kernel puts both on the same point: sum over x of p(x | row) f(x)
-        values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
+        with rows_numbered(numbers):
+            values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
         return float(weights @ np.asarray(values).reshape(len(rows)))
 
 
@@ -563,17 +566,3 @@ def _as_weights(weights: Any, n: int) -> Any:
         raise DataError(f"The weights of samples must sum to one. Got a sum of {total:.6g}.")
     found.flags.writeable = False
     return found
-
-
-def as_log_weights(log_weights: Any, n: int) -> Any:
-    """Logs of importance weights that nobody can write to; some must be finite."""
-    logs = np.array(as_floats(log_weights), dtype=np.float64)
-    if logs.shape != (n,):
-        raise DataError(f"{n} samples need as many log-weights. Got shape {logs.shape}.")
-    if np.isnan(logs).any() or (logs == np.inf).any() or (n and not np.isfinite(logs).any()):
-        raise DataError(
-            "Log-weights are numbers, or -inf for samples that the target rules out, but not for "
-            f"all. Got {logs[~np.isfinite(logs)][:5].tolist()} among them."
-        )
-    logs.flags.writeable = False
-    return logs

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike, VariablesLike
 from expectedkernels.checks import check_choice
-from expectedkernels.errors import DataError, SizeError
+from expectedkernels.errors import DataError, SizeError, rows_numbered
 from expectedkernels.kernels.stein import (
     OPERATORS,
     SteinKernel,
@@ -18,8 +18,8 @@ from expectedkernels.kernels.stein import (
     is_strictly_positive_definite,
     shared_grams,
 )
-from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
-from expectedkernels.sampling.samples import WeightedSamples, as_log_weights
+from expectedkernels.sampling.rows import as_log_weights, collapsed_rows, distinct_rows
+from expectedkernels.sampling.samples import WeightedSamples
 from expectedkernels.sampling.shrinkage import default_weights
 from expectedkernels.sampling.weights import signed_weights, simplex_weights, smoothed_weights
 from expectedkernels.sampling.zeros import is_positive
@@ -35,7 +35,7 @@ class SteinSamples(WeightedSamples):
     Attributes
     ----------
     gram : array of shape (n, n), or None
-        The Stein kernels of all pairs of samples, with shifts as operators.
+        The Stein kernels of all pairs of samples that count, with shifts as operators.
     updates_gram : array of shape (n, n), or None
         The same for the operators of Gibbs updates, which the default rule looks at.
     stein, updates : SteinKernel, CollapsedSteinKernel or PartitionSteinKernel
@@ -44,6 +44,9 @@ class SteinSamples(WeightedSamples):
         Whose discrepancy is in `discrepancy`, and is minimised by rules other than the default.
     decision : str
         What was done about zeros of the target, and what the default rule found and did.
+    used : int array, or None
+        The numbers of the samples that count, None for all of them. The others had the weight zero
+        from the start, and keep it.
     hidden : tuple of int
         Variables that are summed out in all samples because of zeros, new ones included.
     note : str
@@ -70,11 +73,17 @@ class SteinSamples(WeightedSamples):
     updates: Any = None
     operator: str = "shift"
     decision: str = field(default="")
+    used: Array = None
     hidden: tuple[int, ...] = ()
     note: str = ""
 
+    @property
+    def _numbers(self) -> Any:
+        """The numbers of the samples that count."""
+        return np.arange(len(self.rows)) if self.used is None else self.used
+
     def uniform(self) -> SteinSamples:
-        """The same samples with equal weights."""
+        """The same samples with equal weights; those that do not count keep the weight zero."""
         return self.reweighted("uniform")
 
     def extended(
@@ -118,7 +127,7 @@ class SteinSamples(WeightedSamples):
         >>> samples.extended([[1, 0]], [1]).rows.tolist()
         [[0.0, nan], [1.0, nan], [1.0, nan]]
         """
-        added = collapsed_rows(self.target, new, collapsed, least=0)
+        added, some = collapsed_rows(self.target, new, collapsed, least=0, log_weights=log_weights)
         logs = None
         if (self.log_weights is None) != (log_weights is None):
             raise DataError(
@@ -128,22 +137,30 @@ class SteinSamples(WeightedSamples):
         if log_weights is not None:
             logs = np.concatenate([self.log_weights, as_log_weights(log_weights, len(added))])
         added[:, list(self.hidden)] = np.nan
-        if np.isnan(added).any() and isinstance(self.stein, SteinKernel):
+        if np.isnan(added[some]).any() and isinstance(self.stein, SteinKernel):
             raise DataError(
                 "These samples have no collapsed variables, so new ones cannot have NaN. "
                 "Use collapsed_bbis for all of them."
             )
+        known, used = self.rows[self._numbers], np.append(self._numbers, self.n + some)
         try:
-            first, second = (
-                None if known is None else stein.extended(known, self.rows, added)
-                for known, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
-            )
+            with rows_numbered(some):
+                first, second = (
+                    None if gram is None else stein.extended(gram, known, added[some])
+                    for gram, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
+                )
         except ZerosMet as error:
             advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
             raise ZerosMet(error.where, advice) from error
         rows = np.vstack([self.rows, added])
         more = replace(
-            self, gram=first, updates_gram=second, rows=rows, weights=None, log_weights=logs
+            self,
+            gram=first,
+            updates_gram=second,
+            rows=rows,
+            used=used,
+            weights=None,
+            log_weights=logs,
         )
         return weighted(more)
 
@@ -191,7 +208,7 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
     Counted is what is held at the same time at the worst moment: Gram matrices of all samples and
     their copies, and the matrices of distinct samples that weights are computed with.
     """
-    n, m = len(rows), len(distinct_rows(rows)[0])
+    n, m = len(rows), len(distinct_rows(rows)[2])
     whole = 4 + (rule == "default") * (1 + (operator == "shift"))
     few = 6
     if rule == "uniform":
@@ -206,12 +223,13 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
 
 
 def weighted(samples: SteinSamples) -> SteinSamples:
-    """The samples with weights by their rule."""
-    n = len(samples.rows)
-    equal = np.full(n, 1.0 / n)
-    distinct, groups = distinct_rows(samples.rows)
+    """The samples with weights by their rule; those that do not count have the weight zero."""
+    used = samples._numbers
+    equal = np.full(len(used), 1.0 / len(used))
+    distinct, groups, first = distinct_rows(samples.rows[used])
     shift = samples.operator == "shift"
-    samples = _with_grams(samples, distinct, groups)
+    with rows_numbered(used[first]):
+        samples = _with_grams(samples, distinct, groups)
     chosen = samples.gram if shift else samples.updates_gram
     certificate, decision = None, samples.note
     if samples.rule == "uniform":
@@ -221,7 +239,7 @@ def weighted(samples: SteinSamples) -> SteinSamples:
     elif samples.rule == "default":
         exact = shift and (samples.stein.zeros == "raise" or is_positive(samples.target))
         exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
-        logs = samples.log_weights
+        logs = None if samples.log_weights is None else samples.log_weights[used]
         found = default_weights(
             chosen, samples.updates_gram, groups=groups, exact=exact, log_weights=logs
         )
@@ -232,9 +250,11 @@ def weighted(samples: SteinSamples) -> SteinSamples:
         weights, certificate = best.weights, best.certificate
         if samples.rule == "smoothed":
             weights = smoothed_weights(weights)
+    shares = np.zeros(samples.n)
+    shares[used] = weights
     return replace(
         samples,
-        weights=weights,
+        weights=shares,
         certificate=certificate,
         decision=decision,
         # rounding can make a zero negative

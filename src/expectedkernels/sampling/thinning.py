@@ -9,7 +9,7 @@ import numpy as np
 from expectedkernels.arrays import Array, SamplesLike, VariablesLike
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import DataError, PropertyError
+from expectedkernels.errors import DataError, PropertyError, rows_numbered
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
@@ -45,7 +45,8 @@ def stein_thin(
     target : FactorGraph, BayesianNetwork, Circuit or Target
         Over discrete variables, known up to a constant.
     samples : array of shape (n, variables), or as for `bbis`
-        From anywhere: a chain with its burn-in will do. Weights that come with them do not matter.
+        From anywhere: a chain with its burn-in will do. Samples that come with a weight of zero
+        are not chosen; other weights do not matter.
     m : int
         How many to choose.
     kernel : Kernel, optional
@@ -95,7 +96,8 @@ def stein_thin(
     check_count("stein_thin", "m", m, 1, error=DataError)
     check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
     check_max_bytes(max_bytes)
-    rows = collapsed_rows(target, samples, collapsed)
+    rows, used = collapsed_rows(target, samples, collapsed)
+    rows = rows[used]
     if isinstance(target, Target) and np.isnan(rows).any():
         raise PropertyError(
             "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
@@ -103,19 +105,14 @@ def stein_thin(
         )
     k = ExpHamming() if kernel is None else kernel
     check_stein_kernel(k, cardinalities, level=3)
-    first, distinct = _in_order(rows)
+    first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
+    distinct, numbers = rows[first], used[first]
     shifts, updates, _, _ = stein_kernels(target, distinct, k, "raise", max_bytes)
-    chosen = _greedy(updates if operator == "gibbs" else shifts, distinct, m)
+    with rows_numbered(numbers):
+        chosen = _greedy(updates if operator == "gibbs" else shifts, distinct, m)
     if operator == "gibbs" and not isinstance(target, Target):
         warn_of_classes(target, distinct, 3, "collapsed=[...]")
-    return first[chosen]
-
-
-def _in_order(rows: Any) -> tuple[Any, Any]:
-    """Where each distinct row comes first, in the order of the rows, and these rows."""
-    _, place = distinct_rows(rows)
-    first = np.sort(np.unique(place, return_index=True)[1])
-    return first, rows[first]
+    return numbers[chosen]
 
 
 def _greedy(stein: PairwiseKernel, rows: Any, m: int) -> list[int]:
