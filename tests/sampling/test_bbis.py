@@ -366,6 +366,19 @@ def test_limits_of_memory():
         ek.bbis(model, np.zeros((2, 4)), weights=np.ones(2))
 
 
+@pytest.mark.parametrize("gap", [300.0, 355.0, 360.0, 365.0, 370.0, 372.0, 380.0])
+@pytest.mark.parametrize("rule", RULES)
+def test_states_that_are_far_less_likely_than_the_samples(rule, gap):
+    rare = np.exp(-gap)
+    single = ek.FactorGraph([2], [((0,), [1.0, rare])])
+    np.testing.assert_allclose(ek.bbis(single, [[0], [0]], weights=rule).weights, 0.5)
+    table = [[1.0, rare], [rare, 1.0]]
+    chain = ek.FactorGraph([2] * 3, [((0, 1), table), ((1, 2), table)])
+    for operator in ("shift", "gibbs"):
+        found = ek.bbis(chain, [[0, 0, 0], [1, 1, 1]], weights=rule, operator=operator)
+        np.testing.assert_allclose(found.weights, 0.5, rtol=1e-6)
+
+
 @pytest.mark.parametrize("operator", ["shift", "gibbs"])
 @pytest.mark.parametrize("rule", RULES)
 def test_memory_is_counted_in_full(rule, operator):

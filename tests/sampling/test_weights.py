@@ -1,5 +1,6 @@
 """Weights on the simplex against enumeration of active sets, and the laws they obey."""
 
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -136,13 +137,91 @@ def test_entries_of_very_different_sizes_are_solved():
     assert found.solved
 
 
+def smallest_value(gram):
+    """The smallest w'Kw, in fractions: the smallest over all sets of positive weights."""
+    exact = [[Fraction(float(x)) for x in row] for row in gram]
+    values = []
+    for size in range(1, len(gram) + 1):
+        for support in combinations(range(len(gram)), size):
+            x = solution([[exact[i][j] for j in support] for i in support])
+            if x is not None and min(x) >= 0 and sum(x) > 0:
+                values.append(1 / sum(x))
+    return min(value for value in values if value >= 0)
+
+
+def solution(matrix):
+    """The solution of a linear system with ones on its right side, None if it is singular."""
+    rows = [[*row, Fraction(1)] for row in matrix]
+    for i in range(len(rows)):
+        pivot = next((j for j in range(i, len(rows)) if rows[j][i]), None)
+        if pivot is None:
+            return None
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for j, row in enumerate(rows):
+            if j != i and row[i]:
+                factor = row[i] / rows[i][i]
+                rows[j] = [a - factor * b for a, b in zip(row, rows[i], strict=True)]
+    return [row[-1] / row[i] for i, row in enumerate(rows)]
+
+
+def value_of(gram, weights):
+    """The value w'Kw over the squared sum of the weights, in fractions."""
+    w = [Fraction(float(x)) for x in weights]
+    terms = (
+        w[i] * w[j] * Fraction(float(gram[i, j])) for i in range(len(w)) for j in range(len(w))
+    )
+    return sum(terms) / sum(w) ** 2
+
+
+SCALES = {
+    "one scale": lambda rng, n: np.full(n, rng.integers(-530, 511)),
+    "any scales": lambda rng, n: rng.integers(-530, 511, size=n),
+    "both ends": lambda rng, n: rng.choice([-530, -510, 0, 510], size=n),
+    "below the smallest normal number": lambda rng, n: -535 + rng.integers(0, 30, size=n),
+}
+
+
+@pytest.mark.parametrize("scales", SCALES)
+def test_matrices_of_any_scale_are_solved(scales):
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        n = int(rng.integers(1, 5))
+        features = rng.normal(size=(n, n + 3)) + rng.uniform(-1, 2)
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+        exponents = SCALES[scales](rng, n)
+        gram = np.ldexp(features @ features.T, exponents[:, None] + exponents)
+        gram = np.triu(gram) + np.triu(gram, 1).T
+        if (np.diagonal(gram) > 0).all():
+            found = simplex_weights(gram)
+            assert found.solved
+            assert value_of(gram, found.weights) <= smallest_value(gram) * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-308, 1e-200, 1.0, 1e200, 1e307])
+def test_tiny_and_huge_matrices(size):
+    found = simplex_weights([[size, 0.0], [0.0, 3 * size]])
+    np.testing.assert_allclose(found.weights, [0.75, 0.25], rtol=1e-3 if size < 1e-307 else 1e-12)
+    assert found.solved
+    np.testing.assert_allclose(
+        signed_weights([[size, 0.0], [0.0, 3 * size]]), [0.75, 0.25], rtol=1e-3
+    )
+    equal = simplex_weights(np.full((3, 3), size))
+    np.testing.assert_allclose(equal.weights, np.full(3, 1 / 3), rtol=1e-12)
+
+
+def test_entries_beyond_those_of_the_diagonal_are_refused():
+    with pytest.raises(KernelError, match=r"Got 1e\+299 in row 0, column 1, where the diagonal"):
+        simplex_weights([[5e-324, 1e299, 0], [1e299, 5e-324, 0], [0, 0, 1e308]])
+
+
 def test_later_methods_agree_with_pivoting():
     gram = stein_like(50, 80, np.random.default_rng(3), spread=1.0)
-    scale = 1.0 / np.sqrt(np.diagonal(gram))
+    balanced, exponents = module._balanced(gram)
+    scale = np.ldexp(1.0, exponents - exponents.max())
     value = simplex_weights(gram).discrepancy
-    squares = certify(gram, module._least_squares(gram, scale), "")
+    squares = certify(gram, scale * module._least_squares(balanced, scale), "")
     np.testing.assert_allclose(squares.discrepancy, value, rtol=1e-9)
-    steps = certify(gram, module._pairwise_steps(gram, np.full(50, 0.02)), "")
+    steps = certify(gram, module._pairwise_steps(balanced, scale, 0.02 / scale), "")
     np.testing.assert_allclose(steps.discrepancy, value, rtol=1e-6)
 
 

@@ -183,6 +183,7 @@ def z_score(G: ArrayLike) -> float:
     """
     gram = np.asarray(G, dtype=np.float64)
     pairs = gram[np.triu_indices(len(gram), 1)]
+    pairs = np.ldexp(pairs, -np.frexp(np.abs(pairs).max(initial=0.0))[1])  # squares have a range
     scale = float(np.sqrt(np.sum(pairs**2)))
     return float(pairs.sum()) / scale if scale > 0.0 else 0.0
 

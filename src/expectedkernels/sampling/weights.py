@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,13 @@ JITTERS = (1e-13, 1e-11, 1e-9)
 """What is added to a diagonal of ones before Cholesky, one after the other until it works."""
 
 EPS = float(np.finfo(np.float64).eps)
+
+LARGEST, LEAST = 1000, -1070
+"""Exponents: of entries that may be added up without an overflow, and of the error of the smallest.
+"""
+
+FAR = 60
+"""Exponents of entries that differ by more than the precision of doubles."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,11 @@ def minimised(
     ones). What is minimised is w'Gw + ridge c sum w^2 / s, with c = sum s^2 diag(G); for
     equal shares that adds a multiple of the mean diagonal entry to the diagonal.
     """
+    room = max(0, _exponent(gram) - LARGEST)
+    if room and ridge:  # which adds to the diagonal
+        found = minimised(np.ldexp(gram, -room), groups, warn, ridge, shares)
+        value, error = np.ldexp([found.discrepancy, found.rounding], room).tolist()
+        return replace(found, discrepancy=value, rounding=error)
     first, member = _groups(gram, groups)
     s = np.full(len(gram), 1.0 / len(gram)) if shares is None else shares
     together = np.bincount(member, s)
@@ -174,6 +186,7 @@ def signed_weights(K: ArrayLike, *, ridge: float = 1e-8) -> Floats:
     gram = check_gram(K, "signed_weights")
     check_real("signed_weights", "ridge", ridge, ends="()", error=DataError)
     n = len(gram)
+    gram = np.ldexp(gram, -_exponent(gram))
     mean = np.trace(gram) / n
     if mean == 0.0:
         return np.full(n, 1.0 / n)
@@ -219,14 +232,53 @@ def smoothed_weights(weights: ArrayLike, amount: float = 0.01) -> Floats:
 
 def certify(gram: Floats, weights: Floats, method: str) -> SimplexWeights:
     """The weights with their discrepancy and their gap, both on the matrix as it is."""
-    slopes, sizes = gram @ weights, np.abs(gram) @ weights
-    value = max(float(weights @ slopes), 0.0)
-    lowest = int(np.argmin(slopes))
-    rounding = 4.0 * len(gram) * EPS * float(max(weights @ sizes, sizes[lowest]))
-    gap = 2.0 * max(value - float(slopes[lowest]), 0.0)
+    matrix, exponents = _balanced(gram)
+    # w = 2^(e + t) u with no u above one, so that nothing overflows; values are in units of 2^(2t)
+    t = int(np.max((np.frexp(weights)[1] - exponents)[weights > 0]))
+    back = -exponents - t
+    u = np.ldexp(weights, back)
+    slopes = matrix @ u
+    sizes = np.abs(matrix, out=matrix) @ u
+    value = max(float(u @ slopes), 0.0)
+    with np.errstate(over="ignore"):  # steep slopes do not matter
+        heights = np.ldexp(slopes, back)
+        # a weight below 2^-1000, which is zero in effect, makes up for what these lack
+        heights[(back > LARGEST // 2) & (slopes >= 0)] = np.inf
+        lowest = int(np.argmin(heights))
+        slope, size = np.ldexp([slopes[lowest], sizes[lowest]], back[lowest]).tolist()
+    rounding = 4.0 * len(gram) * EPS * max(float(u @ sizes), size)
+    rounding += float(np.ldexp(1.0, LEAST - 2 * t))
+    gap = 2.0 * max(value - slope, 0.0)
     # No value is below zero, so the gap is never more than the value itself.
     relative = min(gap / value, 1.0) if value > rounding else 0.0
+    value, rounding = np.ldexp([value, rounding], 2 * t).tolist()
     return SimplexWeights(weights, value, relative, rounding, method)
+
+
+def _exponent(gram: Floats) -> int:
+    """The exponent of the largest entry, which is below that power of two."""
+    return int(np.frexp(np.abs(gram).max())[1])
+
+
+def _balanced(gram: Floats) -> tuple[Floats, Any]:
+    """The matrix 2^(e_i + e_j) K_ij, whose diagonal is between 1/2 and 2, and the exponents e.
+
+    Scaling by powers of two does not round, and entries of a positive semidefinite matrix do not
+    exceed 2 then, however far apart they are.
+    """
+    diagonal = np.diagonal(gram)
+    exponents = -(np.frexp(np.where(diagonal > 0, diagonal, 1.0))[1] // 2)
+    with np.errstate(over="ignore"):
+        matrix = np.ldexp(gram, exponents[:, None])
+        np.ldexp(matrix, exponents, out=matrix)
+    if not np.isfinite(matrix).all():
+        i, j = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        raise KernelError(
+            "A Gram matrix has no entry above the square root of the product of the two on its "
+            f"diagonal. Got {gram[i, j]:.3g} in row {i}, column {j}, where the diagonal has "
+            f"{gram[i, i]:.3g} and {gram[j, j]:.3g}."
+        )
+    return matrix, exponents
 
 
 def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
@@ -243,16 +295,25 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
             f"{what} finite. Got {gram[i, j]} in row {i}, column {j}; a target with zeros gives "
             "infinite ratios."
         )
-    size = float(np.abs(gram).max())
-    if np.abs(gram - gram.T).max() > 1e-8 * size:
-        i, j = np.unravel_index(np.argmax(np.abs(gram - gram.T)), gram.shape)
+    exponent = _exponent(gram)
+    scaled = np.ldexp(gram, -exponent)  # entries are at most one
+    apart = scaled - scaled.T
+    np.abs(apart, out=apart)
+    size = float(np.abs(scaled).max())
+    slack = 1e-8 * size + float(np.ldexp(1.0 * len(gram), LEAST - exponent))
+    if apart.max() > slack:
+        i, j = np.unravel_index(np.argmax(apart), gram.shape)
         raise KernelError(
             f"{what} symmetric. Got {gram[i, j]:.6g} in row {i}, column {j}, and "
             f"{gram[j, i]:.6g} in row {j}, column {i}."
         )
-    gram = 0.5 * (gram + gram.T)
-    if not _is_positive(gram, 1e-8 * size):
-        lowest = scipy.linalg.eigvalsh(gram, subset_by_index=[0, 0])[0]
+    if apart.any():
+        scaled = 0.5 * (scaled + scaled.T)
+        gram = np.ldexp(scaled, exponent)
+    del apart
+    if not _is_positive(scaled, slack):
+        lowest = scipy.linalg.eigvalsh(scaled, subset_by_index=[0, 0])[0]
+        lowest, size = np.ldexp([lowest, size], exponent).tolist()
         raise KernelError(
             f"{what} positive semidefinite. Its smallest eigenvalue is {lowest:.3g}, its largest "
             f"entry {size:.3g}: the kernel is not positive definite, or the matrix is not a Gram "
@@ -285,10 +346,13 @@ def _groups(gram: Floats, groups: ArrayLike | None) -> tuple[NDArray[Any], NDArr
     """One sample of each group of equal ones, and the group of each sample."""
     n = len(gram)
     if groups is None:
-        diagonal = np.diagonal(gram)
-        both = diagonal[:, None] + diagonal[None, :]
+        matrix, exponents = _balanced(gram)
+        # K_ii over the root of K_ii K_jj, about; samples of different sizes are not equal
+        ratio = np.clip(exponents - exponents[:, None], -FAR, FAR)
+        own = np.ldexp(np.diagonal(matrix)[:, None], ratio)
+        both = own + own.T
         # The first sample at distance zero; samples are at distance zero from themselves.
-        labels = np.argmax(both - 2.0 * gram <= 64 * EPS * both, axis=1)
+        labels = np.argmax(both - 2.0 * matrix <= 64 * EPS * both, axis=1)
     else:
         labels = np.asarray(groups)
         if labels.shape != (n,):
@@ -311,29 +375,29 @@ def _attempts(gram: Floats) -> Iterator[tuple[Floats, str]]:
     if np.any(diagonal <= 0.0):
         yield (diagonal <= 0.0) / np.count_nonzero(diagonal <= 0.0), "zero rows"
         return
-    # Powers of two: the scaling itself must not round.
-    scale = 2.0 ** np.round(-0.5 * np.log2(diagonal))
-    weights = scale**2 / np.sum(scale**2)
+    balanced, exponents = _balanced(gram)
+    scale = np.ldexp(1.0, exponents - exponents.max())  # of weights w = scale u
+    u = scale / (scale @ scale)
     for jitter in JITTERS:
         # The weight of the penalty is free; near the optimal value the cone form is well scaled.
         for _ in range(2):
-            value = float(weights @ gram @ weights)
-            candidate = _pivoting(gram, scale, max(value, 1e-14 / np.sum(scale**2)), jitter)
+            value = float(u @ balanced @ u)
+            candidate = _pivoting(balanced, scale, max(value, 1e-14 / (scale @ scale)), jitter)
             if candidate is None:
                 break
-            weights = candidate
-            yield weights, "pivoting"
-    candidate = _least_squares(gram, scale)
+            u = candidate
+            yield scale * u, "pivoting"
+    candidate = _least_squares(balanced, scale)
     if candidate is not None:
-        weights = candidate
-        yield weights, "non-negative least squares"
-    yield _pairwise_steps(gram, weights), "pairwise steps"
+        u = candidate
+        yield scale * u, "non-negative least squares"
+    yield _pairwise_steps(balanced, scale, u), "pairwise steps"
 
 
-def _pivoting(gram: Floats, scale: Floats, penalty: float, jitter: float) -> Floats | None:
-    """The solution of the cone form by block principal pivoting, None if it does not end."""
-    n = len(gram)
-    matrix = scale[:, None] * (gram + penalty) * scale[None, :]
+def _pivoting(balanced: Floats, scale: Floats, penalty: float, jitter: float) -> Floats | None:
+    """The solution u of the cone form by block principal pivoting, None if it does not end."""
+    n = len(balanced)
+    matrix = balanced + penalty * np.outer(scale, scale)
     right = penalty * scale
     positive = np.ones(n, dtype=np.bool_)
     fewest, patience = n + 1, 3
@@ -358,8 +422,8 @@ def _pivoting(gram: Floats, scale: Floats, penalty: float, jitter: float) -> Flo
         positive ^= wrong
     else:
         return None
-    u = scale * np.maximum(x, 0.0)
-    total = u.sum()
+    u = np.maximum(x, 0.0)
+    total = scale @ u
     return u / total if total > 0.0 else None
 
 
@@ -384,25 +448,27 @@ def _solve(matrix: Floats, right: Floats, positive: Any, jitter: float) -> Float
     return np.asarray(x) if np.all(np.isfinite(x)) else None
 
 
-def _least_squares(gram: Floats, scale: Floats) -> Floats | None:
-    """The solution of the cone form as non-negative least squares on a factor of the matrix."""
-    values, vectors = scipy.linalg.eigh(scale[:, None] * gram * scale[None, :])
+def _least_squares(balanced: Floats, scale: Floats) -> Floats | None:
+    """The solution u of the cone form as non-negative least squares on a factor of the matrix."""
+    values, vectors = scipy.linalg.eigh(balanced)
     half = vectors * np.sqrt(np.maximum(values, 0.0))
     root = np.sqrt(1.0 / np.sum(scale**2))
     design = np.vstack([half.T, root * scale[None, :]])
     target = np.zeros(len(design))
     target[-1] = root
     try:
-        u, _ = scipy.optimize.nnls(design, target, maxiter=30 * len(gram))
+        u, _ = scipy.optimize.nnls(design, target, maxiter=30 * len(balanced))
     except RuntimeError:
         return None
-    u = scale * u
-    return u / u.sum() if u.sum() > 0.0 else None
+    total = scale @ u
+    return u / total if total > 0.0 else None
 
 
-def _pairwise_steps(gram: Floats, weights: Floats, steps: int = 20_000) -> Floats:
+def _pairwise_steps(balanced: Floats, scale: Floats, u: Floats, steps: int = 20_000) -> Floats:
     """The weights after moving mass from the steepest positive coordinate to the flattest one."""
-    w = weights.copy()
+    scale = np.maximum(scale, 2.0 ** (-LARGEST // 2))  # of the others, the weights are zero
+    gram = balanced / scale[:, None] / scale
+    w = scale * u
     slopes = gram @ w
     for _ in range(steps):
         low = int(np.argmin(slopes))
