@@ -1,5 +1,7 @@
 """Estimates of partition functions, against exact ones and the fixed point of the bridge."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,72 @@ def test_intervals_hold_the_truth(weights):
         errors.append(found.log_z - truth)
     assert held >= 9
     assert np.sqrt(np.mean(np.square(errors))) < 0.15
+
+
+def points(rng):
+    """Nearly all mass at one state."""
+    return ek.FactorGraph([2] * 5, [((v,), [1.0, 4e-3 * rng.exponential()]) for v in range(5)])
+
+
+def sharp(rng):
+    """A grid with strong interactions: a few states have nearly all mass."""
+    grid = ek.ising_grid(2, 3, rng=rng)
+    return ek.FactorGraph(grid.cardinalities, [(f.scope, f.table**6) for f in grid.factors])
+
+
+def fields(rng):
+    """An Ising model with strong fields."""
+    edges = [(v, v + 1) for v in range(7)]
+    tables = [(edge, np.exp([[0.8, -0.8], [-0.8, 0.8]])) for edge in edges]
+    return ek.FactorGraph([2] * 8, tables + [((v,), np.exp(rng.normal(size=2))) for v in range(8)])
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize("model", [points, sharp, fields])
+@pytest.mark.parametrize("uniform", [False, True])
+def test_intervals_hold_the_truth_of_concentrated_targets(model, n, uniform):
+    held, told, runs = 0, 0, 120
+    for seed in range(runs):
+        target = model(np.random.default_rng(seed))
+        proposal = ek.factorized([[0.5, 0.5]] * target.n_variables) if uniform else None
+        samples = target.sample(n, rng=seed)
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "The samples of the target and the draws", RuntimeWarning
+            )
+            found = ek.log_partition_estimate(target, samples, proposal=proposal, rng=seed)
+        assert found.standard_error > 0
+        if np.isfinite(found.standard_error):
+            low, high = found.interval(0.95)
+            held += low <= target.log_partition() <= high
+            told += 1
+    assert held >= 0.93 * told
+    assert told >= (0.4 if uniform else 1.0) * runs
+
+
+def test_equal_samples_do_not_show_that_nothing_else_is_possible():
+    certain = ek.FactorGraph([2] * 3, [((v,), [1.0, 1e-9]) for v in range(3)])
+    for seed in range(10):
+        found = ek.log_partition_estimate(certain, np.zeros((40, 3)), rng=seed)
+        assert 0.03 < found.standard_error < 0.3
+        assert found.log_z == pytest.approx(0.0, abs=2 * found.standard_error)
+
+
+def test_a_proposal_that_does_not_meet_the_samples_tells_nothing():
+    certain = ek.FactorGraph([2] * 20, [((v,), [1.0, 1e-3]) for v in range(20)])
+    proposal = ek.factorized([[0.5, 0.5]] * 20)
+    with pytest.warns(RuntimeWarning, match=r"hardly overlap .* of 40\), .* cannot be told. Give"):
+        found = ek.log_partition_estimate(certain, np.zeros((40, 20)), proposal=proposal, rng=0)
+    assert found.standard_error == np.inf
+    assert found.interval() == (-np.inf, np.inf)
+
+
+def test_intervals_of_other_targets_do_not_become_wider():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        ours, theirs = rng.normal(0.1, 0.7, 150), rng.normal(-0.1, 0.7, 150)
+        widened, plain = (_bridge(ours, np.full(150, 1 / 150), theirs, x) for x in (False, True))
+        assert plain.standard_error < widened.standard_error < 1.03 * plain.standard_error
 
 
 def test_circuits_and_networks_are_targets():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from expectedkernels.kernels.stein import discrete_cardinalities
 from expectedkernels.kernels.target import TargetLike, as_target
 from expectedkernels.learning.chow_liu import learn_chow_liu
 from expectedkernels.sampling.bbis import bbis
+from expectedkernels.sampling.rows import distinct_rows
 
 LEAST = 20
 """How many samples of the target there must be."""
@@ -27,6 +29,12 @@ HALVINGS = 200
 """More than enough halvings of an interval for a double."""
 BATCHES = 7
 """Into how many batches dependent samples are divided."""
+ENOUGH = 5.0
+"""Of values that determine a variance: if there are more, one that was not seen counts less."""
+TINY = 1e-40
+"""The fourth power of a difference that is rounding."""
+OVERLAP = 0.25
+"""Below this overlap, in draws of the proposal, nothing can be said."""
 
 
 class PartitionEstimate(NamedTuple):
@@ -37,7 +45,7 @@ class PartitionEstimate(NamedTuple):
     log_z : float
         The estimated log of the partition function.
     standard_error : float
-        Of that estimate.
+        Of that estimate; infinite if it cannot be told.
 
     Examples
     --------
@@ -102,11 +110,19 @@ def log_partition_estimate(
     PropertyError
         If the proposal does not fit the target.
 
+    Warns
+    -----
+    RuntimeWarning
+        If the samples and the draws of q hardly overlap. The standard error is infinite then.
+
     Notes
     -----
     Samples of the target may depend on those before: the standard error takes the larger of what
-    autocorrelations and a few long batches say. It knows nothing of modes that the samples have
-    not seen, and is too small if a chain has hardly moved on between the first and the last.
+    autocorrelations and a few long batches say. Where few values determine the variance, as for a
+    concentrated target whose samples are nearly all equal, it allows for one more sample on either
+    side that is as different as it can be (a rule of three for states that were not seen). It
+    knows nothing of modes that the samples have not seen, and is too small if a chain has hardly
+    moved on between the first and the last; several chains from different starts show such modes.
 
     Where half of the variables can be summed out, `cis` estimates the same number better, in its
     `log_z`; where everything can, ``compile`` gives it exactly.
@@ -154,7 +170,15 @@ def log_partition_estimate(
             "is no sample of the target, or the proposal does not cover it.",
             row=int(used[np.argmin(np.isfinite(ours))]),
         )
-    return _bridge(ours, shares, theirs)
+    return _bridge(ours, shares, theirs, _are_equal(ours, theirs, np.vstack([rows, draws])))
+
+
+def _are_equal(ours: Any, theirs: Any, rows: Any) -> bool:
+    """Whether many different states have one ratio: the proposal is the target then."""
+    logs = np.append(ours, theirs)
+    if not np.isfinite(logs).all() or np.ptp(logs) > 1e-9 + 1e-12 * np.abs(logs).max():
+        return False
+    return len(distinct_rows(rows)[2]) >= LEAST
 
 
 def _check_samples(rows: Any, numbers: Any) -> None:
@@ -215,7 +239,7 @@ def _ratios(target: Any, proposal: Circuit, rows: Any) -> Any:
     return logs - to_numpy(proposal.log_likelihood(rows))
 
 
-def _bridge(ours: Any, weights: Any, theirs: Any) -> PartitionEstimate:
+def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) -> PartitionEstimate:
     """The estimate from log ratios at weighted samples of the target, and at draws of q."""
     size, m = 1.0 / float(weights @ weights), len(theirs)
     odds = np.log(size / m)
@@ -233,9 +257,33 @@ def _bridge(ours: Any, weights: Any, theirs: Any) -> PartitionEstimate:
         low, high = (middle, high) if excess(middle) < 0 else (low, middle)
     log_z = 0.5 * (low + high)
     a, b = _logistic(log_z - odds - ours), _logistic(odds + theirs - log_z)
+    overlap = m * float(equal @ b)  # how many draws of q could as well be samples of the target
+    if overlap < OVERLAP:
+        warnings.warn(
+            "The samples of the target and the draws of the proposal hardly overlap (in the weight "
+            f"of {overlap:.2g} draws of {m}), so that the error of log_z={log_z:.6g} cannot be "
+            "told. Give more samples, or a proposal that is closer to the target.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return PartitionEstimate(log_z, np.inf)
     slope = size * (weights @ (a * (1.0 - a))) + m * (equal @ (b * (1.0 - b)))
     variance = size**2 * _mean_variance(a, weights, True) + m**2 * _mean_variance(b, equal, False)
+    if not equal_ratios:
+        variance += _unseen_variance(a, weights) + _unseen_variance(b, equal)
     return PartitionEstimate(log_z, float(np.sqrt(variance) / slope))
+
+
+def _unseen_variance(values: Any, weights: Any) -> float:
+    """What a sample that was not seen may add to the variance of a sum of values in [0, 1].
+
+    It is as far from the mean as it can be, and counts the less the more values determine the
+    variance of those that were seen.
+    """
+    mean = float(weights @ values)
+    parts = weights * (values - mean) / weights.max()
+    found = float(parts @ parts) ** 2 / (float(np.sum(parts**4)) + TINY)
+    return max(mean, 1.0 - mean) ** 2 * ENOUGH / (ENOUGH + found)
 
 
 def _logistic(x: Any) -> Any:
