@@ -80,11 +80,13 @@ def test_networks_in_any_order_of_variables_and_states(order):
     assert abs(ek.mmd2(one, other, k)) < 1e-12
 
 
-def test_numbers_that_may_be_labels_or_codes_are_refused_as_evidence():
-    p = labelled([0.2, 0.5, 0.3], ["1", "2", "3"])
-    assert p.marginals({"x": "1"})[0].tolist() == [1, 0, 0]
-    with pytest.raises(ek.EvidenceError, match=r"is one of '1', '2', '3'. Got 1 instead"):
-        p.marginals({"x": 1})
+def test_numbers_are_labels_before_they_are_codes_in_evidence():
+    for labels in (["1", "2", "3"], [1, 2, 3], ["1.0", "2.0", "3.0"]):
+        p = labelled([0.2, 0.5, 0.3], labels)
+        for key in (labels[0], 1, 1.0, np.int64(1)):
+            assert p.marginals({"x": key})[0].tolist() == [1, 0, 0]
+        with pytest.raises(ek.EvidenceError, match=r"is one of .* Got 0 instead"):
+            p.marginals({"x": 0})
 
 
 @pytest.mark.parametrize(("labels", "given"), [([4, 8], [4, 8]), ([True, False], [True, False])])
@@ -187,3 +189,105 @@ def test_labels_of_a_frame_are_not_compared_with_numbers_of_an_array():
 def test_empty_frames_are_no_distribution():
     with pytest.raises(ek.DataError, match=r"at least one point. Got shape \(0, 2\)"):
         ek.mmd(RAIN, pd.DataFrame({"rain": [], "wet": []}, dtype=str))
+
+
+GRADES = np.random.default_rng(0).integers(1, 4, size=(2, 80))
+SPELLINGS = {
+    "text": lambda x: pd.DataFrame({"grade": x.astype(str)}),
+    "integers": lambda x: pd.DataFrame({"grade": x}),
+    "floats": lambda x: pd.DataFrame({"grade": x.astype(float)}),
+    "text of floats": lambda x: pd.DataFrame({"grade": x.astype(float).astype(str)}),
+    "nullable": lambda x: pd.DataFrame({"grade": pd.array(x, dtype="Int64")}),
+    "categories of text": lambda x: pd.DataFrame({"grade": pd.Categorical(x.astype(str))}),
+    "categories of numbers": lambda x: pd.DataFrame({"grade": pd.Categorical(x)}),
+    "both in one column": lambda x: pd.DataFrame(
+        {"grade": [str(v) if i % 2 else int(v) for i, v in enumerate(x)]}, dtype=object
+    ),
+    "polars text": lambda x: pl.DataFrame({"grade": x.astype(str)}),
+    "polars integers": lambda x: pl.DataFrame({"grade": x}),
+    "polars categories": lambda x: pl.DataFrame({"grade": x.astype(str)}).cast(pl.Categorical),
+}
+LABELS = SPELLINGS["text"]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_numbers_and_text_that_say_the_same_are_one_category(spelling):
+    first, second = GRADES
+    X, Y, same = LABELS(first), SPELLINGS[spelling](second), LABELS(second)
+    for one, other in ((X, Y), (Y, X)):
+        assert_close(ek.mmd2(one, other, ek.Delta()), ek.mmd2(X, same, ek.Delta()))
+        test = ek.mmd_two_sample_test(one, other, ek.Delta(), rng=0)
+        assert test.p_value == ek.mmd_two_sample_test(X, same, ek.Delta(), rng=0).p_value > 0.05
+        found = ek.drift(one, other, n_permutations=0)
+        assert_close(found.mmd2, ek.drift(X, same, n_permutations=0).mmd2)
+        assert len(ek.monitoring.monitor([one, other]).windows.schema.states[0]) == 3
+    assert_close(ek.witness(X, Y, ek.Delta(), Y), ek.witness(X, same, ek.Delta(), same))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_models_read_numbers_and_text_that_say_the_same(spelling):
+    first, second = GRADES
+    X, Y, same = LABELS(first), SPELLINGS[spelling](second), LABELS(second)
+    p, q = ek.learn_chow_liu(X), ek.learn_chow_liu(Y)
+    assert_close(p.log_likelihood(Y), p.log_likelihood(same))
+    assert_close(q.log_likelihood(X), q.log_likelihood(SPELLINGS[spelling](first)))
+    for data in ([X, Y], [Y, X], lambda: iter([Y, X, Y])):
+        learned = ek.learn_chow_liu(data)
+        assert learned.cardinalities == (3,)
+        whole = [
+            LABELS(x) for x in ((first, second) if isinstance(data, list) else (second, *GRADES))
+        ]
+        again = ek.learn_chow_liu(pd.concat(whole))
+        assert_close(learned.log_likelihood(X), again.log_likelihood(X))
+    assert_close(
+        np.concatenate(list(ek.over_chunks(p.log_likelihood, [X, Y]))),
+        p.log_likelihood(pd.concat([X, same])),
+    )
+    assert_close(ek.mmd2(p, Y), ek.mmd2(p, same))
+    assert ek.mmd_test(Y, p, rng=0).p_value == ek.mmd_test(same, p, rng=0).p_value
+    found, wanted = (ek.mmd_compare(p, q, rows).difference for rows in (Y, same))
+    assert_close(found, wanted)
+
+
+def test_truth_values_and_words_for_them_are_one_category():
+    truth = np.random.default_rng(1).random((2, 60)) < 0.4
+    X = pd.DataFrame({"a": truth[0]})
+    same = ek.mmd2(X, pd.DataFrame({"a": truth[1]}), ek.Delta())
+    for words in (["False", "True"], ["false", "true"], ["0", "1"], [0, 1]):
+        Y = pd.DataFrame({"a": np.asarray(words, dtype=object)[truth[1].astype(int)]})
+        assert_close(ek.mmd2(X, Y, ek.Delta()), same)
+        assert_close(ek.mmd2(Y, X, ek.Delta()), same)
+        assert_close(ek.drift(X, Y, n_permutations=0).mmd2, ek.drift(Y, X, n_permutations=0).mmd2)
+
+
+def test_categories_that_only_one_table_has_are_kept():
+    X, Y = pd.DataFrame({"a": ["1", "2", "2", "x"]}), pd.DataFrame({"a": [2, 3, 3, 2]})
+    codes = [[0], [1], [1], [3]], [[1], [2], [2], [1]]
+    assert_close(ek.mmd2(X, Y, ek.Delta()), ek.mmd2(*map(np.array, codes), ek.Delta()))
+    assert ek.learn_chow_liu([X, Y]).states == (("1", "2", "3", "x"),)
+    assert ek.learn_chow_liu([Y, X]).states == (("1", "2", "3", "x"),)
+
+
+def test_text_that_is_written_differently_stays_different():
+    X = pd.DataFrame({"zip": ["0123", "123", "0123", "77"]})
+    Y = pd.DataFrame({"zip": ["0123", "0123", "123", "88"]})
+    learned = ek.learn_chow_liu([X, Y])
+    assert learned.states == (("0123", "123", "77", "88"),)
+    k = ek.Delta()
+    codes = [[[0], [1], [0], [2]], [[0], [0], [1], [3]]]
+    assert_close(ek.mmd2(X, Y, k), ek.mmd2(*map(np.array, codes), k))
+
+
+def test_two_labels_of_a_table_are_never_one_state_of_a_model():
+    p = labelled([0.2, 0.8], [1, 2])
+    assert_close(p.log_likelihood(pd.DataFrame({"x": ["01", "02"]})), np.log([0.2, 0.8]))
+    with pytest.raises(ek.DataError, match=r"'x' must hold one of 1, 2, or nothing. Got '01' in"):
+        p.log_likelihood(pd.DataFrame({"x": ["1", "01"]}))
+
+
+def test_estimators_know_categories_by_what_they_say():
+    x, _ = GRADES
+    frame, y = LABELS(x), x * 1.5
+    model = ek.ExpectedKernelRidge(density="chow_liu").fit(frame, y)
+    for spelling in ("integers", "floats", "categories of numbers", "polars integers"):
+        assert_close(model.predict(SPELLINGS[spelling](x)), model.predict(frame))

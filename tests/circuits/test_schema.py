@@ -202,13 +202,14 @@ def test_numbers_in_frames_are_labels_if_labels_are_numbers():
         schema.state(0, 0)
 
 
-def test_codes_in_frames_stay_codes_unless_that_is_unclear():
+def test_codes_in_frames_stay_codes_unless_labels_read_as_numbers():
     schema = Schema([2, 2], ["a", "b"], [["no", "yes"], ["0", "1"]])
     assert schema.read_frame(pd.DataFrame({"b": [1], "a": [1]})).tolist() == [[1.0, 1.0]]
-    unclear = Schema([2], ["a"], [["1", "2"]])
-    with pytest.raises(ek.DataError, match=r"which could be labels or codes"):
-        unclear.read_frame(pd.DataFrame({"a": [1]}))
-    assert unclear.read_frame(pd.DataFrame({"a": ["1"]})).tolist() == [[0.0]]
+    digits = Schema([2], ["a"], [["1", "2"]])
+    for value in (1, 1.0, "1"):
+        assert digits.read_frame(pd.DataFrame({"a": [value]})).tolist() == [[0.0]]
+    with pytest.raises(ek.DataError, match=r"'a' must hold one of '1', '2', or nothing. Got 0 in"):
+        digits.read_frame(pd.DataFrame({"a": [2, 0]}))
 
 
 def test_booleans_mean_labels_that_say_so():

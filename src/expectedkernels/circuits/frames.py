@@ -173,7 +173,11 @@ def _by_values(name: str, values: list[Any]) -> FrameColumn:
     if present and not any(isinstance(value, (str, bool)) for value in present):
         numbers = [np.nan if value is None else value for value in values]
         return FrameColumn(name, "number", np.asarray(numbers, dtype=np.float64))
-    return FrameColumn(name, "label", values)
+    words = list(dict.fromkeys(value for value in present if isinstance(value, str)))
+    others = list(dict.fromkeys(value for value in present if not isinstance(value, str)))
+    places = zip(others, match_labels(words, others), strict=True)
+    as_words = {value: words[place] for value, place in places if place >= 0}
+    return FrameColumn(name, "label", [as_words.get(value, value) for value in values])
 
 
 def _floats(nw: Any, name: str, series: Any) -> Any:
@@ -219,6 +223,59 @@ def as_label(value: Any) -> Label:
         number = float(value)
         return int(number) if number.is_integer() else number
     return str(value)
+
+
+def label_key(label: Any) -> Any:
+    """What makes two labels of one column equal: the value, told apart from text."""
+    return (isinstance(label, str), label)
+
+
+def is_number(label: Any) -> bool:
+    """Whether a label is a number, or text that reads as one."""
+    try:
+        float(label)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _word(label: Any) -> str:
+    text = str(label)
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
+def _number(label: Any) -> Any:
+    return float(label) if is_number(label) and np.isfinite(float(label)) else label_key(label)
+
+
+def match_labels(labels: Sequence[Any], others: Sequence[Any]) -> list[int]:
+    """For every one of `others` the index of the label that means the same, -1 if there is none.
+
+    This is the one rule by which labels of different tables and models are compared. Labels are
+    equal by value, by how they are written ("1" and 1, "True" and true), or as numbers ("1.0"
+    and 1): the first of these that pairs most labels, and none twice. Text is compared as
+    numbers with other text only if that pairs all labels of both sides.
+
+    Examples
+    --------
+    >>> match_labels(["1", "2"], [2, 1, 3]), match_labels(["a", "true"], [True])
+    ([1, 0, -1], [1])
+    >>> match_labels(["01", "02"], ["1", "2", "3"]), match_labels(["01", "02"], [1, 2, 3])
+    ([-1, -1, -1], [0, 1, -1])
+    """
+    best = [-1] * len(others)
+    text = all(isinstance(label, str) for label in (*labels, *others))
+    for key in (label_key, _word, _number):
+        index = {key(label): i for i, label in enumerate(labels)}
+        keys = [key(label) for label in others]
+        if len(index) < len(labels) or len(set(keys)) < len(keys):
+            continue
+        found = [index.get(label, -1) for label in keys]
+        complete = -1 not in found and len(labels) == len(others)
+        more = sum(i >= 0 for i in found) > sum(i >= 0 for i in best)
+        if more and (key is not _number or complete or not text):
+            best = found
+    return best
 
 
 def make_frame(names: Sequence[Any], columns: Sequence[Any], index: Any = None) -> Any:

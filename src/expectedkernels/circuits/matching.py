@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from expectedkernels.circuits.frames import Label
-from expectedkernels.circuits.schema import (
-    Schema,
-    are_codes,
-    is_number,
-    label_key,
-    listed,
-    look_like_numbers,
-)
+from expectedkernels.circuits.frames import match_labels
+from expectedkernels.circuits.schema import Schema, are_codes, listed, look_like_numbers
 from expectedkernels.errors import CompatibilityError
 
 
@@ -103,39 +95,21 @@ def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> An
     card = one.cardinalities[v]
     if first is None or second is None or first == second:
         return card, second if first is None else first, (), ()
-    key = _common_key(first, second)
-    if key is None and card == other.cardinalities[w]:
+    found = match_labels(first, second)
+    if card == other.cardinalities[w] and set(found) == {-1}:
         if are_codes(first) and not look_like_numbers(second):
             return card, second, (), ()
         if are_codes(second) and not look_like_numbers(first):
             return card, first, (), ()
-    key = key or label_key
-    keys = [{key(label): code for code, label in enumerate(x)} for x in (first, second)]
-    only = [[x for x in a if key(x) not in k] for a, k in ((first, keys[1]), (second, keys[0]))]
-    if any(only) and not union:
+    new = [code for code, i in enumerate(found) if i < 0]
+    if (new or len(first) > len(second)) and not union:
         raise CompatibilityError(
             f"The states of {one.call(v)} have other labels in the two models: {listed(first)} "
             f"and {listed(second)}. Relabel them with with_names, or join them: "
             "align(p, q, states='union')."
         )
-    labels = (*first, *only[1])
-    codes = [tuple(k.get(key(x), -1) for x in labels) for k in keys]
-    mine, theirs = (() if c == tuple(range(len(labels))) else c for c in codes)
-    return len(labels), labels, mine, theirs
-
-
-def _common_key(first: Sequence[Label], second: Sequence[Label]) -> Any:
-    """What makes the labels of two models the same: values, words or numbers; None: nothing."""
-    for key in (label_key, _word, _number):
-        words = [{key(label) for label in labels} for labels in (first, second)]
-        if words[0] == words[1] and len(words[0]) == len(first) == len(second):
-            return key
-    return None
-
-
-def _word(label: Label) -> str:
-    return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-def _number(label: Label) -> Any:
-    return float(label) if is_number(label) else label_key(label)
+    labels = (*first, *(second[code] for code in new))
+    mine = (*range(len(first)), *(-1 for _ in new)) if new else ()
+    place = {i: code for code, i in enumerate(found)}
+    theirs = (*(place.get(i, -1) for i in range(len(first))), *new)
+    return len(labels), labels, mine, () if theirs == tuple(range(len(labels))) else theirs

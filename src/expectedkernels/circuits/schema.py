@@ -20,7 +20,10 @@ from expectedkernels.circuits.frames import (
     frame_columns,
     is_frame,
     is_missing,
+    is_number,
+    label_key,
     make_frame,
+    match_labels,
 )
 from expectedkernels.errors import CircuitError, DataError, EvidenceError
 
@@ -153,7 +156,8 @@ class Schema:
     def state(self, variable: int, key: Any) -> int:
         """The code of a state of a discrete variable, given by its code or its label.
 
-        Labels that are numbers come before codes: with states (4, 6, 8), 4 is the first state.
+        Labels that are numbers, or read as such, come before codes: with states (4, 6, 8), or
+        ("4", "6", "8"), 4 is the first state.
 
         Examples
         --------
@@ -173,28 +177,14 @@ class Schema:
         )
 
     def _code(self, variable: int, key: Any) -> int | None:
+        """The code of a label, or of a code where these cannot be labels; None: there is none."""
         card, labels = self.cardinalities[variable], self.labels(variable)
         if isinstance(key, (np.generic, np.ndarray)) and np.ndim(key) == 0:
             key = key.item()
-        if labels is not None:
-            codes = self._codes[variable]
-            if not isinstance(key, Hashable):
-                return None
-            if key in codes:
-                return codes[key]
-            if isinstance(key, bool):
-                return codes.get(_by_text(labels, key))
-            if _could_be_codes(labels):
-                return None
-        number: Any = key if isinstance(key, Real) else -1
-        return int(number) if card is not None and number in range(card) else None
-
-    @cached_property
-    def _codes(self) -> list[dict[Any, int]]:
-        return [
-            {} if labels is None else {label: code for code, label in enumerate(labels)}
-            for labels in self.states or [None] * self.n_variables
-        ]
+        if card is None or not isinstance(key, Hashable):
+            return None
+        [found] = match_labels(labels or range(card), [key])
+        return found if found >= 0 else _plain_code(labels, card, key)
 
     def read_frame(self, X: Any, what: str = "The data frame") -> Any:
         """The rows of a data frame as codes and numbers, NaN where a value is missing.
@@ -251,11 +241,16 @@ class Schema:
         """The codes (or numbers) of the column of a variable, NaN where a value is missing."""
         labels = self.labels(variable)
         if column.kind == "number":
-            return self._read_numbers(variable, column, labels)
-        codes: dict[Any, Any] = {None: np.nan}
-        for row, value in enumerate(column.values):
-            if value not in codes:
+            return _read_numbers(column, labels)
+        card = self.cardinalities[variable]
+        present = [value for value in dict.fromkeys(column.values) if value is not None]
+        known = () if card is None else labels or range(card)
+        codes: dict[Any, Any] = dict(zip(present, match_labels(known, present), strict=True))
+        for value in present:
+            if codes[value] < 0:
+                row = column.values.index(value)
                 codes[value] = self._frame_code(variable, column, value, row)
+        codes[None] = np.nan
         return np.asarray([codes[value] for value in column.values], dtype=np.float64)
 
     def _frame_code(self, variable: int, column: FrameColumn, value: Label, row: int) -> float:
@@ -269,7 +264,7 @@ class Schema:
                 "states (learned from a frame, or named by with_names)."
             )
         else:
-            found = self._code(variable, value)
+            found = _plain_code(self.labels(variable), self.cardinalities[variable], value)
             if found is not None:
                 return float(found)
         card = self.cardinalities[variable]
@@ -279,34 +274,6 @@ class Schema:
             f"The column {column.name!r} must hold {wanted}, or nothing. "
             f"Got {value!r} in row {row}."
         )
-
-    def _read_numbers(self, variable: int, column: FrameColumn, labels: Any) -> Any:
-        """Numbers stand for labels that are numbers; else they are codes, if that is clear."""
-        values = column.values
-        if labels is None or are_codes(labels):
-            return values
-        if not _has_numbers(labels):
-            if look_like_numbers(labels) and not np.isnan(values).all():
-                raise DataError(
-                    f"The states of {self.call(variable)} are labelled {listed(labels)}, and the "
-                    f"column {column.name!r} holds numbers, which could be labels or codes. Turn "
-                    "labels into text (X[...].astype(str)), or give codes as an array."
-                )
-            return values
-        known = {float(x): code for code, x in enumerate(labels) if not isinstance(x, str)}
-        out = np.full(len(values), np.nan)
-        distinct, place = np.unique(values, return_inverse=True)
-        for number, value in enumerate(distinct.tolist()):
-            if np.isnan(value):
-                continue
-            if value not in known:
-                row = int(np.flatnonzero(place == number)[0])
-                raise DataError(
-                    f"The column {column.name!r} must hold one of {listed(labels)}, or nothing. "
-                    f"Got {value:g} in row {row}."
-                )
-            out[place == number] = known[value]
-        return out
 
     def frame(self, rows: Any, index: Any = None) -> Any:
         """Rows of codes and numbers as a data frame of pandas, with names and labels.
@@ -347,11 +314,6 @@ class Schema:
             None if self.names is None else tuple(self.names[v] for v in kept),
             None if self.states is None else tuple(self.states[v] for v in kept),
         )
-
-
-def label_key(label: Label) -> Any:
-    """What makes two labels equal: the value, told apart from text."""
-    return (isinstance(label, str), label)
 
 
 def frame_schema(
@@ -426,23 +388,53 @@ def _hold_codes(found: Sequence[Any]) -> bool:
 
 
 def joint_column(parts: Sequence[FrameColumn]) -> FrameColumn:
-    """One column of several frames, one after the other."""
+    """One column of several tables, one after the other; labels that mean the same are one."""
     first = parts[0]
     kinds = {part.kind for part in parts}
     if kinds == {"number"}:
         return FrameColumn(first.name, "number", np.concatenate([part.values for part in parts]))
-    values = [
-        value
-        for part in parts
-        for value in (_labels_of(part.values) if part.kind == "number" else part.values)
-    ]
-    same = all(part.categories == first.categories for part in parts)
+    labels: list[Label] = []
+    values: list[Any] = []
+    for part in parts:
+        found = match_labels(labels, part.distinct)
+        new = [label for label, i in zip(part.distinct, found, strict=True) if i < 0]
+        meaning: dict[Any, Any] = {label: label for label in new}
+        meaning |= {x: labels[i] for x, i in zip(part.distinct, found, strict=True) if i >= 0}
+        labels += new
+        own = part.values.tolist() if part.kind == "number" else part.values
+        values += [None if is_missing(x) else meaning[x] for x in own]
     kind = "bool" if kinds == {"bool"} else "label"
-    return FrameColumn(first.name, kind, values, first.categories if same else None)
+    if first.categories is not None and len(labels) == len(first.categories):
+        return FrameColumn(first.name, kind, values, first.categories)
+    if len({isinstance(label, str) for label in labels}) == 2:
+        values = [None if x is None else str(x) for x in values]
+    return FrameColumn(first.name, kind, values)
 
 
-def _labels_of(values: Any) -> list[Any]:
-    return [None if is_missing(x) else as_label(x) for x in values.tolist()]
+def _read_numbers(column: FrameColumn, labels: Sequence[Label] | None) -> Any:
+    """Numbers stand for labels that are numbers; else they are codes."""
+    values = column.values
+    if labels is None or are_codes(labels) or not look_like_numbers(labels):
+        return values
+    codes = match_labels(labels, column.distinct)
+    if -1 in codes:
+        value = column.distinct[codes.index(-1)]
+        raise DataError(
+            f"The column {column.name!r} must hold one of {listed(labels)}, or nothing. "
+            f"Got {value:g} in row {int(np.flatnonzero(values == value)[0])}."
+        )
+    out = np.full(len(values), np.nan)
+    known = ~np.isnan(values)
+    out[known] = np.asarray(codes)[np.searchsorted(column.distinct, values[known])]
+    return out
+
+
+def _plain_code(labels: Sequence[Label] | None, card: int | None, key: Any) -> int | None:
+    """A code that stands for itself, as labels do not read as numbers; None if it is none."""
+    if labels is None or isinstance(key, bool) or _could_be_codes(labels):
+        return None
+    number: Any = key if isinstance(key, Real) else -1
+    return int(number) if number in range(card or 0) else None
 
 
 def _names(given: Any) -> tuple[str, ...]:
@@ -468,28 +460,10 @@ def _labels(given: Any, variable: int) -> tuple[Label, ...]:
     return tuple(map(as_label, labels))
 
 
-def _by_text(labels: Sequence[Label], value: bool) -> Any:
-    """The label that says true or false in words, None if there is none."""
-    return next((x for x in labels if isinstance(x, str) and x.lower() == str(value).lower()), None)
-
-
-def _has_numbers(labels: Sequence[Label]) -> bool:
-    return any(not isinstance(label, str) for label in labels)
-
-
 def are_codes(labels: Sequence[Label]) -> bool:
     """Whether labels are the codes themselves, as numbers or as text."""
     plain = tuple(range(len(labels)))
     return tuple(labels) == plain or tuple(labels) == tuple(map(str, plain))
-
-
-def is_number(label: Any) -> bool:
-    """Whether a label is a number, or text that reads as one."""
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
 
 
 def look_like_numbers(labels: Sequence[Label]) -> bool:

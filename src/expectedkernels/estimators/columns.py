@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.circuits.frames import match_labels
 from expectedkernels.circuits.numbers import look_numeric
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.tables import (
@@ -140,14 +141,13 @@ class Columns:
 
     def _codes(self, i: int, column: Any) -> Any:
         """The number of every entry's category, -1 if it is missing or unseen."""
-        number = {category: code for code, category in enumerate(self.categories[i].tolist())}
         entries = column.tolist()
-        codes = np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
-        others = (entries[row] for row in np.flatnonzero(codes < 0).tolist())
-        unseen = list(dict.fromkeys(x for x in others if not is_missing(x)))
+        present = [x for x in dict.fromkeys(entries) if not is_missing(x)]
+        number = dict(zip(present, match_labels(self.categories[i].tolist(), present), strict=True))
+        unseen = [x for x in present if number[x] < 0]
         if unseen:
             _warn_unseen(self.names[i], unseen)
-        return codes
+        return np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
 
     def without_unseen_codes(self, variables: Sequence[Variable], Z: Any) -> Any:
         """The columns of numbers with codes that were not seen in fit as missing."""
