@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import expectedkernels as ek
@@ -67,3 +68,144 @@ def test_a_witness_takes_a_default_kernel_and_frames():
     assert_close(ek.witness(one, other, ek.Delta(), one), [0.5 - 1.0, 0.5])
     with pytest.raises(ek.DataError, match=r"Give some as X"):
         ek.witness(p, q)
+
+
+INCOMES = [
+    np.random.default_rng(i).integers(low, low + 40_000, (150, 1))
+    for i, low in ((0, 20_000), (1, 40_000))
+]
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, pd.DataFrame, lambda x: pl.DataFrame(x, schema=["a"])]
+)
+def test_whole_numbers_of_many_values_are_compared_as_numbers(form):
+    X, Y = map(form, INCOMES)
+    kernel = ek.RBF(ek.median_gamma(np.concatenate(INCOMES)))
+    test = ek.mmd_two_sample_test(X, Y, rng=0)
+    assert test.p_value == 0.005
+    assert isinstance(test.kernel, ek.RBF)
+    assert "; columns of numbers: " in str(test)
+    assert_close(ek.mmd2(X, Y), ek.mmd2(X, Y, kernel))
+    assert_close(ek.mmd(X, Y), ek.mmd(X, Y, kernel))
+    assert_close(ek.witness(X, Y, X), ek.witness(X, Y, kernel, X))
+    assert isinstance(ek.choose_kernel(X, Y), ek.RBF)
+
+
+def test_the_type_of_a_column_of_a_frame_says_what_it_is():
+    rng = np.random.default_rng(2)
+    frames = [
+        pd.DataFrame(
+            {
+                "rooms": rng.integers(1, 4, 60),
+                "code": pd.Categorical(rng.integers(1, 60, 60), categories=range(1, 60)),
+                "sold": rng.random(60) < 0.5,
+                "town": rng.choice(["a", "b", "c"], 60),
+            }
+        )
+        for _ in range(2)
+    ]
+    test = ek.mmd_two_sample_test(*frames, rng=0)
+    assert test.categorical == {"rooms": False, "code": True, "sold": True, "town": True}
+    gamma = ek.median_gamma(np.concatenate([frame[["rooms"]] for frame in frames]))
+    wanted = ek.RBF([gamma, 0, 0, 0]) * ek.ExpHamming([0, 1 / 3, 1 / 3, 1 / 3])
+    assert_close(ek.mmd2(*frames), ek.mmd2(*frames, wanted))
+    text = str(test)
+    assert "columns of numbers: 'rooms'; columns of categories: 'code', 'sold', 'town')." in text
+    assert "columns of" not in str(ek.mmd_two_sample_test(*frames, wanted, rng=0))
+
+
+@pytest.mark.parametrize(
+    ("column", "categorical"),
+    [
+        (np.arange(200) % 20, True),
+        (np.arange(200) % 21, False),
+        (np.arange(30) % 15, True),
+        (np.arange(30) % 16, False),
+        (np.arange(2), True),
+        ([-1, 1, 1, -1], True),
+        ([0.5, 1, 1, 0.5], False),
+        ([23, 45, 31, 60, 18], False),
+    ],
+)
+def test_whole_numbers_in_arrays_are_categorical_if_they_are_few(column, categorical):
+    X = np.asarray(column, dtype=float)[:, None]
+    assert isinstance(default_kernel(X), ek.ExpHamming if categorical else ek.RBF)
+
+
+def test_the_caller_says_what_is_categorical():
+    X, Y = INCOMES
+    label = ek.ExpHamming()
+    assert_close(ek.mmd2(X, Y, categorical_features=[0]), ek.mmd2(X, Y, label))
+    assert_close(ek.mmd(X, Y, categorical_features=[True]), ek.mmd(X, Y, label))
+    assert ek.mmd_two_sample_test(X, Y, categorical_features=0, rng=0).categorical == {0: True}
+    few = np.array([[0, 1], [1, 1], [0, 0]] * 5)
+    gamma = ek.median_gamma(np.concatenate([few, few[:6]])[:, 1:])
+    mixed = ek.ExpHamming([1.0, 0.0]) * ek.RBF([0.0, gamma])
+    assert_close(ek.mmd2(few, few[:6], categorical_features=[0]), ek.mmd2(few, few[:6], mixed))
+    frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": list("xyxy")})
+    k = ek.choose_kernel(frame, frame[:2], "aggregate", categorical_features=["a", "b"])
+    assert isinstance(k, ek.ExpHamming)
+
+
+@pytest.mark.parametrize(
+    ("features", "k", "match"),
+    [
+        (["c"], None, "'categorical_features' parameter names the column 'c'"),
+        ([2], None, r"or their numbers in 0..1. Got 2 instead"),
+        ([True], None, "as a mask needs 2 entries. Got 1"),
+        (["a"], None, "The column 'b' holds labels, and so is categorical"),
+        (["a", "b"], ek.Delta(), "is for the default kernel, and a kernel is given"),
+    ],
+)
+def test_wrong_categorical_columns_are_refused(features, k, match):
+    frame = pd.DataFrame({"a": [1, 2, 3, 4], "b": list("xyxy")})
+    with pytest.raises(ek.DataError, match=match):
+        ek.mmd2(frame, frame[:2], k, categorical_features=features)
+    with pytest.raises(ek.DataError, match=match):
+        ek.mmd_two_sample_test(frame, frame[:2], k, categorical_features=features)
+
+
+def test_circuits_say_themselves_what_is_categorical():
+    p = ek.factorized([[0.2, 0.8]])
+    with pytest.raises(ek.DataError, match="a circuit says itself which of its variables"):
+        ek.mmd2(p, [[0], [1]], categorical_features=[0])
+    with pytest.raises(ek.DataError, match="a circuit says itself which of its variables"):
+        ek.choose_kernel([[0], [1]], p, categorical_features=[0])
+
+
+def test_columns_that_never_vary_do_not_matter():
+    rng = np.random.default_rng(3)
+    frames = [pd.DataFrame({"year": 2024, "kind": rng.choice(["a", "b"], 30)}) for _ in range(2)]
+    alone = [frame[["kind"]] for frame in frames]
+    assert_close(ek.mmd2(*frames), ek.mmd2(*alone))
+    assert ek.mmd2(frames[0][["year"]], frames[1][["year"]]) == 0.0
+
+
+@pytest.mark.parametrize("size", [1e200, 1e160, 1e-200])
+def test_errors_about_values_out_of_range_speak_of_the_values(size):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2, 6, 2)) * size
+    for call in (
+        lambda: ek.mmd2(X, Y),
+        lambda: ek.mmd_two_sample_test(X, Y, rng=0),
+        lambda: ek.choose_kernel(X, Y),
+        lambda: ek.median_gamma(X),
+    ):
+        with pytest.raises(ek.DataError, match=r"Values are about \S+ apart, .* Rescale") as raised:
+            call()
+        assert "gamma" not in str(raised.value)
+    g = ek.gaussian_mixture([1.0], [[0.0]], [[1e308]])
+    with pytest.raises(ek.DataError, match=r"Values are about 1.41e"):
+        ek.mmd2(g, ek.gaussian_mixture([1.0], [[1.0]], [[1e308]]))
+
+
+def test_infinite_values_are_found_where_they_are():
+    X, Y = np.arange(12.0).reshape(6, 2) + 0.5, np.arange(12.0).reshape(6, 2)
+    Y[4, 1] = np.inf
+    with pytest.raises(ek.DataError, match=r"finite samples. Got inf in row 4, column 1"):
+        ek.mmd_two_sample_test(X, Y)
+    with pytest.raises(ek.KernelError, match=r"finite points. Got inf in row 4, column 1"):
+        ek.mmd2(X, Y)
+    with pytest.raises(ek.DataError, match="Got infinite ones in column 1"):
+        ek.median_gamma(Y)

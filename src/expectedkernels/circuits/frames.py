@@ -123,6 +123,40 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return None if names == list(range(len(names))) else tuple(map(_called, names))
 
 
+def column_numbers(chosen: Any, names: Sequence[Any] | None, n: int, parameter: str) -> list[int]:
+    """The numbers of columns given by numbers, names, or a mask with a bool for each of them.
+
+    Examples
+    --------
+    >>> column_numbers(["b", 0], ["a", "b"], 2, "columns")
+    [0, 1]
+    """
+    keys = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
+    if keys and all(isinstance(x, (bool, np.bool_)) for x in keys):
+        if len(keys) != n:
+            raise DataError(
+                f"The {parameter!r} parameter as a mask needs {n} entries. Got {len(keys)}."
+            )
+        return [int(i) for i in np.flatnonzero(keys)]
+    return sorted(column_number(x, names, n, parameter) for x in keys)
+
+
+def column_number(x: Any, names: Sequence[Any] | None, n: int, parameter: str) -> int:
+    """The number of a column given by number or name."""
+    if isinstance(x, str):
+        if names is None or x not in names:
+            raise DataError(
+                f"The {parameter!r} parameter names the column {x!r}, which X does not have."
+            )
+        return names.index(x)
+    if not isinstance(x, (int, np.integer)) or not 0 <= x < n:
+        raise DataError(
+            f"The {parameter!r} parameter must name columns, or their numbers in 0..{n - 1}. "
+            f"Got {x!r} instead."
+        )
+    return int(x)
+
+
 def _called(name: Any) -> str:
     """The name of a column as text; several levels are joined as a tuple of plain values."""
     if isinstance(name, tuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from expectedkernels.arrays import Array, RowsLike, as_like, detach
+from expectedkernels.arrays import Array, RowsLike, VariablesLike, as_like, detach
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.frames import is_frame
 from expectedkernels.circuits.labelled import as_table
@@ -20,7 +20,7 @@ from expectedkernels.expectation import (
     require_distribution,
     two_distributions,
 )
-from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.defaults import default_kernel, refuse_features
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import sample_weights
@@ -31,6 +31,7 @@ def mmd2(
     q: DistributionLike,
     k: Kernel | None = None,
     *,
+    categorical_features: VariablesLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Array:
     """The squared maximum mean discrepancy, M(p, p) + M(q, q) - 2 M(p, q), exactly.
@@ -42,8 +43,13 @@ def mmd2(
         must be compatible with each other; models are compiled, the second on the vtree of the
         first. Variables and states are matched by their names and labels, if both sides have them.
     k : Kernel, optional
-        Default: ``ExpHamming()`` for discrete variables, ``RBF`` with the median heuristic for real
-        ones (see `median_gamma`), and their product for both.
+        Default: ``ExpHamming()`` for categorical variables, ``RBF`` with the median heuristic for
+        numbers (see `median_gamma`), and their product for both.
+    categorical_features : names, numbers or mask of columns, optional
+        The categorical columns of tables, for the default kernel. By default the type of a column
+        of a data frame decides: text, categories and bools are categorical, numbers are not. In
+        arrays, columns of few distinct whole numbers are: at most 20, and each of them twice on
+        average.
     max_bytes : int
         How much memory intermediate values may take, as for `expected_kernel`.
 
@@ -60,7 +66,7 @@ def mmd2(
     >>> ek.mmd2(p, p)
     0.0
     """
-    return _terms(*_prepared(p, q, k), max_bytes)[0]
+    return _terms(*_prepared(p, q, k, categorical_features), max_bytes)[0]
 
 
 def _terms(p: Any, q: Any, k: Kernel, max_bytes: int) -> tuple[Any, Any]:
@@ -79,6 +85,7 @@ def mmd(
     q: DistributionLike,
     k: Kernel | None = None,
     *,
+    categorical_features: VariablesLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Array:
     """The maximum mean discrepancy, the square root of `mmd2`.
@@ -88,7 +95,7 @@ def mmd(
 
     Parameters
     ----------
-    p, q, k, max_bytes
+    p, q, k, categorical_features, max_bytes
         As for `mmd2`.
 
     Returns
@@ -107,7 +114,7 @@ def mmd(
     >>> round(ek.mmd(p, q, ek.Delta()), 6)
     0.565685
     """
-    p, q, k = _prepared(p, q, k)
+    p, q, k = _prepared(p, q, k, categorical_features)
     squared, size = _terms(p, q, k, max_bytes)
     if squared > 0:
         return sqrt(squared) if isinstance(squared, float) else squared**0.5
@@ -125,13 +132,14 @@ def witness(
     k: Kernel | None = None,
     X: RowsLike | None = None,
     *,
+    categorical_features: VariablesLike | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Array:
     """The witness function of the MMD at the rows of X: E_p[k(x, X_i)] - E_q[k(x', X_i)].
 
     Parameters
     ----------
-    p, q, k, max_bytes
+    p, q, k, categorical_features, max_bytes
         As for `mmd2`.
     X : array of shape (points, variables), or data frame
 
@@ -156,7 +164,7 @@ def witness(
     if X is None:
         raise DataError("The witness function is evaluated at points. Give some as X.")
     given = p, q
-    p, q, k = _prepared(p, q, k)
+    p, q, k = _prepared(p, q, k, categorical_features)
     X = as_table(X)
     if is_frame(X):
         X = _frame_points(X, p, q, given)
@@ -173,7 +181,7 @@ def _frame_points(X: Any, p: Any, q: Any, given: tuple[Any, Any]) -> Any:
     return shared_schema(*(x for x in tables if is_frame(x)), X).read_frame(X)
 
 
-def _prepared(p: Any, q: Any, k: Any) -> tuple[Any, Any, Kernel]:
+def _prepared(p: Any, q: Any, k: Any, categorical_features: Any) -> tuple[Any, Any, Kernel]:
     """Two distributions over the same variables, and the kernel."""
     same = q is p
     first, second = two_distributions(as_distribution(p), as_distribution(q))
@@ -183,7 +191,12 @@ def _prepared(p: Any, q: Any, k: Any) -> tuple[Any, Any, Kernel]:
             check_single_root(x, "A discrepancy")
         require_distribution(x, "A discrepancy")
     if k is None:
-        k = default_kernel(*(x if isinstance(x, Circuit) else x.X for x in (first, second)))
+        return (
+            first,
+            second,
+            default_kernel(first, second, categorical_features=categorical_features),
+        )
+    refuse_features(categorical_features)
     return first, second, k
 
 

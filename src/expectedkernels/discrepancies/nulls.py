@@ -13,6 +13,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.bayesian import BayesianNetwork, forward_samples
 from expectedkernels.discrepancies.outcomes import largest, rank_p_value
 from expectedkernels.errors import DataError, PropertyError, SizeError
+from expectedkernels.kernels.defaults import refuse_features
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import sample_rows, sample_weights
 from expectedkernels.kernels.target import Target
@@ -47,7 +48,13 @@ def complete_samples(model: Any, samples: Any) -> Any:
 
 
 def refuse_gaps(points: Any) -> None:
-    """Raise if samples have missing values."""
+    """Raise if samples have missing or infinite values."""
+    infinite = np.argwhere(np.isinf(points))
+    if len(infinite):
+        row, column = infinite[0]
+        raise DataError(
+            f"A test is of finite samples. Got {points[row, column]} in row {row}, column {column}."
+        )
     missing = np.isnan(points)
     if missing.any():
         row, column = np.argwhere(missing)[0]
@@ -232,7 +239,9 @@ def simulated(
     return np.concatenate(found, axis=1)
 
 
-def kernels_of(k: Any, make: Callable[[float], Kernel]) -> list[Kernel]:
+def kernels_of(
+    k: Any, make: Callable[[float], Kernel], categorical_features: Any = None
+) -> list[Kernel]:
     """The kernels of a test: one, several, or a grid around the default.
 
     Parameters
@@ -240,11 +249,14 @@ def kernels_of(k: Any, make: Callable[[float], Kernel]) -> list[Kernel]:
     k : Kernel, sequence of kernels, "aggregate" or None
     make : function
         From a factor of the rates to the default kernel with these rates.
+    categorical_features
+        What chooses the default kernel, and so stands beside no other.
     """
     if k is None:
         return [make(1.0)]
     if isinstance(k, str) and k == "aggregate":
         return [make(scale) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
+    refuse_features(categorical_features)
     if isinstance(k, (list, tuple)):
         if not k:
             raise DataError("A test needs at least one kernel. Got an empty list.")

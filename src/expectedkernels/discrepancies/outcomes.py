@@ -10,6 +10,7 @@ import numpy as np
 
 from expectedkernels.arrays import Array
 from expectedkernels.checks import check_real
+from expectedkernels.circuits.schema import listed
 from expectedkernels.discrepancies.noise import Noise, noise_between, score_interval
 from expectedkernels.errors import DataError
 from expectedkernels.kernels.kernel import Kernel
@@ -232,10 +233,14 @@ class TwoSamples(SignificanceTest):
         As for all tests.
     n, m : int
         The numbers of samples.
+    categorical : dict from columns to bool, or None
+        Whether the default kernel takes a column for categorical, or else for numbers; None if a
+        kernel was given.
     """
 
     n: int
     m: int
+    categorical: dict[str | int, bool] | None = None
 
     _title = "Do two sets of samples have one source?"
 
@@ -244,6 +249,22 @@ class TwoSamples(SignificanceTest):
 
     def _claim(self) -> str:
         return "both sets of samples have one source"
+
+    def _columns(self) -> dict[str, str]:
+        """Which columns the default kernel takes for what, in words."""
+        kinds = {"numbers": False, "categories": True}
+        found = {
+            f"columns of {kind}": [name for name, x in (self.categorical or {}).items() if x is own]
+            for kind, own in kinds.items()
+        }
+        return {kind: listed(names) for kind, names in found.items() if names}
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | self._columns()
+
+    def __str__(self) -> str:
+        columns = "".join(f"; {kind}: {names}" for kind, names in self._columns().items())
+        return f"{super().__str__().removesuffix(').')}{columns})."
 
 
 @dataclass(frozen=True)

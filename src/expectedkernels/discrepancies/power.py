@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import SamplesLike
+from expectedkernels.arrays import SamplesLike, VariablesLike
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.discrepancies.ascent import (
@@ -26,7 +27,7 @@ from expectedkernels.discrepancies.pairs import (
     kernel_between,
     row_sums,
 )
-from expectedkernels.discrepancies.two_samples import two_sets
+from expectedkernels.discrepancies.two_samples import pooled_kernels, two_sets
 from expectedkernels.errors import DataError, KernelError
 from expectedkernels.kernels.defaults import default_kernel
 from expectedkernels.kernels.kernel import Kernel, require_kernel
@@ -46,6 +47,8 @@ def choose_kernel(
     other: TargetLike | SamplesLike,
     kernels: KernelsLike = "aggregate",
     method: str = "list",
+    *,
+    categorical_features: VariablesLike | None = None,
 ) -> Kernel:
     r"""The kernel whose test tells samples from a model, or from other samples, most reliably.
 
@@ -70,6 +73,8 @@ def choose_kernel(
         gradient of the ratio on one half of the rows, as long as the ratio on the other half
         grows. Give a rate per variable to have each chosen: ``RBF([0.1] * n)``. Needs torch, and
         at least four samples; of many, the first are used.
+    categorical_features : names, numbers or mask of columns, optional
+        Of two sets of samples the categorical columns, for the default kernels, as for `mmd2`.
 
     Returns
     -------
@@ -106,10 +111,10 @@ def choose_kernel(
     """
     check_choice("choose_kernel", "method", method, ("list", "gradient"), DataError)
     if is_model(other) or hasattr(other, "compile") or callable(other):
-        return _against_model(samples, other, kernels, method)
-    first, second = two_sets(samples, other)
+        return _against_model(samples, other, kernels, method, categorical_features)
+    first, second, schema = two_sets(samples, other)
     pooled = np.concatenate([first, second])
-    found = kernels_of(kernels, lambda scale: default_kernel(pooled, scale=scale))
+    found, _ = pooled_kernels(kernels, pooled, schema, categorical_features)
     best = _best(found, lambda k: _two_samples(k, first, second), first)
     if method == "list":
         return best
@@ -117,12 +122,15 @@ def choose_kernel(
     return _moved(best, first.shape[1], [_sample_ratio(*pair) for pair in pairs])
 
 
-def _against_model(samples: Any, other: Any, kernels: Any, method: str) -> Kernel:
+def _against_model(
+    samples: Any, other: Any, kernels: Any, method: str, categorical_features: Any
+) -> Kernel:
     model = as_target(other)
     check_roles("choose_kernel(samples, model)", model, samples)
     given: Summable = summable(model)
     points = complete_samples(given.circuit, samples)
-    found = kernels_of(kernels, lambda scale: default_kernel(given.circuit, scale=scale))
+    default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
+    found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)
 
     def estimate(k: Kernel) -> tuple[float, float]:
         value = mmd_statistics(given, [k])(points[None])

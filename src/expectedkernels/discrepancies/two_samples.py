@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, RowsLike
+from expectedkernels.arrays import RngLike, RowsLike, VariablesLike
 from expectedkernels.checks import check_count
+from expectedkernels.circuits.schema import Schema
 from expectedkernels.discrepancies.mmd import as_distribution
 from expectedkernels.discrepancies.nulls import (
     KernelsLike,
@@ -27,14 +29,20 @@ from expectedkernels.discrepancies.pairs import (
 )
 from expectedkernels.errors import DataError
 from expectedkernels.expectation import refuse_functions, two_distributions
-from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.kernels.defaults import categorical_variables, default_kernel
 from expectedkernels.kernels.empirical import Empirical
-from expectedkernels.kernels.kernel import require_kernel
+from expectedkernels.kernels.kernel import Kernel, require_kernel
 from expectedkernels.kernels.rows import is_model
 
 
 def mmd_two_sample_test(
-    X: RowsLike, Y: RowsLike, k: KernelsLike = None, *, n_null: int = 199, rng: RngLike = None
+    X: RowsLike,
+    Y: RowsLike,
+    k: KernelsLike = None,
+    *,
+    categorical_features: VariablesLike | None = None,
+    n_null: int = 199,
+    rng: RngLike = None,
 ) -> TwoSamples:
     r"""A test of the hypothesis that two sets of samples have the same source.
 
@@ -47,9 +55,11 @@ def mmd_two_sample_test(
         At least two complete points each. Frames are matched by the names of their columns, and
         labels of both are read together.
     k : Kernel, list of kernels, or "aggregate"; optional
-        Default: ``ExpHamming()`` for columns of labels or natural numbers, ``RBF`` with the median
-        heuristic for real ones (see `median_gamma`), and their product for both. Several kernels,
-        or "aggregate" for rates from half to eight times the default, are one test.
+        Default: ``ExpHamming()`` for categorical columns, ``RBF`` with the median heuristic for
+        numbers (see `median_gamma`), and their product for both. Several kernels, or "aggregate"
+        for rates from half to eight times the default, are one test.
+    categorical_features : names, numbers or mask of columns, optional
+        The categorical columns, for the default kernel, as for `mmd2`. The result prints them.
     n_null : int
         How many divisions are drawn; the p-value is a multiple of 1 / (n_null + 1).
     rng : int, Generator or None
@@ -76,12 +86,12 @@ def mmd_two_sample_test(
     >>> mmd_two_sample_test(X, Y + [1.0, 0.0], rng=0).p_value
     0.005
     """
-    first, second = two_sets(X, Y)
     check_count("mmd_two_sample_test", "n_null", n_null, 1, error=DataError)
+    first, second, schema = two_sets(X, Y)
     n, m = len(first), len(second)
     rows, place = distinct_places(np.concatenate([first, second])[None])
-    pooled = rows[np.sort(place[0])]  # in an order that does not tell which set a row is of
-    kernels = kernels_of(k, lambda scale: default_kernel(pooled, scale=scale))
+    # in an order that does not tell which set a row is of
+    kernels, categorical = pooled_kernels(k, rows[np.sort(place[0])], schema, categorical_features)
     generator = null_generator(rng)
     chosen = np.stack([place[0, :n], *(generator.permutation(place[0])[:n] for _ in range(n_null))])
     counts = counts_of(chosen, len(rows))
@@ -90,11 +100,34 @@ def mmd_two_sample_test(
     for kernel in kernels:
         require_kernel(kernel)
         found.append(_two_sample_statistics(kernel_between(kernel, rows), counts, whole, n, m))
-    return TwoSamples(**outcome(np.stack(found), "permutations", kernels), n=n, m=m)
+    return TwoSamples(
+        **outcome(np.stack(found), "permutations", kernels), n=n, m=m, categorical=categorical
+    )
 
 
-def two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Two sets of points over the same variables, complete and counting alike."""
+def pooled_kernels(
+    k: Any, pooled: Any, schema: Schema | None, categorical_features: Any
+) -> tuple[list[Kernel], dict[Any, bool] | None]:
+    """The kernels of a comparison of two sets of points, and which columns are categorical.
+
+    The latter, by the names of columns, is for the default kernels; None if others are given.
+    """
+    points = Empirical(pooled)
+    points.schema = schema
+    default = partial(default_kernel, points, categorical_features=categorical_features)
+    kernels = kernels_of(k, lambda scale: default(scale=scale), categorical_features)
+    if k is not None and not isinstance(k, str):
+        return kernels, None
+    found = categorical_variables(points, categorical_features=categorical_features)
+    names = range(len(found)) if schema is None or schema.names is None else schema.names
+    return kernels, dict(zip(names, found.tolist(), strict=True))
+
+
+def two_sets(X: Any, Y: Any) -> tuple[Any, Any, Schema | None]:
+    """Two sets of points over the same variables, complete and counting alike.
+
+    And what is known of the variables, if one of the sets is a data frame.
+    """
     for given in (X, Y):
         refuse_functions(given)
         if is_model(given) or hasattr(given, "compile"):
@@ -119,7 +152,7 @@ def two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
             "Both sets of samples need the same variables. "
             f"Got {first.shape[1]} and {second.shape[1]} columns."
         )
-    return first, second
+    return first, second, both[0].schema or both[1].schema
 
 
 def _two_sample_statistics(between: Any, counts: Any, whole: Any, n: int, m: int) -> Any:

@@ -11,9 +11,10 @@ import numpy as np
 
 from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import check_real
+from expectedkernels.circuits.frames import column_number
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import KernelMachine
-from expectedkernels.estimators.columns import Columns, column_number
+from expectedkernels.estimators.columns import Columns
 from expectedkernels.estimators.machines import read_rows
 from expectedkernels.estimators.tables import is_missing
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.frames import match_labels
+from expectedkernels.circuits.frames import column_number, column_numbers, match_labels
 from expectedkernels.circuits.numbers import look_numeric
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.tables import (
@@ -284,32 +284,7 @@ def _categorical(estimator: Any, X: Any, chosen: Any, names: list[Any] | None) -
         return []
     if isinstance(chosen, str):
         return by_dtype(X)
-    n = n_columns(estimator, X)
-    chosen = list(chosen)
-    if chosen and all(isinstance(x, (bool, np.bool_)) for x in chosen):
-        if len(chosen) != n:
-            raise DataError(
-                f"The 'categorical_features' parameter as a mask needs {n} entries. "
-                f"Got {len(chosen)}."
-            )
-        return np.flatnonzero(chosen).tolist()
-    return sorted(column_number(x, names, n, "categorical_features") for x in chosen)
-
-
-def column_number(x: Any, names: list[Any] | None, n: int, parameter: str) -> int:
-    """The number of a column given by number or name."""
-    if isinstance(x, str):
-        if names is None or x not in names:
-            raise DataError(
-                f"The '{parameter}' parameter names the column {x!r}, which X does not have."
-            )
-        return names.index(x)
-    if not isinstance(x, (int, np.integer)) or not 0 <= x < n:
-        raise DataError(
-            f"The '{parameter}' parameter must name columns, or their numbers in 0..{n - 1}. "
-            f"Got {x!r} instead."
-        )
-    return int(x)
+    return column_numbers(chosen, names, n_columns(estimator, X), "categorical_features")
 
 
 def _categories(column: Any, name: Any) -> Any:

@@ -13,12 +13,12 @@ from sklearn.utils import check_array
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
 from expectedkernels.checks import check_choice, check_count
+from expectedkernels.circuits.frames import column_number
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.estimators.averages import circuit_part
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
-from expectedkernels.estimators.columns import column_number
 from expectedkernels.estimators.independent import independent_shares
 from expectedkernels.estimators.lattice import Lattice
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names

@@ -49,8 +49,9 @@ class Empirical:
     def __init__(self, X: RowsLike, weights: ArrayLike | None = None):
         table = sample_table(X)
         self.frame = table if is_frame(table) and len(table) else None
-        if self.frame is not None:
-            points = shared_schema(table).read_frame(table)
+        self.schema = None if self.frame is None else shared_schema(table)
+        if self.schema is not None:
+            points = self.schema.read_frame(table)
         else:  # an empty frame has no entries that are labels or numbers
             points = np.zeros(table.shape) if is_frame(table) else np.array(table)
         refuse_flat(points, "Points")
@@ -75,9 +76,11 @@ class Empirical:
 
     def on(self, schema: Schema) -> Empirical:
         """The distribution with points in the codes and the order of given variables."""
-        return (
-            self if self.frame is None else Empirical(schema.read_frame(self.frame), self.weights)
-        )
+        if self.frame is None:
+            return self
+        found = Empirical(schema.read_frame(self.frame), self.weights)
+        found.schema = schema
+        return found
 
     def counted(self) -> Empirical:
         """The same distribution without the points of weight zero, whose values do not matter.
