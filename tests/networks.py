@@ -1,5 +1,10 @@
 """Networks from the literature."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
 ALARM = """
 HISTORY 2 LVFAILURE; CVP 3 LVEDVOLUME; PCWP 3 LVEDVOLUME; HYPOVOLEMIA 2; LVFAILURE 2;
 LVEDVOLUME 3 HYPOVOLEMIA LVFAILURE; STROKEVOLUME 3 HYPOVOLEMIA LVFAILURE; ERRLOWOUTPUT 2;
@@ -12,3 +17,12 @@ VENTLUNG 4 INTUBATION KINKEDTUBE VENTTUBE; VENTALV 4 INTUBATION VENTLUNG; ARTCO2
 CATECHOL 2 ARTCO2 INSUFFANESTH SAO2 TPR; HR 3 CATECHOL; CO 3 HR STROKEVOLUME; BP 3 CO TPR
 """
 """Arcs of the monitoring network ALARM: variable, number of states, parents."""
+
+
+def bif_of_pgmpy(name):
+    """The path of a network in the pgmpy package, which is not imported."""
+    spec = find_spec("pgmpy")
+    if spec is None:
+        pytest.skip("pgmpy is not installed")
+    folder = Path(spec.submodule_search_locations[0])
+    return folder / "utils" / "example_models" / f"{name}.bif.gz"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import array_api_compat
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.errors import CircuitError
+from expectedkernels.errors import CircuitError, SizeError
 
 Array = Any
 """An array of NumPy, torch or another library: which one depends on what a call is given."""
@@ -62,8 +64,59 @@ StatesLike = Sequence[Labels] | Mapping[int, Labels] | Mapping[str, Labels]
 """The labels of the states of every variable."""
 
 
+FEW_BYTES = 2**28
+"""So much memory is taken without asking how much there is."""
+MEMORY_SHARE = 0.75
+"""Of the memory of a computer, how much the arrays of one call may take."""
+
 SINGLE_RANGE = 2.0**-126, 2.0**128 - 2.0**104
 """The smallest and the largest positive number that singles hold with all their digits."""
+
+
+def require_memory(n_bytes: float, what: str, advice: str, limit: float | None = None) -> None:
+    """Raise a `SizeError` if something takes more memory than can be had, before it is taken.
+
+    Parameters
+    ----------
+    n_bytes : float
+        What is needed, about.
+    what : str
+        What needs it: the beginning of a sentence.
+    advice : str
+        What to do about it.
+    limit : float, optional
+        How many bytes may be used. Default: `memory_limit`.
+
+    Examples
+    --------
+    >>> require_memory(2.0**60, "A matrix of all pairs of rows", "Take fewer rows.", 2.0**33)
+    Traceback (most recent call last):
+    expectedkernels.errors.SizeError: A matrix of all pairs of rows needs about 1.07e+09 GiB of
+    memory, and 8 GiB can be used. Take fewer rows.
+    """
+    if n_bytes <= FEW_BYTES and limit is None:
+        return
+    limit = memory_limit() if limit is None else limit
+    if n_bytes > limit:
+        raise SizeError(
+            f"{what} needs about {n_bytes / 2**30:.3g} GiB of memory, and {limit / 2**30:.3g} GiB "
+            f"can be used. {advice}"
+        )
+
+
+def memory_limit() -> float:
+    """How many bytes arrays may take: three quarters of the memory that this process may use."""
+    limits = [2.0**36]  # where a system says nothing
+    try:
+        limits = [float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))]
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        limits += [float(soft)] if soft != resource.RLIM_INFINITY else []
+        limits.append(float(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (AttributeError, ImportError, OSError, ValueError):
+        pass  # each of these is there on some systems
+    return MEMORY_SHARE * min(limits)
 
 
 def namespace(*arrays: Array) -> Any:
@@ -439,6 +492,12 @@ class Place:
         if sparse.issparse(array):
             if is_numpy(self.xp):
                 return array
+            require_memory(
+                8.0 * array.shape[0] * array.shape[1],
+                f"A sparse matrix of weights, {array.shape[0]} x {array.shape[1]}, which is dense "
+                "outside of NumPy,",
+                "Keep the circuit in NumPy, or use one of fewer units.",
+            )
             array = array.toarray()
         elif namespace(array) is self.xp:
             return array

@@ -60,7 +60,7 @@ class CompatibilityError(CircuitError):
 
 
 class SizeError(CircuitError):
-    """A model needs more memory than is allowed."""
+    """A computation needs more memory than there is, or than it is allowed to take."""
 
 
 class KernelError(CircuitError):

@@ -43,7 +43,13 @@ from expectedkernels.circuits.sides import CircuitSide, PointSide, Side, check_s
 from expectedkernels.circuits.units import Sum, Unit
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import CircuitError, DataError, PropertyError, rows_numbered
+from expectedkernels.errors import (
+    CircuitError,
+    DataError,
+    PropertyError,
+    SizeError,
+    rows_numbered,
+)
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.gram import CHUNK_BYTES, array_in, extent_of, gram, pieces
@@ -60,11 +66,13 @@ from expectedkernels.kernels.scaled import (
     collected,
     divided,
     plain_numbers,
+    require_values,
     room_for,
     weighted_sums,
 )
 from expectedkernels.kernels.target import Target
 from expectedkernels.progress import progress_bar
+from expectedkernels.vtree import Vtree
 
 
 def expected_kernel(
@@ -86,8 +94,9 @@ def expected_kernel(
     ----------
     p, q : Circuit, model, unit graph, array or data frame of complete points, or Empirical
         Circuits are used as they are, normalised or not. Models (`FactorGraph`, networks of other
-        libraries, see `as_model`) are compiled, the second on the vtree of the first. Points ask
-        for one value per row. If both sides have names, variables and states are matched by these.
+        libraries, see `as_model`) are compiled on the vtree of the circuit on the other side; two
+        models on the vtree of the one for which both are smaller. Points ask for one value per
+        row. If both sides have names, variables and states are matched by these.
     k : Kernel
     evidence_p, evidence_q : array with NaN for "not observed", or list of weights, optional
         Rows of evidence on a circuit: one value per row, for the conditional distribution (which
@@ -96,7 +105,8 @@ def expected_kernel(
     log : bool
         Return logarithms, right also where the numbers themselves underflow.
     max_bytes : int
-        Rows are worked on in chunks so that intermediate values stay below this.
+        Rows are worked on in chunks so that intermediate values stay below this, and models
+        whose circuits take more are not compiled.
     out : path or array, optional
         Where to put values that are too many for memory, chunk by chunk: a new .npy file (to be
         read with ``np.load(path, mmap_mode="r")``), or an array, which may be memory-mapped. In
@@ -113,6 +123,9 @@ def expected_kernel(
     ------
     DataError
         If `out` is no array of the shape and type of the values, or there is evidence on points.
+    SizeError
+        If a pair of circuits, a model or the values need more memory than there is; `explain`
+        prints how much.
 
     Notes
     -----
@@ -151,6 +164,7 @@ def expected_kernel(
             values = collected(parts, shape, logs, weights, log, room)
         else:  # arrays that know their gradients, or cannot be written to, are joined as they are
             every = (slice(None), slice(None))
+            require_values(shape, weights)
             whole = gram(tuple(sides), blocks, max_bytes, bar)
             values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
     return _squeezed(values, sides, weights)
@@ -198,7 +212,7 @@ def prepared(
     check_max_bytes(max_bytes)
     p, q = converted(p), converted(q)
     own = [getattr(x, "schema", None) for x in (p, q)]
-    p, q = two_distributions(p, q)
+    p, q = two_distributions(p, q, max_bytes)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
         _refuse_evidence(q, evidence_q, "evidence_q")
@@ -264,15 +278,16 @@ def refuse_functions(*distributions: Any) -> None:
         )
 
 
-def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
-    """Both as circuits, points or `Empirical`, over the same variables in the same order."""
+def two_distributions(
+    p: Any, q: Any, max_bytes: int = DEFAULT_MAX_BYTES, common: bool = True
+) -> tuple[Any, Any]:
+    """Both as circuits, points or `Empirical`, over the same variables in the same order.
+
+    Models are compiled: on a vtree that both share, or, unless it is to be `common`, each on the
+    one that suits it.
+    """
     refuse_functions(p, q)
-    p, q = as_table(converted(p)), as_table(converted(q))
-    if hasattr(p, "compile"):
-        vtree = vtree_for(p, q) if isinstance(q, Circuit) else None
-        p = p.compile(vtree, for_pairs=hasattr(q, "compile"))[0]
-    if hasattr(q, "compile"):
-        q = q.compile(vtree_for(q, p) if isinstance(p, Circuit) else None)[0]
+    p, q = _compiled(as_table(converted(p)), as_table(converted(q)), max_bytes, common)
     if isinstance(p, Unit):
         p = _circuit_beside(p, q)
     if isinstance(q, Unit):
@@ -288,6 +303,45 @@ def two_distributions(p: Any, q: Any) -> tuple[Any, Any]:
             _refuse_labels(schema)
     first, second = (_points_on(x, schema) for x in (p, q))
     return first, second
+
+
+def _compiled(p: Any, q: Any, max_bytes: int, common: bool) -> list[Any]:
+    """Models as circuits; other distributions pass."""
+    vtrees = _common_vtrees(p, q) if common else (None, None)
+    for_pairs = all(isinstance(x, Circuit) or hasattr(x, "compile") for x in (p, q))
+    found: list[Any] = []
+    for x, vtree in zip((p, q), vtrees, strict=True):
+        if x is p and found:
+            x = found[0]
+        elif hasattr(x, "compile"):
+            try:
+                x, _ = x.compile(vtree, max_bytes=max_bytes, for_pairs=for_pairs)
+            except SizeError as error:
+                if vtree is None:
+                    raise
+                raise SizeError(
+                    f"An expectation over two models needs a vtree that both share. {error} An "
+                    "estimate needs none: monte_carlo_expected_kernel."
+                ) from error
+        found.append(x)
+    return found
+
+
+def _common_vtrees(p: Any, q: Any) -> tuple[Vtree | None, Vtree | None]:
+    """On which vtrees two models are compiled to be compatible: the same, each in its own numbers.
+
+    That of a circuit, or of two models that on which both are smaller.
+    """
+    first, second = (hasattr(x, "compile") for x in (p, q))
+    if first and isinstance(q, Circuit):
+        return vtree_for(p, q, q.vtree), None
+    if second and isinstance(p, Circuit):
+        return None, vtree_for(q, p, p.vtree)
+    if not (first and second) or q is p:
+        return None, None
+    one, other = p.vtree_for_pairs, q.vtree_for_pairs
+    pairs = [(one, vtree_for(q, p, one)), (vtree_for(p, q, other), other)]
+    return min(pairs, key=lambda pair: p.plan(pair[0]).n_products + q.plan(pair[1]).n_products)
 
 
 def _refuse_labels(schema: Schema) -> None:

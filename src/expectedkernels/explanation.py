@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import device_of
+from expectedkernels.arrays import device_of, memory_limit
 from expectedkernels.circuits.conditionals import ConditionalsSide
 from expectedkernels.circuits.evidence import EvidenceLike
 from expectedkernels.circuits.sides import CircuitSide, Side
@@ -177,6 +177,11 @@ def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
         f"  {_counted(n_parts, 'sweep')}, {path}: {_counted(steps, 'step')}",
         _costs(n_bytes, count),
     ]
+    if n_bytes > memory_limit():
+        lines.append(
+            f"  more than the {memory_limit() / 2**30:.3g} GiB that can be used: expected_kernel "
+            "raises a SizeError"
+        )
     return Explanation(
         path, found.choice.forms, shape, n_parts, steps, n_bytes, count, tuple(lines), first
     )
@@ -217,4 +222,5 @@ def _counted(n: int | None, what: str) -> str:
 
 def _costs(n_bytes: int, count: int) -> str:
     size = f"{n_bytes / 2**10:.1f} KiB" if n_bytes < 2**20 else f"{n_bytes / 2**20:.1f} MiB"
+    size = size if n_bytes < 2**33 else f"{n_bytes / 2**30:.1f} GiB"
     return f"  {size} of intermediate values at most, {count:.5g} operations"

@@ -4,6 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
+from networks import bif_of_pgmpy
 from oracles import distribution, worlds
 from strategies import circuits, domains, kernels, points, rngs, vtrees, with_swaps
 
@@ -129,3 +130,116 @@ def test_memory_may_be_limited(problem, rng):
         ek.mmd2(p, Y, twin.kernel),
         scale=ek.expected_kernel(p, p, twin.kernel),
     )
+
+
+def random_model(rng, cards, names, n_factors):
+    """A factor graph of random factors over two or three variables."""
+    scopes = [rng.choice(len(cards), rng.integers(2, 4), replace=False) for _ in range(n_factors)]
+    factors = [ek.Factor(s.tolist(), rng.random([cards[v] for v in s]) ** 3) for s in scopes]
+    return ek.FactorGraph(cards, factors, names)
+
+
+def in_other_order(model, order, noise=0.0, rng=None):
+    """The model with its variables in another order, up to rounding."""
+    place = np.argsort(order)
+    tables = [
+        f.table * (1 + (noise * rng.normal(size=f.table.shape) if noise else 0.0))
+        for f in model.factors
+    ]
+    factors = [
+        ek.Factor([int(place[v]) for v in f.scope], table)
+        for f, table in zip(model.factors, tables, strict=True)
+    ]
+    cards, names = ([given[v] for v in order] for given in (model.cardinalities, model.names))
+    states = model.states and [model.states[v] for v in order]
+    return ek.FactorGraph(cards, factors, names, states)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_models_of_different_structure_are_compared_exactly(seed):
+    rng = np.random.default_rng(seed)
+    cards, names = rng.integers(2, 4, size=6).tolist(), list("abcdef")
+    order = rng.permutation(6).tolist()
+    p = random_model(rng, cards, names, 6)
+    q = random_model(rng, [cards[v] for v in order], [names[v] for v in order], 5)
+    tree = ek.learn_chow_liu(p.sample(50, rng=seed), cardinalities=cards).with_names(names)
+    X = worlds(cards)
+    P, Q = np.exp(p.log_score(X)), np.exp(q.log_score(X[:, order]))
+    P, Q, T = P / P.sum(), Q / Q.sum(), np.exp(tree.log_likelihood(X))
+    k = [ek.ExpHamming(rng.random(6)), ek.RBF(rng.random(6)), ek.Delta() + ek.RBF(0.1)][seed % 3]
+    K = k(X)
+    for other, R in ((q, Q), (tree, T), (p.compile(ek.Vtree.balanced(6))[0], P)):
+        wanted, size = (P - R) @ K @ (P - R), P @ K @ P
+        assert_close(ek.mmd2(p, other, k), wanted, size)
+        assert_close(ek.expected_kernel(p, other, k), P @ K @ R, size)
+        assert_close(ek.witness(p, other, k, X[:20]), (K[:20] @ (P - R)), size)
+    assert_close(ek.mmd2(tree, p, k), (P - T) @ K @ (P - T), P @ K @ P)
+    plain = ek.RBF(0.3)
+    wanted = (P - Q) @ plain(X) @ (P - Q)
+    assert_close(ek.mmd2(q, p, plain), wanted, P @ plain(X) @ P)
+
+
+@pytest.mark.parametrize("name", ["asia", "child", "alarm"])
+def test_models_that_are_the_same_up_to_rounding_are_at_distance_zero(name):
+    rng = np.random.default_rng(0)
+    p, again = (ek.read_bif(bif_of_pgmpy(name)) for _ in range(2))
+    order = rng.permutation(p.n_variables).tolist()
+    same = [p, again, in_other_order(p, order), in_other_order(p, order, 1e-16, rng)]
+    for q in [*same, p.compile()[0], p.compile(for_pairs=True)[0]]:
+        assert ek.mmd(p, q) == ek.mmd(q, p) == 0.0
+        assert ek.mmd2(p, q) == ek.mmd2(q, p) == 0.0
+
+
+def test_a_network_and_a_tree_learned_from_its_samples():
+    network = ek.read_bif(bif_of_pgmpy("alarm"))
+    tree = ek.learn_chow_liu(network.sample(2000, rng=0, as_frame=True))
+    k = ek.ExpHamming(0.1)
+    squared = ek.mmd2(network, tree, k)
+    np.testing.assert_allclose(np.sqrt(squared), 0.026474617842, rtol=1e-8)
+    np.testing.assert_allclose(ek.mmd(tree, network, k), np.sqrt(squared), rtol=1e-8)
+    circuit = network.compile()[0]
+    own = ek.expected_kernel(circuit, circuit, k) + ek.expected_kernel(tree, tree, k)
+    estimate, error = ek.monte_carlo_expected_kernel(network, tree, k, 200_000, rng=1)
+    assert abs(0.5 * (own - squared) - estimate) < 4 * error
+    assert abs(ek.expected_kernel(network, tree, k) - estimate) < 4 * error
+
+
+def test_kernel_circuits_need_the_vtree_of_the_circuit():
+    rng = np.random.default_rng(0)
+    p = random_model(rng, [2] * 4, None, 4)
+    vtree = ek.Vtree.from_nested(((0, 3), (1, 2)))
+    q = ek.random_circuit(vtree, 2, rng=1)
+    near, same = np.array([[1.0, 0.5], [0.5, 1.0]]), np.eye(2)
+    halves = [
+        ek.Product([ek.kernels.kernel_input(a, t), ek.kernels.kernel_input(b, t)])
+        for t in (near, same)
+        for a, b in ((0, 3), (1, 2))
+    ]
+    root = ek.Sum([ek.Product(halves[:2]), ek.Product(halves[2:])], [0.4, 0.6])
+    k = ek.KernelCircuit(root, vtree)
+    X = worlds([2] * 4)
+    P, Q = np.exp(p.log_score(X)), distribution(q)
+    P /= P.sum()
+    assert_close(ek.mmd2(p, q, k), (P - Q) @ k(X) @ (P - Q), P @ k(X) @ P)
+
+
+def test_a_vtree_that_suits_both_models_is_chosen():
+    n = 16
+    chain = [((v, v + 1), np.array([[3.0, 1.0], [1.0, 2.0]])) for v in range(n - 1)]
+    order = [v for i in range(n // 2) for v in (i, i + n // 2)]
+    far = [((order[i], order[i + 1]), np.array([[2.0, 1.0], [1.0, 4.0]])) for i in range(n - 1)]
+    ring = ek.FactorGraph([2] * n, [*chain, ((0, n - 1), np.array([[2.0, 1.0], [1.0, 2.0]]))])
+    other = ek.FactorGraph([2] * n, far)
+    k = ek.ExpHamming()
+    X = worlds([2] * n)
+    P, Q = (np.exp(model.log_score(X)) for model in (ring, other))
+    P, Q = P / P.sum(), Q / Q.sum()
+    # E k(x, x') by one matrix per variable
+    smooth = Q.reshape([2] * n)
+    matrix = np.array([[1.0, np.exp(-1 / n)], [np.exp(-1 / n), 1.0]])
+    for axis in range(n):
+        smooth = np.moveaxis(np.tensordot(matrix, smooth, (1, axis)), 0, axis)
+    assert_close(ek.expected_kernel(ring, other, k), P @ smooth.ravel())
+    assert_close(ek.expected_kernel(other, ring, k), P @ smooth.ravel())
+    sizes = [ek.explain(one, two, k).operations for one, two in ((ring, other), (other, ring))]
+    assert sizes[0] == sizes[1]

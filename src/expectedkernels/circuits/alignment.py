@@ -124,9 +124,8 @@ def _widened(p: Circuit, matching: Matching) -> Circuit:
     return p.matched(own)
 
 
-def vtree_for(model: Any, circuit: Circuit) -> Vtree:
-    """The vtree of a circuit in the numbers that a model has for the variables of the same name."""
-    vtree = circuit.vtree
-    if model.schema.names is None or circuit.names is None:
+def vtree_for(model: Any, other: Any, vtree: Vtree) -> Vtree:
+    """A vtree of another model in the numbers that a model has for variables of the same name."""
+    if model.schema.names is None or other.schema.names is None:
         return vtree
-    return vtree.renumbered(match(circuit.schema, model.schema).variables)
+    return vtree.renumbered(match(other.schema, model.schema).variables)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import prod
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator, as_like, spans, to_numpy
+from expectedkernels.arrays import as_generator, as_like, require_memory, spans, to_numpy
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.evidence import Evidence, as_evidence, is_batch
@@ -49,7 +50,11 @@ def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None)
     generator = as_generator(rng)
     read = None if evidence is None else as_evidence(evidence, circuit.schema)
     n_rows = 1 if read is None else read.n_rows
-    out = np.empty((n_rows * n, circuit.n_variables))
+    shape = (n_rows * n, circuit.n_variables)
+    require_memory(
+        8.0 * prod(shape), f"An array of {shape[0]} samples", "Draw some of them at a time."
+    )
+    out = np.empty(shape)
     if n == 0:
         require_possible(circuit.host, read)
     elif n_rows and by_conditionals:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.arrays import require_memory
 from expectedkernels.circuits.base import BlockCircuit
 from expectedkernels.engine.nodes import at_nodes
-from expectedkernels.engine.sweep import Operand, visit
+from expectedkernels.engine.sweep import Operand, peak_bytes, visit
 from expectedkernels.engine.value import Value, plain
 from expectedkernels.verdict import Verdict
 
@@ -37,6 +38,13 @@ def _decided(circuit: BlockCircuit) -> Verdict:
                 f"several {kind} overlap",
             )
     support = _support(circuit)
+    blocks = [block for block in support.inner if block is not None]
+    require_memory(
+        peak_bytes([support, support])
+        + 16.0 * max((block.n_units * block.n_products for block in blocks), default=0),
+        "To decide whether the circuit is deterministic",
+        "Compile it on a vtree that suits it, where it has fewer units.",
+    )
 
     def leaf(nodes: Any, parts: Any) -> Value:
         block: Any = circuit.blocks[int(nodes[0])]

@@ -131,7 +131,7 @@ def column_numbers(chosen: Any, names: Sequence[Any] | None, n: int, parameter: 
     >>> column_numbers(["b", 0], ["a", "b"], 2, "columns")
     [0, 1]
     """
-    keys = [chosen] if isinstance(chosen, (str, int, np.integer)) else list(chosen)
+    keys: list[Any] = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
     if keys and all(isinstance(x, (bool, np.bool_)) for x in keys):
         if len(keys) != n:
             raise DataError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import require_memory
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.equal_rows import distinct_pairs
 from expectedkernels.circuits.ranges import Part
@@ -20,6 +21,13 @@ from expectedkernels.engine.nodes import from_leaves, from_root
 
 CHUNK = 2**21
 """How many pairs are looked at in one go."""
+
+PRODUCT = "The product of the two circuits"
+FEWER_UNITS = (
+    "Multiply circuits of fewer units: condition on some variables, or sum some out with "
+    "algebra.marginalize, before. For the expectation of a product, expected_kernel(p, q, Delta()) "
+    "needs less."
+)
 
 Pairs = tuple[Any, Any]
 """Units of the first circuit, and those of the second they are multiplied with."""
@@ -61,6 +69,7 @@ def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:
     other_left, other_right = other.inputs
     takes = None if other.weights is None else _takes(other)
     own_left, own_right = one.inputs
+    require_memory(5.0 * one.n_products * other.n_units, PRODUCT, FEWER_UNITS)
     met = np.zeros((one.n_products, other.n_units), dtype=np.bool_)
     rows = max(1, CHUNK // max(1, other.n_products))
     for start in range(0, one.n_products, rows):
@@ -101,11 +110,13 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     `one` and `other` are the sums' weights in sparse form; `alive` says which products meet.
     """
     units, partners = pairs
-    pair, edge = runs(one.indptr[units], np.diff(one.indptr)[units])
+    sizes = np.diff(one.indptr)[units]
+    require_memory(32.0 * float(sizes.sum()), PRODUCT, FEWER_UNITS)
+    pair, edge = runs(one.indptr[units], sizes)
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
     ends = np.cumsum(counts)
     found = []
-    begin = 0
+    begin = kept = 0
     while begin < len(pair):
         reached = ends[begin] - counts[begin] + CHUNK
         stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
@@ -114,6 +125,8 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
         keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
         row = row[keep]
         found.append((pair[row], edge[row], partner[keep]))
+        kept += len(row)
+        require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
         begin = stop
     if not found:
         return tuple(np.zeros(0, dtype=np.intp) for _ in range(3))  # type: ignore[return-value]

@@ -11,7 +11,7 @@ from expectedkernels.circuits.graph import Graph, Unit, show
 from expectedkernels.circuits.graph_determinism import graph_deterministic
 from expectedkernels.circuits.splits import find_vtree, node_masks, show_split
 from expectedkernels.circuits.structure import circuit_blocks
-from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.errors import CircuitError, CompatibilityError, SizeError
 from expectedkernels.html import overview
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
@@ -66,8 +66,9 @@ def properties(p: Circuit | Unit) -> Properties:
     """The structural properties of a circuit, each with a reason and a place.
 
     Smoothness and decomposability take time linear in the size of the circuit. Determinism is
-    decided for every `Circuit` and for graphs of units that are structured-decomposable or
-    small; for others the verdict may be "undecided".
+    decided for every `Circuit` (unless it is too large to be multiplied with itself) and for
+    graphs of units that are structured-decomposable or small; for others the verdict may be
+    "undecided".
 
     Parameters
     ----------
@@ -86,11 +87,15 @@ def properties(p: Circuit | Unit) -> Properties:
     no: sum unit #4 over variables {0, 1} has an input over {0, 1} and one over {0}
     """
     if isinstance(p, Circuit):
+        try:
+            determinism = deterministic(p)
+        except SizeError as error:
+            determinism = Verdict(None, str(error))
         return Properties(
             Verdict(True, "the units of a block, and so the inputs of a sum, share a vtree node"),
             Verdict(True, "products multiply units of the two children of a vtree node"),
             Verdict(True, "every product over a scope splits it as the vtree does"),
-            deterministic(p),
+            determinism,
         )
     graph = _graph(p)
     return Properties(

@@ -183,8 +183,17 @@ class Schema:
             key = key.item()
         if card is None or not isinstance(key, Hashable):
             return None
+        if key in self._codes[variable]:  # as most are
+            return self._codes[variable][key]
         [found] = match_labels(labels or range(card), [key])
         return found if found >= 0 else _plain_code(labels, card, key)
+
+    @cached_property
+    def _codes(self) -> list[dict[Any, int]]:
+        return [
+            {label: code for code, label in enumerate(labels or ())}
+            for labels in self.states or [None] * self.n_variables
+        ]
 
     def read_frame(self, X: Any, what: str = "The data frame") -> Any:
         """The rows of a data frame as codes and numbers, NaN where a value is missing.

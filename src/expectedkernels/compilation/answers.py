@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_generator
+from expectedkernels.arrays import as_generator, memory_limit, require_memory
 from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.queries import refuse_impossible
 from expectedkernels.compilation import messages
@@ -87,7 +87,8 @@ def _solutions(
     plan: MessagePlan, evidence: Evidence | None, max_bytes: int, cut: bool = False
 ) -> Iterator[Solution]:
     """The messages for every row, with the tables if there is room for them."""
-    keep = plan.table_bytes <= max_bytes
+    most = max_bytes if max_bytes <= DEFAULT_MAX_BYTES else min(max_bytes, memory_limit())
+    keep = plan.table_bytes <= most
     if not keep:
         _require_room(plan, plan.message_bytes, max_bytes)
     for row, weights in enumerate(row_weights(evidence)):
@@ -141,3 +142,4 @@ def _require_room(plan: MessagePlan, needed: int, max_bytes: int) -> None:
             f"max_bytes={max_bytes}: the best order found has width {width}. Condition on some "
             "variables, or allow more memory."
         )
+    require_memory(needed, "Variable elimination", "Condition on some variables.")

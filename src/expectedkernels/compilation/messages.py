@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from expectedkernels.arrays import require_memory
 from expectedkernels.compilation.orders import Elimination
 from expectedkernels.compilation.plan import CompilationPlan, Potential
 from expectedkernels.compilation.tables import (
@@ -445,7 +446,9 @@ def spread_belief(stage: Stage, joint: Any, spread: Spread, beliefs: list[Any]) 
 
 def samples(solution: Solution, n: int, rng: Any) -> Any:
     """Independent samples, (n, variables), from the last stage to the first."""
-    states = np.empty((n, len(solution.plan.stages)), dtype=np.intp)
+    shape = (n, len(solution.plan.stages))
+    require_memory(8.0 * prod(shape), f"An array of {n} samples", "Draw some of them at a time.")
+    states = np.empty(shape, dtype=np.intp)
     for stage, found in solution.backwards():
         given = found.table[(slice(None), *(states[:, u] for u in stage.context))]
         edges = np.cumsum(given.reshape(stage.shape[0], -1), axis=0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from expectedkernels.arrays import require_memory
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.ranges import Part, plain_blocks
@@ -57,6 +58,7 @@ def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) 
             f"with {plan.n_products} products. Condition on some variables, try another vtree, or "
             "allow more memory."
         )
+    require_memory(needed, what, "Condition on some variables, or try another vtree.")
 
 
 def written_blocks(

@@ -17,7 +17,7 @@ from expectedkernels.circuits.queries import require_possible
 from expectedkernels.circuits.sides import CircuitSide, check_single_root
 from expectedkernels.discrepancies.kdsd import support_sizes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError
+from expectedkernels.errors import DataError, SizeError
 from expectedkernels.kernels.blocks import KernelBlocks
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients
@@ -251,8 +251,11 @@ def is_positive(circuit: Circuit) -> bool:
     leaves: list[Any] = [circuit.input(v) for v in range(circuit.n_variables)]
     if all((block.table > 0).all() for block in leaves):
         return True
-    if not deterministic(circuit):
-        return False
+    try:
+        if not deterministic(circuit):
+            return False
+    except SizeError:
+        return False  # it may be, but that is not known
     n_states = 1
     for n in circuit.cardinalities:
         n_states *= int(n or 1)

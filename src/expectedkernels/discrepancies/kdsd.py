@@ -126,7 +126,7 @@ def kdsd(
     check_max_bytes(max_bytes)
     if is_model(q):
         _refuse_functions(q, p, operator)
-        q, p = _two_circuits(q, p)
+        q, p = _two_circuits(q, p, max_bytes)
         require_normalized(q, "A discrepancy")
         measure = kept_measure(q, p)
         cardinalities = discrete_cardinalities(p)
@@ -190,12 +190,14 @@ def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
     return _number((w @ matrix @ w - own @ matrix.diagonal()) / total)
 
 
-def _two_circuits(q: Any, p: Any) -> tuple[Circuit, Circuit]:
+def _two_circuits(q: Any, p: Any, max_bytes: int) -> tuple[Circuit, Circuit]:
     """The two distributions as circuits on one vtree, on the host; raises if they do not fit."""
     for model in (q, p):
         if not isinstance(model, Unit):
             discrete_cardinalities(model)
-    p, q = two_distributions(p, q)  # shifts go through the states in the order of the target
+    p, q = two_distributions(
+        p, q, max_bytes
+    )  # shifts go through the states in the order of the target
     for circuit in (q, p):
         check_single_root(circuit, "A discrepancy")
         discrete_cardinalities(circuit)

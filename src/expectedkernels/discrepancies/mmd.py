@@ -20,10 +20,14 @@ from expectedkernels.expectation import (
     require_distribution,
     two_distributions,
 )
+from expectedkernels.kernels.circuit import is_kernel_compatible
 from expectedkernels.kernels.defaults import default_kernel, refuse_features
 from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.rows import sample_weights
+
+ROUNDING = 2.0**-49
+"""A squared discrepancy that is no larger, of the size of its terms, is their rounding error."""
 
 
 def mmd2(
@@ -40,8 +44,10 @@ def mmd2(
     ----------
     p, q : Circuit, FactorGraph, unit graph, Empirical, or array or frame of points
         Points have equal weights. Circuits, and weights of points, must sum to one, and circuits
-        must be compatible with each other; models are compiled, the second on the vtree of the
-        first. Variables and states are matched by their names and labels, if both sides have them.
+        must be compatible with each other. Models are compiled: for M(p, q) on a vtree that both
+        share, that of the circuit or of the model for which both are smaller, and for M(p, p) and
+        M(q, q) each on the vtree that suits it. Variables and states are matched by their names
+        and labels, if both sides have them.
     k : Kernel, optional
         Default: ``ExpHamming()`` for categorical variables, ``RBF`` with the median heuristic for
         numbers (see `median_gamma`), and their product for both.
@@ -56,6 +62,7 @@ def mmd2(
     Returns
     -------
     float, or array
+        Zero if it is no larger than the rounding errors of its terms (one part in 5e14).
 
     Examples
     --------
@@ -66,18 +73,21 @@ def mmd2(
     >>> ek.mmd2(p, p)
     0.0
     """
-    return _terms(*_prepared(p, q, k, categorical_features), max_bytes)[0]
+    p, q, k, common = _prepared(p, q, k, categorical_features, max_bytes)
+    return _terms(p, q, k, common, max_bytes)[0]
 
 
-def _terms(p: Any, q: Any, k: Kernel, max_bytes: int) -> tuple[Any, Any]:
-    """The squared discrepancy, and the size of its terms."""
+def _terms(p: Any, q: Any, k: Kernel, common: Any, max_bytes: int) -> tuple[Any, Any]:
+    """The squared discrepancy, zero if it is rounding, and the size of its terms.
+
+    `common` are the two distributions on one vtree, which the mixed term alone needs.
+    """
+    own = expected_kernel(p, p, k, max_bytes=max_bytes)
     if q is p:
-        own = expected_kernel(p, p, k, max_bytes=max_bytes)
         return 0.0 * own, own
-    own = expected_kernel(p, p, k, max_bytes=max_bytes) + expected_kernel(
-        q, q, k, max_bytes=max_bytes
-    )
-    return own - 2.0 * expected_kernel(p, q, k, max_bytes=max_bytes), own
+    own = own + expected_kernel(q, q, k, max_bytes=max_bytes)
+    squared = own - 2.0 * expected_kernel(common[0], common[1], k, max_bytes=max_bytes)
+    return abs(0.0 * squared) if abs(squared) <= ROUNDING * abs(own) else squared, own
 
 
 def mmd(
@@ -114,8 +124,8 @@ def mmd(
     >>> round(ek.mmd(p, q, ek.Delta()), 6)
     0.565685
     """
-    p, q, k = _prepared(p, q, k, categorical_features)
-    squared, size = _terms(p, q, k, max_bytes)
+    p, q, k, common = _prepared(p, q, k, categorical_features, max_bytes)
+    squared, size = _terms(p, q, k, common, max_bytes)
     if squared > 0:
         return sqrt(squared) if isinstance(squared, float) else squared**0.5
     if squared < -1e-10 * abs(float(detach(size))):
@@ -164,7 +174,7 @@ def witness(
     if X is None:
         raise DataError("The witness function is evaluated at points. Give some as X.")
     given = p, q
-    p, q, k = _prepared(p, q, k, categorical_features)
+    p, q, k, _ = _prepared(p, q, k, categorical_features, max_bytes, common=False)
     X = as_table(X)
     if is_frame(X):
         X = _frame_points(X, p, q, given)
@@ -181,23 +191,31 @@ def _frame_points(X: Any, p: Any, q: Any, given: tuple[Any, Any]) -> Any:
     return shared_schema(*(x for x in tables if is_frame(x)), X).read_frame(X)
 
 
-def _prepared(p: Any, q: Any, k: Any, categorical_features: Any) -> tuple[Any, Any, Kernel]:
-    """Two distributions over the same variables, and the kernel."""
-    same = q is p
-    first, second = two_distributions(as_distribution(p), as_distribution(q))
-    second = first if same else second
+def _prepared(
+    p: Any, q: Any, k: Any, categorical_features: Any, max_bytes: int, common: bool = True
+) -> tuple[Any, Any, Kernel, Any]:
+    """Two distributions over the same variables, the kernel, and both on a common vtree.
+
+    The last are the first two, unless one of these is a model that was compiled on another vtree.
+    """
+    one, other = as_distribution(p), as_distribution(q)
+    first, second = two_distributions(one, other, max_bytes, common=False)
+    second = first if q is p else second
     for x in (first, second):
         if isinstance(x, Circuit):
             check_single_root(x, "A discrepancy")
         require_distribution(x, "A discrepancy")
     if k is None:
-        return (
-            first,
-            second,
-            default_kernel(first, second, categorical_features=categorical_features),
-        )
-    refuse_features(categorical_features)
-    return first, second, k
+        k = default_kernel(first, second, categorical_features=categorical_features)
+    else:
+        refuse_features(categorical_features)
+    both = isinstance(first, Circuit) and isinstance(second, Circuit) and q is not p
+    if not common or not both or not any(hasattr(x, "compile") for x in (one, other)):
+        return first, second, k, (first, second)
+    pair = two_distributions(one, other, max_bytes)
+    if not is_kernel_compatible(k, first, first) or not is_kernel_compatible(k, second, second):
+        return *pair, k, pair
+    return first, second, k, pair
 
 
 def as_distribution(x: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, RowsLike, VariablesLike
+from expectedkernels.arrays import RngLike, RowsLike, VariablesLike, require_memory
 from expectedkernels.checks import check_count
 from expectedkernels.circuits.schema import Schema
 from expectedkernels.discrepancies.mmd import as_distribution
@@ -93,6 +93,11 @@ def mmd_two_sample_test(
     # in an order that does not tell which set a row is of
     kernels, categorical = pooled_kernels(k, rows[np.sort(place[0])], schema, categorical_features)
     generator = null_generator(rng)
+    require_memory(
+        24.0 * (n_null + 1) * max(n, len(rows)),
+        f"A table of {n_null} divisions of {n + m} samples",
+        "Take fewer of either.",
+    )
     chosen = np.stack([place[0, :n], *(generator.permutation(place[0])[:n] for _ in range(n_null))])
     counts = counts_of(chosen, len(rows))
     whole = np.bincount(place[0], minlength=len(rows)).astype(np.float64)

@@ -18,7 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, as_like, is_numpy, namespace, take
+from expectedkernels.arrays import (
+    FEW_BYTES,
+    Array,
+    as_like,
+    is_numpy,
+    namespace,
+    require_memory,
+    take,
+)
 from expectedkernels.engine.patterns import Patterns
 from expectedkernels.engine.plan import (
     FOLD_DEVICE,
@@ -62,6 +70,11 @@ CARD_SHARE = 8
 """Unless told otherwise, values may take one part in so many of a card's memory."""
 DEFAULT_MAX_BYTES = 2**30
 """How much memory a call may use for intermediate values, unless told otherwise."""
+SMALLER_CIRCUITS = (
+    "Use circuits of fewer units (condition on some variables, sum some out with "
+    "algebra.marginalize, or compile on another vtree), or estimate expectations: "
+    "monte_carlo_expected_kernel."
+)
 
 
 def check_max_bytes(max_bytes: Any) -> None:
@@ -119,6 +132,11 @@ class Operand:
     def batched(self, patterns: Patterns) -> Operand:
         """The operand for a batch of patterns; what is cached is shared."""
         return replace(self, patterns=patterns)
+
+    def widest(self) -> int:
+        """The largest number of units, or of products, of a node."""
+        products = (block.n_products for block in self.inner if block is not None)
+        return max([*self.units, *products])
 
     def copies(self, node: int) -> int:
         """The number of patterns at a node."""
@@ -219,6 +237,13 @@ def sweep(
     if remote is not None and max_bytes == DEFAULT_MAX_BYTES:
         max_bytes = total_bytes(remote.like) // CARD_SHARE
     plan = plan_of(operands, max_bytes)
+    if max_bytes > DEFAULT_MAX_BYTES if plan is not None else _may_be_large(operands):
+        require_memory(
+            peak_bytes(operands) if plan is None else plan.peak_bytes,
+            "A pass over all pairs of units of the circuits",
+            SMALLER_CIRCUITS,
+            None if remote is None else total_bytes(remote.like),
+        )
     if plan is None:
         (_, _, root) = deque(visit(operands, leaf, units_at), maxlen=1).pop()
         return root
@@ -234,6 +259,13 @@ def sweep(
     place = (remote.key, max_bytes, *map(id, operands))
     (data, scale, sign), rest = replayed(operands[-1]._captured, place, operands, run)
     return replace(rest, data=data, scale=scale, sign=sign)
+
+
+def _may_be_large(operands: Sequence[Operand]) -> bool:
+    """Whether a sweep node by node may need much memory, by the widest nodes of all operands."""
+    copies = prod(1 if op.patterns is None else max(op.patterns.count) for op in operands)
+    units = prod(op.cached("widest", op.widest) for op in operands)
+    return 32 * copies * units * operands[0].vtree.n_nodes > FEW_BYTES
 
 
 def plan_of(operands: Sequence[Operand], max_bytes: int = DEFAULT_MAX_BYTES) -> Plan | None:

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, detach, has_gradient, namespace, to_numpy
+from expectedkernels.arrays import (
+    as_like,
+    detach,
+    has_gradient,
+    namespace,
+    require_memory,
+    to_numpy,
+)
 from expectedkernels.circuits.sides import Atoms
 from expectedkernels.errors import KernelError
 from expectedkernels.kernels.reals import half_of, log_pairs
@@ -95,6 +102,11 @@ class Factor:
     def logs(self, left: Atoms, right: Atoms, variable: int) -> tuple[Any, Any]:
         """Logs of the absolute values on pairs of atoms, and signs (None: all non-negative)."""
         self.check(left.cardinality, variable)
+        require_memory(
+            24.0 * left.n * right.n,
+            f"The kernel between {left.n} and {right.n} states or densities of variable {variable}",
+            "Put rare states together, or use fewer components.",
+        )
         if left.cardinality is None:
             return _log_expectation(self, left, right, variable), None
         states = np.arange(left.cardinality, dtype=np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, RowsLike, has_gradient, on_host
+from expectedkernels.arrays import Array, RowsLike, has_gradient, on_host, require_memory
 from expectedkernels.circuits.base import host_for
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
@@ -406,6 +406,11 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
             "The points on both sides need as many columns. "
             f"Got {first.shape[1]} and {second.shape[1]}."
         )
+    require_memory(
+        8.0 * len(first) * len(second),
+        f"The Gram matrix of {len(first)} x {len(second)} points",
+        "Take fewer points, or have it written to a file: expected_kernel(X, Y, k, out='k.npy').",
+    )
     return first, second
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, detach, namespace
+from expectedkernels.arrays import as_like, detach, namespace, require_memory
 from expectedkernels.engine.value import limit, safe_log
 from expectedkernels.errors import DataError, KernelError
 
@@ -85,6 +85,16 @@ def concatenated(parts: list[Scaled], axis: int) -> Scaled:
     return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
 
 
+def require_values(shape: Sequence[int], weights: Sequence[Any]) -> None:
+    """Raise if there is no memory for one value per row, of the axes that are not summed over."""
+    kept = [n for n, share in zip(shape, weights, strict=True) if share is None]
+    require_memory(
+        8.0 * prod(kept),
+        f"An array of {' x '.join(map(str, kept))} expected kernels",
+        "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",
+    )
+
+
 def collected(
     pieces: Iterable[tuple[Place, Scaled]],
     shape: tuple[int, ...],
@@ -100,6 +110,7 @@ def collected(
     summed = [axis for axis, share in enumerate(weights) if share is not None]
     values = room
     if room is None or summed:
+        require_values(shape, weights)
         values = np.zeros([1 if axis in summed else n for axis, n in enumerate(shape)])
     scale = None
     for at, piece in pieces:

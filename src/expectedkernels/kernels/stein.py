@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.arrays import Array, RowsLike, require_memory
 from expectedkernels.checks import check_choice
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence, as_points
@@ -139,6 +139,13 @@ class PairwiseKernel:
         return np.block([[np.asarray(gram), corner.T], [corner, self._between(later, later)]])
 
     def _between(self, first: Any, second: Any) -> Any:
+        n, m = len(first[0]), len(second[0])
+        require_memory(
+            24.0 * n * m,  # with its parts, or with the matrix turned over
+            f"The Gram matrix of a Stein kernel for {n} x {m} samples",
+            "Take fewer samples, such as every tenth of a chain; stein_thin chooses some, and "
+            "needs no matrix.",
+        )
         matrix = self._gram(first, second)
         return 0.5 * (matrix + matrix.T) if second is first else matrix
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, VariablesLike, as_generator
+from expectedkernels.arrays import (
+    Array,
+    RngLike,
+    RowsLike,
+    VariablesLike,
+    as_generator,
+    require_memory,
+)
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.evidence import EvidenceLike, as_points
 from expectedkernels.circuits.frames import is_frame
@@ -264,7 +272,11 @@ def _chain(
     X = _starts(model, chains, generator) if start is None else _given(model, chains, start)
     moves = model.moves()
     warn_reducible(moves, model.names)
-    recorded = np.empty((n, chains, len(model.cardinalities)), dtype=np.int64)
+    shape = (n, chains, len(model.cardinalities))
+    require_memory(
+        8.0 * prod(shape), f"An array of {n * chains} samples", "Record fewer: raise 'thin'."
+    )
+    recorded = np.empty(shape, dtype=np.int64)
     steps = burn_in + n * thin if n and model.sites else 0
     with progress_bar(steps, "Gibbs sampling", quiet=not progress) as bar:
         draws = _draws(generator, steps, len(model.sites), chains, scan, bar)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, RowsLike, VariablesLike
+from expectedkernels.arrays import Array, RowsLike, VariablesLike, require_memory
 from expectedkernels.checks import check_choice
 from expectedkernels.errors import DataError, SizeError, rows_numbered
 from expectedkernels.kernels.stein import (
@@ -220,6 +220,7 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
             f"matrices, more than max_bytes={max_bytes}. Take fewer samples, such as every tenth "
             f"of a chain, or allow more memory: max_bytes={needed}."
         )
+    require_memory(needed, f"To weigh {n} samples", "Take fewer, such as every tenth of a chain.")
 
 
 def weighted(samples: SteinSamples) -> SteinSamples:

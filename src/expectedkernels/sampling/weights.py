@@ -12,6 +12,7 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import ArrayLike, NDArray
 
+from expectedkernels.arrays import require_memory
 from expectedkernels.checks import check_real
 from expectedkernels.errors import DataError, KernelError
 
@@ -289,6 +290,7 @@ def check_gram(K: ArrayLike, name: str, parameter: str = "K") -> Floats:
         raise KernelError(
             f"{what} a square matrix with at least one row. Got shape {gram.shape} instead."
         )
+    require_memory(24.0 * gram.size, "To check a Gram matrix and its copies", "Take fewer samples.")
     if not np.all(np.isfinite(gram)):
         i, j = np.argwhere(~np.isfinite(gram))[0]
         raise KernelError(
