@@ -218,3 +218,16 @@ def test_other_refusals():
         ek.monitoring.monitor(X)
     with pytest.raises(ek.KernelError, match=r"such as ExpHamming\(0.5\). Got str"):
         ek.drift(X, X, "rbf")
+
+
+def test_masked_entries_are_missing():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 3, (2, 80, 3))
+    mask = rng.random(rows.shape) < 0.2
+    windows = [np.ma.masked_array(np.where(m, 99, x), m) for x, m in zip(rows, mask, strict=True)]
+    incomplete = [np.where(m, np.nan, x) for x, m in zip(rows, mask, strict=True)]
+    found, wanted = (ek.drift(*pair, n_permutations=0) for pair in (windows, incomplete))
+    np.testing.assert_allclose(found.mmd2, wanted.mmd2)
+    assert found.before.cardinalities == (3, 3, 3)
+    several = ek.monitoring.monitor([*windows, rows[0]]).mmd2
+    np.testing.assert_allclose(several, ek.monitoring.monitor([*incomplete, rows[0]]).mmd2)

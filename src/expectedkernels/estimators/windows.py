@@ -158,6 +158,8 @@ def _columns(table: Any, number: int) -> tuple[list[FrameColumn], Any]:
         columns, names = frame_columns(table), column_names(table)
     else:
         array = np.asarray(table)
+        if isinstance(table, np.ma.MaskedArray):  # what is masked is missing
+            array = np.where(np.ma.getmaskarray(table), np.array(None), array)
         if array.ndim != 2:
             raise DataError(
                 "A window is a data frame, or an array of shape (rows, columns). Window "
