@@ -95,3 +95,30 @@ def test_a_class_of_one_row_has_no_probability():
     model = ek.ExpectedSVC(density="chow_liu").fit(X, np.arange(20) == 3)
     with pytest.raises(ek.DataError, match=r"At least 2 rows of every class are needed, .*Got 1\."):
         model.predict_proba(X)
+
+
+@pytest.mark.parametrize("sizes", [(1200, 2), (600, 600, 3), (400, 400, 300, 2)])
+def test_a_rare_class_among_many_rows_has_probabilities(sizes):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    X = rng.normal(size=(len(y), 2)) + 6.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[y]
+    model = ek.ExpectedSVC(density="gaussian").fit(X, y)
+    p = model.predict_proba(X)
+    assert p.shape == (len(y), len(sizes))
+    assert log_loss(y, p) < 0.02
+    rare = y == len(sizes) - 1
+    assert p[rare, -1].min() > np.quantile(p[~rare, -1], 0.99)
+
+
+def test_a_class_without_weight_is_refused():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], 10)
+    X = rng.normal(size=(30, 2))
+    message = "Every class needs rows of positive weight. All rows of class 'b' have weight zero"
+    with pytest.raises(ek.DataError, match=message):
+        ek.ExpectedSVC().fit(X, y, sample_weight=(y != "b").astype(float))
+    with pytest.raises(ek.DataError, match=message):
+        ek.ExpectedSVC(class_weight={"b": 0.0}).fit(X, y)
+    few = np.where((y != "b") | (np.arange(30) < 12), 1.0, 0.0)  # two rows of "b" are left
+    p = ek.ExpectedSVC(density="gaussian").fit(X, y, sample_weight=few).predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)

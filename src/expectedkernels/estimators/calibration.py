@@ -89,13 +89,7 @@ class Training:
     def held_out(self) -> HeldOut:
         """What machines that were fitted to other rows say of some."""
         rng = self.generator()
-        fold = self.folds(rng)
-        asked = np.zeros(len(self.Z), dtype=np.bool_)
-        asked[rng.permutation(len(self.Z))[:MOST_ROWS]] = True
-        parts = [
-            self._part(fold != k, np.flatnonzero(asked & (fold == k)), rng)
-            for k in range(fold.max() + 1)
-        ]
+        parts = [self._part(rest, rows, rng) for rest, rows in self.folds(rng)]
         return HeldOut(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
     @cached_property
@@ -103,10 +97,30 @@ class Training:
         """What the machine learns from that."""
         return self.machine._calibrated(self.held_out)
 
-    def folds(self, rng: Any) -> Any:
-        """The part that every row is in, (rows,)."""
-        labels = self.y if is_classifier(self.machine) else None
-        return _folds(len(self.Z), labels, rng)
+    def folds(self, rng: Any) -> list[tuple[Any, Any]]:
+        """For every fold a mask of the rows to fit to, and the numbers of the rows to ask about.
+
+        Stratified: of every class there are rows of positive weight to fit to in all folds, and at
+        least two to ask about.
+        """
+        n, labels, zero = len(self.Z), np.zeros(len(self.Z)), np.zeros(len(self.Z), dtype=np.bool_)
+        if is_classifier(self.machine):
+            labels, zero = self.y, zero if self.sample_weight is None else self.sample_weight == 0
+        _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        fewest = int(np.bincount(code, ~zero).min())
+        if fewest < 2:
+            what = "rows of every class" if is_classifier(self.machine) else "rows"
+            raise DataError(
+                f"At least 2 {what} are needed, so that some can be held out to see how far "
+                f"predictions are off. Got {fewest}. Fit to more rows."
+            )
+        order = rng.permutation(n)
+        order = order[np.lexsort((zero[order], code[order]))]
+        fold, rank = np.empty(n, dtype=np.intp), np.empty(n, dtype=np.intp)
+        fold[order] = np.arange(n) % min(FOLDS, n)
+        rank[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+        asked = rank < np.maximum(2, MOST_ROWS * counts / n)[code]
+        return [(fold != k, np.flatnonzero(asked & (fold == k))) for k in range(fold.max() + 1)]
 
     def without(self, rest: Any, rows: Any) -> tuple[Any, Any]:
         """The machine fitted to the rest of the rows, and some rows as it reads them."""
@@ -131,25 +145,6 @@ class Training:
         target = np.concatenate([self.y[rows]] * len(copies))
         as_is = np.arange(len(Z)) < len(rows)
         return target, mean, spread, n_missing(variables, Z), as_is
-
-
-def _folds(n: int, labels: Any, rng: Any) -> Any:
-    """The fold of every row; all folds leave rows of every class to the others."""
-    if labels is None:
-        smallest, order = n, rng.permutation(n)
-    else:
-        _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        smallest, order = int(counts.min()), rng.permutation(n)
-        order = order[np.argsort(code[order], kind="stable")]
-    if smallest < 2:
-        what = "rows" if labels is None else "rows of every class"
-        raise DataError(
-            f"At least 2 {what} are needed, so that some can be held out to see how far "
-            f"predictions are off. Got {smallest}. Fit to more rows."
-        )
-    fold = np.empty(n, dtype=np.intp)
-    fold[order] = np.arange(n) % min(FOLDS, n)
-    return fold
 
 
 def n_missing(variables: Any, Z: Any) -> Any:

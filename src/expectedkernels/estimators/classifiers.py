@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
@@ -292,6 +293,18 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
 
     def _read_target(self, X: Any, y: Any) -> Any:
         return read_labels(self, X, y)
+
+    def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
+        classes, code = np.unique(y, return_inverse=True)
+        weights = compute_class_weight(self.class_weight, classes=classes, y=y)
+        weights = weights * np.bincount(code, sample_weight)
+        if not weights.all():
+            raise DataError(
+                f"Every class needs rows of positive weight. All rows of class "
+                f"{classes[weights.argmin()].item()!r} have weight zero. Leave these rows out, or "
+                "change 'sample_weight' or 'class_weight'."
+            )
+        return super()._learn(Z, y, sample_weight)
 
     def _make(self, kernel: Any) -> SVC:
         options = {

@@ -18,8 +18,6 @@ from expectedkernels.estimators.orders import own_order
 
 FEWEST_ROWS = 10
 """Fewer rows than this say nothing of weights: they are equal."""
-MOST_ROWS = 400
-"""How many rows are held out, at most."""
 HIDDEN = (0.1, 0.8)
 """Shares of the values that are hidden in a row are drawn between these."""
 PULL = 0.02
@@ -34,18 +32,14 @@ def stacked_weights(training: Training) -> Any:
     training : Training
         Of a machine with equal weights, and of rows without missing values.
     """
-    rng, n = training.generator(), len(training.Z)
-    if n < FEWEST_ROWS:
+    rng = training.generator()
+    if len(training.Z) < FEWEST_ROWS:
         return None
     order, columns = own_order(training.Z, training.y)
     training, place = training.of_rows(order), np.argsort(columns)
-    fold = training.folds(rng)
-    asked = np.zeros(n, dtype=np.bool_)
-    asked[rng.permutation(n)[:MOST_ROWS]] = True
     errors = []
-    for k in range(fold.max() + 1):
-        rows = np.flatnonzero(asked & (fold == k))
-        machine, Z = training.without(fold != k, rows)
+    for rest, rows in training.folds(rng):
+        machine, Z = training.without(rest, rows)
         variables = sorted(machine.density_.variables, key=lambda v: place[v.columns].min())
         Z = _hidden(variables, Z, rng)
         errors.append(_errors(machine, Z, table(training.y[rows])))
