@@ -94,9 +94,11 @@ class DiagonalDensity(CircuitDensity):
         real = [i for i in missing if i in self.normals]
         others = [i for i in missing if i not in self.normals]
         u = np.array([self.variables[i].columns[0] for i in real], dtype=np.intp)
-        centres = [self.normals[i][0] for i in real]
+        # distances come from products, which have no digits left far from zero
+        centres = [self.normals[i][0] - self.normals[i][0][0] for i in real]
         spreads = [self.normals[i][1] for i in real]
-        root, points = np.sqrt(f.rates[u]), f.points[:, u]
+        points = f.points[:, u] - np.array([self.normals[i][0][0] for i in real])
+        root = np.sqrt(f.rates[u])
         parts = []
         kept, shares = kept_components(shares)
         for c, share in zip(kept, shares, strict=True):
