@@ -198,7 +198,7 @@ def test_one_hot_groups_behind_an_encoder():
     )
     Z = encode.fit_transform(X)
     model = ExpectedSVR(groups=[[0, 1, 2]]).fit(Z, y)
-    assert model.circuit_.n_variables == 3
+    assert len(model.density_.variables) == 3
     Z[:, :3] = np.nan
     blank = X.assign(kind=pd.Categorical([None] * len(X), categories=["blue", "green", "red"]))
     np.testing.assert_allclose(model.predict(Z), ExpectedSVR().fit(X, y).predict(blank), rtol=1e-6)

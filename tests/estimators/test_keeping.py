@@ -67,9 +67,9 @@ def test_other_processes_share_what_is_kept(tmp_path):
 def test_densities_are_learned_once(tmp_path, monkeypatch):
     X, y = table()
     calls = []
-    learn = densities.learn_chow_liu
+    learn = densities.content_tree
     monkeypatch.setattr(
-        densities, "learn_chow_liu", lambda *a, **k: calls.append(0) or learn(*a, **k)
+        densities, "content_tree", lambda *a, **k: calls.append(0) or learn(*a, **k)
     )
     for C in (0.1, 1.0, 10.0):
         ek.ExpectedSVR(C=C, density="chow_liu", memory=tmp_path).fit(X, y)

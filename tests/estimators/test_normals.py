@@ -1,6 +1,7 @@
 """Expected kernels under normal distributions, by quadrature; averages of densities."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import multivariate_normal, norm
@@ -222,12 +223,12 @@ def test_the_average_is_that_of_its_parts():
     model = ek.ExpectedSVR(density="auto", random_state=0).fit(X, y)
     p = model.density_
     assert isinstance(p, AverageDensity)
-    assert p.names == ["gaussian", "kernel(0.6)", "kernel(0.25)", "diagonal_mixture", "chow_liu"]
-    assert repr(p).startswith("AverageDensity(0.2 gaussian + 0.2 kernel(0.6)")
+    assert p.names == ["gaussian", "kernel(0.6)"]
+    assert repr(p) == "AverageDensity(0.5 gaussian + 0.5 kernel(0.6))"
     Z, f = model._read(holes)[:5], model._machine.expansion
     every = [part.mean(f, part.rows(Z), Resources()) for part in p.parts]
     np.testing.assert_allclose(model.predict(holes)[:5], np.mean(every, axis=0)[:, 0])
-    assert model.circuit_ is p.parts[-1].circuit
+    assert model.circuit_ is None
     means = p.means(Z)
     for nodes, variable in zip(p.nodes(p.rows(Z)), p.variables, strict=True):
         assert set(nodes.rows) == set(np.flatnonzero(np.isnan(Z[:, variable.columns[0]])))
@@ -241,12 +242,26 @@ def test_the_average_is_that_of_its_parts():
     assert np.isfinite(p.log_density(Z)).all()
 
 
-def test_rows_with_holes_leave_two_parts():
+def test_the_parts_depend_on_the_kinds_of_columns_alone():
     X, y, holes = table(2)
     X.loc[X.index[::4], "b"] = np.nan
     model = ek.ExpectedKernelRidge(density="auto", random_state=0).fit(X, y)
     assert model.density_.names == ["gaussian", "kernel(0.6)"]
     assert np.isfinite(model.predict(holes)).all()
+    rng = np.random.default_rng(0)
+    states = np.where(rng.random((40, 3)) < 0.2, np.nan, rng.integers(3, size=(40, 3)))
+    text = pd.DataFrame(states).map(lambda x: None if np.isnan(x) else "abc"[int(x)])
+    bits = np.eye(3)[rng.integers(3, size=40)]
+    for table_, options in (
+        (text, {}),
+        (states, {"groups": [[0], [1], [2]]}),
+        (bits, {"groups": [[0, 1, 2]]}),
+    ):
+        model = ek.ExpectedKernelRidge(**options).fit(table_, rng.normal(size=40))
+        assert model.densities_ == ["gaussian", "chow_liu"]
+        assert model.circuit_ is model.density_.parts[1].circuit
+        np.testing.assert_array_equal(model.density_weights_, [0.5, 0.5])
+        assert np.isfinite(model.predict(table_)).all()
 
 
 def test_deviations_of_expected_kernels_under_normals_are_refused():

@@ -1,11 +1,14 @@
 """Predictions do not depend on where zero is in a column, nor on the order of rows and columns."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import expectedkernels as ek
-from expectedkernels.estimators.orders import own_order
+from expectedkernels.learning.orders import own_order
 
 DENSITIES = ["gaussian", "kernel", "chow_liu", "diagonal_mixture", "auto"]
 SHIFTS = [1e3, 1e6, 1e8, 1e10]
@@ -58,6 +61,21 @@ def test_zero_may_be_anywhere_for_all_machines(shift):
     )
 
 
+@pytest.mark.parametrize("density", [*DENSITIES, "gaussian_mixture"])
+@pytest.mark.parametrize(
+    ("scale", "zero"),
+    [(15.0, 1.7e9), (2.0**-10, 2451545.0)],
+    ids=["Unix seconds within a minute", "Julian dates within minutes"],
+)
+def test_deviations_of_columns_far_from_zero(density, scale, zero):
+    X, holes, y = table(120, holes=0.5)
+    units, far = np.array([scale, 1.0, 1.0]), np.array([zero, 0.0, 0.0])
+    model = ek.ExpectedKernelRidge(alpha=0.1, density=density)
+    wanted = model.fit(X * units, y).predict(holes * units, return_std=True)
+    found = model.fit(X * units + far, y).predict(holes * units + far, return_std=True)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
 NAMED = ["gaussian_mixture", "strudel", "mixture", ("mixture", 3)]
 
 
@@ -77,6 +95,104 @@ def test_rows_and_columns_may_come_in_any_order(density, in_fit):
     whole = train[rows][:, columns]
     found = model.fit(whole, y[rows]).predict(holes[:, columns])
     np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
+def small_table(seed, kind, ties):
+    """Few rows, of which columns are copies, or exchanged by a symmetry of all rows."""
+    rng = np.random.default_rng(seed)
+    n, d = 2 * int(rng.integers(3, 10)), int(rng.integers(2, 6))
+    X = rng.integers(3, size=(n, d)).astype(float)
+    if kind != "categorical" and rng.random() < 0.5:
+        X += rng.normal(size=(n, d))
+    if ties == "symmetric":
+        X[n // 2 :] = X[: n // 2]
+        X[n // 2 :, :2] = X[: n // 2, 1::-1]
+    if rng.random() < 0.5:
+        X[rng.random((n, d)) < 0.2] = np.nan
+    if ties == "copied":
+        X[:, -1] = X[:, 0]
+    test = np.concatenate([X, rng.permuted(X, axis=0)])
+    test[rng.random(test.shape) < 0.4] = np.nan
+    states = {"numeric": [], "mixed": list(range(1, d)), "categorical": list(range(d))}[kind]
+    names = [f"c{i}" for i in rng.permutation(d)]
+    tables = [pd.DataFrame(Z, columns=names) for Z in (X, test)]
+    for table in tables:
+        for i in states:
+            values = [None if np.isnan(x) else f"{x:g}" for x in np.round(table.iloc[:, i])]
+            table[table.columns[i]] = pd.Series(values, dtype=object)
+    return *tables, rng.normal(size=n), rng.permutation(n), rng.permutation(d)
+
+
+KINDS = st.sampled_from(["numeric", "mixed", "categorical"])
+TIES = st.sampled_from(["none", "copied", "symmetric"])
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**31), KINDS, TIES, st.booleans())
+@pytest.mark.parametrize("options", [{}, {"alpha": 0.1, "density": "chow_liu"}], ids=str)
+def test_small_tables_have_the_same_predictions_in_any_order(options, seed, kind, ties, named):
+    X, test, y, rows, columns = small_table(seed, kind, ties)
+    assume(not X.isna().all().any())
+
+    def predictions(X, y, test):
+        model = ek.ExpectedKernelRidge(**options)
+        if not named and kind != "numeric":
+            text = [i for i, name in enumerate(X) if X[name].dtype == object]
+            model.set_params(categorical_features=text)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*that were not seen in fit")
+            if named:
+                return model.fit(X, y).predict(test)
+            return model.fit(X.to_numpy(), y).predict(test.to_numpy())
+
+    wanted = predictions(X, y, test)
+    found = predictions(X.iloc[:, columns], y, test.iloc[:, columns])
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    found = predictions(X.iloc[rows], y[rows], test)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**31), KINDS, TIES, st.booleans())
+def test_drift_does_not_depend_on_the_order_of_columns(seed, kind, ties, named):
+    X, _, _, rows, columns = small_table(seed, kind, ties)
+    assume(not X.isna().all().any())
+    n = len(X) // 2
+    if not named:
+        X = X.apply(lambda column: pd.to_numeric(column)).set_axis(range(X.shape[1]), axis=1)
+
+    def found(X):
+        windows = (X[:n], X[n:]) if named else (X[:n].to_numpy(), X[n:].to_numpy())
+        return ek.drift(*windows, n_bins=4, n_permutations=3, rng=0)
+
+    one, other = found(X), found(X.iloc[:, columns])
+    np.testing.assert_allclose(other.mmd2, one.mmd2, atol=1e-12)
+    np.testing.assert_allclose(other.ignoring, one.ignoring[columns], atol=1e-12)
+    assert one.p_value == other.p_value
+    inside = np.concatenate([rows[rows < n], rows[rows >= n]])
+    np.testing.assert_allclose(found(X.iloc[inside]).mmd2, one.mmd2, atol=1e-12)
+
+
+def test_rows_that_are_drawn_do_not_depend_on_orders(monkeypatch):
+    monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 30)
+    monkeypatch.setattr("expectedkernels.learning.normals.KERNEL_CENTRES", 30)
+    grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=-1).reshape(-1, 2)
+    y, rng = grid.sum(axis=1) ** 2, np.random.default_rng(0)
+    test = np.array([[2.0, np.nan], [np.nan, 2.0], [7.5, np.nan], [np.nan, 7.5]])
+    model = ek.ExpectedKernelRidge()
+    wanted = model.fit(grid, y).predict(test)
+    assert 30 <= len(model.density_.parts[1].mixture.weights) < 40
+    np.testing.assert_allclose(wanted[::2], wanted[1::2], rtol=1e-9)
+    rows = rng.permutation(81)
+    np.testing.assert_allclose(model.fit(grid[rows], y[rows]).predict(test), wanted, rtol=1e-9)
+
+
+def test_the_same_rows_have_the_same_choices(monkeypatch):
+    monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 20)
+    X, holes, y = table(90, seed=1)
+    found = [ek.ExpectedKernelRidge(alpha="auto").fit(X, y).predict(holes) for _ in range(3)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 @pytest.mark.parametrize("options", [{"density_weights": "stacked"}, {"alpha": "auto"}], ids=str)

@@ -13,6 +13,7 @@ from assertions import assert_close
 from expectedkernels.learning.chow_liu import (
     ChowLiuTree,
     chow_liu_tree,
+    content_tree,
     flow_blocks,
     learn_chow_liu,
     tree_blocks,
@@ -21,7 +22,13 @@ from expectedkernels.learning.data import as_states
 from expectedkernels.learning.em import em
 from expectedkernels.learning.logical import tree_circuit
 from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
-from expectedkernels.learning.trees import Forest, rooted, spanning_edges, tree_vtree
+from expectedkernels.learning.trees import (
+    Forest,
+    decided_edges,
+    rooted,
+    spanning_edges,
+    tree_vtree,
+)
 from oracles import distribution, worlds
 from strategies import domains, rngs
 
@@ -475,3 +482,33 @@ def test_too_many_states_are_refused_before_their_pairs_take_memory():
     message = r"100000 states \(20000 variables\) takes 47.7 GiB, more than 8 GiB"
     with pytest.raises(ek.SizeError, match=message):
         learn_chow_liu(np.zeros((2, 20_000)), cardinalities=5)
+
+
+@given(rngs, st.integers(2, 5), st.integers(1, 4))
+def test_decided_edges_are_those_of_all_best_trees(rng, n, n_weights):
+    weights = np.triu(rng.integers(n_weights, size=(n, n)) / 4.0, 1)
+    weights, ranks = weights + weights.T, rng.integers(n, size=n)
+    pairs = list(combinations(range(n), 2))
+    key = {e: (weights[e], *(-r for r in sorted(ranks[list(e)]))) for e in pairs}
+    trees = [edges for edges in combinations(pairs, n - 1) if len(rooted(n, edges).roots) == 1]
+    best = max(sorted((key[e] for e in tree), reverse=True) for tree in trees)
+    same = [t for t in trees if sorted((key[e] for e in t), reverse=True) == best]
+    assert set(decided_edges(weights, ranks)) == set.intersection(*map(set, same))
+    order = rng.permutation(n)
+    turned = decided_edges(weights[np.ix_(order, order)], ranks[order])
+    again = {tuple(sorted((int(order[i]), int(order[j])))) for i, j in turned}
+    assert again == set(decided_edges(weights, ranks))
+
+
+def test_trees_of_copies_with_names_are_whole():
+    X = np.random.default_rng(0).integers(3, size=(30, 3)).astype(float)
+    X = np.column_stack([X, X[:, 0]])
+    tree = content_tree(X, [3] * 4, ["b", "c", "d", "a"])
+    assert_close(np.exp(tree.log_partition()), 1.0)
+    order = [3, 1, 0, 2]
+    turned = content_tree(X[:, order], [3] * 4, ["a", "c", "b", "d"])
+    every = worlds([3] * 4)
+    assert_close(turned.log_likelihood(every[:, order]), tree.log_likelihood(every))
+    given = np.full((3, 4), np.nan)
+    given[:, 0] = np.arange(3)
+    assert (np.diag(tree.marginals(given)[3]) > 0.8).all()  # a copy is known where the other is

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
+from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.nodes import Nodes
 from expectedkernels.estimators.resources import Resources
@@ -65,8 +65,8 @@ class AverageDensity:
     @property
     def circuit(self) -> Any:
         """The circuit of the last part that has one, None if none has."""
-        part = circuit_part(self)
-        return None if part is None else part.circuit
+        circuits = [part.circuit for part in self.parts if part.circuit is not None]
+        return circuits[-1] if circuits else None
 
     def rows(self, Z: Any) -> Any:
         """The rows as every part reads them."""
@@ -126,15 +126,14 @@ class AverageDensity:
             for found in zip(*every, strict=True)
         ]
 
+    def alone(self, i: int) -> AverageDensity:
+        """The density of one variable, of tables of its columns only."""
+        parts = [part.alone(i) for part in self.parts]
+        return AverageDensity(parts, self.weights, self.names, [self.variables[i].alone()])
+
     def log_density(self, Z: Any) -> Any:
         """The averaged log-densities of what rows show, (rows,)."""
         return self._mixed([part.log_density(Z) for part in self.parts])
 
     def _mixed(self, values: list[Any]) -> Any:
         return sum(w * value for w, value in zip(self.weights, values, strict=True))
-
-
-def circuit_part(density: AnyDensity) -> CircuitDensity | None:
-    """The density itself if it is a circuit, or the last part that is one; None if none is."""
-    parts = density.parts if isinstance(density, AverageDensity) else [density]
-    return next((part for part in reversed(parts) if isinstance(part, CircuitDensity)), None)

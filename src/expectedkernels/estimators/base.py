@@ -42,7 +42,6 @@ from expectedkernels.estimators.keeping import gram, kept, key_of, learned, mean
 from expectedkernels.estimators.left_out import leave_one_out
 from expectedkernels.estimators.machines import Machine, expect, read_machine, read_rows
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen, masks_of, unit_rate
-from expectedkernels.estimators.orders import own_order
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.scaling import (
@@ -56,6 +55,7 @@ from expectedkernels.estimators.scaling import (
 )
 from expectedkernels.estimators.tables import as_frame, read_table, read_target
 from expectedkernels.estimators.variables import completed_groups
+from expectedkernels.learning.orders import chosen_rows
 
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
 """How many rows a choice is made by, at most: some of them where there are more."""
@@ -132,19 +132,21 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         self.columns_, Z = learn_columns(self, X, self.categorical_features, self.groups, labels)
         return Z
 
+    def _seed(self) -> int:
+        """What random choices start from: the same for the same rows, unless asked otherwise."""
+        state = 0 if self.random_state is None else self.random_state
+        return int(check_random_state(state).randint(2**31 - 1))
+
     def _learn_density(self, Z: Any) -> Any:
         """Learn the density of columns of numbers; these with what follows completed."""
         self._unseen = np.isnan(Z).all(axis=0)
-        # the same rows have the same density, unless it is asked for otherwise
-        chosen = 0 if self.random_state is None else self.random_state
-        seed = check_random_state(chosen).randint(2**31 - 1)
         recipe = {
             "density": self.density,
             "columns": self.columns_,
             "Z": np.ascontiguousarray(Z),
             "n_bins": self.n_bins,
             "binning": self.binning,
-            "seed": seed,
+            "seed": self._seed(),
         }
         self._key = key_of(self.memory, recipe)
         self.density_ = kept(self.memory, self._key, learned, recipe=recipe)
@@ -422,8 +424,9 @@ class KernelMachine(DensityEstimator):
         most = MOST_INCOMPLETE if np.isnan(Z).any() else MOST_COMPLETE
         if len(rows) <= most:
             return rows
-        rows = rows[own_order(Z[rows], y[rows])[0]]
-        return np.sort(check_random_state(self.random_state).permutation(rows)[:most])
+        Z = Z[rows] if self._scaling is None else self._scaling.apply(Z[rows])
+        # means of what is missing have rounding errors, which must not tell rows apart
+        return rows[chosen_rows(np.round(Z, 6), most, self._seed(), y[rows])]
 
     def _unit(self, gamma: Any, for_kernel: Any) -> float:
         return unit_rate(gamma, for_kernel, self._scaling is not None)

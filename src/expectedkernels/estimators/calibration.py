@@ -126,8 +126,6 @@ class Training:
         """The machine fitted to the rest of the rows, and some rows as it reads them."""
         machine, weights = clone(self.machine), self.sample_weight
         machine.columns_ = self.columns
-        if np.isnan(self.Z[rest]).any() != np.isnan(self.Z).any():
-            machine.density_weights = "equal"  # other densities are averaged without holes
         with warnings.catch_warnings():
             # of what the whole machine has warned of, and of categories that others lack
             warnings.simplefilter("ignore")

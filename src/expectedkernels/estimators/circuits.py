@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from expectedkernels.circuits.marginalization import marginalize
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.gram import expected_gram
@@ -61,6 +62,9 @@ class AnyDensity(Protocol):
 
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show, (rows,)."""
+
+    def alone(self, i: int) -> AnyDensity:
+        """The density of one variable, of tables of its columns only."""
 
 
 class CircuitDensity(Density):
@@ -139,6 +143,12 @@ class CircuitDensity(Density):
     def nodes(self, rows: Rows) -> list[Nodes]:
         """The nodes of every variable, given what rows show of the others."""
         return nodes_of(self, rows)
+
+    def alone(self, i: int) -> CircuitDensity:
+        """The density of one variable, of tables of its columns only."""
+        others = [k for k in range(len(self.variables)) if k != i]
+        circuit = marginalize(self.circuit, others) if others else self.circuit
+        return CircuitDensity(circuit, [self.variables[i].alone()])
 
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show: uniform in intervals, counts at single values."""

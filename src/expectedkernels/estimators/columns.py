@@ -82,6 +82,13 @@ class Columns:
         every = (grouped.get(i, [i]) for i in range(self.n_columns))
         return [group for i, group in enumerate(every) if group[0] == i]
 
+    @property
+    def variable_names(self) -> list[str] | None:
+        """The name of every variable, the first of a group's; None if columns have no names."""
+        if not all(isinstance(name, str) for name in self.names):
+            return None
+        return [min(self.names[i] for i in group) for group in self.groups_or_columns()]
+
     def encode(self, table: list[Any]) -> Any:
         """The columns of numbers; unseen categories are missing, with a warning."""
         parts = []

@@ -23,7 +23,6 @@ from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.columns import Columns
 from expectedkernels.estimators.diagonal import DiagonalDensity
 from expectedkernels.estimators.normals import NormalDensity
-from expectedkernels.estimators.orders import own_order
 from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
 from expectedkernels.estimators.variables import (
     Variable,
@@ -31,7 +30,7 @@ from expectedkernels.estimators.variables import (
     codes_variable,
     completed_groups,
 )
-from expectedkernels.learning.chow_liu import learn_chow_liu
+from expectedkernels.learning.chow_liu import content_tree
 from expectedkernels.learning.diagonal import fit_diagonal
 from expectedkernels.learning.mixtures import learn_mixture
 from expectedkernels.learning.normals import (
@@ -41,6 +40,7 @@ from expectedkernels.learning.normals import (
     kernel_mixture,
     log_likelihood,
 )
+from expectedkernels.learning.orders import own_order
 from expectedkernels.learning.strudel import learn_strudel
 
 CIRCUITS = ("chow_liu", "strudel", "mixture", "diagonal_mixture")
@@ -49,8 +49,8 @@ NAMES = ("auto", *NORMALS, *CIRCUITS)
 MIXTURES = ("gaussian_mixture", "diagonal_mixture", "mixture")
 """Densities that have a number of components, which may be given: a pair of name and number."""
 
-AT_RANDOM = ("auto", "kernel", "gaussian_mixture", "diagonal_mixture")
-"""Densities that draw rows."""
+AT_RANDOM = ("gaussian_mixture", "diagonal_mixture")
+"""Densities that start at random rows."""
 
 
 class Learner(Protocol):
@@ -71,8 +71,8 @@ no better for rows that are held out."""
 DIAGONAL_COMPONENTS = 60
 FULL_COMPONENTS = (1, 2, 4, 8)
 """Numbers of normal distributions with full covariances to choose from."""
-WIDTH, NARROW = 0.6, 0.25
-"""The widths of kernels around training rows, in deviations of the table."""
+WIDTH = 0.6
+"""The width of kernels around training rows, in deviations of the table."""
 SMALLEST_VARIANCE = 1e-4
 """The variance of a normal piece is at least this share of its column's."""
 
@@ -112,7 +112,7 @@ def learn_density(
     if isinstance(density, str) and density == "auto":
         return _averaged(columns, variables, Z, rng)
     states = as_states(variables, Z)
-    circuit = _learned(density, states, variables, rng, n)
+    circuit = _learned(density, states, variables, columns, rng, n)
     variables = check_circuit(circuit, variables, "The circuit of the density")
     if binning == "gaussian":
         circuit, variables = _with_normals(circuit, variables, Z, states)
@@ -160,21 +160,22 @@ def as_states(variables: list[Variable], Z: Any) -> Any:
 
 
 def _learned(
-    density: Any, states: Any, variables: list[Variable], rng: Any, n: int | None = None
+    density: Any, states: Any, variables: list[Variable], columns: Columns, rng: Any, n: Any = None
 ) -> Any:
     cards = [max(2, variable.n_states or 2) for variable in variables]
     if isinstance(density, str):
         if density == "chow_liu":
-            return learn_chow_liu(states, cardinalities=cards)
-        rows, columns = own_order(states)
-        states, options = states[rows][:, columns], {"rng": rng, "progress": False}
-        options["cardinalities"] = [cards[i] for i in columns]
+            tree = content_tree(states, cards, columns.variable_names)
+            return Circuit.from_blocks(tree.vtree, tree.blocks)
+        rows, order = own_order(states)
+        states, options = states[rows][:, order], {"rng": rng, "progress": False}
+        options["cardinalities"] = [cards[i] for i in order]
         if density == "strudel":
             circuit = learn_strudel(states, iterations=STRUDEL_SPLITS, **options)
         else:
             n = min(n or MIXTURE_COMPONENTS, len(states))
             circuit = learn_mixture(states, n, splits=0, tolerance=TOLERANCE, **options)
-        names = [str(i) for i in columns]
+        names = [str(i) for i in order]
         ordered = in_order(circuit.with_names(names), [str(i) for i in range(len(cards))])
         return Circuit(ordered.vtree, ordered.blocks)
     model = clone(density) if hasattr(density, "get_params") else copy.deepcopy(density)
@@ -248,21 +249,18 @@ def _diagonal(
 
 
 def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> AverageDensity:
-    """The average of several densities; if rows have holes, of those that learn from them well."""
+    """The average of a normal distribution and kernels around rows, or a tree if all is states."""
     scaling, x = _standard(columns, Z)
     normal = fit_normal(x)
     parts: dict[str, Any] = {"gaussian": NormalDensity(normal, scaling, variables)}
-    complete = not np.isnan(x).any()
-    for width in (WIDTH, NARROW) if complete else (WIDTH,):
-        kernel = kernel_mixture(x, normal, width, rng)
-        parts[f"kernel({width})"] = NormalDensity(kernel, scaling, variables)
-    if complete:
-        parts["diagonal_mixture"] = _diagonal(None, columns, variables, Z, rng)
-        tree = _learned("chow_liu", as_states(variables, Z), variables, rng)
+    if numeric_columns(columns)[1].any():
+        kernel = kernel_mixture(x, normal, WIDTH, rng)
+        parts[f"kernel({WIDTH})"] = NormalDensity(kernel, scaling, variables)
+    else:
+        tree = _learned("chow_liu", as_states(variables, Z), variables, columns, rng)
         variables = check_circuit(tree, variables, "The circuit of the density")
         parts["chow_liu"] = CircuitDensity(tree, variables)
-    weights = np.full(len(parts), 1.0 / len(parts))
-    return AverageDensity([*parts.values()], weights, [*parts], variables)
+    return AverageDensity([*parts.values()], np.full(2, 0.5), [*parts], variables)
 
 
 def _given(columns: Columns, Z: Any, circuit: Circuit) -> list[Variable]:

@@ -276,8 +276,10 @@ def drift(
     Notes
     -----
     The structure and the bins come from all rows, whatever window they are of, so that under the
-    hypothesis that rows are exchangeable the level of the test is exact. With missing
-    values, permutations are fitted by one step of EM from the circuit of all rows, and
+    hypothesis that rows are exchangeable the level of the test is exact. They do not depend on the
+    order of columns: ties in the tree are broken by what columns hold, then by their names; where
+    columns without names have equal contents, edges that this does not decide are left out. With
+    missing values, permutations are fitted by one step of EM from the circuit of all rows, and
     so is the statistic that is compared with them; `mmd2` is that of EM until it converges.
     That *more* values are missing is no drift here: `frame()` shows the shares.
 

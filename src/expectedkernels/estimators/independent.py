@@ -13,23 +13,21 @@ an integral of a polynomial in t, of which Gauss and Legendre know the exact val
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.marginalization import marginalize
 from expectedkernels.errors import DataError
+from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.coalitions import Shares
 from expectedkernels.estimators.expansion import Expansion
-from expectedkernels.estimators.gram import expected_gram
 from expectedkernels.estimators.resources import Resources, chunks
-from expectedkernels.estimators.rows import Density, distinct
+from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.variables import Variable
 
 
 def independent_shares(
-    expansion: Expansion, density: Density, Z: Any, players: Sequence[Any], resources: Resources
+    expansion: Expansion, density: AnyDensity, Z: Any, players: Sequence[Any], resources: Resources
 ) -> Shares:
     """The values of rows, for players that are columns of numbers.
 
@@ -43,13 +41,13 @@ def independent_shares(
             "fit_missing='drop', or use method='exact' or 'permutations'."
         )
     owner = _owners(density.variables, players)
-    alone = [_alone(density, i) for i in range(len(owner))]
+    alone = [density.alone(i) for i in range(len(owner))]
     m, n = len(players), len(expansion.points)
     parts = []
     for index in chunks(np.arange(len(Z)), (m + 1) * n, resources.chunk_bytes):
         shown, hidden = np.ones((len(index), m + 1, n)), np.ones((len(index), m + 1, n))
-        for single, columns, player in zip(alone, density.places, owner, strict=True):
-            u, e = _kernels(expansion, single, columns, Z[index], resources)
+        for single, variable, player in zip(alone, density.variables, owner, strict=True):
+            u, e = _kernels(expansion, single, variable.columns, Z[index], resources)
             shown[:, player] *= u
             hidden[:, player] *= u if player == m else e
         parts.append(_shares(expansion, shown, hidden))
@@ -97,20 +95,12 @@ def _owners(variables: Sequence[Variable], players: Sequence[Any]) -> list[int]:
     return owners
 
 
-def _alone(density: Density, i: int) -> Density:
-    """The density of one variable."""
-    others = [k for k in range(len(density.variables)) if k != i]
-    circuit = marginalize(density.circuit, others) if others else density.circuit
-    variable = density.variables[i]
-    return Density(circuit, [replace(variable, columns=np.arange(len(variable.columns)))])
-
-
 def _kernels(
-    expansion: Expansion, density: Density, at: Any, Z: Any, resources: Resources
+    expansion: Expansion, density: AnyDensity, at: Any, Z: Any, resources: Resources
 ) -> tuple[Any, Any]:
     """The kernels between rows and points in some columns, and what is expected of them."""
     points = expansion.points[:, at]
     first, number = distinct(points)
     rows = np.concatenate([Z[:, at], np.full((1, len(at)), np.nan)])
-    kernels = expected_gram(density, expansion.rates[at], rows, points[first], resources)
+    kernels = density.gram(expansion.rates[at], rows, points[first], resources)
     return kernels[:-1, number], kernels[-1:, number]

@@ -16,7 +16,7 @@ from expectedkernels.arrays import Array, RowsLike, VariableLike
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.base import KernelMachine, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
-from expectedkernels.estimators.left_out import leave_one_out
+from expectedkernels.estimators.left_out import least, leave_one_out
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen
 from expectedkernels.estimators.scaling import Scaling
 from expectedkernels.estimators.tables import read_labels
@@ -252,16 +252,16 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         self.alpha_, self.gamma_, self.mask_rate_ = float(alphas[0]), rates[0], given
         if len(rates) * len(alphas) * len(shares) == 1:
             return
-        best = [(np.inf, self.alpha_, self.gamma_, given)] * len(shares)
+        tried: list[list[Any]] = [[] for _ in shares]
         for gamma in rates:
             gram = self._gram(gamma, Z[rows])
-            for i, share in enumerate(shares):
+            for found, share in zip(tried, shares, strict=True):
                 own = Masks(given + share * self._unit(gamma, for_kernel), masks[rows])
                 known = gram * own.factors(own.points) if own.rate else gram
                 losses = self._losses(known, y[rows], alphas, weights)
-                k = int(np.argmin(losses))
-                if losses[k] < best[i][0]:
-                    best[i] = losses[k], float(alphas[k]), gamma, own.rate
+                every = zip(losses, alphas.tolist(), strict=True)
+                found += [(loss, alpha, gamma, own.rate) for loss, alpha in every]
+        best = [found[least([loss for loss, *_ in found])] for found in tried]
         found = best[chosen([loss for loss, *_ in best])]
         self.alpha_, self.gamma_, self.mask_rate_ = found[1:]
 

@@ -38,6 +38,8 @@ from expectedkernels.learning.normals import (
 LEFT_OUT = 1e-4
 """Components that have less than this share of a row, all together, are left out: answers change
 by at most this share of the range of f."""
+SAME = 1e-9
+"""Shares that differ by less, relative to their size, are equal up to rounding."""
 DOUBTFUL = 1e4
 """A variance is made anew from covariances if not larger than its rounding error by this factor."""
 FARTHEST = 1e100
@@ -175,6 +177,14 @@ class NormalDensity:
         nodes, weights = _gauss_rule(values.ravel(), (shares[:, None] * weights).ravel())
         return centre + scale * nodes[:, None], weights
 
+    def alone(self, i: int) -> NormalDensity:
+        """The density of one variable, of tables of its columns only."""
+        at, mixture = self.variables[i].columns, self.mixture
+        covariances = mixture.covariances[:, at[:, None], at]
+        own = NormalMixture(mixture.weights, mixture.means[:, at], covariances)
+        scaling = Scaling(self.scaling.centre[at], self.scaling.scale[at])
+        return NormalDensity(own, scaling, [self.variables[i].alone()])
+
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show, (rows,)."""
         Z = completed_groups(self.variables, Z)
@@ -289,9 +299,10 @@ def _squares(x: Any, y: Any) -> Any:
 
 
 def kept_components(shares: Any) -> tuple[Any, Any]:
-    """The components that count for a row, the smallest first, and their shares."""
-    order = np.argsort(shares)
-    kept = order[np.cumsum(shares[order]) > LEFT_OUT]
+    """The components that count for a row, and their shares; equal shares all count, or none."""
+    ordered = np.sort(shares)
+    least = ordered[np.searchsorted(np.cumsum(ordered), LEFT_OUT, side="right")]
+    kept = np.flatnonzero(shares >= (1.0 - SAME) * least)
     return kept, shares[kept] / shares[kept].sum()
 
 

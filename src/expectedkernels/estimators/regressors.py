@@ -19,7 +19,7 @@ from expectedkernels.estimators.base import GAMMA
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.intervals import PredictionIntervals
 from expectedkernels.estimators.least_squares import ALPHAS, RATES, weighted_scale
-from expectedkernels.estimators.left_out import leave_one_out
+from expectedkernels.estimators.left_out import least, leave_one_out
 from expectedkernels.estimators.masks import Masks
 
 
@@ -48,11 +48,11 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
         (up to eight), "diagonal_mixture" (up to 60 with independent columns), "chow_liu",
         "strudel" or "mixture" (circuits over bins); mixtures with a given number of components as
-        pairs, such as ("gaussian_mixture", 3); or "auto": the average of expectations
-        under the first two, a narrower "kernel", "diagonal_mixture" and "chow_liu", or under the
-        first two alone if training rows have missing values. An object is cloned and fitted to the
-        states of all variables, integers with NaN. A circuit says itself what numeric columns hold:
-        its states, or real values.
+        pairs, such as ("gaussian_mixture", 3); or "auto": the average of expectations under the
+        first two, or under "gaussian" and "chow_liu" if all columns are categorical. "gaussian"
+        alone is faster, and its predictions are about as good. An object is cloned and fitted to
+        the states of all variables, integers with NaN. A circuit says itself what numeric columns
+        hold: its states, or real values.
     density_weights : {"equal", "stacked"} or array
         How much each of the densities counts that "auto" averages. "stacked": as is best for rows
         that are held out with values hidden, drawn a little to equal weights, for five more fits;
@@ -133,9 +133,14 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     units. Bits of categories stay 0 and 1, codes in single columns of `groups` stay as they are.
     The density, predictions and deviations are in the units of the data in any case.
 
-    Predictions do not depend on the order of rows and of columns, nor on where the zero of a column
-    is, up to rounding; gamma="scale" does without `standardize`, as in scikit-learn. Densities with
-    random starts draw in an order that rows and columns have by their ranks.
+    Predictions and their standard deviations do not depend on the order of rows and of columns,
+    nor on where the zero of a column is, up to rounding and to the stopping tolerance of the solver
+    (`tol` of support vector machines, the optimizer of a Gaussian process); gamma="scale" depends
+    on zero without `standardize`, as in scikit-learn. Ties in a Chow-Liu tree are broken by what
+    columns hold, then by their names; where columns without names have equal contents, the tree
+    leaves out the edges that this does not decide. Densities with random starts draw in an order
+    that rows and columns have by their ranks, which leaves some tables of few rows undecided.
+    Prediction intervals come from random folds and draws, and vary a little with the order.
 
     With a `mask_kernel`, the function depends on what is missing, and what it expects is
     right only for rows whose values are missing for the reasons they were missing for in fit. Give
@@ -422,14 +427,13 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
             rates = [share * weighted_scale(for_kernel[rows], weights) for share in RATES]
         else:
             rates = [super()._rate(for_kernel)]
-        best = np.inf
+        losses = []
         for rate in rates:
             gram = self._gram(rate, Z[rows]) * own.factors(own.points)
             found = leave_one_out(gram, targets, ALPHAS, weights)
-            losses = ((found - targets) ** 2).sum(axis=2) @ weights
-            if losses.min() < best:
-                best, self._best_rate = losses.min(), rate
-                self.alpha_ = float(ALPHAS[np.argmin(losses)])
+            losses.append(((found - targets) ** 2).sum(axis=2) @ weights)
+        best, k = divmod(least(np.concatenate(losses)), len(ALPHAS))
+        self._best_rate, self.alpha_ = rates[best], float(ALPHAS[k])
 
     def _rate(self, Z: Any) -> Any:
         return super()._rate(Z) if self._best_rate is None else self._best_rate

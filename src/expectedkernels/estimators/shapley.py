@@ -15,7 +15,6 @@ from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
 from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.frames import column_number
 from expectedkernels.errors import DataError, EvidenceError
-from expectedkernels.estimators.averages import circuit_part
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
@@ -234,8 +233,7 @@ def shapley_values(
     All subsets of m players are 2^m predictions of rows with missing values, asked in batches.
     "independent" ignores what columns tell about each other (the "interventional" values under
     the product of the marginals), costs O(m^2) for every support vector, and needs a model that
-    was fitted to complete rows and a density that is a circuit; of an average of densities (such
-    as density="auto") it takes the marginals of the circuit.
+    was fitted to complete rows.
 
     Of an estimator with a `mask_kernel`, the function is the one of the row's own mask for all
     coalitions: that a player does not take part is not that its value is missing.
@@ -439,12 +437,6 @@ def _independent(asked: Asked) -> Shares:
             f"{type(model).__name__} whose mask kernel has the rate {model.mask_rate_:.3g}. Use "
             "method='exact' or 'permutations', or fit it with mask_kernel=None."
         )
-    density = circuit_part(model.density_)
-    if density is None:
-        raise DataError(
-            "method='independent' needs a density that is a circuit, such as density='chow_liu'. "
-            f"Got {model.density_!r}."
-        )
     return independent_shares(
-        model._machine.expansion, density, asked.Z, asked.columns, model._resources
+        model._machine.expansion, model.density_, asked.Z, asked.columns, model._resources
     )

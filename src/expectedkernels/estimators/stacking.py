@@ -14,7 +14,7 @@ import numpy as np
 
 from expectedkernels.estimators.calibration import Training, table
 from expectedkernels.estimators.machines import expect
-from expectedkernels.estimators.orders import own_order
+from expectedkernels.learning.orders import own_order
 
 FEWEST_ROWS = 10
 """Fewer rows than this say nothing of weights: they are equal."""

@@ -108,6 +108,10 @@ class Variable:
         """The number of states, None for a real variable."""
         return None if self.pieces is None else self.pieces.n
 
+    def alone(self) -> Variable:
+        """The variable of a table that has no other columns."""
+        return replace(self, columns=np.arange(len(self.columns)))
+
     def say(self, Z: Any) -> Said:
         """What rows of the data say of the variable; NaN is missing."""
         x = Z[:, self.columns]

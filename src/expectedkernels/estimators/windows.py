@@ -23,17 +23,9 @@ from expectedkernels.circuits.labelled import as_table
 from expectedkernels.circuits.schema import Schema, joint_column
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
-from expectedkernels.learning.chow_liu import (
-    EM_ITERATIONS,
-    EM_TOLERANCE,
-    chow_liu_tree,
-    flow_blocks,
-)
-from expectedkernels.learning.data import MAX_STATES, MISSING
+from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, content_tree
+from expectedkernels.learning.data import MAX_STATES
 from expectedkernels.learning.em import chunks_of, em, expected_counts, maximized
-
-SMOOTHING = 1.0
-"""That of the mutual information, as in `learn_chow_liu`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +120,9 @@ def read_windows(tables: Sequence[Any], n_bins: int, pseudocount: float) -> Wind
     schema = Schema(
         tuple(len(labels) for _, labels in found), names, tuple(labels for _, labels in found)
     )
-    return Windows(states, sizes, schema, _pooled(states, schema, pseudocount), pseudocount)
-
-
-def _pooled(states: Any, schema: Schema, pseudocount: float) -> Circuit:
-    codes = np.where(np.isnan(states), MISSING, states).astype(np.int64)
-    weights, cards = np.ones(len(codes)), [int(card or 0) for card in schema.cardinalities]
-    tree = chow_liu_tree(codes, cards, weights, SMOOTHING)
-    blocks = flow_blocks(tree, codes, weights, pseudocount, SMOOTHING)
-    return Circuit(tree.vtree, tuple(blocks), schema.names, schema.states)
+    cards = [len(labels) for _, labels in found]
+    pooled = content_tree(states, cards, names, pseudocount).with_schema(schema)
+    return Windows(states, sizes, schema, pooled, pseudocount)
 
 
 def _columns_of(tables: Sequence[Any]) -> tuple[list[list[FrameColumn]], Any]:

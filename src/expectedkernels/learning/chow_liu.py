@@ -26,9 +26,17 @@ from expectedkernels.learning.data import (
     read_data,
 )
 from expectedkernels.learning.em import em
+from expectedkernels.learning.orders import column_ranks
 from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
 from expectedkernels.learning.streams import DataInChunks, read_chunks
-from expectedkernels.learning.trees import Forest, TreeVtree, rooted, spanning_edges, tree_vtree
+from expectedkernels.learning.trees import (
+    Forest,
+    TreeVtree,
+    decided_edges,
+    rooted,
+    spanning_edges,
+    tree_vtree,
+)
 
 EM_ITERATIONS = 100
 """With missing values, the parameters come from at most so many iterations of EM,"""
@@ -199,10 +207,16 @@ def chow_liu_tree(
     min_mi: float = 0.0,
     grouping: str = "balanced",
     rng: Any = None,
+    ranks: Any = None,
 ) -> ChowLiuTree:
-    """The tree with the largest total mutual information, rooted, and its vtree."""
+    """The tree with the largest total mutual information, rooted, and its vtree.
+
+    Of trees that are equally good it is the one of the edges with the smallest ranks, by default
+    the numbers of the variables. With ranks, edges are left out where variables of equal ranks
+    leave a choice: then the distribution does not depend on the order of the variables.
+    """
     counts = PairCounts(states, cardinalities, weights)
-    return tree_of(counts, alpha, root, min_mi, grouping, rng)
+    return tree_of(counts, alpha, root, min_mi, grouping, rng, ranks)
 
 
 def tree_of(
@@ -212,6 +226,7 @@ def tree_of(
     min_mi: float = 0.0,
     grouping: str = "balanced",
     rng: Any = None,
+    ranks: Any = None,
 ) -> ChowLiuTree:
     """The tree of pair counts."""
     name, n = "learn_chow_liu", len(counts.cardinalities)
@@ -224,9 +239,41 @@ def tree_of(
         )
     check_choice(name, "grouping", grouping, ("balanced", "linear"))
     information = mutual_information(counts, alpha)
-    edges = spanning_edges(information, check_real(name, "min_mi", min_mi))
-    forest = rooted(n, edges, root, as_generator(rng))
+    least = check_real(name, "min_mi", min_mi)
+    if ranks is None:
+        edges = spanning_edges(information, least)
+    else:
+        edges = [edge for edge in decided_edges(information, ranks) if information[edge] >= least]
+    forest = rooted(n, edges, root, as_generator(rng), ranks)
     return ChowLiuTree(forest, tree_vtree(forest, grouping), counts)
+
+
+def content_tree(
+    X: Any, cardinalities: Sequence[int], names: Sequence[str] | None, pseudocount: float = 1.0
+) -> Circuit:
+    """A Chow-Liu tree that does not depend on the order of rows and columns; not minimised.
+
+    Ties are broken by the contents of columns, then by names; see `chow_liu_tree`.
+
+    Parameters
+    ----------
+    X : array of shape (rows, variables)
+        States, NaN where missing.
+    cardinalities : sequence of int
+    names : sequence of str, or None
+    pseudocount : float
+
+    Examples
+    --------
+    >>> X = np.array([[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 1]], dtype=float)
+    >>> content_tree(X, [2, 2, 2], None).n_variables
+    3
+    """
+    states = np.where(np.isnan(X), MISSING, X).astype(np.int64)
+    weights = np.ones(len(states))
+    tree = chow_liu_tree(states, cardinalities, weights, 1.0, ranks=column_ranks(X, names))
+    blocks = flow_blocks(tree, states, weights, pseudocount, 1.0)
+    return Circuit(tree.vtree, tuple(blocks))
 
 
 def tree_blocks(tree: ChowLiuTree, conditionals: Sequence[FloatArray]) -> list[Input | Inner]:

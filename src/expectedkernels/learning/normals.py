@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
+from expectedkernels.learning.orders import chosen_rows, content_keys, normal_numbers, row_keys
+
 CHUNK_ENTRIES = 2**21
 """How many entries of stacked matrices are worked on at once, about."""
 RIDGE, LEAST = 1e-6, 1e-12
@@ -378,32 +380,40 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
     Parameters
     ----------
     Z : array of shape (rows, columns)
-        A row with holes enters as a few draws of what is missing.
+        A row with holes enters as a few draws of what is missing. What is drawn does not depend on
+        the order of rows and columns.
     normal : NormalMixture
         One component.
     width : float in (0, 1]
         One is the normal itself; towards zero only the nearest row counts.
     rng : Generator
     """
-    Z = np.asarray(Z, dtype=np.float64)
-    if len(Z) > KERNEL_CENTRES:
-        Z = Z[np.sort(rng.choice(len(Z), KERNEL_CENTRES, replace=False))]
+    Z, seed = np.asarray(Z, dtype=np.float64), int(rng.integers(2**31 - 1))
+    Z = Z[chosen_rows(Z, KERNEL_CENTRES, seed)]
     gaps = np.isnan(Z).any(axis=1)
     n_draws = max(1, min(KERNEL_DRAWS, (KERNEL_CENTRES - int((~gaps).sum())) // max(1, gaps.sum())))
     centres, weights = [Z[~gaps]], [np.ones(int((~gaps).sum()))]
     if gaps.any():
-        # columns are drawn in an order that does not depend on how they come
-        order = np.lexsort(np.where(np.isnan(Z), np.inf, Z))
-        turned = NormalMixture(
-            normal.weights, normal.means[:, order], normal.covariances[:, order[:, None], order]
-        )
-        drawn = draws(turned, Z[np.ix_(gaps, order)], n_draws, rng).reshape(-1, Z.shape[1])
-        centres.append(drawn[:, np.argsort(order)])
+        rows, columns = row_keys(Z, seed)[gaps], content_keys(Z)[1]
+        drawn = _completions(normal, Z[gaps], normal_numbers(rows, columns, n_draws), columns)
+        centres.append(drawn.reshape(-1, Z.shape[1]))
         weights.append(np.full(len(centres[-1]), 1.0 / n_draws))
     mean = normal.means[0]
     rows, shares = np.concatenate(centres), np.concatenate(weights)
     means = mean + np.sqrt(1.0 - width**2) * (rows - mean)
     return NormalMixture(shares / shares.sum(), means, width**2 * normal.covariances)
+
+
+def _completions(normal: NormalMixture, Z: Any, numbers: Any, columns: Any) -> Any:
+    """Completions of rows by normal numbers, (n, rows, columns), that alike columns share."""
+    found = np.empty_like(numbers)
+    for part in given(normal, Z):
+        u = np.flatnonzero(part.missing)
+        alike = (columns[u, None] == columns[u]).sum(axis=1)
+        root = np.zeros_like(part.covariances[0])
+        root[np.ix_(u, u)] = _root(part.covariances[0][np.ix_(u, u)]) / np.sqrt(alike)
+        found[:, part.rows] = part.means[:, 0] + numbers[:, part.rows] @ root.T
+    return found
 
 
 def fit_mixture(

@@ -77,12 +77,43 @@ def spanning_edges(weights: FloatArray, at_least: float = 0.0) -> list[tuple[int
     return sorted(edges)
 
 
+def decided_edges(weights: FloatArray, ranks: Any) -> list[tuple[int, int]]:
+    """The edges that all maximum spanning trees have, of edges that are told apart by ranks.
+
+    Edges come before each other by larger weight, then by the smaller and the larger rank of their
+    ends. Where all of these are equal nothing tells which edge to take, and none is taken.
+
+    Examples
+    --------
+    >>> weights = np.array([[0.0, 0.6, 0.3], [0.6, 0.0, 0.3], [0.3, 0.3, 0.0]])
+    >>> decided_edges(weights, [0, 1, 2]), decided_edges(weights, [0, 0, 1])
+    ([(0, 1), (0, 2)], [(0, 1)])
+    """
+    n, ends = len(weights), (np.minimum.outer(ranks, ranks), np.maximum.outer(ranks, ranks))
+    keys = np.stack([np.round(weights, SAME), *(-x for x in ends)], axis=2).reshape(-1, 3)
+    place = np.unique(keys, axis=0, return_inverse=True)[1].reshape(n, n).astype(np.float64)
+    edges, found = spanning_edges(place), []
+    if len(set(ranks)) == n:
+        return edges
+    for i, j in edges:
+        near = _neighbours(n, [edge for edge in edges if edge != (i, j)])
+        sides = (list(_search(near, end)) for end in (i, j))
+        if (place[np.ix_(*sides)] == place[i, j]).sum() == 1:
+            found.append((i, j))
+    return found
+
+
 def rooted(
-    n: int, edges: Sequence[tuple[int, int]], root: Any = "center", rng: Any = None
+    n: int,
+    edges: Sequence[tuple[int, int]],
+    root: Any = "center",
+    rng: Any = None,
+    ranks: Any = None,
 ) -> Forest:
     """The forest with every tree rooted at its centre, at random, or (one of them) as told.
 
-    The centre is the vertex whose farthest vertex is nearest, the smallest if there are two. With
+    The centre is the vertex whose farthest vertex is nearest, that of the smaller rank (by default
+    the smaller one) if there are two; if nothing tells these apart, they are not connected. With
     an int as the root, that variable is the root of its tree, and other trees have their centres.
 
     Examples
@@ -90,10 +121,8 @@ def rooted(
     >>> rooted(3, [(0, 1), (1, 2)]).parent
     (1, -1, 1)
     """
-    near: list[list[int]] = [[] for _ in range(n)]
-    for i, j in edges:
-        near[i].append(j)
-        near[j].append(i)
+    ranks = range(n) if ranks is None else ranks
+    near = _neighbours(n, edges)
     parent = [-1] * n
     done = [False] * n
     for start in range(n):
@@ -102,11 +131,24 @@ def rooted(
         tree = list(_search(near, start))
         if root == "random":
             top = sorted(tree)[int(rng.integers(len(tree)))]
+        elif root in tree:
+            top = root
         else:
-            top = root if root in tree else _center(near, start)
+            while len(middle := _middle(near, start)) == 2 and len({ranks[v] for v in middle}) == 1:
+                near[middle[0]].remove(middle[1])
+                near[middle[1]].remove(middle[0])
+            top = min(middle, key=lambda v: ranks[v])
         for v, above in _search(near, top).items():
             parent[v], done[v] = above, True
     return Forest(tuple(parent))
+
+
+def _neighbours(n: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
+    near: list[list[int]] = [[] for _ in range(n)]
+    for i, j in edges:
+        near[i].append(j)
+        near[j].append(i)
+    return near
 
 
 def _search(near: list[list[int]], start: int) -> dict[int, int]:
@@ -121,15 +163,15 @@ def _search(near: list[list[int]], start: int) -> dict[int, int]:
     return reached
 
 
-def _center(near: list[list[int]], start: int) -> int:
-    """The middle of a longest path."""
+def _middle(near: list[list[int]], start: int) -> list[int]:
+    """The vertex in the middle of a longest path, or the two that are."""
     end = next(reversed(_search(near, start)))
     back = _search(near, end)
     path = [next(reversed(back))]
     while back[path[-1]] >= 0:
         path.append(back[path[-1]])
     half = len(path) // 2
-    return path[half] if len(path) % 2 else min(path[half - 1], path[half])
+    return path[half : half + 1] if len(path) % 2 else path[half - 1 : half + 1]
 
 
 @dataclass(frozen=True)
