@@ -97,6 +97,74 @@ def test_a_single_hole_under_densities_of_other_kinds(density):
     np.testing.assert_allclose(found, variance, rtol=0.1, atol=1e-3)
 
 
+def mixed(seed, n=80, numbers=True):
+    """Columns that depend on each other: a category in each but the first, if that has numbers."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2 + seed, size=n)
+    x = rng.normal(size=n) + kind
+    other = np.where(rng.random(n) < 0.6, kind, rng.integers(3, size=n))
+    size = x if numbers else np.array(["s", "m", "l"])[np.digitize(x, [0.5, 1.5])]
+    X = pd.DataFrame(
+        {"size": size, "kind": [f"k{i}" for i in kind], "other": [f"o{i}" for i in other]}
+    )
+    return X, np.sin(2 * x) + np.array([0.0, 2.0, -1.0, 1.0])[kind] * (1 + 0.5 * x) + other
+
+
+def probabilities(model, X, name):
+    """The mean probabilities of categories under all parts of a density, (rows, categories)."""
+    density, i = model.density_, model.columns_.names.index(name)
+    found = []
+    for part in getattr(density, "parts", [density]):
+        bits = np.maximum(part.means(model._read(X))[:, model.columns_.places[i]], 0.0)
+        found.append(bits / bits.sum(axis=1, keepdims=True))
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize("density", ["auto", "gaussian", "kernel"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_gain_of_a_category_is_the_variance_that_it_explains(density, numbers, seed):
+    X, y = mixed(seed, numbers=numbers)
+    model = ek.ExpectedKernelRidge(alpha=0.1, density=density).fit(X, y)
+    rows = X[:6].copy()
+    rows["kind"] = None
+    variance = model.predict(rows, return_std=True, std_tol=0)[1] ** 2
+    np.testing.assert_allclose(ek.acquisition_gain(model, rows)[:, 1], variance, rtol=1e-9)
+    rows.loc[rows.index[::2], "size"] = np.nan if numbers else None
+    rows.loc[rows.index[::3], "other"] = None
+    gain = ek.acquisition_gain(model, rows)[:, 1]
+    before = model.predict(rows, return_std=True, std_tol=0)[1] ** 2
+    after = np.zeros(6)
+    for k, share in zip(np.unique(X["kind"]), probabilities(model, rows, "kind").T, strict=True):
+        after += share * model.predict(rows.assign(kind=k), return_std=True, std_tol=0)[1] ** 2
+    np.testing.assert_allclose(gain, before - after, rtol=1e-6, atol=1e-9)
+    assert (gain <= before * (1 + 1e-12)).all()
+
+
+def test_the_gain_of_a_category_for_other_machines():
+    X, y = mixed(1)
+    rows = X[:4].assign(kind=None)
+    process = ek.ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None).fit(X, y)
+    mean = process._machine.expansion  # without the variance of the process itself
+    variance = process.density_.variance(
+        mean, process.density_.rows(process._read(rows)), process.predict(rows)[:, None],
+        process._resources,
+    )  # fmt: skip
+    found = ek.acquisition_gain(process, rows)[:, 1]
+    np.testing.assert_allclose(found, variance[:, 0], rtol=1e-9)
+    labels = np.digitize(y, [0.0, 2.0])
+    for machine in (ek.ExpectedSVC(decision_function_shape="ovo"), ek.ExpectedKernelClassifier()):
+        std = machine.fit(X, labels).decision_function(rows, return_std=True, std_tol=0)[1]
+        found = ek.acquisition_gain(machine, rows)[:, 1]
+        np.testing.assert_allclose(found, (std**2).sum(axis=1), rtol=1e-9)
+    holes = X.assign(kind=X["kind"].where(np.arange(len(X)) % 5 > 0, None))
+    masked = ek.ExpectedKernelRidge(mask_kernel=0.3).fit(holes, y)
+    std = masked.predict(rows, return_std=True, std_tol=0)[1]
+    np.testing.assert_allclose(ek.acquisition_gain(masked, rows)[:, 1], std**2, rtol=1e-9)
+    embedded = ek.ExpectedKernelRidge(density="gaussian", fit_missing="expected").fit(holes, y)
+    assert (ek.acquisition_gain(embedded, rows)[:, 1] > 0).all()
+
+
 def test_few_nodes_are_enough_and_no_gain_is_larger_than_the_variance(monkeypatch):
     X, y = reals(seed=1)
     for binning, rough in (("quantile", 0.01), ("gaussian", 0.04)):

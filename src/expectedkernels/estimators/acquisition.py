@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,13 @@ from expectedkernels.checks import check_real
 from expectedkernels.circuits.frames import column_number
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import KernelMachine
+from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import Columns
-from expectedkernels.estimators.machines import read_rows
+from expectedkernels.estimators.machines import expect, read_rows
+from expectedkernels.estimators.nodes import Nodes
+from expectedkernels.estimators.rows import distinct
 from expectedkernels.estimators.tables import is_missing
+from expectedkernels.estimators.variables import Variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,10 +62,19 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
 
     Notes
     -----
-    Exact for columns of states (categories, codes, columns of few distinct values). Bins have four
-    nodes of Gauss and Legendre, mostly within a tenth of a percent; normal pieces have seven of
-    Gauss and Hermite, within a few percent. Cost: one expected prediction for every node
-    of every missing value. Of an estimator with a `mask_kernel`, f is the function of the row's own
+    Exact for columns of states (categories, codes, columns of few distinct values) of circuits.
+    Bins have four nodes of Gauss and Legendre, mostly within a tenth of a percent; normal
+    distributions have seven of Gauss and Hermite, within a few percent. Cost: one expected
+    prediction for every node of every missing value.
+
+    Normal densities, and so the default, take the bits of a category for numbers. Its gain is the
+    variance now, as ``predict(return_std=True)`` has it, less the mean of the variances with each
+    category filled in, weighted by the means of its bits: one variance for every category. As
+    numbers can be between categories, it can be a little below zero where a category tells
+    nothing. (A model with fit_missing="expected" has no such variances: there it is the variance
+    of predictions over categories.)
+
+    Of an estimator with a `mask_kernel`, f is the function of the row's own
     mask: a value that is asked for was missing all the same.
 
     Examples
@@ -104,7 +117,7 @@ class Acquisition:
     >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     >>> model = ek.ExpectedKernelRidge(alpha=0.01).fit(X, [0.0, 1.0, 3.0, 4.0])
     >>> ek.acquire(model, [np.nan, np.nan], lambda column: 1.0, budget=1)
-    <Acquisition: 1 question at cost 1: 0; prediction 2.00 -> 3.46>
+    <Acquisition: 1 question at cost 1: 0; prediction 2.00 -> 3.44>
     """
 
     asked: list[object]
@@ -266,12 +279,35 @@ def _gains(model: KernelMachine, Z: Any, like: Any) -> Any:
         alike = like[np.concatenate([some[nodes.rows] for nodes in every])]
         answers = model._answers(np.concatenate(filled), alike).reshape(len(alike), -1)
         start = 0
-        for i, nodes in enumerate(every):
+        for i, (nodes, rows) in enumerate(zip(every, filled, strict=True)):
             stop = start + len(nodes.rows)
             at = np.unique(nodes.rows)
-            gains[some[at], i] = _variances(nodes, answers[start:stop], len(some))[at]
+            if _is_normal_category(model, density.variables[i]):
+                found = _explained(model, Z[some[at]], like[some[at]], nodes, rows)
+            else:
+                found = _variances(nodes, answers[start:stop], len(some))[at]
+            gains[some[at], i] = found
             start = stop
     return gains
+
+
+def _is_normal_category(model: KernelMachine, variable: Variable) -> bool:
+    """Whether the density takes the bits of a category for numbers, and has variances of them."""
+    circuit = isinstance(model.density_, CircuitDensity)
+    return len(variable.columns) > 1 and not circuit and not model._machine.expansion.is_embedded
+
+
+def _explained(model: KernelMachine, Z: Any, like: Any, nodes: Nodes, filled: Any) -> Any:
+    """The variances of rows less those that are expected once a category is known, (rows,)."""
+    machine = replace(model._machine, prior=None, spread=None, flat=False)
+    row = np.unique(nodes.rows, return_inverse=True)[1]
+    # parts of an average have the same categories
+    first, number = distinct(np.column_stack([row, nodes.values]))
+    rows, like = np.concatenate([Z, filled[first]]), np.concatenate([like, like[row[first]]])
+    std = expect(machine, model.density_, rows, model._resources, True, like=like)[1]
+    variance = (std**2).sum(axis=1)
+    left = np.bincount(row, nodes.weights * variance[len(Z) :][number], minlength=len(Z))
+    return variance[: len(Z)] - left
 
 
 def _variances(nodes: Any, f: Any, n: int) -> Any:

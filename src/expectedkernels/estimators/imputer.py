@@ -39,14 +39,6 @@ def _wants_pandas(transformer: Any) -> bool:
     return _get_output_config("transform", transformer)["dense"] == "pandas"
 
 
-def _best_states(x: Any, values: Any) -> Any:
-    """How well numbers fit states: codes by their distance, bits by their size, (rows, states)."""
-    if x.shape[1] == 1:
-        return -np.abs(x - values.T)
-    none = values.sum(axis=1) == 0
-    return x @ values.T + none * (1.0 - x.sum(axis=1, keepdims=True))
-
-
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
     """Missing values filled in from the density of the columns, given what is observed.
 
@@ -265,7 +257,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             if numeric or pieces is None or not missing.any():
                 continue
             at = np.ix_(missing, variable.columns)
-            fits = _best_states(whole[at], pieces.low)
+            fits = variable.fits(whole[at])
             if said.allowed is not None:
                 fits = np.where(said.allowed[missing], fits, -np.inf)
             whole[at] = pieces.low[fits.argmax(axis=1)]

@@ -150,27 +150,28 @@ class NormalDensity:
         """The nodes of every variable, given what rows show of the others.
 
         A column has the Gauss rule of its conditional distribution, exact for polynomials of
-        degree 13; a group of bits may have each of them set, by their means.
+        degree 13; a group of bits has its categories, weighted by the means of the bits.
         """
         found: list[list[Any]] = [[] for _ in self.variables]
         for part in given(self.mixture, rows):
             for i, variable in enumerate(self.variables):
                 if part.missing[variable.columns].any():
                     for r, row in enumerate(part.rows):
-                        values, weights = self._rule(part, r, variable.columns)
+                        values, weights = self._rule(part, r, variable)
                         found[i].append((np.full(len(weights), row), values, weights))
         return [
             _joined(each, len(v.columns)) for each, v in zip(found, self.variables, strict=True)
         ]
 
-    def _rule(self, part: Given, r: int, columns: Any) -> tuple[Any, Any]:
+    def _rule(self, part: Given, r: int, variable: Variable) -> tuple[Any, Any]:
         """Values of the columns of a variable given a row, (nodes, columns), and weights."""
+        columns: Any = variable.columns
         scale, centre = self.scaling.scale[columns], self.scaling.centre[columns]
         if len(columns) > 1:
-            shares = centre + scale * (part.shares[r] @ part.means[r][:, columns])
-            weights = np.append(np.maximum(shares, 0.0), max(0.0, 1.0 - float(shares.sum())))
-            values = np.vstack([np.eye(len(columns)), np.zeros(len(columns))])
-            return values[weights > 0], weights[weights > 0] / weights.sum()
+            fits = variable.fits((part.shares[r] @ part.means[r][:, columns])[None])[0]
+            weights = np.maximum(fits, 0.0) if (fits > 0).any() else (fits == fits.max()) * 1.0
+            kept = weights > 0
+            return variable.pieces.low[kept], weights[kept] / weights.sum()  # type: ignore[union-attr]
         ((means, shares, variances),) = _kept(part, r, columns, together=True)
         steps, weights = HERMITE
         values = means + np.sqrt(variances) * steps

@@ -137,6 +137,17 @@ class Variable:
             state = np.where(values[at] == x, at + self.n_intervals, state)
         return state
 
+    def fits(self, x: Any) -> Any:
+        """How well numbers in the columns fit states: codes by distance, bits by their size.
+
+        (rows, states); those of bits sum to one.
+        """
+        values: Any = self.pieces.low  # type: ignore[union-attr]
+        if x.shape[1] == 1:
+            return -np.abs(x - values.T)
+        none = values.sum(axis=1) == 0
+        return x @ values.T + none * (1.0 - x.sum(axis=1, keepdims=True))
+
     def _say_group(self, x: Any, known: Any, observed: Any) -> Said:
         bits: Any = self.pieces.low  # type: ignore[union-attr]
         agree = np.ones((len(x), len(bits)), dtype=np.bool_)
