@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 256
 """For how many rows the nodes of all columns are asked about at once."""
+CHUNK_ENTRIES = 2**22
+"""Rows have about ten nodes for every column: so many numbers, ten times, at once."""
 
 CostsLike = Sequence[float] | Array | Mapping[str, float] | Mapping[int, float]
 """A cost for every column, or for some of them by name or number; the others cost 1."""
@@ -269,7 +271,8 @@ def _gains(model: KernelMachine, Z: Any, like: Any) -> Any:
     density = model.density_
     Z, incomplete, _ = read_rows(density, Z)
     gains = np.full((len(Z), len(density.variables)), np.nan)
-    for span in spans(len(incomplete), CHUNK_ROWS):
+    size = max(1, min(CHUNK_ROWS, CHUNK_ENTRIES // Z.shape[1] ** 2))
+    for span in spans(len(incomplete), size):
         some = incomplete[span]
         every, filled = density.nodes(density.rows(Z[some])), []
         for variable, nodes in zip(density.variables, every, strict=True):

@@ -289,7 +289,12 @@ class KernelMachine(DensityEstimator):
             self._refuse_or_drop(gaps)
             Z, y = Z[~gaps], y[~gaps]
             sample_weight = None if sample_weight is None else sample_weight[~gaps]
+        self._resources.require_matrix(len(Z), self._n_matrices())
         return self._learn(Z, y, sample_weight)
+
+    def _n_matrices(self) -> int:
+        """How many kernel matrices there are at once in fit."""
+        return 1
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
         """Learn from columns of numbers and targets that are checked."""
@@ -478,8 +483,9 @@ class KernelMachine(DensityEstimator):
         like: Any = None,
         std_tol: float = 0.0,
     ) -> Any:
-        if self._whole is not None and not return_std:
-            return self._whole_mean(self._whole, Z, skip_complete)
+        f = self._whole
+        if f is not None and not return_std and 8 * len(Z) * len(f.points) <= self.max_bytes:
+            return self._whole_mean(f, Z, skip_complete)
         resources = replace(self._resources, std_tol=std_tol)
         return expect(self._machine, self.density_, Z, resources, return_std, skip_complete, like)
 

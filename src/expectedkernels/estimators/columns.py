@@ -34,6 +34,8 @@ FEW_CATEGORIES = 20
 """So many categories are never too many."""
 LARGEST_POWER = 330
 """Numbers above two to this, or all below its inverse, are too large or small to be squared."""
+MOST_BYTES = 2**32
+"""What the bits of all categories may take."""
 FARTHEST = 1e150
 """Numbers beyond this, at a common scale, are as good as this."""
 MISSING_BITS = ("nan", "None", "<NA>")
@@ -91,15 +93,30 @@ class Columns:
 
     def encode(self, table: list[Any]) -> Any:
         """The columns of numbers; unseen categories are missing, with a warning."""
-        parts = []
+        places = self.places
+        self._require_memory(len(table[0]), places)
+        Z = np.zeros((len(table[0]), int(places[-1][-1]) + 1))
         for i, column in enumerate(table):
             if i not in self.categories:
-                parts.append(self._in_range(i, column)[:, None])
+                Z[:, places[i][0]] = self._in_range(i, column)
                 continue
             codes = self._codes(i, column)
-            bits = np.eye(len(self.categories[i]))[np.maximum(codes, 0)]
-            parts.append(np.where(codes[:, None] >= 0, bits, np.nan))
-        return np.ascontiguousarray(np.concatenate(parts, axis=1))
+            known = codes >= 0
+            Z[known, places[i][codes[known]]] = 1.0
+            Z[np.ix_(~known, places[i])] = np.nan
+        return Z
+
+    def _require_memory(self, n_rows: int, places: list[Any]) -> None:
+        """Raise if the bits of all categories take too much memory."""
+        size, widest = 8 * n_rows * (int(places[-1][-1]) + 1), max(places, key=len)
+        if size > MOST_BYTES:
+            name = self.names[next(i for i, place in enumerate(places) if place is widest)]
+            raise DataError(
+                f"The bits of all categories take {size / 2**30:.1f} GiB, more than "
+                f"{MOST_BYTES / 2**30:.3g} GiB: column {name!r} has {len(widest)} categories in "
+                f"{n_rows} rows. If it is an identifier, leave it out; else put categories "
+                "together."
+            )
 
     def encode_entry(self, i: int, entry: Any) -> Any:
         """The numbers of one entry of a column; NaN if it is missing, or an unseen category."""

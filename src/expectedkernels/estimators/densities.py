@@ -20,7 +20,7 @@ from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
-from expectedkernels.estimators.columns import Columns
+from expectedkernels.estimators.columns import MOST_BYTES, Columns
 from expectedkernels.estimators.diagonal import DiagonalDensity
 from expectedkernels.estimators.normals import NormalDensity
 from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
@@ -51,6 +51,10 @@ MIXTURES = ("gaussian_mixture", "diagonal_mixture", "mixture")
 
 AT_RANDOM = ("gaussian_mixture", "diagonal_mixture")
 """Densities that start at random rows."""
+
+
+COVARIANCES = 8
+"""About how many matrices of all columns a normal distribution needs at once."""
 
 
 class Learner(Protocol):
@@ -190,7 +194,14 @@ def _learned(
 
 
 def _standard(columns: Columns, Z: Any) -> tuple[Scaling, Any]:
-    """How numeric columns are standardised, and the columns that are."""
+    """How numeric columns are standardised, and the columns that are; raises if they are many."""
+    size = COVARIANCES * 8 * Z.shape[1] ** 2
+    if size > MOST_BYTES:
+        raise DataError(
+            f"A normal distribution of {Z.shape[1]} columns, one for every category, takes about "
+            f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.3g} GiB. Put categories "
+            "together, leave out identifiers, or set density='chow_liu'."
+        )
     scaling = learn_scaling(Z, *numeric_columns(columns))
     return scaling, scaling.apply(Z)
 

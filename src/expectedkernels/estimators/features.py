@@ -123,6 +123,7 @@ random_state
         self._rates = self._raw_rates(self.gamma_, Z.shape[1])
         self._root = None
         if self.normalize:
+            self._resources.require_matrix(n)
             gram = self.density_.gram(self._rates, self.landmarks_, None, self._resources)
             values, vectors = np.linalg.eigh(gram)
             values = np.maximum(values, 1e-12 * values.max())

@@ -88,7 +88,11 @@ class NormalDensity:
             forms = self._known_forms(rates, rows, points, form)
             variance = np.zeros_like(mean)
         else:
-            variance, forms = _spreads(self.mixture, rows, rates, points, f.coef, form)
+            parts = [
+                _spreads(self.mixture, rows[at], rates, points, f.coef, form)
+                for at in chunks(np.arange(len(rows)), len(points), resources.chunk_bytes)
+            ]
+            variance, forms = (np.concatenate(each) for each in zip(*parts, strict=True))
         return variance if prior is None else variance + prior.left(forms)
 
     def _known_forms(self, rates: Any, rows: Any, points: Any, form: Any) -> Any:

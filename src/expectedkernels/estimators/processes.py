@@ -207,6 +207,11 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
     def _kept_parameters(self) -> dict[str, Any]:
         return {"kernel": self.kernel_, "optimizer": None}
 
+    def _n_matrices(self) -> int:
+        """The covariances, and their derivatives by every parameter that is fitted."""
+        n = len(numeric_columns(self.columns_)[1])
+        return 1 if self.optimizer is None else 1 + self._start(n).n_dims
+
     def _make(self, kernel: Any) -> GaussianProcessRegressor:
         return GaussianProcessRegressor(
             self._start(len(numeric_columns(self.columns_)[1])),

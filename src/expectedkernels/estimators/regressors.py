@@ -93,7 +93,8 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         Number of threads for expected kernels. `joblib.parallel_config` may name another backend:
         processes, or a cluster; answers are the same.
     max_bytes : int
-        Memory for intermediate values.
+        Memory for intermediate values. A kernel matrix of all training rows may take four times as
+        much, and at least 4 GiB; more rows raise DataError.
     memory : path, joblib.Memory or None
         Where densities, means of incomplete rows and expected kernels between rows are kept, so
         that a search over C, epsilon or alpha makes them once for every fold. Not those of

@@ -10,8 +10,11 @@ from joblib import Parallel, delayed, effective_n_jobs
 
 from expectedkernels.arrays import spans
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.errors import DataError
 from expectedkernels.kernels.gram import CHUNK_BYTES
 
+MATRICES = 4
+"""Kernel matrices may take so many times the memory of other intermediate values."""
 BUNDLES = 4
 """Tasks are handed out in so many bundles per worker: what they share is sent once for each."""
 
@@ -43,6 +46,29 @@ class Resources:
     def chunk_bytes(self) -> int:
         """What the chunks of one worker may take."""
         return max(2**16, min(self.max_bytes // self.workers, CHUNK_BYTES))
+
+    def require_matrix(self, n: int, matrices: int = 1) -> None:
+        """Raise if kernel matrices of n rows take more memory than they may, before they do.
+
+        Parameters
+        ----------
+        n : int
+        matrices : int
+            How many of them there are at once.
+
+        Examples
+        --------
+        >>> Resources().require_matrix(10000)
+        """
+        limit, size = MATRICES * max(self.max_bytes, DEFAULT_MAX_BYTES), 8 * matrices * n**2
+        if size > limit:
+            what = "A kernel matrix" if matrices == 1 else f"{matrices} kernel matrices"
+            raise DataError(
+                f"{what} of {n} rows {'takes' if matrices == 1 else 'take'} {size / 2**30:.1f} "
+                f"GiB, more than {limit / 2**30:.3g} GiB. Fit the model to a sample of the rows, "
+                "or a linear model to ExpectedKernelFeatures of all rows. If there is enough "
+                f"memory, set max_bytes to {-(-size // MATRICES)} or more."
+            )
 
     def map(self, work: Callable[[Any], Any], tasks: list[Any]) -> Iterator[Any]:
         """The results of all tasks, in their order.

@@ -30,6 +30,8 @@ EXACT_PLAYERS = 14
 """Up to so many players all subsets are asked for, if nothing else is said."""
 FEWEST_PERMUTATIONS = 32
 """With fewer, standard errors are too small."""
+CHUNK_ENTRIES = 2**23
+"""How many numbers rows that are asked about at once may have."""
 CHUNK_ROWS = 2**16
 """How many rows a model is asked about at once, at most."""
 
@@ -312,13 +314,15 @@ class Asked:
         hidden = np.zeros((len(shown), self.Z.shape[1]), dtype=np.bool_)
         for i, columns in enumerate(self.columns):
             hidden[:, columns] = ~shown[:, i : i + 1]
-        Z = np.where(hidden, np.nan, self.Z[rows, None]).reshape(-1, self.Z.shape[1])
-        like = np.repeat(self.Z[rows], len(shown), axis=0)
-        try:
-            found = [self.f(Z[span], like[span]) for span in spans(len(Z), CHUNK_ROWS)]
-        except EvidenceError:
-            self._refuse_impossible()
-            raise
+        found, size = [], max(1, min(CHUNK_ROWS, CHUNK_ENTRIES // self.Z.shape[1]))
+        for span in spans(len(rows) * len(shown), size):
+            row, coalition = np.divmod(np.arange(span.start, span.stop), len(shown))
+            like = self.Z[rows[row]]
+            try:
+                found.append(self.f(np.where(hidden[coalition], np.nan, like), like))
+            except EvidenceError:
+                self._refuse_impossible()
+                raise
         return np.concatenate(found).reshape(len(rows), len(shown), -1)
 
     def _refuse_impossible(self) -> None:

@@ -47,7 +47,7 @@ class NormalMixture:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Rows of one pattern, and the mixture given what they show.
+    """Some rows of one pattern, and the mixture given what they show.
 
     Attributes
     ----------
@@ -72,21 +72,23 @@ class Given:
 
 
 def given(mixture: NormalMixture, Z: Any) -> Iterator[Given]:
-    """The mixture given the observed columns of rows, pattern by pattern."""
+    """The mixture given the observed columns of rows, pattern by pattern, not too many rows."""
     Z = np.asarray(Z, dtype=np.float64)
     holes, pattern = np.unique(np.isnan(Z), axis=0, return_inverse=True)
     order = np.argsort(pattern.ravel(), kind="stable")
     stops = np.cumsum(np.bincount(pattern.ravel(), minlength=len(holes)))
     d, n_covariances = Z.shape[1], len(mixture.covariances)
     size = max(1, CHUNK_ENTRIES // max(1, n_covariances * d * d))
+    n_rows = max(1, CHUNK_ENTRIES // max(1, mixture.means.size))
     for start in range(0, len(holes), size):
         chunk = holes[start : start + size]
         parts = [_padded(S, chunk) for S in mixture.covariances]
         for k, missing in enumerate(chunk):
-            stop = stops[start + k]
             first = stops[start + k - 1] if start + k else 0
-            rows = order[first:stop]
-            yield _of_pattern(mixture, Z[rows], rows, missing, [p.of(k) for p in parts])
+            of_pattern = [p.of(k) for p in parts]
+            for at in range(first, stops[start + k], n_rows):
+                rows = order[at : min(at + n_rows, stops[start + k])]
+                yield _of_pattern(mixture, Z[rows], rows, missing, of_pattern)
 
 
 @dataclass(frozen=True, eq=False)
