@@ -229,3 +229,13 @@ def test_nothing_is_cut_off_and_labels_do_not_lie_on_each_other(make):
 def test_names_tell_columns_apart():
     ax = plot_importances(LONG, np.arange(12.0))
     assert len({label.get_text() for label in ax.get_yticklabels()}) == 12
+
+
+def test_waterfalls_write_numbers_as_people_do():
+    names, data = ["carat", "year", "price"], [0.5, 2007.0, 53940.0]
+    ax = plot_waterfall(names, np.array([14312.0, -0.00123, 941.6]), -2000.0, data)
+    assert {text.get_text() for text in ax.texts} == {"+14,300", "-0.00123", "+942"}
+    labels = {text.get_text() for text in ax.get_yticklabels()}
+    assert labels == {"carat = 0.5", "year = 2007", "price = 53940"}
+    lines = [line.get_label() for line in ax.lines]
+    assert lines == ["base value: -2000", "this row: 13,250"]

@@ -15,6 +15,20 @@ RIGHT = ' class="n"'
 """Of cells in columns of numbers."""
 
 
+def number(value: float, digits: int = 4, sign: str = "") -> str:
+    """A number as people write it, with commas between thousands where it has more digits.
+
+    Examples
+    --------
+    >>> number(14312.3), number(-0.123456), number(14312.3, 3, "+"), number(2e-7)
+    ('14,310', '-0.1235', '+14,300', '2e-07')
+    """
+    rounded = float(f"{value:.{digits}g}")
+    if 10.0**digits <= abs(rounded) < 1e15:
+        return f"{rounded:{sign},.0f}"
+    return f"{rounded:{sign}.{digits}g}"
+
+
 def cell(value: Any) -> str:
     """A value as people read it: four digits, "yes" and "no", and a dash where there is nothing.
 
@@ -30,7 +44,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
-        return "-" if np.isnan(value) else f"{value:.4g}"
+        return "-" if np.isnan(value) else number(value)
     return escape(str(value)).replace(" \N{PLUS-MINUS SIGN} ", "&nbsp;\N{PLUS-MINUS SIGN}&nbsp;")
 
 

@@ -21,7 +21,7 @@ from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
 from expectedkernels.estimators.independent import independent_shares
 from expectedkernels.estimators.lattice import Lattice
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
-from expectedkernels.html import NOTEBOOK, overview, table
+from expectedkernels.html import NOTEBOOK, number, overview, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,7 +101,7 @@ class ShapleyValues:
         rows, players = self.values.shape[:2]
         how = "exact" if self.standard_errors is None else "estimated"
         size = np.abs(self.values).mean(axis=0).reshape(players, -1).sum(axis=1)
-        top = ", ".join(f"{self.names[i]} {size[i]:.3g}" for i in np.argsort(-size)[:3])
+        top = ", ".join(f"{self.names[i]} {number(size[i], 3)}" for i in np.argsort(-size)[:3])
         return f"<ShapleyValues: {rows} rows, {players} players, {how}; largest on average: {top}>"
 
     def _repr_html_(self) -> str:

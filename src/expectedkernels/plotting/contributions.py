@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.html import number
 from expectedkernels.layouts import PALETTE
 from expectedkernels.plotting.style import (
     EXACT,
@@ -112,6 +113,9 @@ def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) ->
     >>> ax = plot_waterfall(["width", "sex"], np.array([0.5, -2.0]), 1.0, [3.0, "male"])
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['width = 3', 'sex = male']
+    >>> ax = plot_waterfall(["carat"], np.array([14312.0]), -2000.0, [1.5])
+    >>> ax.texts[0].get_text()
+    '+14,300'
     """
     ax = axes_of(len(names))
     draw_waterfall(ax, names, values, base, data)
@@ -128,7 +132,7 @@ def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data
     ax.barh(np.arange(len(order)), steps, left=starts, color=colours, height=0.7)
     for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
         ax.annotate(
-            f"{step:+.3g}",
+            number(step, 3, "+"),
             (start + max(step, 0.0), place),
             xytext=(3, 0),
             textcoords="offset points",
@@ -136,8 +140,10 @@ def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data
             fontsize="small",
         )
     total = base + steps.sum()
-    ax.axvline(base, color="0.6", linewidth=1, label=f"base value: {base:.4g}")
-    ax.axvline(total, color="black", linewidth=1, linestyle="--", label=f"this row: {total:.4g}")
+    ax.axvline(base, color="0.6", linewidth=1, label=f"base value: {number(base)}")
+    ax.axvline(
+        total, color="black", linewidth=1, linestyle="--", label=f"this row: {number(total)}"
+    )
     ax.use_sticky_edges = False
     ax.margins(x=0.15)
     name_lines(ax, [_with_entry(names[i], data[i]) for i in order])
@@ -161,4 +167,6 @@ def _shades(entries: Any) -> Any:
 def _with_entry(name: str, entry: Any) -> str:
     if entry is None or entry != entry:
         return name
-    return f"{name} = {entry:.4g}" if isinstance(entry, float) else f"{name} = {entry}"
+    if isinstance(entry, float):
+        return f"{name} = {number(entry, 15 if entry.is_integer() else 4)}"
+    return f"{name} = {entry}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from expectedkernels.arrays import NumbersLike
 from expectedkernels.errors import DataError
+from expectedkernels.html import number
 from expectedkernels.layouts import PALETTE
 from expectedkernels.plotting.contributions import draw_waterfall
 from expectedkernels.plotting.style import (
@@ -180,7 +181,7 @@ def plot_missing_values(
         ax.legend(frameon=False, loc="upper left")
     axes[1].grid(visible=False, axis="x")
     total = explained.base + np.sum(explained.values)
-    axes[2].set_xlabel(f"from {explained.base:.4g}, if nothing is known, to {total:.4g}")
+    axes[2].set_xlabel(f"from {number(explained.base)}, if nothing is known, to {number(total)}")
     return axes
 
 
