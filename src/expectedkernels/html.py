@@ -44,7 +44,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
-        return "-" if np.isnan(value) else number(value)
+        return "-" if np.isnan(value) else number(float(value))
     return escape(str(value)).replace(" \N{PLUS-MINUS SIGN} ", "&nbsp;\N{PLUS-MINUS SIGN}&nbsp;")
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 
 import expectedkernels as ek
 from assertions import assert_close
@@ -74,7 +75,37 @@ def test_imputed_bits_and_codes_are_states():
     assert right.mean() > 0.6
 
 
-@pytest.mark.parametrize("density", OTHERS)
+def test_the_default_imputer_has_the_means_of_the_estimators_and_a_tree_for_the_rest():
+    X, _, rng = frame()
+    holes = holed(X, rng)
+    imputer, tree = ek.CircuitImputer(), ek.CircuitImputer(density="chow_liu")
+    found, other = (model.fit(holes).transform(holes) for model in (imputer, tree))
+    assert imputer.densities_ == ["gaussian", "kernel(0.6)"]
+    model = ek.ExpectedKernelRidge(alpha=0.1).fit(holes, np.arange(len(X)))
+    means = model.density_.means(model._read(holes))
+    np.testing.assert_allclose(found[:, [0, 2]].astype(float), means[:, [0, -1]], rtol=1e-9)
+    assert (found[:, 1] == other[:, 1]).all()
+    for strategy in ("map", "sample"):
+        pair = (clone(m).set_params(strategy=strategy, random_state=0) for m in (imputer, tree))
+        one, two = (m.fit(holes).transform(holes) for m in pair)
+        assert (one == two).all()
+    assert len(imputer.sample(holes, 2, random_state=0, method="herded")) == 2
+
+
+def test_imputed_means_are_nearer_than_those_of_a_tree():
+    X = load_diabetes().data
+    rng = np.random.default_rng(0)
+    hidden = rng.random(X.shape) < 0.25
+    holes = np.where(hidden, NAN, X)
+    scale = X.std(axis=0)
+    errors = [
+        np.sqrt(np.mean((((model.fit_transform(holes) - X) / scale)[hidden]) ** 2))
+        for model in (ek.CircuitImputer(), ek.CircuitImputer(density="chow_liu"))
+    ]
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.parametrize("density", OTHERS[1:])
 def test_what_needs_a_circuit_is_refused_without_one(density):
     X, _, _ = frame()
     with pytest.raises(ek.DataError, match=rf"'map' of CircuitImputer .* density='{density}'"):

@@ -21,13 +21,15 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
 from expectedkernels.estimators.circuits import CircuitDensity, filled
 from expectedkernels.estimators.completions import herded_states
-from expectedkernels.estimators.densities import DensityLike
+from expectedkernels.estimators.densities import DensityLike, learn_density
 from expectedkernels.estimators.machines import read_rows
 from expectedkernels.estimators.rows import Rows
 from expectedkernels.estimators.tables import as_frame, read_table
 
 CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
+SAME = 1e-9
+"""Probabilities that differ by less are equal."""
 METHODS = ("independent", "herded")
 """How completions can be made."""
 KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
@@ -37,6 +39,11 @@ KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
 def _wants_pandas(transformer: Any) -> bool:
     """Whether the output was set to be data frames of pandas."""
     return _get_output_config("transform", transformer)["dense"] == "pandas"
+
+
+def _first_largest(x: Any) -> Any:
+    """The first of the largest entries of rows, up to rounding, which orders of rows change."""
+    return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
 
 
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
@@ -49,15 +56,19 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         which keeps errors small; the most probable states of all missing columns together (needs a
         deterministic circuit as density: not a mixture, and no binning="gaussian"); or a sample.
         The middle of a bin stands for it, except in samples.
-    density, n_bins, binning, categorical_features, groups, max_bytes, random_state
+    density : str, pair, Circuit, or object with `fit` and `circuit_`
+        As for `ExpectedSVR`. With "auto", means of numeric columns are those of the estimators'
+        default, the average of two densities; categories, "map" and samples are those of
+        "chow_liu", a tree over bins.
+    n_bins, binning, categorical_features, groups, max_bytes, random_state
         As for `ExpectedSVR`. Samples do not heed max_bytes: with a seed they would depend on it.
 
     Attributes
     ----------
     circuit_ : Circuit or None
-        The density, if it is a circuit.
+        The tree of "auto", or the density, if it is a circuit.
     densities_, density_weights_ : list of str and array
-        What the density is an average of, and with which weights.
+        What the density of means is an average of, and with which weights.
 
     Notes
     -----
@@ -68,15 +79,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     Columns that have no value at all in fit stay as they are, with a warning: scikit-learn's
     imputers leave them out, or fill in zeros (`keep_empty_features`), which nobody has seen there.
 
-    The default, a tree over bins, has every strategy and method. For columns of numbers that are
-    correlated, the means of density="gaussian" or "auto" are nearer to what is missing; they take
-    bits and codes for numbers too: the category of the largest bit is taken, and the nearest code.
+    The default has every strategy and method. Other densities that are no circuits have no "map",
+    and take bits and codes for numbers: the category of the largest bit is taken, and the nearest
+    code.
 
     Examples
     --------
     >>> X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [1.0, np.nan]])
-    >>> CircuitImputer().fit_transform(X)[-1].round(2).tolist()
-    [1.0, 0.83]
+    >>> CircuitImputer().fit_transform(X)[-1].round(1).tolist()
+    [1.0, 0.9]
     >>> CircuitImputer("map").fit_transform(X)[-1].tolist()
     [1.0, 1.0]
     """
@@ -90,7 +101,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         self,
         strategy: str = "mean",
         *,
-        density: DensityLike = "chow_liu",
+        density: DensityLike = "auto",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -123,7 +134,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         2
         """
         self._validate_params()
-        self._learn_density(self._learn_columns(X))
+        Z = self._learn_columns(X)
+        self._learn_density(Z)
+        self._of_states = self.density_
+        if isinstance(self.density, str) and self.density == "auto":
+            self._of_states = learn_density(
+                "chow_liu", self.columns_, Z, n_bins=self.n_bins, binning=self.binning, rng=None
+            )
+        self.circuit_ = self._of_states.circuit
         if empty := [self.columns_.names[i] for i in self._empty]:
             shown = ", ".join(map(repr, empty))
             warnings.warn(
@@ -159,17 +177,20 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Z = self._read(X)
         if self.strategy == "sample":
             return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0], X), X)
-        Z, index, rows = read_rows(self.density_, Z)
-        size = self._chunk_rows()
+        Z, index, rows = read_rows(self._of_states, Z)
+        size, numeric = self._chunk_rows(), self._numeric_columns()
         for start in range(0, len(index), size):
             chunk = np.arange(start, min(len(index), start + size))
-            if not isinstance(rows, Rows):
-                some = Z[index[chunk]]
-                Z[index[chunk]] = self._as_states(some, self.density_.means(some))
-            elif self.strategy == "map":
-                Z[index[chunk]] = self._most_probable(rows, chunk)
+            some = Z[index[chunk]]
+            if self.strategy == "map":
+                whole = self._most_probable(rows, chunk)
+            elif self._of_states is self.density_ and not isinstance(rows, Rows):
+                whole = self._as_states(some, self.density_.means(some))
             else:
-                Z[index[chunk]] = self._means(rows, chunk)
+                whole = self._means(rows, chunk)
+                if self._of_states is not self.density_:
+                    whole[:, numeric] = self.density_.means(some)[:, numeric]
+            Z[index[chunk]] = whole
         return self._typed(self._decoded(Z, X), X)
 
     def sample(
@@ -221,7 +242,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed, herded)]
 
     def _require_circuit(self, what: str, other: str) -> None:
-        if not isinstance(self.density_, CircuitDensity):
+        if not isinstance(self._of_states, CircuitDensity):
             raise DataError(
                 f"{what} of CircuitImputer needs a circuit as density, such as 'chow_liu'. Got "
                 f"density={self.density!r}, which is none. Give such a one, or {other}."
@@ -234,13 +255,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
 
     def _sampled(self, Z: Any, n: int, random_state: Any, herded: bool = False) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        Z, index, rows = read_rows(self.density_, Z)
+        Z, index, rows = read_rows(self._of_states, Z)
         answers = [Z.copy() for _ in range(n)]
         chosen: Any = herded_states(rows, self.circuit_, n, rng) if herded and len(rows) else None
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
             some = Z[index[chunk]]
-            drawn = self.density_.draws(some, n, rng) if chosen is None else None
+            drawn = self._of_states.draws(some, n, rng) if chosen is None else None
             for k in range(n):
                 if drawn is None:
                     whole = filled(rows, chunk, chosen[chunk, k], rng)
@@ -260,7 +281,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             fits = variable.fits(whole[at])
             if said.allowed is not None:
                 fits = np.where(said.allowed[missing], fits, -np.inf)
-            whole[at] = pieces.low[fits.argmax(axis=1)]
+            whole[at] = pieces.low[_first_largest(fits)]
         return whole
 
     def _most_probable(self, rows: Rows, chunk: Any) -> Any:
@@ -270,7 +291,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Z = rows.Z[chunk].copy()
         marginals = self.circuit_.marginals(rows.states.rows(chunk))
         numeric = self._numeric()
-        for i, variable in enumerate(self.density_.variables):
+        for i, variable in enumerate(self._of_states.variables):
             missing = ~rows.said[i].observed[chunk]
             share = np.atleast_2d(marginals[i])
             if variable.pieces is None:
@@ -278,7 +299,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             elif numeric[i]:
                 values = share @ variable.pieces.centre
             else:
-                values = variable.pieces.low[share.argmax(axis=1)]
+                values = variable.pieces.low[_first_largest(share)]
             Z[np.ix_(missing, variable.columns)] = values[missing]
         return Z
 
@@ -289,6 +310,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return [
             len(v.columns) == 1 and int(v.columns[0]) not in coded for v in self.density_.variables
         ]
+
+    def _numeric_columns(self) -> Any:
+        """The columns of numbers of numeric variables."""
+        variables = zip(self.density_.variables, self._numeric(), strict=True)
+        return np.array([v.columns[0] for v, numeric in variables if numeric], dtype=np.intp)
 
     @property
     def _empty(self) -> list[int]:
