@@ -100,7 +100,7 @@ def test_complete_data_gives_the_wrapped_model():
     labels = np.where(y > 0, "high", "low")
     pairs = [
         (ExpectedSVR(C=2.0, density="chow_liu"), SVR(C=2.0), y),
-        (ExpectedKernelRidge(density="chow_liu"), KernelRidge(kernel="rbf"), y),
+        (ExpectedKernelRidge(alpha=1.0, density="chow_liu"), KernelRidge(kernel="rbf"), y),
         (ExpectedSVC(density="chow_liu"), SVC(), labels),
         (
             ExpectedGaussianProcessRegressor(

@@ -40,7 +40,15 @@ def test_auto_is_best_for_rows_that_are_left_out(gamma):
     assert fixed.alpha_ == model.alpha_
 
 
-def test_auto_is_better_than_the_default():
+def test_parameters_are_chosen_by_default():
+    X, y, _ = waves()
+    model, chosen = ek.ExpectedKernelRidge().fit(X, y), ek.ExpectedKernelRidge(alpha="auto")
+    assert (model.alpha_, model.gamma_) != (1.0, 0.5)
+    assert model.alpha_ in ALPHAS
+    np.testing.assert_array_equal(model.predict(X), chosen.fit(X, y).predict(X))
+
+
+def test_auto_is_better_than_a_fixed_weight():
     X, y = load_diabetes(return_X_y=True)
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.3, NAN, X)
     for train in (X[:200], holes[:200]):

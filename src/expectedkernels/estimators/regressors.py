@@ -26,7 +26,8 @@ from expectedkernels.estimators.masks import Masks
 class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     r"""Support vector regression that expects its prediction over missing values, exactly.
 
-    The prediction for a row with missing values (NaN) is
+    The model to start with is `ExpectedKernelRidge`, which chooses its parameters itself; this one
+    gives less weight to outliers. The prediction for a row with missing values (NaN) is
 
     .. math:: E[f(x) \mid x_{obs}] = \sum_j a_j E[k(s_j, x) \mid x_{obs}] + b
 
@@ -274,15 +275,19 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
 class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     """Kernel ridge regression that expects its prediction over missing values, exactly.
 
+    The model to start with for numbers: it estimates means, so that the average of its predictions
+    over missing values is itself a prediction of the mean, and by default it chooses its
+    parameters by leave-one-out errors in closed form.
+
     Parameters
     ----------
     alpha : float or "auto"
-        How much the size of the function counts. "auto" takes what is best for rows that are left
-        out, one at a time, of 0.001 to 10, and the rate of the kernel with it if that is None.
+        Regularization strength. "auto" takes the value from 0.001 to 10 with the smallest squared
+        leave-one-out error (of at most 1000 rows), and gamma with it if that is None.
     gamma : {"scale", "auto"}, float or None
-        The rate of the kernel ``exp(-gamma |x - x'|^2)``. None and "auto" are one over the number
-        of columns, as in scikit-learn's KernelRidge; None with alpha="auto" is the best of rates
-        around "scale".
+        The bandwidth of the kernel ``exp(-gamma |x - x'|^2)``. None with alpha="auto" is the best
+        of five values around "scale", and else, like "auto", one over the number of columns, as in
+        scikit-learn's KernelRidge.
     density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
@@ -320,7 +325,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def __init__(
         self,
         *,
-        alpha: float | str = 1.0,
+        alpha: float | str = "auto",
         gamma: str | float | None = None,
         density: DensityLike = "auto",
         density_weights: str | ArrayLike = "equal",
