@@ -112,7 +112,8 @@ class Training:
         """Rows as the expected machines fill them in for fit: complete ones as they are."""
         if self.complete:
             return self.X
-        return ek.ExpectedKernelRidge(groups=self.groups or None).fit(self.X, self.y).model_.X_fit_
+        model = ek.ExpectedKernelRidge(alpha=1.0, groups=self.groups or None)
+        return model.fit(self.X, self.y).model_.X_fit_
 
     @cached_property
     def own_search(self) -> dict[str, dict[str, Any]]:

@@ -34,11 +34,13 @@ def content_keys(Z: Any) -> tuple[Any, Any]:
     (np.True_, np.True_)
     """
     ranks = _ranks(Z)
-    columns = np.zeros((1, Z.shape[1]), dtype=np.uint64)
+    columns = np.zeros(Z.shape[1], dtype=np.uint64)
     for _ in range(ROUNDS):  # rows are told apart by columns, and these by rows
-        rows = _mixed(columns ^ _mixed(ranks)).sum(axis=1, keepdims=True)
-        columns = _mixed(rows ^ _mixed(ranks)).sum(axis=0, keepdims=True)
-    return rows[:, 0], columns[0]
+        rows = np.zeros(len(Z), dtype=np.uint64)
+        for key, own in zip(columns, ranks, strict=True):
+            rows += _mixed(key ^ _mixed(own))
+        columns = np.array([_mixed(rows ^ _mixed(own)).sum() for own in ranks], dtype=np.uint64)
+    return rows, columns
 
 
 def own_order(Z: Any, *beside: Any) -> tuple[Any, Any]:
@@ -134,10 +136,11 @@ def _mixed(x: Any) -> Any:
         return x ^ (x >> np.uint64(31))
 
 
-def _ranks(Z: Any) -> Any:
-    """For every entry the number of different smaller ones in its column; 0 if it is missing."""
-    ranks = np.zeros(Z.shape, dtype=np.uint64)
-    for i, x in enumerate(Z.T):
-        seen = ~np.isnan(x)
-        ranks[seen, i] = np.unique(x[seen], return_inverse=True)[1].reshape(-1) + 1
-    return ranks
+def _ranks(Z: Any) -> list[Any]:
+    """For every entry of each column the number of different smaller ones; 0 if it is missing."""
+    found = []
+    for x in Z.T:
+        seen, ranks = ~np.isnan(x), np.zeros(len(x), dtype=np.uint32)
+        ranks[seen] = np.unique(x[seen], return_inverse=True)[1].reshape(-1) + 1
+        found.append(ranks)
+    return found

@@ -89,9 +89,11 @@ def decided_edges(weights: FloatArray, ranks: Any) -> list[tuple[int, int]]:
     >>> decided_edges(weights, [0, 1, 2]), decided_edges(weights, [0, 0, 1])
     ([(0, 1), (0, 2)], [(0, 1)])
     """
-    n, ends = len(weights), (np.minimum.outer(ranks, ranks), np.maximum.outer(ranks, ranks))
-    keys = np.stack([np.round(weights, SAME), *(-x for x in ends)], axis=2).reshape(-1, 3)
-    place = np.unique(keys, axis=0, return_inverse=True)[1].reshape(n, n).astype(np.float64)
+    n, ends = len(weights), (np.maximum.outer(ranks, ranks), np.minimum.outer(ranks, ranks))
+    keys = np.stack([*(-x.ravel() for x in ends), np.round(weights, SAME).ravel()])
+    order = np.lexsort(keys)
+    place = np.zeros((n, n))
+    place.flat[order[1:]] = np.cumsum(np.diff(keys[:, order], axis=1).any(axis=0))
     edges, found = spanning_edges(place), []
     if len(set(ranks)) == n:
         return edges
