@@ -76,8 +76,8 @@ def acquisition_gain(model: KernelMachine, X: RowsLike, costs: CostsLike | None 
     nothing. (A model with fit_missing="expected" has no such variances: there it is the variance
     of predictions over categories.)
 
-    Of an estimator with a `mask_kernel`, f is the function of the row's own
-    mask: a value that is asked for was missing all the same.
+    Of an estimator with a `mask_kernel`, f is the function of the row's own mask: a value that is
+    asked for was missing all the same.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from expectedkernels.checks import check_choice, check_count
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import DensityEstimator
-from expectedkernels.estimators.circuits import CircuitDensity, filled
+from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity, filled
 from expectedkernels.estimators.completions import herded_states
 from expectedkernels.estimators.densities import DensityLike, learn_density
 from expectedkernels.estimators.machines import read_rows
@@ -136,9 +136,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         self._validate_params()
         Z = self._learn_columns(X)
         self._learn_density(Z)
-        self._of_states = self.density_
+        self._tree = None
         if isinstance(self.density, str) and self.density == "auto":
-            self._of_states = learn_density(
+            self._tree = learn_density(
                 "chow_liu", self.columns_, Z, n_bins=self.n_bins, binning=self.binning, rng=None
             )
         self.circuit_ = self._of_states.circuit
@@ -184,11 +184,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             some = Z[index[chunk]]
             if self.strategy == "map":
                 whole = self._most_probable(rows, chunk)
-            elif self._of_states is self.density_ and not isinstance(rows, Rows):
+            elif not isinstance(rows, Rows):
                 whole = self._as_states(some, self.density_.means(some))
             else:
                 whole = self._means(rows, chunk)
-                if self._of_states is not self.density_:
+                if self._tree is not None:
                     whole[:, numeric] = self.density_.means(some)[:, numeric]
             Z[index[chunk]] = whole
         return self._typed(self._decoded(Z, X), X)
@@ -240,6 +240,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             check_is_fitted(self)
             self._require_circuit("The method 'herded'", "method='independent'")
         return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed, herded)]
+
+    @property
+    def _of_states(self) -> AnyDensity:
+        """The density of categories, of what is most probable, and of samples."""
+        return self.density_ if self._tree is None else self._tree
 
     def _require_circuit(self, what: str, other: str) -> None:
         if not isinstance(self._of_states, CircuitDensity):
