@@ -69,7 +69,7 @@ def test_declared_lengths_are_checked_before_memory_is_taken(members, length):
         (_npy(np.array(1.0)), "expected an array 'tables' of floats in one dimension"),
         (_npy(np.array([print])), "expected an array 'tables' of floats"),
         (_npy(np.array([1.0], np.float16)), "floats of 4 or 8 bytes, found 2"),
-        (_npy(np.array([1.0], np.longdouble)), "floats of 4 or 8 bytes, found 16"),
+        (_npy(np.zeros(1, np.longdouble)), "floats of 4 or 8 bytes, found 16"),
         (_npy(np.zeros(3, dtype=[("a", "f8")])), "the member 'tables' is no array"),
     ],
 )

@@ -28,7 +28,7 @@ from math import inf, log, pi
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
+from scipy.linalg import block_diag
 
 from expectedkernels.arrays import Array, as_like, is_numpy, namespace, to_numpy
 from expectedkernels.circuits.boxes import log_box
@@ -304,7 +304,7 @@ class Real(Family):
         """The block of the units and components of this block, and then those of others."""
         blocks = [self, *others]
         return Real(
-            sparse.block_diag([block.weights for block in blocks]).toarray(),
+            block_diag(*[block.weights for block in blocks]),
             np.concatenate([block.mean for block in blocks]),
             np.concatenate([block.variance for block in blocks]),
             np.concatenate([block.halves for block in blocks]),
