@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.frames import FrameColumn, as_label
+from expectedkernels.circuits.frames import FrameColumn, as_label, match_labels
 from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
 from expectedkernels.cli.tables import (
@@ -24,7 +24,6 @@ from expectedkernels.cli.tables import (
     missing_mask,
     quoted,
     read_file,
-    spelled,
     warn_of_text,
 )
 from expectedkernels.errors import DataError
@@ -224,15 +223,15 @@ def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> Fram
         return column
     if column.kind == "number":
         return FrameColumn(column.name, "label", [None] * len(column.values))
-    known = {str(as_label(level)): level for level in levels if level is not None}
-    column = spelled(column, list(known))
-    unseen = [x for x in column.distinct if str(x) not in known]
-    if unseen:
+    levels = [as_label(level) for level in levels if level is not None]
+    found = match_labels(levels, column.distinct)
+    known = {x: levels[i] for x, i in zip(column.distinct, found, strict=True) if i >= 0}
+    if unseen := [x for x in column.distinct if x not in known]:
         warn(
             f"{path}: column {column.name!r} has categories that the training table has not: "
             f"{quoted(unseen)}. They are treated as missing."
         )
-    return FrameColumn(column.name, "label", [known.get(str(x)) for x in column.values])
+    return FrameColumn(column.name, "label", [known.get(x) for x in column.values])
 
 
 def objects(columns: Sequence[FrameColumn], path: str) -> tuple[Any, list[int]]:

@@ -23,7 +23,6 @@ from expectedkernels.cli.base import warn
 from expectedkernels.errors import DataError
 from expectedkernels.io.files import suffix_of
 from expectedkernels.io.raw import (
-    TRUTH_VALUES,
     RawColumn,
     RawTable,
     forms_of,
@@ -278,18 +277,9 @@ def _in_states(schema: Schema, variable: int, column: FrameColumn) -> FrameColum
     """A column in the words of a variable: numbers as names of bins."""
     labels = schema.labels(variable)
     if labels is None or column.kind != "number":
-        return spelled(column, labels or ())
+        return column
     edges = edges_of(labels)
     return column if edges is None else in_bins(column, edges, labels)
-
-
-def spelled(column: FrameColumn, labels: Sequence[Any]) -> FrameColumn:
-    """A column with the labels that its values are another way to write: True for "true"."""
-    like = {str(label).lower(): label for label in labels if str(label).lower() in TRUTH_VALUES}
-    if column.kind == "number" or not like:
-        return column
-    values = [None if x is None else like.get(str(x).lower(), x) for x in column.values]
-    return FrameColumn(column.name, column.kind, values)
 
 
 def evidence_of(circuit: Circuit, given: Sequence[str] | None) -> Any:
