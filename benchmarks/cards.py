@@ -157,7 +157,7 @@ def passes_over(X: Any, states: int, units: int, size: int, where: str, n: int =
     start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
     beta = 0.1 * size / n_rows
     trained = start_of(start, where, "float32", beta, float(size), wide_counts)
-    return epochs(trained, data, n, size, (1.0, 0.5), 0.1, np.random.default_rng(0))
+    return epochs(trained, data, [(n, size, (1.0, 0.5))], 0.1, np.random.default_rng(0))
 
 
 def juice_speed(X: Any, states: int, units: int, size: int, passes: int = 4) -> float | None:

@@ -112,7 +112,9 @@ def fit_mmd() -> None:
             continue
         X, X_valid, X_test = sets
         X = X[:most]
-        start = learn_hclt(X, units, X_valid=X_valid, epochs=epochs, rng=0, progress=False)
+        start = learn_hclt(
+            X, units, X_valid=X_valid, batch_size=None, epochs=epochs, rng=0, progress=False
+        )
         rows = [("training rows themselves", *_distances(Empirical(X), X, X_test), "")]
         rows.append(("before", *_distances(start, X, X_test), ""))
         for place in places:

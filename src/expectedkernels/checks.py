@@ -40,20 +40,22 @@ def check_count(
     low: int = 0,
     none: bool = False,
     error: type[CircuitError] = CircuitError,
+    auto: bool = False,
 ) -> Any:
-    """The value, after checking that it is an int that is not too small (or None).
+    """The value, after checking that it is an int that is not too small (or "auto", or None).
 
     Examples
     --------
     >>> check_count("gibbs", "n", 3)
     3
     """
-    if none and value is None:
-        return None
+    if (none and value is None) or (auto and isinstance(value, str) and value == "auto"):
+        return value
     if not is_int(value) or value < low:
         raise error(
             f"The {name!r} parameter of {function} must be an int in the range [{low}, inf)"
-            f"{' or None' if none else ''}. Got {shown(value)} instead."
+            f"{', ' + repr('auto') if auto else ''}{' or None' if none else ''}. "
+            f"Got {shown(value)} instead."
         )
     return int(value)
 

@@ -128,7 +128,7 @@ def test_whole_steps(name, dtype, beta, monkeypatch, request):
     def trained():
         rng = np.random.default_rng(2)
         begin = start_of(start, WHERE, dtype, beta, 30.0, wide_counts)
-        return list(passes.epochs(begin, data, 2, 10, (1.0, 0.5), beta, rng))
+        return list(passes.epochs(begin, data, [(2, 10, (1.0, 0.5))], beta, rng))
 
     wanted = trained()
     request.getfixturevalue("fused")

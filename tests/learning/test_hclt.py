@@ -99,6 +99,9 @@ def test_what_is_wrong_is_said():
         name = next(iter(options))
         with pytest.raises(ek.CircuitError, match=f"'{name}' parameter of learn_hclt must be an"):
             ek.learn_hclt(X, progress=False, **options)
+    message = r"'batch_size' parameter .* an int in the range \[1, inf\), 'auto' or None. Got 'all'"
+    with pytest.raises(ek.CircuitError, match=message):
+        learned(X, 2, batch_size="all")
     with pytest.raises(ek.CircuitError, match="'pseudocount' parameter of learn_hclt must be"):
         learned(X, 2, pseudocount=-1.0)
     with pytest.raises(ek.DataError, match="learn_hclt needs at least one row of data"):
@@ -169,3 +172,81 @@ def test_the_best_of_several_starts_is_kept():
         learned(X, 4, callback="so_far.npz")
     with pytest.raises(ek.DataError, match="takes no 'restarts'"):
         learned(lambda: iter([X]), 4, restarts=2, cardinalities=[2, 3, 4, 2, 3, 4])
+
+
+def random_walks(n, seed=0):
+    """States of walks on a circle of eight places, of which two neighbours look the same."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 8, size=(n, 1))
+    return (first + np.cumsum(rng.integers(-1, 2, size=(n, 12)), axis=1)) % 8 // 2
+
+
+def test_batches_of_the_automatic_size_learn_more_than_the_full_batch():
+    X, test = random_walks(500), random_walks(2000, seed=1)
+
+    def score(**options):
+        found = (ek.learn_hclt(X, 8, rng=i, progress=False, **options) for i in range(3))
+        return np.mean([p.log_likelihood(test).mean() for p in found])
+
+    assert score() > score(batch_size=None) + 0.03
+    np.testing.assert_array_equal(
+        learned(X, 8).log_likelihood(test), learned(X, 8, batch_size="auto").log_likelihood(test)
+    )
+
+
+def test_automatic_batches_come_after_passes_over_the_full_batch():
+    X, kept, full = mixed_rows(300), [], []
+    learned(X, 3, epochs=9, callback=lambda p, mean: kept.append(p.log_likelihood(X)))
+    learned(X, 3, epochs=9, batch_size=None, callback=lambda p, _: full.append(p.log_likelihood(X)))
+    np.testing.assert_array_equal(kept[:3], full[:3])
+    assert len(kept) == len(full) == 9
+    assert not np.allclose(kept[3], full[3])
+    means = []
+    learned(X, 3, callback=lambda p, mean: means.append(mean))
+    assert len(means) == 15
+    valid, means = mixed_rows(200, seed=3), []
+    p = learned(X, 3, X_valid=valid, patience=20, callback=lambda p, mean: means.append(mean))
+    assert len(means) == 15
+    assert_close(p.log_likelihood(valid).mean(), max(means))
+
+
+def test_patience_is_for_the_passes_in_batches_alone():
+    X, valid, means = random_walks(200), random_walks(200, seed=1), []
+    start = ek.learn_hclt(X, 8, X_valid=valid, batch_size=None, rng=0, progress=False)
+    options = {"start": start, "X_valid": valid, "patience": 5, "epochs": 12}
+    p = learned(X, 8, **options, callback=lambda p, mean: means.append(mean))
+    assert max(means[4:9]) < max(means[:4])
+    assert len(means) > 9
+    assert_close(p.log_likelihood(valid).mean(), max(means))
+
+
+def test_the_full_batch_is_plain_em():
+    X = mixed_rows(300)
+    start = learned(X, 4, epochs=0, batch_size=None)
+    wanted = ek.em(start, X, 50, pseudocount=0.1, progress=False).log_likelihood(X)
+    assert_close(learned(X, 4, batch_size=None).log_likelihood(X), wanted)
+
+
+def test_few_rows_are_one_batch():
+    X = mixed_rows(300)
+    one_heavy = np.where(np.arange(300) == 7, 1e4, 1.0)
+    few_left = (np.arange(300) < 99).astype(float)
+    for rows, weights in ((X[:99], None), (X, one_heavy), (X, few_left)):
+        options = {"sample_weight": weights, "cardinalities": 4}
+        found, wanted = (learned(rows, 3, batch_size=size, **options) for size in ("auto", None))
+        np.testing.assert_array_equal(found.log_likelihood(X), wanted.log_likelihood(X))
+
+
+def test_automatic_batches_of_weighted_rows():
+    X, test = mixed_rows(300), mixed_rows(300, seed=1)
+    plain = learned(X, 3).log_likelihood(test)
+    same = learned(X, 3, sample_weight=np.full(300, 7.0)).log_likelihood(test)
+    assert_close(same, plain)
+    options = {"cardinalities": 4, "pseudocount": 0.0}
+    weights = np.where(np.arange(300) < 200, 1.0, 0.0)
+    found = learned(X, 3, sample_weight=weights, **options).log_likelihood(test)
+    assert_close(found, learned(X[:200], 3, **options).log_likelihood(test))
+    uneven = np.random.default_rng(0).lognormal(size=300)
+    p = learned(X, 3, sample_weight=uneven)
+    full = learned(X, 3, sample_weight=uneven, batch_size=None)
+    assert abs(p.log_likelihood(X) @ uneven / (full.log_likelihood(X) @ uneven) - 1) < 0.01

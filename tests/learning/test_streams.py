@@ -146,7 +146,7 @@ def test_em_on_chunks_stops_when_it_does_not_get_better():
 def test_hidden_trees_of_chunks_are_those_of_the_whole():
     X = frame(table(missing=0.1))
     options = {"epochs": 4, "rng": 0, "progress": False}
-    whole = ek.learn_hclt(X, 3, **options)
+    whole = ek.learn_hclt(X, 3, batch_size=None, **options)
     found = ek.learn_hclt(lambda: pieces(X), 3, **options)
     assert found.vtree == whole.vtree
     assert found.schema == whole.schema

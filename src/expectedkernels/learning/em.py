@@ -197,7 +197,8 @@ def em(
         size = min(batch_size or n_rows, n_rows)
         largest = size * float(data.weights.max())
         start = start_of(current, device, dtype, beta * size / n_rows, largest, wide_counts)
-        states = epochs(start, data, iterations, size, steps, beta, as_generator(rng))
+        phases = [(iterations, size, steps)]
+        states = epochs(start, data, phases, beta, as_generator(rng))
     return _last(current, states, iterations, tolerance, callback, progress, n_rows)
 
 

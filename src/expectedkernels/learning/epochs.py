@@ -48,24 +48,24 @@ class Batch(NamedTuple):
 def epochs(
     trained: Trained,
     data: Rows,
-    n: int,
-    size: int,
-    steps: tuple[float, float],
+    phases: Iterable[tuple[int, int, tuple[float, float]]],
     beta: float,
     generator: np.random.Generator,
 ) -> Iterator[tuple[Trained, float]]:
-    """The circuit after every pass over the data, n of them, and the mean log-likelihood in it.
+    """The circuit after every pass over the data, and the mean log-likelihood in it.
 
-    Rows come in random order, `size` at a time. Steps go evenly from the first to the last. `beta`
-    is what sums get in advance for all of the data.
+    Phases follow one another. Each is (n, size, steps): n passes, with rows in random order,
+    `size` at a time, and steps that go evenly from the first to the last. `beta` is what sums
+    get in advance for all of the data.
     """
     n_rows, unit = data.evidence.n_rows, _unit(float(data.weights.mean()))
     data, beta = replace(data, weights=data.weights / unit), beta / unit
-    every = iter(np.linspace(*steps, n * -(-n_rows // size)).tolist())
-    card = card_of(trained, data, size)
-    for _ in range(n):
-        trained, total = _pass(trained, data, card, size, every, beta / n_rows, generator)
-        yield trained, total / float(data.weights.sum())
+    for n, size, steps in phases:
+        every = iter(np.linspace(*steps, n * -(-n_rows // size)).tolist())
+        card = card_of(trained, data, size) if n else None
+        for _ in range(n):
+            trained, total = _pass(trained, data, card, size, every, beta / n_rows, generator)
+            yield trained, total / float(data.weights.sum())
 
 
 def _unit(weight: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import inf
+from math import ceil, inf, sqrt
 from time import perf_counter
 from typing import Any
 
@@ -52,6 +52,12 @@ SPREAD = 4.0
 MOST_STATES, MOST_ROWS = 4096, 20_000
 """How many states all variables together may have, and how many rows there may be, before states
 are put together and rows left out for finding the tree."""
+FEWEST_ROWS = 100
+"""With fewer rows `batch_size="auto"` is the full batch."""
+EPOCHS, AUTO_EPOCHS = 50, 15
+"""How many passes over the data there are, and how many with batches of the automatic size."""
+AUTO_STEPS = 0.5, 0.05
+"""The first and the last step with batches of the automatic size."""
 
 
 def learn_hclt(
@@ -59,8 +65,8 @@ def learn_hclt(
     n_latent: int = 16,
     *,
     X_valid: RowsLike | None = None,
-    batch_size: int | None = None,
-    epochs: int = 50,
+    batch_size: int | str | None = "auto",
+    epochs: int | None = None,
     pseudocount: float = 0.1,
     step: float | tuple[float, float] | None = None,
     patience: int = 5,
@@ -90,17 +96,23 @@ def learn_hclt(
     X_valid : array or data frame, optional
         The weights with the largest likelihood of these rows are kept, and learning ends when
         that has not become larger for some time.
-    batch_size : int, optional
-        How many rows there are between two updates, of one chunk if data come in chunks. Default:
-        all.
-    epochs : int
-        How many passes over the data there are at most.
+    batch_size : "auto", int or None
+        How many rows there are between two updates, of one chunk if data come in chunks. None:
+        all rows (the full batch). "auto": all rows in the first third of the passes, then sqrt(n)
+        / 2 batches of n rows; but all rows throughout if n < 100, or if data come in chunks. Rows
+        with weights w count as sum(w) / max(w) rows.
+    epochs : int, optional
+        How many passes over the data there are at most. Default: 15 with batches of the automatic
+        size, otherwise 50.
     pseudocount : float
         How many rows' worth of counts every sum unit and table gets in advance, spread evenly.
     step : float, or pair of floats, optional
-        With batches, how far weights move towards the shares of a batch: see `em`.
+        With batches, how far weights move towards the shares of a batch: see `em`. Default: from
+        0.5 to 0.05 with batches of the automatic size, from 1 to 0.05 with others.
     patience : int
-        After how many passes without a better likelihood of `X_valid` learning ends.
+        After how many passes without a better likelihood of `X_valid` learning ends. Passes in
+        batches of the automatic size are compared with one another only: likelihoods may fall
+        when batches begin.
     cardinalities : int or sequence of int, optional
         The number of states of every variable. Default: one more than the largest code, and at
         least two.
@@ -146,6 +158,10 @@ def learn_hclt(
     -----
     A pass costs O(n d K (K + 1)) for n rows of d variables and K = `n_latent`.
 
+    With batches of the automatic size, ten passes make more updates than fifty over the full batch,
+    and the small steps at the end average over many rows. Passes over the full batch come first
+    because batches that small, from random weights, can end in worse optima.
+
     References
     ----------
     Liu, A. and Van den Broeck, G. (2021). Tractable regularization of probabilistic circuits.
@@ -161,12 +177,14 @@ def learn_hclt(
     """
     name = "learn_hclt"
     check_count(name, "n_latent", n_latent, 1)
-    check_count(name, "epochs", epochs)
+    check_count(name, "epochs", epochs, none=True)
     check_count(name, "patience", patience, 1)
     check_count(name, "restarts", restarts, 1)
     check_callback(name, callback, "two arguments")
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
-    steps = checked_steps(name, batch_size, step)
+    check_count(name, "batch_size", batch_size, 1, none=True, auto=True)
+    size: Any = None if batch_size == "auto" else batch_size
+    steps = checked_steps(name, size, step)
     if is_stream(X):
         if X_valid is not None or restarts > 1:
             what = "'X_valid'" if X_valid is not None else "'restarts'"
@@ -182,10 +200,10 @@ def learn_hclt(
         return em(
             start,
             X,
-            epochs,
+            EPOCHS if epochs is None else epochs,
             pseudocount=beta,
             sample_weight=sample_weight,
-            batch_size=batch_size,
+            batch_size=size,
             step=step,
             device=device,
             dtype=dtype,
@@ -207,7 +225,13 @@ def learn_hclt(
             raise DataError(f"{name} needs at least one row of data. Got none.")
         forest = tree_of(PairCounts(*grouped(*data.train, data.cardinalities)), alpha)
     n = len(train.weights)
-    size, beta = min(batch_size or n, n), beta * mean_weight
+    size = automatic_size(train.weights) if batch_size == "auto" else min(size or n, n)
+    is_auto = batch_size == "auto" and size < n
+    epochs = (AUTO_EPOCHS if is_auto else EPOCHS) if epochs is None else epochs
+    first = epochs // 3 if is_auto else 0
+    steps = AUTO_STEPS if is_auto and step is None else steps
+    phases = (first, n, (1.0, 1.0)), (epochs - first, size, steps)
+    beta *= mean_weight
     largest = size * float(train.weights.max())
     best: Any = None
     highest = -inf
@@ -217,24 +241,42 @@ def learn_hclt(
             if begin is None:
                 begin = data.named(hidden_tree(forest, data.cardinalities, n_latent, generator))
             trained = start_of(begin, device, dtype, beta * size / n, largest, wide_counts)
-            every = passes(trained, train, epochs, size, steps, beta, generator)
-            found, reached = _kept(trained, every, valid, patience, callback, bar, n)
+            every = passes(trained, train, phases, beta, generator)
+            found, reached = _kept(trained, every, first, valid, patience, callback, bar, n)
             if best is None or reached > highest:
                 best, highest = found, reached
     return circuit_of(best)
 
 
+def automatic_size(weights: FloatArray) -> int:
+    """How many rows there are between two updates, given the weights of all rows.
+
+    Batches have about equal sizes, and larger ones if single rows weigh much.
+
+    Examples
+    --------
+    >>> automatic_size(np.ones(400)), automatic_size(np.ones(50))
+    (40, 50)
+    """
+    n = float((weights / weights.max()).sum())
+    return len(weights) if n < FEWEST_ROWS else ceil(len(weights) / (sqrt(n) // 2))
+
+
 def _kept(
     best: Trained,
     every: Iterable[tuple[Trained, float]],
+    first: int,
     valid: Rows | None,
     patience: int,
     callback: Callable[[Circuit, float], object] | None,
     bar: Any,
     n_rows: int,
 ) -> tuple[Trained, float]:
-    """The circuit to be kept of those after every pass, and its mean log-likelihood."""
-    highest, waited, n_variables = -inf, 0, best.circuit.n_variables
+    """The circuit to be kept of those after every pass, and its mean log-likelihood.
+
+    With pass `first` batches begin, and likelihoods may fall: `patience` counts from there anew.
+    """
+    highest, before, waited, n_variables = -inf, -inf, 0, best.circuit.n_variables
     begin = perf_counter()
     for i, (found, mean) in enumerate(every):
         rows = (i + 1) * n_rows, perf_counter() - begin
@@ -246,8 +288,10 @@ def _kept(
         if callback is not None:
             callback(circuit_of(found), reached)
         waited += 1
+        if valid is None or i == first or reached > before:
+            before, waited = reached, 0
         if valid is None or reached > highest:
-            best, highest, waited = found, reached, 0
+            best, highest = found, reached
         if waited == patience:
             break
     return best, highest
