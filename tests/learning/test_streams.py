@@ -216,3 +216,13 @@ def test_chunks_that_are_used_up_are_told():
     used = iter([np.zeros((5, 2))])
     with pytest.raises(ek.DataError, match="a new iterable every time"):
         ek.learn_chow_liu(lambda: used)
+
+
+def test_smallest_variances_of_chunks_are_those_of_all_rows():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    X[:, 1] = np.where(np.arange(60) % 2, 0.0, 1000.0)  # one point for each component
+    p = ek.gaussian_mixture([0.5, 0.5], [[0.0, 0.0], [1.0, 1000.0]], [[1.0, 100.0]] * 2)
+    whole = ek.em(p, X, 3, progress=False)
+    parts = ek.em(p, lambda: iter([X[:20], X[20:]]), 3, progress=False)
+    np.testing.assert_allclose(whole.input(1).variance, [0.25, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(parts.input(1).variance, [0.25, 0.25], rtol=1e-6)
