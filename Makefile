@@ -36,7 +36,7 @@ format: $(VENV)/.check  ## format and fix in place
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.test  ## timings beside the machine's own limit
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/.test  ## 100 000 damaged files of every format, none of which may hurt a reader
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python tests/file_fuzzing.py $(or $(COUNT),100000)

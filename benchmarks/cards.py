@@ -1,4 +1,4 @@
-"""What a CUDA card makes of the library: `python -m benchmarks.run on_a_card`."""
+"""What a CUDA card makes of the library: `python -m benchmarks on_a_card`."""
 
 from __future__ import annotations
 

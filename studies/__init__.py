@@ -1,1 +1,1 @@
-"""The two studies of the paper, which run from the repository: `expectedkernels reproduce`."""
+"""The two studies of the paper, and one of missing values: `python -m studies`."""

@@ -21,7 +21,7 @@ def assert_page_holds_the_summary(page, text, line, n_figures):
     for block in plain.split("\n\n"):
         if block[0] not in "|!#":
             assert all(escape(x.removeprefix("- ")) in html for x in block.strip().splitlines())
-    assert re.search(f"<th>command<td>expectedkernels reproduce [a-z]+ .*{re.escape(line)}", html)
+    assert re.search(f"<th>command<td>python -m studies [a-z]+ .*{re.escape(line)}", html)
     assert "<th>study: seed<td>0<" in html
     assert "<th>quick<td>yes<" in html
     assert "<th>jobs<td>1 (default)<" in html

@@ -55,7 +55,7 @@ def of_a_study(path):
     text = f"# Study\n\nWhat was done.\n\n## In short\n\n- **good**\n\n## Table\n\n{table}\n"
     curves = {str(i): {"ours": Curve([0, 1], [0, 1], [0.1, 0.1])} for i in range(4)}
     done = written(records, text, lambda: [Drawing("a", "Curves", "Means.", plot_panels(curves))])
-    return done.write_page(path, {"command": "expectedkernels reproduce regression " + "-" * 200})
+    return done.write_page(path, {"command": "python -m studies regression " + "-" * 200})
 
 
 REPORTS = {

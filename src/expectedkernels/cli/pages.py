@@ -24,7 +24,7 @@ class Remembering(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep the words, and read them."""
-        ctx.meta[LINE] = shlex.join(["expectedkernels", *args])
+        ctx.meta[LINE] = f"{self.name} {shlex.join(args)}"
         return super().parse_args(ctx, args)
 
 

@@ -231,7 +231,7 @@ def bench(
     ] = None,
 ) -> None:
     """Run benchmarks (from the repository), or list them."""
-    run = _from_repository("benchmarks.run", "Benchmarks")
+    run = _from_repository("benchmarks.__main__", "Benchmarks")
     unknown = [word for word in name or () if word not in run.BENCHMARKS]
     if unknown:
         fail(f"There is no benchmark {unknown[0]!r}. There are {', '.join(run.BENCHMARKS)}.")

@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 import expectedkernels as ek
-from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
 from expectedkernels.sampling.bbis import collapsed_bbis
 from expectedkernels.sampling.rows import distinct_rows
 from expectedkernels.sampling.weights import simplex_weights
 from factor_graphs import scores
 from oracles import worlds
+from studies.__main__ import app
 from studies.inference import cells as cells_module
 from studies.inference.cells import (
     CIS_RULES,
@@ -216,7 +216,7 @@ def test_models_are_found(tmp_path, data_dir):
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(app, ["reproduce", "inference", *map(str, arguments)])
+    return CliRunner().invoke(app, ["inference", *map(str, arguments)])
 
 
 def test_the_command_writes_results_and_resumes(grid_file, tmp_path):

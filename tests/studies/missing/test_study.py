@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from expectedkernels.cli import app
 from expectedkernels.errors import DataError
 from expectedkernels.plotting.style import close
+from studies.__main__ import app
 from studies.missing import methods
 from studies.missing.figure import figure
 from studies.missing.masks import draw_copy, draw_mask, hide
@@ -202,7 +202,7 @@ def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):
 
 
 def test_the_command_writes_a_summary_and_a_figure(tmp_path):
-    arguments = ["reproduce", "missing", "--quick", "--table", "iris", "--holes", "test"]
+    arguments = ["missing", "--quick", "--table", "iris", "--holes", "test"]
     arguments += ["--method", "expected SVM", "--method", "mean, SVM", "--out", str(tmp_path)]
     page = tmp_path / "page.html"
     done = CliRunner().invoke(app, [*arguments, "--report", str(page)])
@@ -223,6 +223,6 @@ def test_the_command_writes_a_summary_and_a_figure(tmp_path):
     ],
 )
 def test_unknown_names_are_refused(option, message, tmp_path):
-    done = CliRunner().invoke(app, ["reproduce", "missing", option, "none", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app, ["missing", option, "none", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert message in done.output

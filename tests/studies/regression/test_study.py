@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from expectedkernels.cli import app
 from expectedkernels.errors import DataError, ParseError
 from expectedkernels.plotting.panels import plot_panels
 from expectedkernels.plotting.style import close
+from studies.__main__ import app
 from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
 from studies.regression.datasets import load, prepare
 from studies.regression.figure import PAPER, SHOWN, figure, paper_figure
@@ -254,7 +254,7 @@ def test_the_first_validation_row_is_left_out_as_in_the_paper(study):
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(app, ["reproduce", "regression", *map(str, arguments)])
+    return CliRunner().invoke(app, ["regression", *map(str, arguments)])
 
 
 def test_the_command_writes_results_and_resumes(raw_data, tmp_path):
