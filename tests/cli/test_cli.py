@@ -110,25 +110,21 @@ def test_demo_needs_nothing_but_the_package(installed, tmp_path):
     assert (tmp_path / "demo.png").exists()
 
 
-@pytest.mark.parametrize("study", ["regression", "inference", "missing"])
-def test_reproduce_without_the_repository_says_where_studies_run(installed, study, tmp_path):
-    done = installed("reproduce", study, "--out", tmp_path / "results")
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: Studies run from the repository of expectedkernels: clone it, and run this there.\n"
-    )
-    assert not (tmp_path / "results").exists()
-
-
-def test_studies_are_found_from_any_folder(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "expectedkernels", "reproduce", "inference", "--model", "none"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert "There is no model 'none'" in done.stderr
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        (["reproduce", "regression", "--quick"], "python -m studies NAME"),
+        (["reproduce", "--help"], "python -m studies NAME"),
+        (["bench", "learned_circuits"], "python -m benchmarks NAME"),
+        (["schema", "test"], "docs/schemas.json"),
+    ],
+)
+def test_removed_commands_name_what_to_use_instead(call, instead):
+    done = invoke(*call)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"Error: The command '{call[0]}' was removed. ")
+    assert instead in done.stderr
+    assert call[0] not in invoke("--help").output.split()
 
 
 def table(tmp_path, name="data.csv", n=60, seed=0, header="a,b,c,d"):

@@ -34,7 +34,7 @@ def states(circuit, path, *without):
 
 def test_every_command_is_described():
     text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-    for name in EXAMPLES.keys() - {"bench"}:
+    for name in EXAMPLES:
         assert re.search(f"(expectedkernels |`){name}[ `]", text), name
 
 
@@ -43,7 +43,7 @@ def test_every_command_has_an_example():
         assert f"Example: expectedkernels {example}" in " ".join(invoke(name, "-h").output.split())
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ("demo", "bench")])
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "demo"])
 def test_examples_of_the_help_run(folder, name):
     done = invoke(*shlex.split(EXAMPLES[name]))
     assert done.exit_code == (3 if name == "drift" else 0), done.output

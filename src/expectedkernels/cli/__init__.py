@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from expectedkernels import __version__
-from expectedkernels.cli import answers, circuits, comparisons, rows, schemas, studies
-from expectedkernels.cli.base import CONTEXT
+from expectedkernels.cli import answers, circuits, comparisons, rows
+from expectedkernels.cli.base import CONTEXT, WRONG_USAGE, fail
 from expectedkernels.cli.pages import Remembering
 
 app = typer.Typer(
@@ -37,17 +37,34 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
     ("explain", rows.explain, "explain new.csv --model pressure.skops --row 2"),
     ("drift", comparisons.drift, "drift patients.csv later.csv --without id"),
     ("audit", comparisons.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
-    ("schema", schemas.schema, "schema predict"),
     ("convert", circuits.convert, "convert patients.csv patients.tsv"),
-    ("bench", studies.bench, "bench learned_circuits"),
-    ("demo", studies.demo, "demo --out picture.png"),
+    ("demo", rows.demo, "demo --out picture.png"),
 ]
 """Names of commands, what they run, and an example of each."""
 
 for name, command, example in COMMANDS:
     app.command(name, epilog=f"Example: expectedkernels {example}")(command)
 app.command("compare", hidden=True)(comparisons.drift)  # its name before
-app.add_typer(studies.reproduce, name="reproduce")
+
+REMOVED = {
+    "reproduce": "Run `python -m studies NAME` in a clone of the repository.",
+    "bench": "Run `python -m benchmarks NAME` in a clone of the repository.",
+    "schema": "See docs/schemas.json for the schemas of what commands print with --json.",
+}
+"""Commands that are gone, and what to use instead."""
+
+
+def _removed(ctx: typer.Context) -> None:
+    fail(f"The command '{ctx.info_name}' was removed. {REMOVED[str(ctx.info_name)]}", WRONG_USAGE)
+
+
+for name in REMOVED:
+    app.command(
+        name,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )(_removed)
 
 
 def _print_version(wanted: bool) -> None:

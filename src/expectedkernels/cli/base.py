@@ -12,12 +12,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-FAILED, NO = 1, 3
-"""Exit codes: something is wrong with a file or its data; the answer is no. Wrong usage is 2."""
+FAILED, WRONG_USAGE, NO = 1, 2, 3
+"""Exit codes: something is wrong with a file or its data, or with the call; the answer is no."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (`schema` says what is in it).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write the circuit (.npz).")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 Without = Annotated[
@@ -37,11 +37,6 @@ Missing = Annotated[
     ),
 ]
 Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="The level of the test.")]
-
-
-def group(words: str) -> typer.Typer:
-    """A group of commands that shows its help if none of them is named."""
-    return typer.Typer(help=words, no_args_is_help=True, context_settings=CONTEXT)
 
 
 @contextmanager
@@ -76,10 +71,10 @@ def warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=2)
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, code: int = FAILED) -> NoReturn:
     """Say what is wrong, in one line, and end."""
     typer.echo(f"Error: {' '.join(message.splitlines())}", err=True)
-    raise typer.Exit(code=FAILED)
+    raise typer.Exit(code=code)
 
 
 def note(message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from expectedkernels.cli.base import (
     Seed,
     Without,
     errors,
+    fail,
     note,
     refuse_twice,
     require_file,
@@ -21,7 +23,7 @@ from expectedkernels.cli.base import (
     show_json,
     warn,
 )
-from expectedkernels.cli.pages import OutModel, OutTable, Picture, Report, draw
+from expectedkernels.cli.pages import OutModel, OutPicture, OutTable, Picture, Report, draw
 
 if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
@@ -370,3 +372,39 @@ def _show_explanation(what: str, base: float, total: float, columns: list[dict[s
     typer.echo(f"{'nothing is known':{width}}{base:>12.6g}")
     for entry, part in zip(entries, columns, strict=True):
         typer.echo(f"{entry:{width}}{part['contribution']:>+12.6g}")
+
+
+def demo(
+    out: OutPicture = Path("demo.png"),
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the splits and of what goes missing.")
+    ] = 0,
+    splits: Annotated[
+        int, typer.Option(min=1, help="How often the rows are split into training and test rows.")
+    ] = 8,
+    as_json: AsJson = False,
+) -> None:
+    """Predict from rows with missing values: expected predictions against imputation.
+
+    Takes the diabetes data that come with scikit-learn; prints a table and writes a picture.
+    """
+    from expectedkernels.demo import RATES, plot, run, table
+
+    result = run(seed=seed, n_splits=splits)
+    if as_json:
+        means, ranks = result.mean_errors(), result.mean_ranks()
+        methods = [{"name": m, "errors": means[m], "mean_rank": ranks[m]} for m in means]
+        found = {"rates": RATES, "complete": result.complete.mean(), "methods": methods}
+        show_json(found | {"coverage": result.shown.coverage, "seconds": result.seconds})
+    else:
+        typer.echo(table(result))
+    try:
+        axes = plot(result)
+    except ImportError as error:
+        fail(f"No picture was written. {error}")
+    from expectedkernels.plotting.style import save
+
+    with errors():
+        save(axes[0], out)
+        if not as_json:
+            typer.echo(f"\nPicture written to {out}")
