@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from math import inf
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from expectedkernels.errors import CircuitError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def is_int(value: Any) -> bool:
@@ -93,8 +97,11 @@ def check_choice(
     value: Any,
     choices: Sequence[str | None],
     error: type[CircuitError] = CircuitError,
+    removed: Mapping[str, str] | None = None,
 ) -> Any:
     """The value, after checking that it is one of some names (or None, if that is one of them).
+
+    `removed` says what to use instead of names that earlier versions took.
 
     Examples
     --------
@@ -103,8 +110,10 @@ def check_choice(
     """
     if not (value is None or isinstance(value, str)) or value not in choices:
         known = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        advice = removed.get(value) if removed and isinstance(value, str) else None
         raise error(
-            f"The {name!r} parameter of {function} must be {known}. Got {shown(value)} instead."
+            f"The {name!r} parameter of {function} must be {known}. Got {shown(value)}"
+            + (f", which was removed: {advice}." if advice else " instead.")
         )
     return value
 
@@ -123,3 +132,33 @@ def check_callback(function: str, value: Any, of: str = "one argument") -> Any:
             f"Got {shown(value)} instead."
         )
     return value
+
+
+def removed(**advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator: keyword parameters that earlier versions had raise, and say what to use now.
+
+    The signature of the function, or of `__init__`, stays the one without them.
+
+    Examples
+    --------
+    >>> @removed(beam="set n")
+    ... def learn(X, n=1):
+    ...     return X
+    >>> learn(1, beam=3)
+    Traceback (most recent call last):
+    expectedkernels.errors.CircuitError: The 'beam' parameter of learn was removed: set n.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            for name in advice.keys() & kwargs.keys():
+                raise CircuitError(
+                    f"The {name!r} parameter of {function.__qualname__.removesuffix('.__init__')} "
+                    f"was removed: {advice[name]}."
+                )
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
