@@ -91,7 +91,7 @@ def inference(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            help="'ising', 'asia', or the path of a .uai, .bif or .xmlbif file (may be "
+            help="'ising', 'asia', or the path of a .uai or .bif file (may be "
             "repeated). Default: the first two."
         ),
     ] = None,

@@ -33,7 +33,6 @@ READERS = {
     "uai": ek.read_uai,
     "evid": ek.read_uai_evidence,
     "bif": ek.read_bif,
-    "xmlbif": ek.io.read_xmlbif,
     "npz": ek.load,
     "csv": ek.io.read_table,
 }
@@ -87,12 +86,6 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
         b"variable b { type discrete [2] { t, f }; } /* note */\n"
         b"probability ( a ) { table 0.5 0.5; }\n"
         b"probability ( b | a ) { (t) 0.1, 0.9; default 1 0; }\n"
-    )
-    keep("xmlbif", ek.io.write_xmlbif, network)
-    found["xmlbif"].append(
-        found["xmlbif"][0].replace(
-            b"<BIF", b"<!DOCTYPE BIF [ <!ELEMENT BIF (NETWORK)*> ]>\n<!-- note -->\n<BIF", 1
-        )
     )
     keep("uai", ek.write_uai, network)
     keep("uai", ek.write_uai, ek.FactorGraph([2, 3], [ek.Factor([1, 0], rng.random((3, 2)))]))

@@ -14,7 +14,15 @@ HERE = Path(__file__).parent
 NAMES = (HERE / "public_names.txt").read_text(encoding="utf-8").split()
 SAVED = HERE / "saved"
 ANSWERS = json.loads((SAVED / "answers.json").read_text(encoding="utf-8"))
-DROPPED = {"save(circuit)", "io.save(circuit)"}
+DROPPED = {
+    "save(circuit)",
+    "io.save(circuit)",
+    "io.read_xmlbif",
+    "io.read_xmlbif(path)",
+    "io.write_xmlbif",
+    "io.write_xmlbif(network)",
+    "io.write_xmlbif(path)",
+}
 """What went on purpose: the CHANGELOG says what to use instead."""
 
 

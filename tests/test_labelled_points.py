@@ -111,11 +111,9 @@ def test_networks_of_other_libraries_are_written(tmp_path):
     pytest.importorskip("pyagrum")
     network = ek.models.to_pyagrum(ASIA)
     ek.io.write_bif(network, tmp_path / "a.bif")
-    ek.io.write_xmlbif(network, tmp_path / "a.xml")
     ek.write_uai(network, tmp_path / "a.uai")
     for read, name in (
         (ek.read_bif, "a.bif"),
-        (ek.io.read_xmlbif, "a.xml"),
         (ek.read_uai, "a.uai"),
     ):
         assert_close(read(tmp_path / name).log_score(ROWS), ASIA.log_score(ROWS))

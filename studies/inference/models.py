@@ -108,7 +108,7 @@ def find_model(name: str, folder: str | Path | None = None) -> tuple[str, str | 
     Parameters
     ----------
     name : str
-        "ising", "asia", or the path of a `.uai`, `.bif` or XMLBIF file.
+        "ising", "asia", or the path of a `.uai` or `.bif` file.
     folder : str or Path, optional
         Where the grid of the paper is looked for; without it, "ising" is another random grid, and
         called so.

@@ -85,7 +85,7 @@ def run(
     folder : str or Path, optional
         The folder with the data, for the grid of the paper.
     models : sequence of str
-        "ising", "asia", or paths of `.uai`, `.bif` or XMLBIF files, each with a name of its own.
+        "ising", "asia", or paths of `.uai` or `.bif` files, each with a name of its own.
     proposals, masks, rules, cis_rules : sequences of str
         What to run, of `PROPOSALS`, `MASKS`, `RULES` and `CIS_RULES`.
     shares : sequence of float

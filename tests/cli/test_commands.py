@@ -371,10 +371,9 @@ def test_files_are_converted_and_back(folder):
     done = invoke("convert", "c.npz", "c.spn")
     assert "Warning: .spn files do not hold names" in done.stderr
     ek.io.write_bif(ek.asia(), "asia.bif")
-    for name in ("a.uai", "a.xmlbif"):
-        assert invoke("convert", "asia.bif", name).exit_code == 0
-        x = np.zeros((1, 8))
-        assert ek.io.read_model(name).log_score(x) == pytest.approx(ek.asia().log_score(x))
+    assert invoke("convert", "asia.bif", "a.uai").exit_code == 0
+    x = np.zeros((1, 8))
+    assert ek.io.read_model("a.uai").log_score(x) == pytest.approx(ek.asia().log_score(x))
     invoke("convert", "patients.csv", "p.tsv")
     assert invoke("convert", "p.tsv", "-").stdout == invoke("convert", "patients.csv", "-").stdout
     for source, out, message in (

@@ -16,7 +16,7 @@ PLAIN = ek.BayesianNetwork([[], [0]], [[0.2, 0.8], [[0.1, 0.9], [0.6, 0.4]]])
 NETWORK = PLAIN.with_names(["a", "b"], [["n", "y"]] * 2)
 GRAPH = ek.FactorGraph([2, 3], [((0, 1), np.arange(1.0, 7.0).reshape(2, 3))])
 STATES = np.indices((2,) * 4).reshape(4, -1).T
-SUFFIXES = [".npz", ".psdd", ".jpc", ".spn", ".uai", ".bif", ".xmlbif", ".xml", ".vtree", ".skops"]
+SUFFIXES = [".npz", ".psdd", ".jpc", ".spn", ".uai", ".bif", ".vtree", ".skops"]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_circuits_by_suffix(tmp_path, suffix):
         assert path.read_bytes().startswith(b"\x1f\x8b")
 
 
-@pytest.mark.parametrize("suffix", [".uai", ".bif", ".xmlbif", ".xml", ".uai.gz", ".bif.gz"])
+@pytest.mark.parametrize("suffix", [".uai", ".bif", ".uai.gz", ".bif.gz"])
 def test_models_by_suffix(tmp_path, suffix):
     path = str(tmp_path / f"model{suffix}")
     model = PLAIN if suffix.startswith(".uai") else NETWORK
@@ -102,6 +102,34 @@ def test_unknown_suffixes_are_refused_with_the_known_ones(tmp_path, name):
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize("suffix", ["xmlbif", "bifxml", "xml", "xml.gz"])
+def test_xmlbif_files_are_left_to_other_libraries(tmp_path, suffix):
+    path = tmp_path / f"x.{suffix}"
+    for call in (lambda: ek.save(NETWORK, path), lambda: ek.load(path)):
+        with pytest.raises(ek.ParseError, match="as_model takes their networks"):
+            call()
+    for name in ("read_xmlbif", "write_xmlbif"):
+        with pytest.raises(AttributeError, match=r"removed, as pyAgrum .* and pgmpy .* as_model"):
+            getattr(ek.io, name)
+    (tmp_path / "x").write_text("<?xml version='1.0'?><BIF></BIF>")
+    with pytest.raises(ek.ParseError, match=r"found XML\. pyAgrum"):
+        ek.io.read_model(tmp_path / "x")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_networks_from_xmlbif_files_that_other_libraries_read(tmp_path):
+    gum = pytest.importorskip("pyagrum")
+    pgmpy = pytest.importorskip("pgmpy.readwrite")
+    gum.saveBN(ek.models.to_pyagrum(NETWORK), str(tmp_path / "x.bifxml"))
+    X = np.indices((2, 2)).reshape(2, -1).T
+    for theirs in (
+        gum.loadBN(str(tmp_path / "x.bifxml")),
+        pgmpy.XMLBIFReader(str(tmp_path / "x.bifxml")).get_model(),
+    ):
+        found = ek.as_model(theirs)
+        np.testing.assert_allclose(found.log_score(X), NETWORK.log_score(X), rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("obj", "name", "advice"),
     [
@@ -112,7 +140,7 @@ def test_unknown_suffixes_are_refused_with_the_known_ones(tmp_path, name):
         ),
         (GRAPH, "x.npz", r"ends in \.uai, or save its circuit, model\.circuit\(\)"),
         (GRAPH, "x.bif", r"\.bif file does not hold a FactorGraph. Save it .* ends in \.uai\."),
-        (NETWORK, "x.jpc", r"ends in \.uai or \.bif or \.xmlbif or \.xml, or save its circuit"),
+        (NETWORK, "x.jpc", r"ends in \.uai or \.bif, or save its circuit"),
         (CIRCUIT, "x.uai", r"ends in \.npz or \.psdd or \.jpc or \.spn\."),
         (CIRCUIT, "x.vtree", r"or save its vtree, circuit\.vtree"),
         (CIRCUIT, "x.skops", r"\.skops file does not hold a Circuit"),
@@ -147,7 +175,7 @@ def test_names_that_a_format_does_not_hold_are_named_in_a_warning(tmp_path):
         ek.save(named, tmp_path / "x.psdd")
     found = ek.load(tmp_path / "x.psdd", names=named.names, states=named.states)
     assert (found.names, found.states) == (named.names, named.states)
-    with pytest.warns(UserWarning, match=r"Save to \.bif or \.xmlbif or \.xml"):
+    with pytest.warns(UserWarning, match=r"Save to \.bif to keep"):
         ek.save(NETWORK, tmp_path / "x.uai")
     with pytest.warns(UserWarning, match=r"Save model\.circuit\(\) to \.npz"):
         ek.save(GRAPH.with_names(["a", "b"]), tmp_path / "x.uai")

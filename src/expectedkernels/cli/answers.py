@@ -15,7 +15,7 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         callback=require_file,
-        help="A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif, .xmlbif), compiled.",
+        help="A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled.",
     ),
 ]
 Given = Annotated[
@@ -96,7 +96,7 @@ def plot(
         Kind,
         typer.Option(
             help="Probabilities of states, the units, how variables are split, or the variables "
-            "of a .uai, .bif or .xmlbif file and what connects them."
+            "of a .uai or .bif file and what connects them."
         ),
     ] = Kind.MARGINALS,
     given: Given = None,

@@ -168,7 +168,7 @@ def counts(circuit: Any) -> dict[str, int]:
 
 def compile_model(
     model: Annotated[
-        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif, .xmlbif).")
+        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif).")
     ],
     out: Out,
     evidence: Annotated[
@@ -240,7 +240,7 @@ def convert(
 ) -> None:
     """Write a circuit, a model or a table in another format.
 
-    Circuits: .npz, .psdd (with its .vtree beside it), .jpc, .spn. Models: .uai, .bif, .xmlbif.
+    Circuits: .npz, .psdd (with its .vtree beside it), .jpc, .spn. Models: .uai, .bif.
     Tables: .csv, .tsv, .parquet; cells stay as they are written.
     """
     with errors():

@@ -17,7 +17,7 @@ from expectedkernels.io.files import suffix_of
 from expectedkernels.verdict import Verdict
 
 CIRCUITS = (".npz", ".psdd", ".jpc", ".spn")
-MODELS = (".uai", ".bif", ".xmlbif", ".xml")
+MODELS = (".uai", ".bif")
 LARGEST_CHECKED = 5_000
 """Determinism compares all pairs of products of a vtree node: `info` does for up to so many."""
 ROUNDING = 1e-6

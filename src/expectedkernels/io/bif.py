@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -439,14 +439,6 @@ def check_family(
         raise source.error(f"the probabilities of {shown(family[0])} name a variable twice", line)
 
 
-def check_parents(source: Source, count: int, name: str, line: int) -> None:
-    """Raise if a variable has more parents than arrays have axes; its name is ready to be shown."""
-    if count >= MOST_AXES:
-        raise source.error(
-            f"variables have at most {MOST_AXES - 1} parents, found {count} of {name}", line
-        )
-
-
 def check_sizes(
     source: Source, sizes: list[int], n_parents: list[int], where: list[tuple[str, int]], given: int
 ) -> None:
@@ -463,7 +455,10 @@ def check_sizes(
         How many numbers the file gives for all tables together.
     """
     for (name, line), count in zip(where, n_parents, strict=True):
-        check_parents(source, count, name, line)
+        if count >= MOST_AXES:
+            raise source.error(
+                f"variables have at most {MOST_AXES - 1} parents, found {count} of {name}", line
+            )
     if sum(sizes) > LARGEST_DEFAULTS + given:
         size = max(sizes)
         name, line = where[sizes.index(size)]
@@ -509,7 +504,15 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
       table 0.5, 0.5;
     }
     """
-    network, names, states = written_names(network, "A .bif", _quoted)
+    network = converted(network)
+    if not isinstance(network, BayesianNetwork):
+        raise CircuitError(
+            f"A .bif file holds a Bayesian network. Got a {type(network).__name__}; use write_uai."
+        )
+    cards = network.cardinalities
+    names = [_quoted(name) for name in network.names or [f"x{v}" for v in range(len(cards))]]
+    known = network.states or [[f"s{state}" for state in range(card)] for card in cards]
+    states = [[_quoted(str(label)) for label in given] for given in known]
     lines = ["network unknown {", "}"]
     for name, labels in zip(names, states, strict=True):
         lines += [
@@ -526,21 +529,6 @@ def write_bif(network: BayesianNetwork, path: PathLike) -> None:
             lines.append(f"  {start} {', '.join(map(repr, row))};")
         lines.append("}")
     write_text(path, lines)
-
-
-def written_names(
-    network: Any, kind: str, spelt: Callable[[str], str]
-) -> tuple[BayesianNetwork, list[str], list[list[str]]]:
-    """A network that a kind of file can hold, and its names and labels as they stand in it."""
-    network = converted(network)
-    if not isinstance(network, BayesianNetwork):
-        raise CircuitError(
-            f"{kind} file holds a Bayesian network. Got a {type(network).__name__}; use write_uai."
-        )
-    cards = network.cardinalities
-    names = network.names or [f"x{v}" for v in range(len(cards))]
-    labels = network.states or [[f"s{state}" for state in range(card)] for card in cards]
-    return network, list(map(spelt, names)), [[spelt(str(x)) for x in given] for given in labels]
 
 
 def _quoted(name: str) -> str:

@@ -16,13 +16,13 @@ from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.bif import read_bif, write_bif
 from expectedkernels.io.jpc import read_jpc, write_jpc
+from expectedkernels.io.models import XMLBIF
 from expectedkernels.io.npz import read_npz, write_npz
 from expectedkernels.io.psdd import read_psdd, write_psdd
 from expectedkernels.io.spn import read_spn, write_spn
 from expectedkernels.io.text import PathLike, checked_path
 from expectedkernels.io.uai import read_uai, write_uai
 from expectedkernels.io.vtree import read_vtree, write_vtree
-from expectedkernels.io.xmlbif import read_xmlbif, write_xmlbif
 from expectedkernels.vtree import Vtree
 
 
@@ -58,23 +58,20 @@ FORMATS: dict[str, tuple[Callable[..., Any], Callable[[Any, PathLike], None]]] =
     ".spn": (read_spn, write_spn),
     ".uai": (read_uai, write_uai),
     ".bif": (read_bif, write_bif),
-    ".xmlbif": (read_xmlbif, write_xmlbif),
-    ".xml": (read_xmlbif, write_xmlbif),
     ".vtree": (read_vtree, write_vtree),
     ".skops": (_read_estimator, _write_estimator),
 }
 """The reader and the writer of every suffix."""
-NETWORKS = (".bif", ".xmlbif", ".xml")
 HOLDERS = (
     (Circuit, (".npz", ".psdd", ".jpc", ".spn")),
-    (BayesianNetwork, (".uai", *NETWORKS)),
+    (BayesianNetwork, (".uai", ".bif")),
     (FactorGraph, (".uai",)),
     (Vtree, (".vtree",)),
 )
 """The suffixes of the files that hold an object; estimators are told by their methods."""
 BINARY = (".npz", ".skops")
 """Formats that are not compressed with gzip."""
-NAMED = (".npz", *NETWORKS)
+NAMED = (".npz", ".bif")
 """Formats that hold names and labels."""
 
 
@@ -101,10 +98,9 @@ def load(
     ----------
     path : path
         ``.npz`` (the format of `save`, lossless), ``.psdd``, ``.jpc`` and ``.spn`` files hold
-        circuits, ``.uai``, ``.bif`` and ``.xmlbif`` (or ``.xml``) files models, ``.vtree`` files
-        vtrees, and ``.skops`` files fitted estimators (``pip install expectedkernels[skops]``). A
-        name without a suffix stands for ``.npz``. Text files may be compressed with gzip
-        (``.psdd.gz``).
+        circuits, ``.uai`` and ``.bif`` files models, ``.vtree`` files vtrees, and ``.skops`` files
+        fitted estimators (``pip install expectedkernels[skops]``). A name without a suffix stands
+        for ``.npz``. Text files may be compressed with gzip (``.psdd.gz``).
     vtree : Vtree or path, optional
         The vtree of a ``.psdd``, ``.jpc`` or ``.spn`` file, or its own file. Default: for
         ``.psdd``, the file with the same stem and the suffix ``.vtree`` beside it, if there is one;
@@ -165,8 +161,8 @@ def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None
         ``.npz`` files hold any circuit without loss, with names and labels, and equal circuits
         give equal files; ``.psdd`` (with the vtree in a ``.vtree`` file beside it), ``.jpc`` and
         ``.spn`` files hold circuits as other programs read them. ``.uai`` files hold factor graphs,
-        ``.bif`` and ``.xmlbif`` (or ``.xml``) files Bayesian networks, ``.vtree`` files vtrees, and
-        ``.skops`` files fitted estimators (``pip install expectedkernels[skops]``).
+        ``.bif`` files Bayesian networks, ``.vtree`` files vtrees, and ``.skops`` files fitted
+        estimators (``pip install expectedkernels[skops]``).
     path : path
         Where to write; nothing is appended to the name. A name without a suffix stands for
         ``.npz``. Text formats are compressed if the name ends in ``.gz``.
@@ -210,7 +206,8 @@ def _suffix(path: PathLike) -> str:
     if suffix not in FORMATS:
         raise ParseError(
             f"expected a file that ends in {', '.join(FORMATS)} (text formats also with .gz), "
-            f"found the suffix {suffix!r}",
+            f"found the suffix {suffix!r}"
+            + (f". {XMLBIF}" if suffix in (".xmlbif", ".bifxml", ".xml") else ""),
             name,
         )
     if suffix in BINARY and name.endswith(".gz"):

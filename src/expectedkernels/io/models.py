@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels.errors import ParseError
 from expectedkernels.io.bif import read_bif
 from expectedkernels.io.text import PathLike, Source
 from expectedkernels.io.uai import read_uai, read_uai_evidence
-from expectedkernels.io.xmlbif import read_xmlbif
 from expectedkernels.vtree import Vtree
+
+XMLBIF = (
+    "pyAgrum (loadBN, saveBN) and pgmpy (XMLBIFReader, XMLBIFWriter) read and write XMLBIF files: "
+    "as_model takes their networks, and models.to_pyagrum and models.to_pgmpy make them"
+)
+"""What to do with files that earlier versions read."""
 
 
 def read_model(path: PathLike) -> FactorGraph:
-    """The graphical model in a `.uai`, `.bif` or XMLBIF file; which, its first word tells.
+    """The graphical model in a `.uai` or `.bif` file; which, its first word tells.
 
     Parameters
     ----------
@@ -38,10 +44,9 @@ def read_model(path: PathLike) -> FactorGraph:
     ...     read_model(path)
     <FactorGraph of 1 variables: 1 factors>
     """
-    text = Source(path).text
-    words = text.split(None, 1)
+    words = Source(path).text.split(None, 1)
     if words and words[0].startswith("<"):
-        return read_xmlbif(path)
+        raise ParseError(f"expected a .uai or .bif file, found XML. {XMLBIF}", str(path))
     return read_uai(path) if words and words[0].isupper() else read_bif(path)
 
 
@@ -53,7 +58,7 @@ def compile_file(
     Parameters
     ----------
     path : path
-        The `.uai`, `.bif` or XMLBIF file with the model, plain or compressed with gzip.
+        The `.uai` or `.bif` file with the model, plain or compressed with gzip.
     evidence : path, optional
         A `.uai.evid` file with one set of observations. The circuit is that of the conditional
         distribution then, and the partition function is summed over the states that agree with it.
