@@ -22,6 +22,8 @@ DROPPED = {
     "io.write_xmlbif",
     "io.write_xmlbif(network)",
     "io.write_xmlbif(path)",
+    "io.write_psdd(dialect)",
+    "write_psdd(dialect)",
 }
 """What went on purpose: the CHANGELOG says what to use instead."""
 

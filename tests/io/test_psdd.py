@@ -123,22 +123,21 @@ def test_learned_circuits(data_dir, tmp_path, total, name, n, with_vtree):
     np.testing.assert_allclose(total(circuit), 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("dialect", ["A", "B"])
-def test_learned_circuit_survives_writing(data_dir, tmp_path, dialect):
+def test_learned_circuit_survives_writing(data_dir, tmp_path):
     circuit = read_psdd(data_dir / "psdd" / "elevators.psdd")
-    write_psdd(circuit, tmp_path / "a.psdd", tmp_path / "a.vtree", dialect=dialect)
+    write_psdd(circuit, tmp_path / "a.psdd", tmp_path / "a.vtree")
     again = read_psdd(tmp_path / "a.psdd")
     assert again.vtree == circuit.vtree
     assert (again.n_units, again.n_edges) == (circuit.n_units, circuit.n_edges)
 
 
-@given(data=st.data(), dialect=st.sampled_from("AB"), with_vtree=st.booleans())
-def test_round_trip(scratch, circuits, values, normalised, total, data, dialect, with_vtree):
+@given(data=st.data(), with_vtree=st.booleans())
+def test_round_trip(scratch, circuits, values, normalised, total, data, with_vtree):
     circuit = data.draw(circuits(binary=True, minimised=data.draw(st.booleans())))
     assume(total(circuit) > 0)
     circuit = normalised(circuit)
     path, vtree_path = scratch / "decisions.psdd.gz", scratch / "elsewhere.vtree"
-    write_psdd(circuit, path, vtree_path, dialect=dialect)
+    write_psdd(circuit, path, vtree_path)
     again = read_psdd(path, vtree_path if with_vtree else None)
     assert again.vtree == circuit.vtree
     np.testing.assert_allclose(values(again), values(circuit), rtol=1e-12, atol=1e-300)
@@ -172,10 +171,9 @@ def test_equal_circuits_give_equal_files(tmp_path, chain):
 
 def test_small_probabilities_keep_their_precision(tmp_path):
     circuit = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[1e-200, 1.0]]))])
-    for dialect in "AB":
-        write_psdd(circuit, tmp_path / "a.psdd", dialect=dialect)
-        table = read_psdd(tmp_path / "a.psdd").input(0).table
-        np.testing.assert_allclose(table, [[1e-200, 1.0]], rtol=1e-12)
+    write_psdd(circuit, tmp_path / "a.psdd")
+    table = read_psdd(tmp_path / "a.psdd").input(0).table
+    np.testing.assert_allclose(table, [[1e-200, 1.0]], rtol=1e-12)
 
 
 L1, L2 = "L 0 0 1", "L 1 2 2"
@@ -309,6 +307,6 @@ def test_negative_weights_cannot_be_written(tmp_path):
         write_psdd(Circuit(Vtree.balanced(2), (table, table, root)), tmp_path / "a.psdd")
 
 
-def test_unknown_dialect(tmp_path):
-    with pytest.raises(CircuitError, match=r"'dialect' .* must be 'A' or 'B'. Got 'C' instead"):
-        write_psdd(_coin([0.5, 0.5]), tmp_path / "a.psdd", dialect="C")
+def test_the_second_dialect_is_not_written(tmp_path):
+    with pytest.raises(CircuitError, match=r"'dialect' .* was removed: .* are still read"):
+        write_psdd(_coin([0.5, 0.5]), tmp_path / "a.psdd", dialect="B")

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import StatesLike
+from expectedkernels.checks import removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.engine.blocks import Inner
@@ -29,11 +30,7 @@ from expectedkernels.vtree import Vtree
 
 NORMALISED = 1e-8
 """How far the log of the circuit's total may be from zero."""
-COMMENT = {
-    "A": "c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*",
-    "B": "c L id vtree literal, T id vtree variable log p(0) log p(1), "
-    "D id vtree count (prime sub log)*",
-}
+COMMENT = "c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*"
 
 
 def read_psdd(
@@ -326,9 +323,8 @@ def _blocks(records: _Records, vtree: Vtree, node: Any) -> list[Input | Inner]:
     return at_nodes(vtree, leaf, inner)
 
 
-def write_psdd(
-    circuit: Circuit, path: PathLike, vtree_path: PathLike | None = None, dialect: str = "A"
-) -> None:
+@removed(dialect="files have one number per true unit, and files with two are still read")
+def write_psdd(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = None) -> None:
     """Write a circuit of binary variables to a `.psdd` file (compressed if it ends in .gz).
 
     Every unit becomes a decision over the products it sums, scaled to total one; the scales
@@ -343,8 +339,6 @@ def write_psdd(
         Where to write.
     vtree_path : path, optional
         Where to write the vtree. Reading needs it only to tell left from right.
-    dialect : {"A", "B"}
-        Whether input units are written with one number (log p(1)) or two (log p(0), log p(1)).
 
     Raises
     ------
@@ -358,19 +352,15 @@ def write_psdd(
     >>> fair = Circuit.from_blocks(Vtree.balanced(1), [Table(np.array([[0.5, 0.5]]))])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "fair.psdd")
-    ...     write_psdd(fair, path, dialect="B")
+    ...     write_psdd(fair, path)
     ...     print(Path(path).read_text())
-    c L id vtree literal, T id vtree variable log p(0) log p(1), D id vtree count (prime sub log)*
+    c L id vtree literal, T id vtree variable log p(1), D id vtree count (prime sub log)*
     psdd 1
-    T 0 0 1 -0.6931471805599453 -0.6931471805599453
+    T 0 0 1 -0.6931471805599453
     """
-    if dialect not in COMMENT:
-        raise CircuitError(
-            f"The 'dialect' parameter of write_psdd must be 'A' or 'B'. Got {dialect!r} instead."
-        )
     circuit = plain(circuit, ".psdd")
-    records = _Writer(circuit, dialect).records()
-    write_text(path, [COMMENT[dialect], f"psdd {len(records)}", *records])
+    records = _Writer(circuit).records()
+    write_text(path, [COMMENT, f"psdd {len(records)}", *records])
     if vtree_path is not None:
         write_vtree(circuit.vtree, vtree_path)
 
@@ -378,8 +368,8 @@ def write_psdd(
 class _Writer:
     """The records of a circuit. Nodes are told the ids of units, and the logs of their totals."""
 
-    def __init__(self, circuit: Circuit, dialect: str):
-        self.circuit, self.dialect = circuit, dialect
+    def __init__(self, circuit: Circuit):
+        self.circuit = circuit
         self.vtree_id = circuit.vtree.inorder.tolist()
         self.lines: list[str] = []
 
@@ -424,8 +414,7 @@ class _Writer:
             return f"L {start} {-variable if log0 == 0 else variable}"
         if log1 > log0:  # so that reading finds the small value to full precision
             log1 = float(np.log1p(-np.exp(log0)))
-        numbers = [log1] if self.dialect == "A" else [log0, log1]
-        return f"T {start} {variable} {' '.join(map(repr, numbers))}"
+        return f"T {start} {variable} {log1!r}"
 
     def _decisions(self, node: int, primes: Any, subs: Any) -> tuple[Any, Any]:
         """One decision per unit; pass-through units have one element."""
