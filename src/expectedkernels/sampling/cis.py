@@ -16,7 +16,7 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
 from expectedkernels.kernels.target import as_target
 from expectedkernels.progress import progress_bar
-from expectedkernels.sampling.cis_rules import ORDERS, RULES
+from expectedkernels.sampling.cis_rules import ORDERS, REMOVED, RULES
 from expectedkernels.sampling.cis_walk import Model, Walk
 from expectedkernels.sampling.samples import WeightedSamples
 
@@ -78,12 +78,9 @@ def cis(
         * ``"mi"``: the smallest mutual information with the query in the product;
         * ``"rbvar"``: the smallest variance that sampling it adds to the probability of the
           query's first state;
-        * ``"frb"``: the same for the variables that have factors to come, the largest of them;
         * ``"fd"``: the last one that a breadth-first search from the root of the order reaches;
           ``"frontier"`` for the order "rev";
-        * ``"size"``: the one that leaves least to eliminate;
         * ``"ent"``: the smallest entropy in the product;
-        * ``"ind"``: the first;
         * ``"rand"``: any, with equal chances.
 
         "mi" and "rbvar" act as "frontier" while the query is not in the product.
@@ -115,7 +112,7 @@ def cis(
 
     A circuit has all its marginals at hand, so that nothing needs to be sampled before it is
     complete: samples are exact, their weights are all equal to its partition function, and there
-    is no order. Variables can then be selected by "ind", or at random by "rand" or "frontier".
+    is no order. Variables are then selected at random, by "rand" or "frontier".
 
     References
     ----------
@@ -136,7 +133,7 @@ def cis(
     0.5
     """
     check_choice("cis", "order", order, ORDERS)
-    check_choice("cis", "select", select, tuple(RULES))
+    check_choice("cis", "select", select, tuple(RULES), removed=REMOVED)
     check_count("cis", "n", n, 1)
     check_count("cis", "collapse_budget", collapse_budget, 0, none=True)
     check_count("cis", "max_size", max_size, 1, none=True)
@@ -225,10 +222,10 @@ def _from_circuit(
     protected: frozenset[int],
 ) -> WeightedSamples:
     """Exact samples of a circuit, of which some variables are forgotten again."""
-    if select not in ("frontier", "rand", "ind"):
+    if select not in ("frontier", "rand"):
         raise CircuitError(
             f"The rule select={select!r} of cis needs the factors of a FactorGraph. For a circuit "
-            "use 'ind' or 'rand'."
+            "use 'rand'."
         )
     log_z, known = float(to_numpy(target.log_partition())), np.full(target.n_variables, np.nan)
     if evidence is not None:
@@ -246,9 +243,7 @@ def _from_circuit(
     size = len(free) if budget is None else budget
     n_sampled = min(len(candidates), max(0, len(free) - size))
     for row in rows:
-        some = candidates[:n_sampled]
-        if select != "ind":
-            some = rng.permutation(candidates)[:n_sampled].tolist()
+        some = rng.permutation(candidates)[:n_sampled].tolist()
         gone = sorted(set(free).difference(some))
         row[gone] = np.nan
     return WeightedSamples(target, rows, rule="cis", log_weights=np.full(n, log_z), log_z=log_z)

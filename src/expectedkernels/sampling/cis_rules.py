@@ -12,7 +12,6 @@ import numpy as np
 from expectedkernels.sampling.cis_tables import (
     LogTable,
     Scope,
-    elimination_cost,
     marginals,
     neighbours,
 )
@@ -151,27 +150,15 @@ def by_information(now: Situation) -> list[float]:
 
 
 def by_variance(now: Situation) -> list[float]:
-    """The smallest variance that sampling adds to the chance of the query's first state."""
+    """The smallest variance that sampling adds to the chance of the query's first state.
+
+    That is P(e)^2 (sum_a P(v=a | e)^2 / P(v=a) - 1) for the event e that the query has state 0.
+    """
     if now.query not in now.inside:
         return by_frontier(now)
-    return _variances(now, [now.query])[0]
-
-
-def by_frontier_variance(now: Situation) -> list[float]:
-    """The same for the frontier: the smallest of the largest variances of its variables."""
-    if not now.frontier:
-        return [0.0] * len(now.candidates)
-    return np.max(_variances(now, now.frontier), axis=0).tolist()
-
-
-def _variances(now: Situation, queries: list[int]) -> list[list[float]]:
-    """P(e)^2 (sum_a P(v=a | e)^2 / P(v=a) - 1) for the events e that a query has state 0."""
-    found = now.marginals(*((query, 0) for query in queries))
-    scores = []
-    for row, query in enumerate(queries, start=1):
-        chance = found[query][0, 0]
-        scores.append([_variance(chance, found[v][row], found[v][0]) for v in now.candidates])
-    return scores
+    found = now.marginals((now.query, 0))
+    chance = found[now.query][0, 0]
+    return [_variance(chance, found[v][1], found[v][0]) for v in now.candidates]
 
 
 def _variance(chance: float, given: Any, total: Any) -> float:
@@ -188,16 +175,6 @@ def by_distance(now: Situation) -> list[float]:
     return [-float(now.order.distance[v]) for v in now.candidates]
 
 
-def by_size(now: Situation) -> list[float]:
-    """The smallest cost of eliminating what is left once the variable is known."""
-    scores = []
-    for v in now.candidates:
-        scopes = [tuple(u for u in scope if u != v) for scope, _ in now.tables]
-        rest = [u for u in now.inside if u != v]
-        scores.append(float(elimination_cost(scopes, rest, now.cardinalities)))
-    return scores
-
-
 def by_entropy(now: Situation) -> list[float]:
     """The smallest entropy: what is almost known adds little noise when it is sampled."""
     scores, found = [], now.marginals()
@@ -206,11 +183,6 @@ def by_entropy(now: Situation) -> list[float]:
         share = share[share > 0]
         scores.append(float(-(share * np.log(share)).sum()))
     return scores
-
-
-def by_index(now: Situation) -> list[float]:
-    """The smallest number."""
-    return [float(v) for v in now.candidates]
 
 
 def by_chance(now: Situation) -> list[float]:
@@ -222,14 +194,17 @@ RULES: dict[str, Callable[[Situation], list[float]]] = {
     "frontier": by_frontier,
     "mi": by_information,
     "rbvar": by_variance,
-    "frb": by_frontier_variance,
     "fd": by_distance,
-    "size": by_size,
     "ent": by_entropy,
-    "ind": by_index,
     "rand": by_chance,
 }
 """Rules that score the candidates; the one with the smallest score is sampled."""
+REMOVED = {
+    "frb": "use 'rbvar' with a query, or 'frontier'",
+    "size": "use 'frontier'",
+    "ind": "use 'frontier', or 'rand'",
+}
+"""What to use instead of rules that earlier versions had."""
 
 
 def choices(rule: str, now: Situation) -> tuple[int, ...]:
