@@ -132,8 +132,7 @@ INNER = {
     "BlockCircuit": "aligned_to deferred from_blocks input matched remembered sharing with_schema",
     "Empirical": "on",
     "FactorKernel": "factors",
-    "Kernel": "blocks gram is_symmetric log_gram pairs point_methods single_product "
-    "values_with_gradients",
+    "Kernel": "blocks gram is_symmetric log_gram pairs single_product values_with_gradients",
     "Leaf": "draw log_values",
     "PartitionSteinKernel": "site_logs",
     "Vtree": "align is_leaf renumbered",

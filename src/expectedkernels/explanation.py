@@ -128,25 +128,23 @@ def explain(
       0.3 KiB of intermediate values at most, 138 operations
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    whole = _of_points(found, k) if isinstance(found, PointPairs) else _of_sweeps(found, max_bytes)
+    whole = _of_points(found) if isinstance(found, PointPairs) else _of_sweeps(found, max_bytes)
     if not k.tensors:
         return whole
     line = f"  gradients by {_counted(len(k.tensors), 'parameter')} of the kernel: in torch"
     return replace(whole, lines=(*whole.lines, line))
 
 
-def _of_points(pairs: PointPairs, k: Kernel) -> Explanation:
+def _of_points(pairs: PointPairs) -> Explanation:
     """The kernels of points: no sweep."""
     X, Y = (x.X if isinstance(x, Empirical) else np.atleast_2d(x) for x in (pairs.p, pairs.q))
     n, m = len(X), len(Y)
     blocks = ceil(n / BLOCK) * ceil(m / BLOCK)
-    ways = k.point_methods(X[:BLOCK], Y[:BLOCK]) if n and m else []
     count = 2 * n * m * X.shape[1]
     n_bytes = 2 * 8 * min(n, BLOCK) * min(m, BLOCK)
     lines = [
         f"{n} x {m} values of a kernel at points of {X.shape[1]} variables",
         f"  {_counted(blocks, 'block')} of at most {BLOCK} x {BLOCK} pairs",
-        *(f"  {way}" for way in ways),
         _costs(n_bytes, count),
     ]
     return Explanation("points", (None, None), (n, m), blocks, blocks, n_bytes, count, tuple(lines))

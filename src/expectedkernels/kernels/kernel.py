@@ -28,7 +28,7 @@ from expectedkernels.html import overview
 from expectedkernels.kernels.blocks import KernelBlocks, direct_sum, kronecker
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.point_gradients import in_tensors, summed
-from expectedkernels.kernels.points import methods, product_values
+from expectedkernels.kernels.points import product_values
 from expectedkernels.kernels.scaled import Scaled
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
@@ -121,10 +121,6 @@ class Kernel:
     def single_product(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable whose product is the kernel; None if it is not made like that."""
         return None
-
-    def point_methods(self, X: Array, Y: Array) -> list[str]:
-        """How the values k(x_i, y_j) are computed, in words."""
-        return ["one likelihood for every pair of points"]
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether k(x, x') and k(x', x) are known to be equal."""
@@ -479,10 +475,6 @@ class CompositeKernel(Kernel):
         """How the kernel splits its variables, None if all parts fit any vtree."""
         return next((k.vtree for k in self.kernels if k.vtree is not None), None)
 
-    def point_methods(self, X: Any, Y: Any) -> list[str]:
-        """How the values of all parts are computed, in words."""
-        return list(dict.fromkeys(m for k in self.kernels for m in k.point_methods(X, Y)))
-
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether all parts are."""
         return all(k.is_symmetric(n_variables) for k in self.kernels)
@@ -575,11 +567,6 @@ class ProductKernel(CompositeKernel):
             return None
         known = {pair: pair[0] * pair[1] for pair in set(pairs)}
         return [known[pair] for pair in pairs]
-
-    def point_methods(self, X: Any, Y: Any) -> list[str]:
-        """How the values k(x_i, y_j) are computed, in words."""
-        factors = self.single_product(X.shape[1])
-        return super().point_methods(X, Y) if factors is None else methods(factors, X, Y)
 
     def values_with_gradients(self, X: Any, Y: Any) -> Scaled:
         """The values k(x_i, y_j) as tensors that know their gradients."""

@@ -17,7 +17,7 @@ from expectedkernels.kernels.blocks import KernelBlocks, product_form
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.point_gradients import values_with_gradients
-from expectedkernels.kernels.points import check_states, log_products, methods, product_values
+from expectedkernels.kernels.points import check_states, log_products, product_values
 from expectedkernels.kernels.scaled import Scaled
 from expectedkernels.verdict import Verdict
 from expectedkernels.vtree import Vtree
@@ -62,10 +62,6 @@ class FactorKernel(Kernel):
     def single_product(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable."""
         return self.factors(n_variables)
-
-    def point_methods(self, X: Array, Y: Array) -> list[str]:
-        """How the values k(x_i, y_j) are computed, in words."""
-        return methods(self.factors(X.shape[1]), X, Y)
 
     def is_symmetric(self, n_variables: int) -> bool:
         """Whether all tables are symmetric."""

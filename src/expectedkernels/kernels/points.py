@@ -25,10 +25,6 @@ MOST_STATES = 32
 """Columns of whole numbers with at most so many different ones are compared as indicators."""
 FEW_STATES = 5
 """Up to so many states a column, sums by matrix products are faster than pair by pair."""
-EXACTLY = "by an exact matrix product"
-ABOUT_MEAN = "by a matrix product about the mean"
-BY_STATES = "by matrix products of indicators of states"
-BY_PAIRS = "pair by pair"
 LARGE_LOG = 256.0
 """Products of tables are sums of logs up to this size, which are wrong by about 1e-16 times it."""
 
@@ -91,62 +87,23 @@ def _used(factors: Sequence[Factor], rate: str, X: Any, Y: Any) -> tuple[Any, An
     return rates[used], X[:, used], Y[:, used]
 
 
-def methods(factors: Sequence[Factor], X: Any, Y: Any) -> list[str]:
-    """How `log_products` goes about the parts of a product of factors, in words.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 1.0], [1.0, 1.5]])
-    >>> methods([Factor(square=1.0), Factor(absolute=0.5)], X, X)
-    ['squared distances by an exact matrix product', 'city-block distances pair by pair']
-    """
-    found = []
-    rates, A, B = _used(factors, "square", X, Y)
-    if len(rates):
-        found.append(f"squared distances {_square_method(rates, A, B, relative=False)}")
-    rates, A, B = _used(factors, "absolute", X, Y)
-    if len(rates):
-        few = _cheap_states(A, B) is not None
-        found.append(f"city-block distances {BY_STATES if few else BY_PAIRS}")
-    rates, A, B = _used(factors, "unequal", X, Y)
-    if len(rates):
-        few = _few_states(A, B) is not None
-        found.append(f"unequal values {BY_STATES if few else BY_PAIRS}")
-    if any(factor.table is not None for factor in factors):
-        found.append(f"tables {BY_STATES}")
-    return found
-
-
-def _square_method(rates: Any, X: Any, Y: Any, relative: bool) -> str:
-    ranges = _whole_ranges(X, Y)
-    if ranges is not None:
-        span = float((ranges[1] - ranges[0]).max())
-        if (rates == rates[0]).all() and len(rates) * span**2 < EXACT / 8:
-            return EXACTLY
-        if _are_few(*ranges):
-            return BY_STATES
-    if not relative and len(X) and len(Y) and _spread(rates, X, Y) <= EXPANDED:
-        return ABOUT_MEAN
-    return BY_PAIRS
-
-
 def _square_logs(rates: Any, X: Any, Y: Any, relative: bool) -> Any:
     if not len(rates):
         return None
-    method = _square_method(rates, X, Y, relative)
-    logs = None
-    if method == EXACTLY:
-        low = np.minimum(X.min(axis=0), Y.min(axis=0))
-        logs = _expanded(X - low, Y - low)
-        logs *= rates[0]
-    elif method == BY_STATES:
-        low, high = _few_states(X, Y)
-        logs = _by_states([-r * _squared(n) for r, n in _sizes(rates, low, high)], X, Y, low)
-    elif method == ABOUT_MEAN:
+    alike, ranges = bool((rates == rates[0]).all()), _whole_ranges(X, Y)
+    if ranges is not None:
+        low, high = ranges
+        if alike and len(rates) * float((high - low).max()) ** 2 < EXACT / 8:
+            logs = _expanded(X - low, Y - low)
+            logs *= rates[0]
+            return logs
+        if _are_few(low, high):
+            return _by_states([-r * _squared(n) for r, n in _sizes(rates, low, high)], X, Y, low)
+    if not relative and len(X) and len(Y) and _spread(rates, X, Y) <= EXPANDED:
         logs = _expanded_about_mean(rates, X, Y)
-    if logs is not None:
-        return logs
-    return _distances(X, Y, "sqeuclidean", rates, bool((rates == rates[0]).all()))
+        if logs is not None:
+            return logs
+    return _distances(X, Y, "sqeuclidean", rates, alike)
 
 
 def _absolute_logs(rates: Any, X: Any, Y: Any) -> Any:
