@@ -67,7 +67,7 @@ def properties(p: Circuit | Unit) -> Properties:
 
     Smoothness and decomposability take time linear in the size of the circuit. Determinism is
     decided for every `Circuit` (unless it is too large to be multiplied with itself) and for
-    graphs of units that are structured-decomposable or small; for others the verdict may be
+    graphs of units that are structured-decomposable, or over few states; for others the verdict is
     "undecided".
 
     Parameters
