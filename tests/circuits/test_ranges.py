@@ -130,19 +130,21 @@ def test_nested_sums(seed, n, reach):
 
 
 @pytest.mark.parametrize("depth", [2, 3, 5])
-@pytest.mark.parametrize("weight", [1e-200, 1e200, 1e-110, 3.3e-162])
-def test_deep_sums_of_one_input(depth, weight):
-    variables = range(6)
-    root = ek.Product([ek.Categorical(v, [0.25, 0.75]) for v in variables])
+@pytest.mark.parametrize("weight", [1e-200, 1e200, 1e-110, 3.3e-162, 1e-60])
+def test_sums_within_sums_whose_weights_multiply_to_no_double_are_refused(depth, weight):
+    root = ek.Product([ek.Categorical(v, [0.25, 0.75]) for v in range(6)])
     for _ in range(depth):
         root = ek.Sum([root], [weight])
-    circuit = ek.Circuit.from_units(root)
-    assert_values(circuit, [graph_value(root, x) for x in product((0, 1), repeat=6)])
-    logs = circuit.log_partition()
-    np.testing.assert_allclose(logs, depth * np.log(weight), rtol=1e-12)
+    np.testing.assert_allclose(root.log_partition(), depth * np.log(weight), rtol=1e-12)
+    if abs(depth * np.log10(weight)) < 307:
+        circuit = ek.Circuit.from_units(root)
+        assert_values(circuit, [graph_value(root, x) for x in product((0, 1), repeat=6)])
+        return
+    with pytest.raises(ek.CircuitError, match=r"The circuit has weights beyond .* differ less"):
+        ek.Circuit.from_units(root)
 
 
-def test_what_no_numbers_can_hold_is_refused():
+def test_sums_of_inputs_within_sums_of_inputs_are_refused_likewise():
     leaf = ek.Categorical(0, [0.5, 0.5])
     for weight, sign in ((1e-200, "-"), (1e200, "")):
         root = ek.Sum([ek.Sum([leaf], [weight])], [weight])

@@ -65,6 +65,8 @@ class Circuit(BlockCircuit):
         ------
         PropertyError
             If the graph is not smooth, decomposable and structured-decomposable.
+        CircuitError
+            If weights of sums within sums multiply to numbers that are no doubles.
 
         Examples
         --------

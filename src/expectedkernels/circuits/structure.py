@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from heapq import heappop, heappush
 from math import inf
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from scipy import sparse
 
 from expectedkernels.circuits.graph import Graph, Unit, bits, show
 from expectedkernels.circuits.inputs import Input, Normal, Table
-from expectedkernels.circuits.ranges import plain_blocks
 from expectedkernels.circuits.splits import can_be_flattened, find_vtree, node_masks, show_split
-from expectedkernels.circuits.wide import Big, Wide, mixed, wide, wide_of
 from expectedkernels.engine.blocks import Inner, inner_of_edges
 from expectedkernels.engine.nodes import from_root
 from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
@@ -64,6 +61,8 @@ def circuit_blocks(
         If the graph is not decomposable, not smooth, or fits no vtree.
     CompatibilityError
         If it does not fit the given vtree.
+    CircuitError
+        If weights of sums within sums multiply to numbers that are no doubles.
 
     Examples
     --------
@@ -94,10 +93,11 @@ def circuit_blocks(
         )
     try:
         return vtree, _Builder(graph, vtree).blocks()
-    except ArithmeticError:  # some product of weights is no double
-        parts = _Builder(graph, vtree, wide=True).blocks()
-    advice = "write it with numbers that differ less from each other"
-    return vtree, plain_blocks(vtree, parts, "The circuit", advice)
+    except ArithmeticError:
+        raise CircuitError(
+            "The circuit has weights beyond the range of double precision where sums within sums "
+            "are multiplied out; write it with numbers that differ less from each other."
+        ) from None
 
 
 def _check(graph: Graph, smooth: bool) -> None:
@@ -135,30 +135,25 @@ class _Builder:
     the node. Wanted above its home (to fill up a scope), a unit goes down on its side,
     with ones on the other.
 
-    Weights are multiplied as doubles, and what leaves their range is an `ArithmeticError`. If
-    `wide`, they are multiplied as `Big` numbers, and blocks come with their wide numbers.
+    Products of weights that are no doubles, to all digits, are an `ArithmeticError`.
     """
 
-    def __init__(self, graph: Graph, vtree: Vtree, wide: bool = False):
-        self.graph, self.vtree, self.wide = graph, vtree, wide
-        self.times: Any = mul if wide else _times
+    def __init__(self, graph: Graph, vtree: Vtree):
+        self.graph, self.vtree = graph, vtree
         self.node_masks = node_masks(vtree)
         first_leaf = np.cumsum(vtree.variable >= 0) - (vtree.n_below + 1) // 2
         self.start: list[int] = first_leaf.tolist()
         self.low, self.home = _homes(graph, vtree, self.start)
-        self.factors: dict[int, tuple[list[int], list[int], Any]] = {}
+        self.factors: dict[int, tuple[list[int], list[int], float]] = {}
 
-    def _number(self, weight: float) -> Any:
-        return Big(weight, 0) if self.wide else weight
-
-    def blocks(self) -> list[Any]:
+    def blocks(self) -> list[Block]:
         """The blocks, children first."""
         wanted: dict[Key, int] = {len(self.graph.units) - 1: 0}
         return from_root(self.vtree, wanted, self._leaf_block, self._inner_block)
 
     def _inner_block(
         self, node: int, keys: dict[Key, int]
-    ) -> tuple[Any, dict[Key, int], dict[Key, int]]:
+    ) -> tuple[Inner, dict[Key, int], dict[Key, int]]:
         """The block of an inner node, and what is wanted from the children."""
         boundary = self.start[int(self.vtree.right[node])]
         left_keys: dict[Key, int] = {}
@@ -166,7 +161,7 @@ class _Builder:
         left: list[int] = []
         right: list[int] = []
         columns: dict[Key, int] = {}
-        entries: list[tuple[int, int, Any]] = []
+        entries: list[tuple[int, int, float]] = []
         for row, key in enumerate(keys):
             for term, weight in self._terms(key, node).items():
                 column = columns.get(term)
@@ -175,22 +170,16 @@ class _Builder:
                     one, other = self._halves(term, node, boundary)
                     left.append(left_keys.setdefault(one, len(left_keys)))
                     right.append(right_keys.setdefault(other, len(right_keys)))
-                entries.append((row, column, self.times(weight, self._scale(term, node))))
-        if self.wide:
-            block: Any = _wide_inner(left, right, entries, len(keys))
-        else:
-            sizes = (len(keys), len(left_keys), len(right_keys))
-            block = _inner(left, right, entries, *sizes)
-        return block, left_keys, right_keys
+                entries.append((row, column, _times(weight, self._scale(term, node))))
+        sizes = (len(keys), len(left_keys), len(right_keys))
+        return _inner(left, right, entries, *sizes), left_keys, right_keys
 
-    def _terms(self, key: Key, node: int) -> dict[Key, Any]:
+    def _terms(self, key: Key, node: int) -> dict[Key, float]:
         """A wanted unit as a weighted sum of what a node can split (or of input units)."""
         if isinstance(key, tuple) or self._is_term(key, node):
-            return {key: self._number(1.0)}
-        terms: dict[Key, Any] = {}
-        pending = {
-            key: self._number(1.0)
-        }  # sums still to be multiplied out, users before their inputs
+            return {key: 1.0}
+        terms: dict[Key, float] = {}
+        pending = {key: 1.0}  # sums still to be multiplied out, users before their inputs
         heap = [-key]
         while heap:
             i = -heappop(heap)
@@ -198,7 +187,7 @@ class _Builder:
             unit: Any = self.graph.units[i]
             weights = unit.weights.tolist() if unit.kind == "sum" else [1.0]
             for j, weight in zip(self.graph.inputs[i], weights, strict=True):
-                share = self.times(scale, self._number(weight))
+                share = _times(scale, weight)
                 if self._is_term(j, node):
                     terms[j] = terms[j] + share if j in terms else share
                 elif j in pending:
@@ -234,13 +223,13 @@ class _Builder:
             return product, start, stop
         return self.factors[product][0][start] if stop > start else ONES
 
-    def _scale(self, term: Key, node: int) -> Any:
+    def _scale(self, term: Key, node: int) -> float:
         """The weights of one-input sums that were passed through inside a product unit."""
         if isinstance(term, tuple) or term == ONES or self.home[term] != node:
-            return self._number(1.0)
+            return 1.0
         return self.factors[term][2]
 
-    def _factors_of(self, product: int) -> tuple[list[int], list[int], Any]:
+    def _factors_of(self, product: int) -> tuple[list[int], list[int], float]:
         """The factors of a product unit from left to right, their places, and their scale.
 
         A factor must be alone below its home among the factors; one that is not is flattened.
@@ -249,7 +238,7 @@ class _Builder:
             return self.factors[product]
         graph, whole = self.graph, self.graph.masks[product]
         found: list[int] = []
-        scale = self._number(1.0)
+        scale = 1.0
         stack = list(graph.inputs[product])
         while stack:
             i = stack.pop()
@@ -259,7 +248,7 @@ class _Builder:
                 stack += graph.inputs[i]
                 unit: Any = graph.units[i]
                 if unit.kind == "sum":
-                    scale = self.times(scale, self._number(float(unit.weights[0])))
+                    scale = _times(scale, float(unit.weights[0]))
             else:
                 raise self._misfit(product, i)
         found.sort(key=self.low.__getitem__)
@@ -276,7 +265,7 @@ class _Builder:
             f"{graph.describe(factor)}."
         )
 
-    def _leaf_block(self, node: int, variable: int, keys: dict[Key, int]) -> Any:
+    def _leaf_block(self, node: int, variable: int, keys: dict[Key, int]) -> Input:
         """The block of a leaf: every unit wanted there as a table or as a mixture of normals."""
         card = self.graph.cardinalities[variable]
         if card is None and ONES in keys:
@@ -287,7 +276,7 @@ class _Builder:
         rows = [self._terms(key, node) for key in keys]
         units: Any = self.graph.units
         first: dict[Any, int] = {}
-        entries: list[tuple[int, int, Any]] = []
+        entries: list[tuple[int, int, float]] = []
         for row, terms in enumerate(rows):
             for i, weight in terms.items():
                 key = i if card is not None else (units[i].mean, units[i].variance)
@@ -298,9 +287,6 @@ class _Builder:
         else:
             means, variances = (np.array(numbers) for numbers in zip(*first, strict=True))
             block = Normal(np.eye(len(first)), means, variances)
-        if self.wide:
-            columns, weights, starts = _wide_rows(entries, len(rows))
-            return mixed(block, wide(block.flat[0]), columns, weights, starts)
         return _weighted_inputs(block, entries, len(rows))
 
     def _lacking(self, variable: int) -> str:
@@ -382,22 +368,3 @@ def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_unit
     if not np.isfinite(table).all() or lost[weight != 1.0].any():
         raise ArithmeticError
     return block.with_numbers(table)
-
-
-def _wide_rows(
-    entries: list[tuple[int, int, Any]], n_units: int
-) -> tuple[IntArray, Wide, IntArray]:
-    """Entries (unit, column, weight) sorted by unit: columns, weights, and where units start."""
-    row, column = (np.array(numbers) for numbers in list(zip(*entries, strict=True))[:2])
-    order = np.lexsort((column, row))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_units))])
-    return column[order], wide_of([entries[i][2] for i in order]), starts
-
-
-def _wide_inner(
-    left: list[int], right: list[int], entries: list[tuple[int, int, Any]], n_units: int
-) -> tuple[Inner, Wide]:
-    """The inner block with the given products and entries, and its numbers."""
-    columns, numbers, starts = _wide_rows(entries, n_units)
-    ones = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(n_units, len(left)))
-    return Inner(len(left), n_units, np.array(left), np.array(right), ones), numbers

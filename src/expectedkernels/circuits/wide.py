@@ -6,9 +6,8 @@ that plain arithmetic gives wherever that stays in range. Where it does not, see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import frexp, ldexp, log
+from math import log
 from typing import Any
 
 import numpy as np
@@ -84,41 +83,6 @@ class Wide:
         mantissa = np.where(mild, base**alpha, np.exp2(np.where(mild, 0.0, power - whole)))
         mantissa, shift = np.frexp(np.where(positive, mantissa, 0.0))
         return Wide(mantissa, np.where(positive, whole.astype(np.int64) + shift, 0))
-
-
-@dataclass(frozen=True, slots=True)
-class Big:
-    """One number of any size: a mantissa of absolute value in [1/2, 1), or zero, times 2^exponent.
-
-    Examples
-    --------
-    >>> tiny = Big(1e-200, 0) * Big(1e-200, 0)
-    >>> (tiny + tiny).exponent - tiny.exponent
-    1
-    """
-
-    mantissa: float
-    exponent: int
-
-    def __post_init__(self) -> None:
-        mantissa, shift = frexp(self.mantissa)
-        object.__setattr__(self, "mantissa", mantissa)
-        object.__setattr__(self, "exponent", self.exponent + shift if mantissa else LOWEST)
-
-    def __mul__(self, other: Big) -> Big:
-        return Big(self.mantissa * other.mantissa, self.exponent + other.exponent)
-
-    def __add__(self, other: Big) -> Big:
-        top = max(self.exponent, other.exponent)
-        parts = (ldexp(x.mantissa, max(x.exponent - top, -FAR)) for x in (self, other))
-        return Big(sum(parts), top)
-
-
-def wide_of(numbers: Sequence[Big]) -> Wide:
-    """Single numbers as an array of them."""
-    mantissa = np.array([x.mantissa for x in numbers])
-    exponent = np.array([x.exponent for x in numbers], dtype=np.int64)
-    return Wide(mantissa, np.where(mantissa != 0, exponent, 0))
 
 
 def wide(numbers: Any) -> Wide:
