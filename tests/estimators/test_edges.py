@@ -308,7 +308,7 @@ def test_remote_rows_have_no_spread(density):
 
 
 @pytest.mark.parametrize("standardize", [True, False])
-@pytest.mark.parametrize("density", ["auto", "chow_liu", "diagonal_mixture", "gaussian_mixture"])
+@pytest.mark.parametrize("density", ["auto", "chow_liu", "gaussian_mixture"])
 @pytest.mark.parametrize("far", [1e80, 1e160, -1e308])
 def test_absurd_rows_have_the_limit_and_leave_others_alone(density, standardize, far):
     rng = np.random.default_rng(0)

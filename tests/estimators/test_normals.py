@@ -4,18 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal
 
 import expectedkernels as ek
 from expectedkernels.estimators.averages import AverageDensity
-from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.densities import NAMES, learn_density
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.normals import LEFT_OUT, NormalDensity
 from expectedkernels.estimators.resources import Resources
 from expectedkernels.estimators.scaling import Scaling
 from expectedkernels.estimators.variables import Variable
-from expectedkernels.learning.diagonal import component_logs, fit_diagonal
 from expectedkernels.learning.normals import (
     NormalMixture,
     fit_mixture,
@@ -170,24 +168,6 @@ def test_kernel_mixtures_keep_mean_and_covariance():
     np.testing.assert_allclose(total, normal.covariances[0], rtol=0.1, atol=0.05)
 
 
-def test_diagonal_mixtures_have_the_likelihood_of_their_components():
-    rng = np.random.default_rng(0)
-    Z, states = rng.normal(size=(50, 2)), rng.integers(0, 3, size=(50, 1))
-    Z[0, 0], states[1, 0] = np.nan, -1
-    p = fit_diagonal(Z, states, [3], 4, rng=rng)
-    bits = [np.where(states >= 0, np.eye(3)[states[:, 0]], 0.0)]
-    logs = component_logs(p, Z, bits)
-    for row in (0, 1, 2):
-        wanted = np.log(p.weights)
-        for c in range(2):
-            if not np.isnan(Z[row, c]):
-                deviations = np.sqrt(p.variances[:, c])
-                wanted = wanted + norm(p.means[:, c], deviations).logpdf(Z[row, c])
-        if states[row, 0] >= 0:
-            wanted = wanted + np.log(p.tables[0][:, states[row, 0]])
-        np.testing.assert_allclose(logs[row], wanted)
-
-
 def table(seed, n=60):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(seed)
@@ -280,21 +260,3 @@ def test_densities_are_learned_by_name_only_once_each():
         "gaussian", model.columns_, X, n_bins=10, binning="quantile", rng=np.random.default_rng(1)
     )
     np.testing.assert_array_equal(again.mixture.covariances, model.density_.mixture.covariances)
-
-
-def test_variances_of_mixtures_of_products_are_those_of_the_circuit():
-    X, y, holes = table(4)
-    model = ek.ExpectedSVR(density="diagonal_mixture", random_state=0).fit(X, y)
-    p, f, Z = model.density_, model._machine.expansion, model._read(holes)[:5]
-    form = np.random.default_rng(2).normal(size=(len(f.points),) * 2)
-    prior = Prior(500.0, form @ form.T, np.ones(1))
-    rows = p.rows(Z)
-    mean = p.mean(f, rows, Resources())
-    for given_prior in (None, prior):
-        wanted = CircuitDensity.variance(p, f, rows, mean, Resources(), given_prior)
-        got = p.variance(f, rows, mean, Resources(), given_prior)
-        np.testing.assert_allclose(got, wanted, rtol=20 * LEFT_OUT)
-    constant = Expansion(f.rates, f.points, 1e-7 * f.coef, f.intercept)
-    wanted = 1e-14 * CircuitDensity.variance(p, f, rows, mean, Resources())
-    got = p.variance(constant, rows, p.mean(constant, rows, Resources()), Resources())
-    np.testing.assert_allclose(got, wanted, rtol=20 * LEFT_OUT)

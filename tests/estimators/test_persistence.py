@@ -24,7 +24,7 @@ ESTIMATORS = [
     ek.ExpectedSVR(density="chow_liu", mask_kernel=0.5),
     ek.ExpectedKernelRidge(density="gaussian_mixture"),
     ek.ExpectedKernelRidge(density="strudel"),
-    ek.ExpectedKernelRidge(density="diagonal_mixture", fit_missing="expected"),
+    ek.ExpectedKernelRidge(density="mixture", fit_missing="expected"),
     ek.ExpectedSVC(density="mixture"),
     ek.ExpectedKernelClassifier(),
     ek.ExpectedGaussianProcessRegressor(alpha=1e-3),

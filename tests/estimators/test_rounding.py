@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
-from expectedkernels.estimators import diagonal, rounding
+from expectedkernels.estimators import rounding
 from expectedkernels.estimators.machines import read_machine
 from expectedkernels.estimators.prediction import coded_density
 from expectedkernels.estimators.resources import Resources
@@ -101,19 +101,6 @@ def test_random_circuits(rng, tolerance, real, units):
         found, left = rounded_variance(machine, density, rows, mean, resources)
     assert left.mean() < 0.5
     within(np.sqrt(found[~left]), np.sqrt(exact[~left]), tolerance)
-
-
-def test_mixtures_of_products_are_rounded_where_points_are_many(monkeypatch):
-    X, y = table()
-    model = ek.ExpectedSVR(C=10.0, epsilon=0.02, density="diagonal_mixture").fit(X[:180], y[:180])
-    rows = holes(X[180:190])
-    exact = model.predict(rows, return_std=True, std_tol=0)[1]
-    np.testing.assert_array_equal(_at(model, rows, 0.01), exact)  # quick enough
-    monkeypatch.setattr(diagonal, "MANY_POINTS", 0)
-    for tolerance in TOLERANCES[:2]:
-        std = _at(model, rows, tolerance)
-        within(std, exact, tolerance)
-        assert (std != exact).any()
 
 
 def test_no_tolerance_is_exact_and_few_points_are():

@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from expectedkernels.arrays import Array
-from expectedkernels.checks import check_real
+from expectedkernels.checks import check_choice, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.sources import is_source
 from expectedkernels.circuits.streams import ROWS, StreamLike, over_chunks, paths_of
@@ -33,6 +33,7 @@ from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import (
     MIXTURES,
     NAMES,
+    REMOVED,
     known_labels,
     named,
     parts_of,
@@ -115,6 +116,10 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _validate_params(self) -> None:
         """Raise if a parameter is none of what it may be; True is no number."""
+        name = self.density[0] if isinstance(self.density, tuple) and self.density else self.density
+        if isinstance(name, str):
+            estimator = type(self).__name__
+            check_choice(estimator, "density", name, NAMES, DataError, removed=REMOVED)
         for name, constraints in self._parameter_constraints.items():
             value = getattr(self, name, None)
             if isinstance(value, (bool, np.bool_)) and "boolean" not in constraints:

@@ -11,9 +11,8 @@ import numpy as np
 from sklearn.base import clone
 
 from expectedkernels.circuits.alignment import in_order
-from expectedkernels.circuits.build import mixture_of_products
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input, Normal
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
 from expectedkernels.engine.blocks import Inner
@@ -21,7 +20,6 @@ from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
 from expectedkernels.estimators.columns import MOST_BYTES, Columns
-from expectedkernels.estimators.diagonal import DiagonalDensity
 from expectedkernels.estimators.normals import NormalDensity
 from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
 from expectedkernels.estimators.variables import (
@@ -31,7 +29,6 @@ from expectedkernels.estimators.variables import (
     completed_groups,
 )
 from expectedkernels.learning.chow_liu import content_tree
-from expectedkernels.learning.diagonal import fit_diagonal
 from expectedkernels.learning.mixtures import learn_mixture
 from expectedkernels.learning.normals import (
     NormalMixture,
@@ -43,15 +40,11 @@ from expectedkernels.learning.normals import (
 from expectedkernels.learning.orders import own_order
 from expectedkernels.learning.strudel import learn_strudel
 
-CIRCUITS = ("chow_liu", "strudel", "mixture", "diagonal_mixture")
 NORMALS = ("gaussian", "kernel", "gaussian_mixture")
-NAMES = ("auto", *NORMALS, *CIRCUITS)
-MIXTURES = ("gaussian_mixture", "diagonal_mixture", "mixture")
+NAMES = ("auto", *NORMALS, "chow_liu", "strudel", "mixture")
+REMOVED = {"diagonal_mixture": "use 'gaussian_mixture', or a circuit of your own"}
+MIXTURES = ("gaussian_mixture", "mixture")
 """Densities that have a number of components, which may be given: a pair of name and number."""
-
-AT_RANDOM = ("gaussian_mixture", "diagonal_mixture")
-"""Densities that start at random rows."""
-
 
 COVARIANCES = 8
 """About how many matrices of all columns a normal distribution needs at once."""
@@ -72,7 +65,6 @@ MIXTURE_COMPONENTS = 8
 TOLERANCE = 0.01
 """Mixtures of trees are learned until a step gains less in the mean log-likelihood: more steps are
 no better for rows that are held out."""
-DIAGONAL_COMPONENTS = 60
 FULL_COMPONENTS = (1, 2, 4, 8)
 """Numbers of normal distributions with full covariances to choose from."""
 WIDTH = 0.6
@@ -105,14 +97,12 @@ def learn_density(
         density = in_order(density, columns.names, categories)
         variables = _given(columns, Z, density)
         return CircuitDensity(density, check_circuit(density, variables, "The density"))
-    if isinstance(density, str) and density in AT_RANDOM:
+    if isinstance(density, str) and density == "gaussian_mixture":
         Z = Z[own_order(Z)[0]]  # what starts at random starts with the same rows
     variables = columns.variables(Z, n_bins, "quantile" if binning == "gaussian" else binning)
     Z = completed_groups(variables, Z)
     if isinstance(density, str) and density in NORMALS:
         return _normal(density, n, columns, variables, Z, rng)
-    if isinstance(density, str) and density == "diagonal_mixture":
-        return _diagonal(n, columns, variables, Z, rng)
     if isinstance(density, str) and density == "auto":
         return _averaged(columns, variables, Z, rng)
     states = as_states(variables, Z)
@@ -229,34 +219,6 @@ def _validated_mixture(x: Any, rng: Any) -> NormalMixture:
         fits = [log_likelihood(fit_mixture(rest, n, rng=rng), held).mean() for n in choices]
         best = choices[int(np.argmax(fits))]
     return fit_mixture(x, best, rng=rng)
-
-
-def _diagonal(
-    n: int | None, columns: Columns, variables: list[Variable], Z: Any, rng: Any
-) -> DiagonalDensity:
-    """A circuit: a mixture of products of normal distributions and tables."""
-    scaling, x = _standard(columns, Z)
-    numeric = [v.cuts is not None for v in variables]
-    at = [int(v.columns[0]) for v, real in zip(variables, numeric, strict=True) if real]
-    others = [v for v, real in zip(variables, numeric, strict=True) if not real]
-    states = np.nan_to_num(as_states(others, Z), nan=-1.0).astype(np.intp)
-    cards = [max(2, v.n_states or 2) for v in others]
-    n = max(1, min(DIAGONAL_COMPONENTS, len(Z) // 5)) if n is None else n
-    found = fit_diagonal(x[:, at], states, cards, n, rng=rng)
-    means = (found.means * scaling.scale[at] + scaling.centre[at]).T
-    variances = (found.variances * scaling.scale[at] ** 2).T
-    real = np.flatnonzero(numeric).tolist()
-    normals = dict(zip(real, zip(means, variances, strict=True), strict=True))
-    tables = dict(zip(np.flatnonzero(~np.array(numeric)).tolist(), found.tables, strict=True))
-    eye = np.eye(len(found.weights))
-    inputs = [
-        Normal(eye, *normals[i]) if i in normals else Table(tables[i])
-        for i in range(len(variables))
-    ]
-    circuit = mixture_of_products(found.weights, inputs)
-    own = [replace(v, pieces=None) if i in normals else v for i, v in enumerate(variables)]
-    own = check_circuit(circuit, own, "The circuit of the density")
-    return DiagonalDensity(circuit, own, found.weights, normals, tables)
 
 
 def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> AverageDensity:

@@ -210,14 +210,10 @@ class Axes:
         G^1/2 times the eigenvectors of A.
     a : array of shape (missing,)
         The eigenvalues.
-    first, second : arrays of shape (points,) and (points, points), or one
-        What independent columns that are no numbers add to E k(x, s) and to E k(x, s) k(x, r).
     """
 
     turn: Any
     a: Any
-    first: Any = 1.0
-    second: Any = 1.0
 
     @classmethod
     def of(cls, S: Any, root: Any) -> Axes:
@@ -229,7 +225,7 @@ class Axes:
         """E k(x, s) for all means and points, (means, points)."""
         scale = 1.0 / np.sqrt(1.0 + 2.0 * self.a)
         away = _squares(means @ self.turn * scale, points @ self.turn * scale)
-        return np.exp(-away) * np.prod(scale) * self.first
+        return np.exp(-away) * np.prod(scale)
 
     def roots(self, means: Any, points: Any) -> tuple[Any, Any]:
         """Factors of E k(x, s) k(x, r) = h_s h_r B_sr: (means, points) and (points, points)."""
@@ -237,7 +233,7 @@ class Axes:
         t = points @ self.turn
         h = np.exp(-_squares(means @ self.turn / np.sqrt(b), t / np.sqrt(b)))
         t = t * np.sqrt(2.0 * self.a / b)
-        return h * np.prod(b) ** -0.25, np.exp(-_squares(t, t)) * self.second
+        return h * np.prod(b) ** -0.25, np.exp(-_squares(t, t))
 
     def covariances(self, mean: Any, points: Any) -> Any:
         """Cov(k(x, s), k(x, r)) for all pairs of points, one mean."""
@@ -247,10 +243,9 @@ class Axes:
         p = -4.0 * (t**2) @ (a**2 / (b * c))
         q = t * np.sqrt(4.0 * a / b)
         logs = 0.5 * np.log1p(4.0 * a**2 / b).sum() + p[:, None] + p + q @ q.T
-        other = self.second - np.multiply.outer(self.first, self.first)
         both = e[:, None] * e
         with np.errstate(over="ignore", invalid="ignore"):  # of points that are remote from x
-            found = both * (self.second * np.expm1(logs) + other)
+            found = both * np.expm1(logs)
         return np.where(both > 0, found, 0.0)
 
     def at(self, means: Any, points: Any) -> At:

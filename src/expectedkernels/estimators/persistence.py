@@ -25,7 +25,6 @@ from expectedkernels.estimators.calibration import HeldOut, Training
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.classifiers import ExpectedSVC
 from expectedkernels.estimators.columns import Columns
-from expectedkernels.estimators.diagonal import DiagonalDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.features import ExpectedKernelFeatures
 from expectedkernels.estimators.imputer import CircuitImputer
@@ -42,7 +41,7 @@ from expectedkernels.vtree import Vtree
 TRUSTED: tuple[Any, ...] = (
     *(CircuitImputer, ExpectedGaussianProcessRegressor, ExpectedKernelClassifier),
     *(ExpectedKernelFeatures, ExpectedKernelRidge, ExpectedSVC, ExpectedSVR),
-    *(AverageDensity, CircuitDensity, DiagonalDensity, NormalDensity, NormalMixture),
+    *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
     *(Columns, Expansion, HeldOut, Masks, Pieces, Prior, Scores, Training, Variable),
     *(machines.Machine, machines._decided, machines._predicted, machines._process_spread),
     *(scaling.Scaling, scaling._of_columns, scaling._of_target),

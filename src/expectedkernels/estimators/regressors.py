@@ -47,13 +47,12 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     density : str, pair, Circuit, or object with `fit` and `circuit_`
         The density of the columns, by name: "gaussian" (one normal distribution with all
         covariances), "kernel" (such a one, narrower, around every training row), "gaussian_mixture"
-        (up to eight), "diagonal_mixture" (up to 60 with independent columns), "chow_liu",
-        "strudel" or "mixture" (circuits over bins); mixtures with a given number of components as
-        pairs, such as ("gaussian_mixture", 3); or "auto": the average of expectations under the
-        first two, or under "gaussian" and "chow_liu" if all columns are categorical. "gaussian"
-        alone is faster, and its predictions are about as good. An object is cloned and fitted to
-        the states of all variables, integers with NaN. A circuit says itself what numeric columns
-        hold: its states, or real values.
+        (up to eight), "chow_liu", "strudel" or "mixture" (circuits over bins); mixtures with a
+        given number of components as pairs, such as ("gaussian_mixture", 3); or "auto": the average
+        of expectations under the first two, or under "gaussian" and "chow_liu" if all columns are
+        categorical. "gaussian" alone is faster, and its predictions are about as good. An object is
+        cloned and fitted to the states of all variables, integers with NaN. A circuit says itself
+        what numeric columns hold: its states, or real values.
     density_weights : {"equal", "stacked"} or array
         How much each of the densities counts that "auto" averages. "stacked": as is best for rows
         that are held out with values hidden, drawn a little to equal weights, for five more fits;

@@ -216,17 +216,15 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
     start = NormalMixture(
         np.ones(1), _observed_means(Z)[None], np.diag(spread + _ridge(spread))[None]
     )
-    return _em(Z, start, spread, False, steps, tolerance)
+    return _em(Z, start, spread, steps, tolerance)
 
 
-def _em(
-    Z: Any, mixture: NormalMixture, spread: Any, diagonal: bool, steps: int, tolerance: float
-) -> NormalMixture:
+def _em(Z: Any, mixture: NormalMixture, spread: Any, steps: int, tolerance: float) -> NormalMixture:
     holes = find_holes(Z)
     before = -np.inf
     for _ in range(steps):
         total, counts, first, second = _expected_sums(mixture, Z, holes)
-        mixture = _maximised(mixture, counts, first, second, spread, diagonal)
+        mixture = _maximised(mixture, counts, first, second, spread)
         if total - before < tolerance * len(Z) or (len(counts) == 1 and not np.isnan(Z).any()):
             break
         before = total
@@ -422,7 +420,6 @@ def fit_mixture(
     Z: Any,
     n_components: int,
     *,
-    diagonal: bool = False,
     steps: int = 50,
     tolerance: float = 1e-3,
     rng: Any,
@@ -434,19 +431,17 @@ def fit_mixture(
     Z : array of shape (rows, columns)
         Standardised, NaN where missing.
     n_components : int
-    diagonal : bool
-        Whether columns are independent in each component.
     steps, tolerance
         As for `fit_normal`.
     rng : Generator
     """
     Z = np.asarray(Z, dtype=np.float64)
     spread = _spread(Z)
-    start = _started(Z, n_components, diagonal, spread, rng)
-    return _em(Z, start, spread, diagonal, steps, tolerance)
+    start = _started(Z, n_components, spread, rng)
+    return _em(Z, start, spread, steps, tolerance)
 
 
-def _started(Z: Any, n: int, diagonal: bool, spread: Any, rng: Any) -> NormalMixture:
+def _started(Z: Any, n: int, spread: Any, rng: Any) -> NormalMixture:
     normal = fit_normal(Z)
     filled = conditional_means(normal, Z)
     n = min(n, len(np.unique(filled, axis=0)))
@@ -456,13 +451,11 @@ def _started(Z: Any, n: int, diagonal: bool, spread: Any, rng: Any) -> NormalMix
     means = np.stack([filled[label == c].mean(axis=0) for c in range(n)])
     S = np.stack([_drawn(filled[label == c] - means[c], np.ones(int(k)), spread)
                   for c, k in enumerate(counts)])  # fmt: skip
-    if diagonal:
-        S = S * np.eye(Z.shape[1])
     return NormalMixture(counts / counts.sum(), means, S)
 
 
 def _maximised(
-    mixture: NormalMixture, counts: Any, first: Any, second: Any, spread: Any, diagonal: bool
+    mixture: NormalMixture, counts: Any, first: Any, second: Any, spread: Any
 ) -> NormalMixture:
     n = np.maximum(counts, 1e-300)
     step = first / n[:, None]
@@ -470,7 +463,5 @@ def _maximised(
     S = (scatter + PRIOR_ROWS * np.diag(spread)) / (counts + PRIOR_ROWS)[:, None, None]
     d = S.shape[1]
     S[:, np.arange(d), np.arange(d)] += _ridge(spread)
-    if diagonal:
-        S = S * np.eye(d)
     weights = (counts + 1e-9) / (counts + 1e-9).sum()
     return NormalMixture(weights, mixture.means + step, S)
