@@ -5,6 +5,7 @@ import inspect
 import pytest
 from sklearn.base import BaseEstimator, clone
 
+import expectedkernels as ek
 from expectedkernels.checks import check_choice, removed
 from expectedkernels.errors import CircuitError
 
@@ -31,3 +32,14 @@ def test_removed_values_are_named():
         check_choice("learn", "method", "bagging", ("em", "boost"), removed=advice)
     with pytest.raises(CircuitError, match="Got 'other' instead"):
         check_choice("learn", "method", "other", ("em", "boost"), removed=advice)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: ek.ExpectedSVR(density_weights="equal"), "of ExpectedSVR was removed: densities"),
+    ],
+)
+def test_what_was_removed_says_what_to_use(call, match):
+    with pytest.raises(CircuitError, match=match):
+        call()

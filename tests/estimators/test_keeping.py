@@ -79,16 +79,6 @@ def test_densities_are_learned_once(tmp_path, monkeypatch):
     assert len(calls) == 3  # other bins, other rows
 
 
-def test_weights_of_densities_count(tmp_path):
-    X, y = table()
-    options = {"density": "auto", "fit_missing": "expected", "memory": tmp_path}
-    n = len(ek.ExpectedKernelRidge(density="auto").fit(X, y).densities_)
-    for weights in (np.ones(n) / n, np.eye(n)[0]):
-        found = ek.ExpectedKernelRidge(density_weights=weights, **options).fit(X, y)
-        plain = clone(found).set_params(memory=None).fit(X, y)
-        np.testing.assert_allclose(found.predict(X), plain.predict(X), rtol=1e-9)
-
-
 def test_deviations_masks_and_intervals(tmp_path):
     X, y = table()
     for options in ({}, {"mask_kernel": 0.5}):

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.errors import DataError
 from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.nodes import Nodes
@@ -46,21 +45,6 @@ class AverageDensity:
     def __repr__(self) -> str:
         shares = zip(self.weights, self.names, strict=True)
         return "AverageDensity(" + " + ".join(f"{w:.3g} {name}" for w, name in shares) + ")"
-
-    def weighted(self, weights: Any) -> AverageDensity:
-        """The average with other weights, made to sum to one; raises if they are none."""
-        names = ", ".join(self.names)
-        found = np.asarray(weights, dtype=np.float64)
-        if (
-            found.shape != (len(self.parts),)
-            or not (found >= 0).all()
-            or not 0 < found.sum() < np.inf
-        ):
-            raise DataError(
-                f"The 'density_weights' parameter must have {len(self.parts)} weights that are not "
-                f"negative, and not all zero: those of {names}. Got {np.array2string(found)}."
-            )
-        return AverageDensity(self.parts, found / found.sum(), self.names, self.variables)
 
     @property
     def circuit(self) -> Any:

@@ -27,7 +27,6 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.sources import is_source
 from expectedkernels.circuits.streams import ROWS, StreamLike, over_chunks, paths_of
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.columns import learn_columns
 from expectedkernels.estimators.densities import (
@@ -60,6 +59,9 @@ from expectedkernels.learning.orders import chosen_rows
 
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
 """How many rows a choice is made by, at most: some of them where there are more."""
+REMOVED_PARAMETERS = {
+    "density_weights": "densities of 'auto' count alike; name one as 'density' to take it alone",
+}
 SMALLEST = 1e-10
 """The smallest weight of the size of functions that rates are chosen by."""
 
@@ -161,10 +163,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _kept(self, function: Any, **given: Any) -> Any:
         """What a function of the density gives, from memory if it was asked before."""
-        weights = np.asarray(self.density_weights_)
-        return kept(
-            self.memory, self._key, function, weights=weights, density=self.density_, **given
-        )
+        return kept(self.memory, self._key, function, density=self.density_, **given)
 
     def _learn_scaling(self, Z: Any, sample_weight: Any = None) -> Any:
         """Learn how to standardise columns of numbers, if asked to; the columns for the kernel."""
@@ -216,11 +215,9 @@ class KernelMachine(DensityEstimator):
     fit_missing: str
     _whole: Expansion | None = None
     mask_kernel: float | str | None = None
-    density_weights: Any = "equal"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DensityEstimator._parameter_constraints,
-        "density_weights": [StrOptions({"equal"}), "array-like"],
         "fit_missing": [StrOptions({"auto", "mean", "expected", "drop", "raise"})],
         "memory": [str, PathLike, HasMethods(["cache"]), None],
         "standardize": ["boolean"],
@@ -329,22 +326,6 @@ class KernelMachine(DensityEstimator):
         coef, intercept = self._coefficients(self.model_, len(Z))
         f = Expansion(self._raw_rates(self.gamma_, Z.shape[1]), Z, coef, intercept)
         return f if self._target is None else of_target(f, self._target)
-
-    def _learn_density(self, Z: Any) -> Any:
-        Z = super()._learn_density(Z)
-        if not isinstance(self.density_weights, str):
-            self._weigh_densities(self.density_weights)
-        return Z
-
-    def _weigh_densities(self, weights: Any) -> None:
-        """Take other weights for the densities that are averaged."""
-        if not isinstance(self.density_, AverageDensity):
-            raise DataError(
-                "The 'density_weights' parameter is for densities that are averages, as 'auto'. "
-                f"Got weights {weights!r} for {', '.join(self.densities_)} alone."
-            )
-        self.density_ = self.density_.weighted(weights)
-        self.density_weights_ = self.density_.weights
 
     def _way_to_fit(self) -> str:
         """Whether to fit to means of incomplete rows, or to expected kernels between them."""

@@ -70,11 +70,6 @@ class Training:
         self.machine, self.columns, self.Z = machine, columns, np.array(Z)
         self.y, self.sample_weight = np.array(y), sample_weight
 
-    def of_rows(self, rows: Any) -> Training:
-        """The same of some of the rows, in their order."""
-        weights = None if self.sample_weight is None else self.sample_weight[rows]
-        return Training(self.machine, self.columns, self.Z[rows], self.y[rows], weights)
-
     @cached_property
     def seed(self) -> int:
         """What starts every draw: the same answers for the same machine."""

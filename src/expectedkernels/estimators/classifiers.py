@@ -16,10 +16,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import check_real
+from expectedkernels.checks import check_real, removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.base import GAMMA, KernelMachine
+from expectedkernels.estimators.base import GAMMA, REMOVED_PARAMETERS, KernelMachine
 from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import pairwise_coef
@@ -51,9 +51,9 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         How much errors in each class count.
     decision_function_shape : {"ovr", "ovo"}
         With more than two classes: one value per class, or one for every pair.
-    density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
+    density, n_bins, binning, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
-        As for `ExpectedSVR`; weights of densities are not "stacked".
+        As for `ExpectedSVR`.
 
     Attributes
     ----------
@@ -87,6 +87,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
     }
 
+    @removed(**REMOVED_PARAMETERS)
     def __init__(
         self,
         *,
@@ -96,7 +97,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None,
         decision_function_shape: str = "ovr",
         density: DensityLike = "auto",
-        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -112,7 +112,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
         self.decision_function_shape = decision_function_shape
         self.density, self.n_bins, self.binning = density, n_bins, binning
-        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

@@ -12,17 +12,15 @@ everywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import StrOptions
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.choices import check_samples
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.calibration import (
     CrossValidated,
     HeldOut,
@@ -31,7 +29,6 @@ from expectedkernels.estimators.calibration import (
     n_missing,
     table,
 )
-from expectedkernels.estimators.stacking import stacked_weights
 
 ENOUGH = 200
 """So many scores are enough; where there are fewer, rows that lack more or less values count."""
@@ -114,22 +111,6 @@ class PredictionIntervals(CrossValidated):
     are kept for that. Weights of rows are used in these fits only: intervals cover rows, not
     weights.
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CrossValidated._parameter_constraints,
-        "density_weights": [StrOptions({"equal", "stacked"}), "array-like"],
-    }
-
-    def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Any:
-        super()._learn(Z, y, sample_weight)
-        if isinstance(self.density_weights, str) and self.density_weights == "stacked":
-            machine = self._training.machine.set_params(density_weights="equal")
-            if isinstance(self.density_, AverageDensity) and self.fit_missing_ is None:
-                weights = stacked_weights(self._training)
-                if weights is not None:
-                    self._weigh_densities(weights)
-                    machine.set_params(density_weights=weights.tolist())  # learned once
-        return self
 
     def predict_interval(self, X: RowsLike, coverage: float = 0.9) -> tuple[Array, Array]:
         """The ends of intervals that hold the targets of a given share of rows like these.

@@ -57,13 +57,11 @@ def learned(key: Any, recipe: dict[str, Any]) -> Any:
     return learn_density(**rest, rng=np.random.default_rng(recipe["seed"]))
 
 
-def means(key: Any, weights: Any, density: Any, Z: Any) -> Any:
+def means(key: Any, density: Any, Z: Any) -> Any:
     """The rows with the expected values of what is missing."""
     return density.means(Z)
 
 
-def gram(
-    key: Any, weights: Any, density: Any, rates: Any, A: Any, B: Any, resources: Resources
-) -> Any:
+def gram(key: Any, density: Any, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
     """The expected kernels between rows, (rows of A, rows of B); B is A by default."""
     return kernels_between(density, rates, A, A if B is None else B, resources)

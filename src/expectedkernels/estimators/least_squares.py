@@ -13,8 +13,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.base import KernelMachine, scaled_gamma
+from expectedkernels.estimators.base import REMOVED_PARAMETERS, KernelMachine, scaled_gamma
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.left_out import least, leave_one_out
 from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen
@@ -47,8 +48,8 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         How much the size of the functions counts.
     gamma : float, "scale" or "auto"
         The rate of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
-    density, density_weights, n_bins, binning, categorical_features, groups, standardize
-        As for `ExpectedSVR`; weights of densities are not "stacked".
+    density, n_bins, binning, categorical_features, groups, standardize
+        As for `ExpectedSVR`.
     fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
 
@@ -99,13 +100,13 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         "gamma": [StrOptions({"auto", "scale"}), Interval(Real, 0.0, None, closed="neither")],
     }
 
+    @removed(**REMOVED_PARAMETERS)
     def __init__(
         self,
         *,
         alpha: float | str = "auto",
         gamma: float | str = "auto",
         density: DensityLike = "auto",
-        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -120,7 +121,6 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
     ):
         self.alpha, self.gamma = alpha, gamma
         self.density, self.n_bins, self.binning = density, n_bins, binning
-        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

@@ -19,8 +19,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import KernelError
+from expectedkernels.estimators.base import REMOVED_PARAMETERS
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.expansion import Expansion, Prior
 from expectedkernels.estimators.intervals import PredictionIntervals
@@ -57,7 +59,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
     standardize : bool
         Whether the kernel sees numeric columns with mean zero and variance one (by the observed
         values in fit). The target is the matter of `normalize_y`.
-    density, density_weights, n_bins, binning, categorical_features, groups, fit_missing, \
+    density, n_bins, binning, categorical_features, groups, fit_missing, \
 mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
@@ -100,6 +102,7 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
     }
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
 
+    @removed(**REMOVED_PARAMETERS)
     def __init__(
         self,
         kernel: object = None,
@@ -109,7 +112,6 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         n_restarts_optimizer: int = 0,
         normalize_y: bool = True,
         density: DensityLike = "auto",
-        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -125,7 +127,6 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
         self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
         self.density, self.n_bins, self.binning = density, n_bins, binning
-        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

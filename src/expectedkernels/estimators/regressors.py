@@ -14,8 +14,9 @@ from sklearn.svm import SVR
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.base import GAMMA
+from expectedkernels.estimators.base import GAMMA, REMOVED_PARAMETERS
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.intervals import PredictionIntervals
 from expectedkernels.estimators.least_squares import ALPHAS, RATES, weighted_scale
@@ -53,10 +54,6 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         categorical. "gaussian" alone is faster, and its predictions are about as good. An object is
         cloned and fitted to the states of all variables, integers with NaN. A circuit says itself
         what numeric columns hold: its states, or real values.
-    density_weights : {"equal", "stacked"} or array
-        How much each of the densities counts that "auto" averages. "stacked": as is best for rows
-        that are held out with values hidden, drawn a little to equal weights, for five more fits;
-        if training rows have missing values, or there are fewer than ten, weights are equal.
     n_bins : int
         About how many states a numeric column has for the density.
     binning : {"quantile", "uniform", "gaussian"}
@@ -176,6 +173,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     }
     _scales_target: ClassVar[bool] = True
 
+    @removed(**REMOVED_PARAMETERS)
     def __init__(
         self,
         *,
@@ -184,7 +182,6 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         gamma: str | float = "scale",
         tol: float = 1e-3,
         density: DensityLike = "auto",
-        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -199,7 +196,6 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     ):
         self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
         self.density, self.n_bins, self.binning = density, n_bins, binning
-        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
@@ -287,7 +283,7 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
         The bandwidth of the kernel ``exp(-gamma |x - x'|^2)``. None with alpha="auto" is the best
         of five values around "scale", and else, like "auto", one over the number of columns, as in
         scikit-learn's KernelRidge.
-    density, density_weights, n_bins, binning, categorical_features, groups, standardize, \
+    density, n_bins, binning, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
@@ -321,13 +317,13 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
     _scales_target: ClassVar[bool] = True
 
+    @removed(**REMOVED_PARAMETERS)
     def __init__(
         self,
         *,
         alpha: float | str = "auto",
         gamma: str | float | None = None,
         density: DensityLike = "auto",
-        density_weights: str | ArrayLike = "equal",
         n_bins: int = 10,
         binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -342,7 +338,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     ):
         self.alpha, self.gamma = alpha, gamma
         self.density, self.n_bins, self.binning = density, n_bins, binning
-        self.density_weights = density_weights
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
