@@ -31,6 +31,7 @@ DROPPED = {
     "io.write_psdd(dialect)",
     "write_psdd(dialect)",
     *(f"{name}(density_weights)" for name in ESTIMATORS),
+    *(f"{name}(binning)" for name in (*ESTIMATORS, "CircuitImputer", "ExpectedKernelFeatures")),
 }
 """What went on purpose: the CHANGELOG says what to use instead."""
 

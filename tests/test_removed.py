@@ -38,6 +38,7 @@ def test_removed_values_are_named():
     ("call", "match"),
     [
         (lambda: ek.ExpectedSVR(density_weights="equal"), "of ExpectedSVR was removed: densities"),
+        (lambda: ek.CircuitImputer(binning="uniform"), "of CircuitImputer was removed: bins hold"),
     ],
 )
 def test_what_was_removed_says_what_to_use(call, match):

@@ -49,11 +49,10 @@ def table(n=70, seed=0):
     "options",
     [
         {},
-        {"binning": "gaussian"},
         {"density": "mixture", "random_state": 0},
         {"density": "strudel", "random_state": 0},
     ],
-    ids=["tree", "normals", "mixture", "strudel"],
+    ids=["tree", "mixture", "strudel"],
 )
 def test_all_subsets_at_once(options, monkeypatch):
     X, y = table()

@@ -256,7 +256,5 @@ def test_deviations_of_expected_kernels_under_normals_are_refused():
 def test_densities_are_learned_by_name_only_once_each():
     X = np.random.default_rng(0).normal(size=(40, 2))
     model = ek.ExpectedSVR(density="gaussian").fit(X, X[:, 0])
-    again = learn_density(
-        "gaussian", model.columns_, X, n_bins=10, binning="quantile", rng=np.random.default_rng(1)
-    )
+    again = learn_density("gaussian", model.columns_, X, n_bins=10, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(again.mixture.covariances, model.density_.mixture.covariances)

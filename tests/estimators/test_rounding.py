@@ -49,7 +49,6 @@ def within(found, exact, tolerance):
     [
         ("chow_liu", {"C": 1.0}, 30),
         ("chow_liu", {"C": 1000.0}, 30),
-        ("chow_liu", {"C": 10.0, "binning": "gaussian"}, 8),
         ("mixture", {"C": 10.0, "n_bins": 4}, 6),
     ],
 )

@@ -13,6 +13,7 @@ from sklearn.svm import SVR
 
 import expectedkernels as ek
 from expectedkernels.estimators import coalitions
+from normal_densities import products_of_normals
 from oracles import values_at, worlds
 
 NAN = np.nan
@@ -161,8 +162,8 @@ def test_values_sum_to_the_prediction_minus_the_base(method):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 5))
     X[:, 1] += X[:, 0]
-    for binning in ("quantile", "gaussian"):
-        model = ek.ExpectedSVR(C=3.0, binning=binning, n_bins=5).fit(X, np.sin(X[:, 0]) + X[:, 3])
+    for density in ("auto", products_of_normals(X)):
+        model = ek.ExpectedSVR(C=3.0, density=density).fit(X, np.sin(X[:, 0]) + X[:, 3])
         table = np.where(rng.random((4, 5)) < 0.2, NAN, X[:4])
         found = ek.shapley_values(model, table, method=method, rng=0)
         total = found.values.sum(axis=1) + found.base_values
@@ -280,7 +281,7 @@ def test_independent_values_of_normals_bits_and_many_columns():
     rng = np.random.default_rng(3)
     X = np.column_stack([np.eye(3)[rng.integers(3, size=90)], rng.normal(size=(90, 30))])
     y = X[:, 1] + np.sin(X[:, 3]) + X[:, 4]
-    model = ek.ExpectedSVR(groups=[[0, 1, 2]], binning="gaussian", n_bins=3).fit(X, y)
+    model = ek.ExpectedSVR(groups=[[0, 1, 2]]).fit(X, y)
     found = ek.shapley_values(model, X[:3], method="independent")
     assert found.values.shape == (3, 31)
     total = found.values.sum(axis=1) + found.base_values

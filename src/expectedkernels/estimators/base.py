@@ -60,6 +60,7 @@ from expectedkernels.learning.orders import chosen_rows
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
 """How many rows a choice is made by, at most: some of them where there are more."""
 REMOVED_PARAMETERS = {
+    "binning": "bins hold equally many rows each; set 'n_bins', or give a density without bins",
     "density_weights": "densities of 'auto' count alike; name one as 'density' to take it alone",
 }
 SMALLEST = 1e-10
@@ -85,7 +86,6 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
 
     density: Any
     n_bins: int
-    binning: str
     categorical_features: Any
     groups: Any
     random_state: Any
@@ -103,7 +103,6 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
             HasMethods(["fit"]),
         ],
         "n_bins": [Interval(Integral, 2, None, closed="left")],
-        "binning": [StrOptions({"quantile", "uniform", "gaussian"})],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "groups": ["array-like", list, tuple, None],
         "n_jobs": [Integral, None],
@@ -152,7 +151,6 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
             "columns": self.columns_,
             "Z": np.ascontiguousarray(Z),
             "n_bins": self.n_bins,
-            "binning": self.binning,
             "seed": self._seed(),
         }
         self._key = key_of(self.memory, recipe)

@@ -51,7 +51,7 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         How much errors in each class count.
     decision_function_shape : {"ovr", "ovo"}
         With more than two classes: one value per class, or one for every pair.
-    density, n_bins, binning, categorical_features, groups, standardize, \
+    density, n_bins, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
@@ -98,7 +98,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         decision_function_shape: str = "ovr",
         density: DensityLike = "auto",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
@@ -111,7 +110,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     ):
         self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
         self.decision_function_shape = decision_function_shape
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

@@ -189,7 +189,7 @@ class Columns:
                 Z[bad, place] = np.nan
         return Z
 
-    def variables(self, Z: Any, n_bins: int, binning: str) -> list[Variable]:
+    def variables(self, Z: Any, n_bins: int) -> list[Variable]:
         """The variables of the density, in the order of their first columns."""
         places = self.places
         grouped = {i: group for group in self.groups for i in group}
@@ -204,7 +204,7 @@ class Columns:
                 )
             elif i not in grouped:
                 column = int(place[0])
-                variables.append(numeric_variable(column, Z[:, column], n_bins, binning))
+                variables.append(numeric_variable(column, Z[:, column], n_bins))
             elif grouped[i][0] == i:
                 columns = [int(places[j][0]) for j in grouped[i]]
                 variables.append(self._group(columns, Z))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -12,10 +11,8 @@ from sklearn.base import clone
 
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.compilation.others import converted
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.averages import AverageDensity
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
@@ -42,7 +39,7 @@ from expectedkernels.learning.strudel import learn_strudel
 
 NORMALS = ("gaussian", "kernel", "gaussian_mixture")
 NAMES = ("auto", *NORMALS, "chow_liu", "strudel", "mixture")
-REMOVED = {"diagonal_mixture": "use 'gaussian_mixture', or a circuit of your own"}
+REMOVED = {"diagonal_mixture": "use 'gaussian_mixture', or a fitted GaussianMixture"}
 MIXTURES = ("gaussian_mixture", "mixture")
 """Densities that have a number of components, which may be given: a pair of name and number."""
 
@@ -69,13 +66,9 @@ FULL_COMPONENTS = (1, 2, 4, 8)
 """Numbers of normal distributions with full covariances to choose from."""
 WIDTH = 0.6
 """The width of kernels around training rows, in deviations of the table."""
-SMALLEST_VARIANCE = 1e-4
-"""The variance of a normal piece is at least this share of its column's."""
 
 
-def learn_density(
-    density: Any, columns: Columns, Z: Any, *, n_bins: int, binning: str, rng: Any
-) -> AnyDensity:
+def learn_density(density: Any, columns: Columns, Z: Any, *, n_bins: int, rng: Any) -> AnyDensity:
     """The density of columns of numbers, learned from rows with or without missing values.
 
     Parameters
@@ -84,9 +77,6 @@ def learn_density(
     columns : Columns
     Z : array of shape (rows, columns)
     n_bins : int
-    binning : {"quantile", "uniform", "gaussian"}
-        How numeric columns become states; "gaussian" replaces every quantile bin by the normal
-        density with its mean and variance.
     rng : Generator
     """
     density, n = named(density)
@@ -99,7 +89,7 @@ def learn_density(
         return CircuitDensity(density, check_circuit(density, variables, "The density"))
     if isinstance(density, str) and density == "gaussian_mixture":
         Z = Z[own_order(Z)[0]]  # what starts at random starts with the same rows
-    variables = columns.variables(Z, n_bins, "quantile" if binning == "gaussian" else binning)
+    variables = columns.variables(Z, n_bins)
     Z = completed_groups(variables, Z)
     if isinstance(density, str) and density in NORMALS:
         return _normal(density, n, columns, variables, Z, rng)
@@ -108,8 +98,6 @@ def learn_density(
     states = as_states(variables, Z)
     circuit = _learned(density, states, variables, columns, rng, n)
     variables = check_circuit(circuit, variables, "The circuit of the density")
-    if binning == "gaussian":
-        circuit, variables = _with_normals(circuit, variables, Z, states)
     return CircuitDensity(circuit, variables)
 
 
@@ -238,7 +226,7 @@ def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> 
 
 def _given(columns: Columns, Z: Any, circuit: Circuit) -> list[Variable]:
     """Variables by a circuit that is given: numeric columns hold its states, or real values."""
-    variables = columns.variables(Z, 2, "quantile")
+    variables = columns.variables(Z, 2)
     single = {int(columns.places[i][0]) for i in range(columns.n_columns)}
     single -= {int(columns.places[i][0]) for i in columns.categories}
     if circuit.n_variables != len(variables):
@@ -266,27 +254,3 @@ def _check_states(columns: Columns, Z: Any, column: int, cardinality: int) -> No
             f"With this circuit as density, column {name!r} must hold states 0..{cardinality - 1}. "
             f"Got {x[row]} in row {row}. Other densities are learned from real values."
         )
-
-
-def _with_normals(
-    circuit: Circuit, variables: list[Variable], Z: Any, states: Any
-) -> tuple[Circuit, list[Variable]]:
-    """The circuit with a normal density for every bin of a numeric column."""
-    blocks: list[Input | Inner] = list(circuit.blocks)
-    changed = list(variables)
-    for i, variable in enumerate(variables):
-        block = circuit.input(i)
-        if variable.n_intervals == 0 or block.cardinality is None:
-            continue
-        pieces: Any = variable.pieces
-        x, state = Z[:, variable.columns[0]], states[:, i]
-        mean = pieces.centre[:, 0].copy()
-        variance = ((pieces.high - pieces.low)[:, 0] ** 2) / 12.0
-        for s in range(pieces.n):
-            members = x[state == s]
-            if len(members):
-                mean[s], variance[s] = members.mean(), members.var()
-        variance = np.maximum(variance, SMALLEST_VARIANCE * np.nanvar(x))
-        blocks[circuit.vtree.leaf(i)] = Normal(block.numbers, mean, variance)
-        changed[i] = replace(variable, pieces=None)
-    return Circuit(circuit.vtree, tuple(blocks)), changed

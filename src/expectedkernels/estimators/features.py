@@ -13,8 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.base import GAMMA, DensityEstimator, scaled_gamma
+from expectedkernels.estimators.base import (
+    GAMMA,
+    REMOVED_PARAMETERS,
+    DensityEstimator,
+    scaled_gamma,
+)
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import read_rows
 
@@ -35,7 +41,7 @@ class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     normalize : bool
         Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
         inner products of features approximate expected kernels (the Nyström method).
-    density, n_bins, binning, categorical_features, groups, standardize, n_jobs, max_bytes, \
+    density, n_bins, categorical_features, groups, standardize, n_jobs, max_bytes, \
 random_state
         As for `ExpectedSVR`.
 
@@ -64,6 +70,7 @@ random_state
         "standardize": ["boolean"],
     }
 
+    @removed(binning=REMOVED_PARAMETERS["binning"])
     def __init__(
         self,
         n_components: int = 100,
@@ -72,7 +79,6 @@ random_state
         normalize: bool = False,
         density: DensityLike = "chow_liu",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
@@ -81,7 +87,7 @@ random_state
         random_state: int | np.random.RandomState | None = None,
     ):
         self.n_components, self.gamma, self.normalize = n_components, gamma, normalize
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state

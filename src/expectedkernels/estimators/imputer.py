@@ -15,10 +15,10 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import check_choice, check_count
+from expectedkernels.checks import check_choice, check_count, removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
-from expectedkernels.estimators.base import DensityEstimator
+from expectedkernels.estimators.base import REMOVED_PARAMETERS, DensityEstimator
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity, filled
 from expectedkernels.estimators.completions import herded_states
 from expectedkernels.estimators.densities import DensityLike, learn_density
@@ -54,13 +54,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     strategy : {"mean", "map", "sample"}
         Fill in the conditional mean of numeric columns and the most probable category of others,
         which keeps errors small; the most probable states of all missing columns together (needs a
-        deterministic circuit as density: not a mixture, and no binning="gaussian"); or a sample.
+        deterministic circuit as density: no mixture); or a sample.
         The middle of a bin stands for it, except in samples.
     density : str, pair, Circuit, or object with `fit` and `circuit_`
         As for `ExpectedSVR`. With "auto", means of numeric columns are those of the estimators'
         default, the average of two densities; categories, "map" and samples are those of
         "chow_liu", a tree over bins.
-    n_bins, binning, categorical_features, groups, max_bytes, random_state
+    n_bins, categorical_features, groups, max_bytes, random_state
         As for `ExpectedSVR`. Samples do not heed max_bytes: with a seed they would depend on it.
 
     Attributes
@@ -97,20 +97,20 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         "strategy": [StrOptions({"mean", "map", "sample"})],
     }
 
+    @removed(binning=REMOVED_PARAMETERS["binning"])
     def __init__(
         self,
         strategy: str = "mean",
         *,
         density: DensityLike = "auto",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         random_state: int | np.random.RandomState | None = None,
     ):
         self.strategy = strategy
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.max_bytes, self.random_state = max_bytes, random_state
 
@@ -138,9 +138,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         self._learn_density(Z)
         self._tree = None
         if isinstance(self.density, str) and self.density == "auto":
-            self._tree = learn_density(
-                "chow_liu", self.columns_, Z, n_bins=self.n_bins, binning=self.binning, rng=None
-            )
+            self._tree = learn_density("chow_liu", self.columns_, Z, n_bins=self.n_bins, rng=None)
         self.circuit_ = self._of_states.circuit
         if empty := [self.columns_.names[i] for i in self._empty]:
             shown = ", ".join(map(repr, empty))

@@ -48,7 +48,7 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         How much the size of the functions counts.
     gamma : float, "scale" or "auto"
         The rate of the kernel ``exp(-gamma |x - x'|^2)``; "scale" as in scikit-learn's SVC.
-    density, n_bins, binning, categorical_features, groups, standardize
+    density, n_bins, categorical_features, groups, standardize
         As for `ExpectedSVR`.
     fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`. The state also draws the rows for "auto" where there are many.
@@ -108,7 +108,6 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         gamma: float | str = "auto",
         density: DensityLike = "auto",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
@@ -120,7 +119,7 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         random_state: int | np.random.RandomState | None = None,
     ):
         self.alpha, self.gamma = alpha, gamma
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

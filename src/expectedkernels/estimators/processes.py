@@ -59,7 +59,7 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
     standardize : bool
         Whether the kernel sees numeric columns with mean zero and variance one (by the observed
         values in fit). The target is the matter of `normalize_y`.
-    density, n_bins, binning, categorical_features, groups, fit_missing, \
+    density, n_bins, categorical_features, groups, fit_missing, \
 mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
@@ -113,7 +113,6 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         normalize_y: bool = True,
         density: DensityLike = "auto",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
@@ -126,7 +125,7 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
     ):
         self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
         self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

@@ -55,10 +55,8 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         cloned and fitted to the states of all variables, integers with NaN. A circuit says itself
         what numeric columns hold: its states, or real values.
     n_bins : int
-        About how many states a numeric column has for the density.
-    binning : {"quantile", "uniform", "gaussian"}
-        Bins of equal count or width, with a uniform density in each; or a normal density for
-        every quantile bin. Columns of few distinct values keep these.
+        About how many states a numeric column has for densities over bins, which hold equally many
+        rows each. Columns of few distinct values keep these.
     categorical_features : {"from_dtype"}, array-like or None
         Categorical columns: those of a data frame (of pandas or polars) that hold categories, text
         or bool; or a mask, numbers or names. Each is one-hot encoded for the kernel; a category
@@ -183,7 +181,6 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         tol: float = 1e-3,
         density: DensityLike = "auto",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
@@ -195,7 +192,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = None,
     ):
         self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
@@ -283,7 +280,7 @@ class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[
         The bandwidth of the kernel ``exp(-gamma |x - x'|^2)``. None with alpha="auto" is the best
         of five values around "scale", and else, like "auto", one over the number of columns, as in
         scikit-learn's KernelRidge.
-    density, n_bins, binning, categorical_features, groups, standardize, \
+    density, n_bins, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
 
@@ -325,7 +322,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         gamma: str | float | None = None,
         density: DensityLike = "auto",
         n_bins: int = 10,
-        binning: str = "quantile",
         categorical_features: str | ArrayLike | None = "from_dtype",
         groups: Sequence[Sequence[VariableLike]] | None = None,
         standardize: bool = True,
@@ -337,7 +333,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         random_state: int | np.random.RandomState | None = None,
     ):
         self.alpha, self.gamma = alpha, gamma
-        self.density, self.n_bins, self.binning = density, n_bins, binning
+        self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
         self.fit_missing, self.mask_kernel = fit_missing, mask_kernel

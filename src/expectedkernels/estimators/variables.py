@@ -159,7 +159,7 @@ class Variable:
         return Said(observed, state, agree if partly.any() else None)
 
 
-def numeric_variable(column: int, x: Any, n_bins: int, binning: str) -> Variable:
+def numeric_variable(column: int, x: Any, n_bins: int) -> Variable:
     """A column of numbers: frequent values are states of their own, the others fall into bins.
 
     Parameters
@@ -168,14 +168,12 @@ def numeric_variable(column: int, x: Any, n_bins: int, binning: str) -> Variable
     x : array
         Its values, NaN where they are missing.
     n_bins : int
-        The number of states, about. A value that would fill two bins is a state of its own; if
-        there are no more distinct values than bins, all are.
-    binning : {"quantile", "uniform"}
-        Bins of equal count, or of equal width.
+        The number of states, about; bins have equal counts. A value that would fill two bins is a
+        state of its own; if there are no more distinct values than bins, all are.
 
     Examples
     --------
-    >>> numeric_variable(0, np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 4.0]), 4, "quantile").pieces.n
+    >>> numeric_variable(0, np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 4.0]), 4).pieces.n
     4
     """
     x = x[~np.isnan(x)]
@@ -188,19 +186,15 @@ def numeric_variable(column: int, x: Any, n_bins: int, binning: str) -> Variable
     often = counts * n_bins >= 2 * len(x)
     spikes = values[often]
     rest = x[~np.isin(x, spikes)]
-    edges = _edges(rest, max(1, n_bins - len(spikes)), binning)
+    edges = _edges(rest, max(1, n_bins - len(spikes)))
     low = np.concatenate([edges[:-1], spikes])[:, None]
     high = np.concatenate([edges[1:], spikes])[:, None]
     return Variable(columns, Pieces(low, high), _cuts(edges), len(edges) - 1)
 
 
-def _edges(x: Any, n_bins: int, binning: str) -> Any:
+def _edges(x: Any, n_bins: int) -> Any:
     """The ends of bins that hold some values each."""
-    if binning == "uniform":
-        edges = np.linspace(x.min(), x.max(), n_bins + 1)
-    else:
-        edges = np.quantile(x, np.linspace(0.0, 1.0, n_bins + 1))
-    edges = np.unique(edges)
+    edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, n_bins + 1)))
     if len(edges) == 1:
         return np.repeat(edges, 2)
     place = np.searchsorted(_cuts(edges), x, side="right")
