@@ -73,10 +73,10 @@ def tree_circuit(parent, cardinalities):
 class NaiveStrudel:
     """Structure search by the book, on complete data."""
 
-    def __init__(self, parent, cardinalities, X, weights, alpha=1.0, tie="first"):
+    def __init__(self, parent, cardinalities, X, weights, alpha=1.0):
         self.root = tree_circuit(parent, cardinalities)
         self.cardinalities, self.X, self.weights = cardinalities, X, weights
-        self.alpha, self.tie = alpha, tie
+        self.alpha = alpha
 
     def literals(self):
         """The indicators below every unit."""
@@ -127,7 +127,7 @@ class NaiveStrudel:
             return False
         size = [self.weights[edges[pair]].sum() for pair in candidates]
         best = [pair for pair, s in zip(candidates, size, strict=True) if s == max(size)]
-        unit, product = best[0] if self.tie == "first" else best[-1]
+        unit, product = best[0]
         variables = self.splittable(below[product])
         used = edges[unit, product]
         score = {

@@ -4,7 +4,7 @@ import numpy as np
 
 from expectedkernels.learning.chow_liu import chow_liu_tree
 from expectedkernels.learning.complete import CompleteSearch
-from expectedkernels.learning.search import Chooser
+from expectedkernels.learning.search import best_variable
 from expectedkernels.learning.strudel import learn_strudel
 
 
@@ -24,16 +24,20 @@ def start(X, cardinalities, weights=None, alpha=1.0, beta=1.0):
     return CompleteSearch(tree, X, weights[None, :], beta), tree
 
 
-def chooser(tie="first", edge="flow", variable="mi", alpha=1.0, seed=0):
-    return Chooser(edge, tie, variable, alpha, np.random.default_rng(seed))
+def advance(search, alpha=1.0, rng=None, edge="flow"):
+    """One split, on a random variable with a generator, of a random edge if asked; whether any."""
+    chosen = search.candidates.best(search.circuit)
+    if chosen is not None:
+        if edge == "random":
+            chosen = int(rng.choice(sorted(search.candidates)))
+        search.split(chosen, variable_of(search, chosen, alpha, rng))
+    return chosen is not None
 
 
-def advance(search, choose):
-    """One split; whether there was one."""
-    edge = next(choose.edges(search), None)
-    if edge is not None:
-        search.split(edge, choose.variable_at(search, edge))
-    return edge is not None
+def variable_of(search, edge, alpha=1.0, rng=None):
+    if rng is None:
+        return best_variable(search, edge, alpha)
+    return int(rng.choice(search.circuit.splittable_variables(edge)))
 
 
 def shape(circuit):

@@ -200,7 +200,7 @@ def test_seeds_tolerance_and_options():
     far, near = (learned(X, 3, structure=p, tolerance=t) for t in (1e-9, 1e9))
     assert_close(near.log_likelihood(X), learned(X, 3, structure=p, iterations=1).log_likelihood(X))
     assert far.log_likelihood(X).mean() > near.log_likelihood(X).mean()
-    top = learned(X, 2, splits=2, iterations=1, tie="top", alpha=0.5)
+    top = learned(X, 2, splits=2, iterations=1, alpha=0.5)
     assert top.n_roots == 1
 
 
@@ -247,7 +247,7 @@ def test_mixtures_of_a_real_data_set(data_dir):
         ({"pseudocount": -1}, "'pseudocount' parameter of learn_mixture must be a float"),
         ({"tolerance": -1}, "'tolerance' parameter of learn_mixture must be a float"),
         ({"X": [[0.5, 0]]}, "must hold the states of discrete variables"),
-        ({"tie": "top"}, "Options of learn_strudel mean nothing .* Got tie"),
+        ({"alpha": 0.5}, "Options of learn_strudel mean nothing .* Got alpha"),
         (
             {"structure": ek.factorized([[1, 0], [1, 1]], normalized=False)},
             "Row 1 of X has probability zero",

@@ -34,13 +34,6 @@ class Method(StrEnum):
     MIXTURE = "mixture"
 
 
-class Tie(StrEnum):
-    """Which of several edges that as many rows use is split."""
-
-    FIRST = "first"
-    TOP = "top"
-
-
 def learn(
     data: Annotated[
         str,
@@ -68,13 +61,6 @@ def learn(
     iterations: Annotated[
         int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
     ] = 100,
-    tie: Annotated[
-        Tie,
-        typer.Option(
-            help="Which of several edges that as many rows use is split; 'top' makes larger "
-            "circuits that fit better (strudel, mixture)."
-        ),
-    ] = Tie.FIRST,
     components: Annotated[int, typer.Option(min=1, help="The number of components (mixture).")] = 5,
     em_iterations: Annotated[
         int, typer.Option(min=0, help="The number of iterations of EM (mixture).")
@@ -109,7 +95,6 @@ def learn(
             em_iterations=em_iterations,
             cardinalities=schema.cardinalities,
             pseudocount=pseudocount,
-            tie=tie.value,
             rng=seed,
         ).with_schema(schema)
         seconds = perf_counter() - began
@@ -138,7 +123,6 @@ def _learned(
     components: int,
     splits: int,
     em_iterations: int,
-    tie: str,
     rng: int,
     **options: Any,
 ) -> Any:
@@ -149,10 +133,12 @@ def _learned(
 
     if method is Method.CHOW_LIU:
         return learn_chow_liu(sets[0], **options)
-    options |= {"X_valid": sets[1] if len(sets) > 1 else None, "tie": tie, "rng": rng}
+    options |= {"X_valid": sets[1] if len(sets) > 1 else None}
     if method is Method.STRUDEL:
         return learn_strudel(sets[0], iterations=splits, **options)
-    return learn_mixture(sets[0], components, splits=splits, iterations=em_iterations, **options)
+    return learn_mixture(
+        sets[0], components, splits=splits, iterations=em_iterations, rng=rng, **options
+    )
 
 
 def counts(circuit: Any) -> dict[str, int]:

@@ -150,13 +150,13 @@ def _learned(
             tree = content_tree(states, cards, columns.variable_names)
             return Circuit.from_blocks(tree.vtree, tree.blocks)
         rows, order = own_order(states)
-        states, options = states[rows][:, order], {"rng": rng, "progress": False}
-        options["cardinalities"] = [cards[i] for i in order]
+        states = states[rows][:, order]
+        options: Any = {"cardinalities": [cards[i] for i in order], "progress": False}
         if density == "strudel":
             circuit = learn_strudel(states, iterations=STRUDEL_SPLITS, **options)
         else:
             n = min(n or MIXTURE_COMPONENTS, len(states))
-            circuit = learn_mixture(states, n, splits=0, tolerance=TOLERANCE, **options)
+            circuit = learn_mixture(states, n, splits=0, tolerance=TOLERANCE, rng=rng, **options)
         names = [str(i) for i in order]
         ordered = in_order(circuit.with_names(names), [str(i) for i in range(len(cards))])
         return Circuit(ordered.vtree, ordered.blocks)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
-from typing import Self
 
 from expectedkernels.learning.logical import Logical
 
@@ -19,7 +18,7 @@ class Candidates:
     >>> edges = Candidates()
     >>> for edge, flow in enumerate([2.0, 5.0, 5.0]):
     ...     edges.put(edge, flow)
-    >>> next(edges.tied())
+    >>> edges.largest()
     {1, 2}
     """
 
@@ -28,22 +27,11 @@ class Candidates:
         self._group: dict[float, set[int]] = {}
         self._heap: list[float] = []
 
-    def __len__(self) -> int:
-        return len(self._flow)
-
     def __contains__(self, edge: int) -> bool:
         return edge in self._flow
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._flow)
-
-    def copy(self) -> Self:
-        """The same edges, to be changed on their own."""
-        new = type(self)()
-        new._flow = self._flow.copy()
-        new._group = {flow: edges.copy() for flow, edges in self._group.items()}
-        new._heap = self._heap.copy()
-        return new
 
     def put(self, edge: int, flow: float) -> None:
         """Add an edge, or change its flow."""
@@ -70,27 +58,16 @@ class Candidates:
         if not group:
             del self._group[flow]
 
-    def tied(self) -> Iterator[set[int]]:
-        """Sets of edges with the same flow, the largest flow first."""
+    def largest(self) -> set[int]:
+        """The edges with the largest flow."""
         while self._heap and -self._heap[0] not in self._group:
             heappop(self._heap)
-        if not self._heap:
-            return
-        largest = -self._heap[0]
-        yield self._group[largest]
-        for flow in sorted(self._group, reverse=True):
-            if flow < largest:
-                yield self._group[flow]
+        return self._group[-self._heap[0]] if self._heap else set()
 
-    def ranked(self, circuit: Logical, tie: str) -> Iterator[int]:
-        """Edges by decreasing flow, tied ones in (or, for "top", against) the circuit's order."""
-        for edges in self.tied():
-            if len(edges) == 1:
-                yield from edges
-            elif tie == "first":
-                yield from in_order(circuit, edges)
-            else:
-                yield from reversed(list(in_order(circuit, edges)))
+    def best(self, circuit: Logical) -> int | None:
+        """The edge with the largest flow, of several the first in the circuit's order."""
+        edges = self.largest()
+        return next(in_order(circuit, edges) if len(edges) > 1 else iter(edges), None)
 
 
 def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:

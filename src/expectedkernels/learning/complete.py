@@ -8,8 +8,7 @@ nodes between the edge and the variable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -58,15 +57,6 @@ class CompleteSearch:
             if self.circuit.is_splittable(edge):
                 self.candidates.put(edge, flow)
         self._update_terms(list(self.circuit.sums()))
-
-    def copy(self) -> Self:
-        """The same state, to be changed on its own."""
-        new = copy(self)
-        new.circuit, new.candidates = self.circuit.copy(), self.candidates.copy()
-        new._done = self._done.copy()
-        for name in ("_used", "_flow", "_terms", "_place"):
-            setattr(new, name, getattr(self, name).copy())
-        return new
 
     @property
     def log_likelihoods(self) -> list[float]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -64,12 +63,6 @@ class IncompleteSearch:
             self._valid_weights = weights[1, valid]
         self._refit()
         self._kept = self._model
-
-    def copy(self) -> Self:
-        """The same state, to be changed on its own."""
-        new = copy(self)
-        new.circuit, new._theta = self.circuit.copy(), self._theta.copy()
-        return new
 
     def _refit(self) -> None:
         """One step of EM, which gives flows on the way."""

@@ -7,9 +7,8 @@ numbers into lists, and a split touches only what it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -89,15 +88,6 @@ class Logical:
             for _ in range(cardinality):
                 self._unit(leaf, 1 << len(self.node))
         self.n_indicators = len(self.node)
-
-    def copy(self) -> Self:
-        """The same circuit, to be changed on its own."""
-        new = copy(self)
-        for name in ("node", "seen", "left", "right", "sum_of", "input_of"):
-            setattr(new, name, getattr(self, name).copy())
-        new.edges = [edges.copy() for edges in self.edges]
-        new.users = [users.copy() for users in self.users]
-        return new
 
     @property
     def n_units(self) -> int:

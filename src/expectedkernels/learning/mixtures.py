@@ -138,7 +138,6 @@ def learn_mixture(
             "pseudocount": pseudocount,
             "sample_weight": sample_weight,
             "minimize": False,  # units are equal for one component only
-            "rng": generator,
             "progress": progress,
         }
         structure = learn_strudel(X, X_valid, splits, **chosen, **options)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from math import inf
-from time import monotonic
-from typing import Any
 
 import numpy as np
 
@@ -58,56 +55,29 @@ class StrudelStep:
     valid_log_likelihood: float | None
 
 
-@dataclass(frozen=True)
-class Chooser:
-    """How splits are chosen."""
-
-    edge: str  # these three: see `learn_strudel`
-    tie: str
-    variable: str
-    alpha: float
-    rng: np.random.Generator
-
-    def edges(self, search: Search, n: int = 1) -> Iterator[int]:
-        """The best edges to split, at most n."""
-        candidates = search.candidates
-        if self.edge == "flow":
-            return islice(candidates.ranked(search.circuit, self.tie), n)
-        every = list(candidates)
-        n = min(n, len(every))
-        return iter([every[i] for i in self.rng.permutation(len(every))[:n]])
-
-    def variable_at(self, search: Search, edge: int) -> int:
-        """The best variable to split an edge on."""
-        variables = search.circuit.splittable_variables(edge)
-        if self.variable == "random":
-            return int(self.rng.choice(variables))
-        if len(variables) == 1:
-            return int(variables[0])
-        rows, weights = search.rows_through(edge)
-        cards = np.asarray(search.circuit.cardinalities)[variables]
-        counts = PairCounts(rows[:, variables], cards, weights)
-        scores = mutual_information(counts, self.alpha).sum(axis=1)
-        return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
+def best_variable(search: Search, edge: int, alpha: float) -> int:
+    """The variable to split an edge on: the one that tells most about the others."""
+    variables = search.circuit.splittable_variables(edge)
+    if len(variables) == 1:
+        return int(variables[0])
+    rows, weights = search.rows_through(edge)
+    cards = np.asarray(search.circuit.cardinalities)[variables]
+    counts = PairCounts(rows[:, variables], cards, weights)
+    scores = mutual_information(counts, alpha).sum(axis=1)
+    return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
 
 
 class Run:
-    """How long a search goes on, and who is told: see `learn_strudel`.
-
-    The deadline is in seconds of the monotonic clock.
-    """
+    """How long a search goes on, and who is told: see `learn_strudel`."""
 
     def __init__(
         self,
         iterations: int,
         patience: int | None,
-        max_units: int | None,
-        deadline: float,
         callback: Callable[[StrudelStep], object] | None,
     ) -> None:
-        self.iterations, self.max_units = iterations, max_units
+        self.iterations, self._callback = iterations, callback
         self._patience = inf if patience is None else patience
-        self._deadline, self._callback = deadline, callback
 
     def follow(self, search: Search, progress: bool) -> None:
         """Start from a circuit."""
@@ -121,8 +91,7 @@ class Run:
         with self._bar:
             for iteration in range(1, self.iterations + 1):
                 yield iteration
-                late = monotonic() > self._deadline
-                if late or iteration - self._best_at >= self._patience:
+                if iteration - self._best_at >= self._patience:
                     return
 
     def interrupted(self) -> None:
@@ -159,56 +128,18 @@ class Run:
                 )
             )
 
-    def is_too_large(self, search: Search) -> bool:
-        """Whether a circuit has more units than allowed."""
-        return self.max_units is not None and search.circuit.n_units > self.max_units
 
-
-def greedy(search: Search, chooser: Chooser, run: Run) -> Search:
+def greedy(search: Search, alpha: float, run: Run) -> Search:
     """Split one circuit again and again; it keeps the best one on the way."""
     try:
         for iteration in run:
-            edge = next(chooser.edges(search), None)
+            edge = search.candidates.best(search.circuit)
             if edge is None:
                 break
-            search.split(edge, chooser.variable_at(search, edge))
+            search.split(edge, best_variable(search, edge, alpha))
             if run.report(search, iteration):
                 search.keep()
             run.tell(search, iteration)
-            if run.is_too_large(search):
-                break
     except KeyboardInterrupt:
         run.interrupted()
     return search
-
-
-def beam_search(search: Search, chooser: Chooser, run: Run, width: int) -> Search:
-    """Split several circuits, each in several ways, and go on with the best; the best of all."""
-    beam, best = [search], search
-    try:
-        for iteration in run:
-            beam = _successors(beam, chooser, run, width)
-            if not beam:
-                break
-            beam[0].keep()
-            if run.report(beam[0], iteration):
-                best = beam[0]
-            run.tell(beam[0], iteration)
-    except KeyboardInterrupt:
-        run.interrupted()
-    return best
-
-
-def _successors(beam: list[Search], chooser: Chooser, run: Run, width: int) -> list[Search]:
-    """The best circuits that are one split away, without those that look the same."""
-    found: dict[Any, Search] = {}
-    for search in beam:
-        for edge in list(chooser.edges(search, width)):
-            new: Any = search.copy()
-            new.split(edge, chooser.variable_at(new, edge))
-            circuit = new.circuit
-            sizes = (circuit.n_units, circuit.n_decisions, circuit.n_elements)
-            if not run.is_too_large(new):
-                found.setdefault((*sizes, round(new.log_likelihoods[0], 12)), new)
-    ranked = sorted(found.values(), key=lambda new: -new.log_likelihoods[-1])
-    return ranked[:width]

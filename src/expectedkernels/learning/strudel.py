@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
-from time import monotonic
 
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import RngLike, RowsLike, as_generator
-from expectedkernels.checks import check_callback, check_choice, check_count, check_real
+from expectedkernels.arrays import RowsLike
+from expectedkernels.checks import check_callback, check_count, check_real, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
 from expectedkernels.learning.complete import CompleteSearch
 from expectedkernels.learning.data import MAX_STATES, Data, read_data
 from expectedkernels.learning.incomplete import IncompleteSearch
-from expectedkernels.learning.search import Chooser, Run, Search, StrudelStep, beam_search, greedy
+from expectedkernels.learning.search import Run, Search, StrudelStep, greedy
 
 
+@removed(
+    beam="splits are made one by one",
+    edge="the edge that most rows use is split",
+    max_units="set 'iterations', or raise KeyboardInterrupt in 'callback' to stop",
+    rng="nothing is drawn at random",
+    tie="of edges that as many rows use, the first is split; set 'iterations' for larger circuits",
+    time_limit="set 'iterations', or raise KeyboardInterrupt in 'callback' to stop",
+    variable="the variable that tells most about the others is taken",
+)
 def learn_strudel(
     X: RowsLike,
     X_valid: RowsLike | None = None,
@@ -25,18 +32,11 @@ def learn_strudel(
     *,
     pseudocount: float = 1.0,
     alpha: float = 1.0,
-    tie: str = "first",
-    edge: str = "flow",
-    variable: str = "mi",
-    beam: int = 1,
     patience: int | None = 100,
-    max_units: int | None = None,
-    time_limit: float | None = None,
     sample_weight: ArrayLike | None = None,
     cardinalities: int | Sequence[int] | None = None,
     max_states: int = MAX_STATES,
     minimize: bool = True,
-    rng: RngLike = None,
     callback: Callable[[StrudelStep], object] | None = None,
     progress: bool = True,
 ) -> Circuit:
@@ -45,9 +45,9 @@ def learn_strudel(
     A split takes an edge from a sum to a product and a variable, and replaces the product by one
     copy for every state of the variable; copies share what does not depend on it. The circuit
     stays smooth, deterministic and on the vtree of the tree, and its weights are the
-    maximum likelihood (or, with a pseudocount, the smoothed) ones in closed form. By default the
-    edge that most rows use is split, on the variable that tells most about the others in
-    these rows.
+    maximum likelihood (or, with a pseudocount, the smoothed) ones in closed form. The edge that
+    most rows use is split (the first of several, inputs before the units that use them), on the
+    variable that tells most about the others in these rows.
 
     Parameters
     ----------
@@ -64,25 +64,8 @@ def learn_strudel(
         inputs.
     alpha : float
         Smoothing of mutual information, as in `learn_chow_liu`.
-    tie : {"first", "top"}
-        Which of several edges with the same flow to take: the first or the last in post-order
-        (inputs before the units that use them). The last makes larger circuits, which fit
-        better.
-    edge : {"flow", "random"}
-        Take the edge with the largest flow, or any.
-    variable : {"mi", "random"}
-        Take the variable with the largest mutual information with all others, or any.
-    beam : int
-        How many circuits to keep. With more than one, the best of their splits are tried, and the
-        circuits that are most likely are kept; every one is copied for that.
     patience : int or None
         With `X_valid`, stop after so many splits without improvement.
-    max_units : int, optional
-        Stop when there are more units than this: sums, products and the indicators of all states,
-        as `StrudelStep.units` counts them. They are counted while the circuit grows, before
-        equal units are merged; the circuit that is returned may have fewer.
-    time_limit : float, optional
-        Stop after so many seconds.
     sample_weight : array of shape (n,), optional
         How much every row counts, for flows, mutual information and weights. The pseudocount is
         multiplied by the mean weight.
@@ -94,8 +77,6 @@ def learn_strudel(
     minimize : bool
         Whether to merge units that are equal. Without, units whose weights happen to be equal stay
         apart, so that they can be fitted to other data.
-    rng : int, Generator or None
-        For random choices.
     callback : function, optional
         Called with a `StrudelStep` after every split.
     progress : bool
@@ -134,28 +115,17 @@ def learn_strudel(
     >>> np.exp(p.log_likelihood(X)).round(6).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    name, began = "learn_strudel", monotonic()
+    name = "learn_strudel"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
-    chooser = Chooser(
-        check_choice(name, "edge", edge, ("flow", "random")),
-        check_choice(name, "tie", tie, ("first", "top")),
-        check_choice(name, "variable", variable, ("mi", "random")),
-        alpha,
-        as_generator(rng),
-    )
     run = Run(
         check_count(name, "iterations", iterations),
         check_count(name, "patience", patience, 1, none=True),
-        check_count(name, "max_units", max_units, 1, none=True),
-        inf if time_limit is None else began + check_real(name, "time_limit", time_limit),
         check_callback(name, callback),
     )
-    width = check_count(name, "beam", beam, 1)
     data = read_data(X, X_valid, cardinalities, sample_weight, max_states)
     search = _start(data, beta, alpha)
     run.follow(search, progress)
-    found = greedy(search, chooser, run) if width == 1 else beam_search(search, chooser, run, width)
-    circuit = found.kept()
+    circuit = greedy(search, alpha, run).kept()
     circuit = Circuit.from_blocks(circuit.vtree, circuit.blocks) if minimize else circuit
     return data.named(circuit)
 
