@@ -114,7 +114,6 @@ BITS = np.array([[0, 1], [1, 0], [1, 1]])
         lambda rng: ek.random_circuit(3, 2, rng=rng),
         lambda rng: ek.ising_grid(2, 2, rng=rng),
         lambda rng: ek.monte_carlo_expected_kernel(COIN, COIN, ek.RBF(1.0), 5, rng=rng),
-        lambda rng: ek.learn_chow_liu(BITS, rng=rng),
         lambda rng: ek.learn_mixture(BITS, 2, rng=rng),
     ],
 )

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, RowsLike, as_generator
-from expectedkernels.checks import check_choice, check_real
+from expectedkernels.arrays import RowsLike
+from expectedkernels.checks import check_choice, check_real, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.circuits.streams import StreamLike, WeightsLike, is_stream
@@ -44,6 +44,11 @@ EM_TOLERANCE = 1e-6
 """or until the mean log-likelihood improves by less than this."""
 
 
+@removed(
+    grouping="the vtree groups siblings by halves",
+    min_mi="every variable is connected to another; independent ones change nothing",
+    rng="nothing is drawn at random; 'root' may be a variable that you draw",
+)
 def learn_chow_liu(
     X: RowsLike | StreamLike,
     pseudocount: float = 1.0,
@@ -54,9 +59,6 @@ def learn_chow_liu(
     sample_weight: WeightsLike | None = None,
     parameters: str = "flows",
     root: str | int = "center",
-    min_mi: float = 0.0,
-    grouping: str = "balanced",
-    rng: RngLike = None,
 ) -> Circuit:
     """The circuit of the tree of variables with the largest total mutual information.
 
@@ -90,15 +92,8 @@ def learn_chow_liu(
     parameters : {"flows", "cpt"}
         Where the weights come from: from how often they are used, with the pseudocount; or from
         the smoothed pairwise statistics of the tree, with `alpha`.
-    root : {"center", "random"} or int
-        The root of the tree: its centre, any variable, or this one.
-    min_mi : float
-        Pairs with less mutual information than this (in nats) are not connected, which may
-        leave several trees.
-    grouping : {"balanced", "linear"}
-        How the vtree groups siblings of the tree.
-    rng : int, Generator or None
-        For ``root="random"``.
+    root : "center" or int
+        The root of the tree: its centre, or this variable.
 
     Returns
     -------
@@ -129,23 +124,22 @@ def learn_chow_liu(
     Examples
     --------
     >>> X = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [1, 1, 0]]
-    >>> p = learn_chow_liu(X, pseudocount=0.0, min_mi=0.1, alpha=0.1)
+    >>> p = learn_chow_liu(X, pseudocount=0.0, alpha=0.1)
     >>> p.vtree
-    Vtree(((0, 1), 2))
+    Vtree((0, (1, 2)))
     >>> np.exp(p.log_likelihood([[0, 0, 1], [0, 1, 1]])).round(6).tolist()
     [0.25, 0.0]
     """
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    options: Any = {"root": root, "min_mi": min_mi, "grouping": grouping, "rng": rng}
     data: Data | DataInChunks
     if is_stream(X):
         data = read_chunks(X, cardinalities, sample_weight, max_states, name)
-        tree = tree_of(data.pair_counts(), alpha, **options)
+        tree = tree_of(data.pair_counts(), alpha, root)
     else:
         data = read_data(X, None, cardinalities, sample_weight, max_states)
-        tree = chow_liu_tree(data.train[0], data.cardinalities, data.train[1], alpha, **options)
+        tree = chow_liu_tree(data.train[0], data.cardinalities, data.train[1], alpha, root=root)
     if parameters == "cpt":
         blocks = tree_blocks(tree, tree.conditionals(alpha))
     elif isinstance(data, Data):
@@ -204,9 +198,6 @@ def chow_liu_tree(
     alpha: float,
     *,
     root: Any = "center",
-    min_mi: float = 0.0,
-    grouping: str = "balanced",
-    rng: Any = None,
     ranks: Any = None,
 ) -> ChowLiuTree:
     """The tree with the largest total mutual information, rooted, and its vtree.
@@ -216,36 +207,28 @@ def chow_liu_tree(
     leave a choice: then the distribution does not depend on the order of the variables.
     """
     counts = PairCounts(states, cardinalities, weights)
-    return tree_of(counts, alpha, root, min_mi, grouping, rng, ranks)
+    return tree_of(counts, alpha, root, ranks)
 
 
 def tree_of(
     counts: PairCounts,
     alpha: float,
     root: Any = "center",
-    min_mi: float = 0.0,
-    grouping: str = "balanced",
-    rng: Any = None,
     ranks: Any = None,
 ) -> ChowLiuTree:
     """The tree of pair counts."""
     name, n = "learn_chow_liu", len(counts.cardinalities)
     is_variable = isinstance(root, Integral) and not isinstance(root, bool)
-    is_name = isinstance(root, str) and root in ("center", "random")
+    is_name = isinstance(root, str) and root == "center"
     if not (root in range(n) if is_variable else is_name):
         raise CircuitError(
-            f"The 'root' parameter of {name} must be 'center', 'random' or a variable in "
-            f"0..{n - 1}. Got {root!r} instead."
+            f"The 'root' parameter of {name} must be 'center' or a variable in 0..{n - 1}. "
+            f"Got {root!r} instead."
         )
-    check_choice(name, "grouping", grouping, ("balanced", "linear"))
     information = mutual_information(counts, alpha)
-    least = check_real(name, "min_mi", min_mi)
-    if ranks is None:
-        edges = spanning_edges(information, least)
-    else:
-        edges = [edge for edge in decided_edges(information, ranks) if information[edge] >= least]
-    forest = rooted(n, edges, root, as_generator(rng), ranks)
-    return ChowLiuTree(forest, tree_vtree(forest, grouping), counts)
+    edges = spanning_edges(information) if ranks is None else decided_edges(information, ranks)
+    forest = rooted(n, edges, root, ranks)
+    return ChowLiuTree(forest, tree_vtree(forest), counts)
 
 
 def content_tree(

@@ -308,7 +308,7 @@ def _rows(data: Data, number: int) -> Rows:
 def tree_of(counts: PairCounts, alpha: float) -> Forest:
     """The tree of pair counts with the largest mutual information."""
     weights = mutual_information(counts, alpha)
-    return rooted(len(weights), spanning_edges(weights, -inf))
+    return rooted(len(weights), spanning_edges(weights))
 
 
 def hidden_tree(

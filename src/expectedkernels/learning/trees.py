@@ -43,11 +43,11 @@ class Forest:
         return children
 
 
-def spanning_edges(weights: FloatArray, at_least: float = 0.0) -> list[tuple[int, int]]:
-    """The edges of the maximum spanning forest, without those of smaller weight than a limit.
+def spanning_edges(weights: FloatArray) -> list[tuple[int, int]]:
+    """The edges of the maximum spanning tree.
 
     Edges come before each other by (larger weight, smaller i, smaller j) for i < j, which makes
-    the forest unique. Cost: O(D^2).
+    the tree unique. Cost: O(D^2).
 
     Examples
     --------
@@ -64,8 +64,7 @@ def spanning_edges(weights: FloatArray, at_least: float = 0.0) -> list[tuple[int
         tied = (best == best.max()).sum() > 1
         chosen = int(np.lexsort((high, low, -best))[0] if tied else np.argmax(best))
         vertex = int(outside[chosen])
-        if weights[link[chosen], vertex] >= at_least:
-            edges.append((int(low[chosen]), int(high[chosen])))
+        edges.append((int(low[chosen]), int(high[chosen])))
         keep = np.arange(len(outside)) != chosen
         outside, best, link = outside[keep], best[keep], link[keep]
         new = rounded[vertex, outside]
@@ -109,10 +108,9 @@ def rooted(
     n: int,
     edges: Sequence[tuple[int, int]],
     root: Any = "center",
-    rng: Any = None,
     ranks: Any = None,
 ) -> Forest:
-    """The forest with every tree rooted at its centre, at random, or (one of them) as told.
+    """The forest with every tree rooted at its centre, or (one of them) as told.
 
     The centre is the vertex whose farthest vertex is nearest, that of the smaller rank (by default
     the smaller one) if there are two; if nothing tells these apart, they are not connected. With
@@ -131,9 +129,7 @@ def rooted(
         if done[start]:
             continue
         tree = list(_search(near, start))
-        if root == "random":
-            top = sorted(tree)[int(rng.integers(len(tree)))]
-        elif root in tree:
+        if root in tree:
             top = root
         else:
             while len(middle := _middle(near, start)) == 2 and len({ranks[v] for v in middle}) == 1:
@@ -189,10 +185,10 @@ class TreeVtree:
     decides: list[bool]  # whether the node is an inner node at which a variable decides
 
 
-def tree_vtree(forest: Forest, grouping: str = "balanced") -> TreeVtree:
+def tree_vtree(forest: Forest) -> TreeVtree:
     """The vtree of a forest: every variable beside its group of children.
 
-    Siblings (and roots) are grouped by halves ("balanced"), or one after the other ("linear").
+    Siblings (and roots) are grouped by halves.
 
     Examples
     --------
@@ -209,7 +205,7 @@ def tree_vtree(forest: Forest, grouping: str = "balanced") -> TreeVtree:
         item = stack.pop()
         if isinstance(item, list):
             if len(item) > 1:
-                half = len(item) // 2 if grouping == "balanced" else 1
+                half = len(item) // 2
                 stack += [None, item[half:], item[:half]]
                 continue
             v = item[0]
