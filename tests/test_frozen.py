@@ -32,6 +32,7 @@ DROPPED = {
     "write_psdd(dialect)",
     *(f"{name}(density_weights)" for name in ESTIMATORS),
     *(f"learn_chow_liu({name})" for name in ("grouping", "min_mi", "rng")),
+    "learn_mixture(method)",
     *(f"learn_strudel({name})" for name in ("beam", "edge", "max_units", "rng", "tie")),
     *("learn_strudel(time_limit)", "learn_strudel(variable)"),
     *(f"{name}(binning)" for name in (*ESTIMATORS, "CircuitImputer", "ExpectedKernelFeatures")),

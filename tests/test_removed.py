@@ -41,6 +41,7 @@ def test_removed_values_are_named():
         (lambda: ek.CircuitImputer(binning="uniform"), "of CircuitImputer was removed: bins hold"),
         (lambda: ek.learn_strudel([[0], [1]], beam=2), "of learn_strudel was removed: splits are"),
         (lambda: ek.learn_chow_liu([[0], [1]], min_mi=1.0), "of learn_chow_liu was removed: every"),
+        (lambda: ek.learn_mixture([[0]], 1, method="em"), "of learn_mixture was removed: comp"),
     ],
 )
 def test_what_was_removed_says_what_to_use(call, match):

@@ -57,12 +57,11 @@ def test_used_parameters_give_likelihoods(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("pseudocount", [0.0, 1.0])
-@pytest.mark.parametrize("method", ["em", "bagging"])
-def test_one_component_is_the_closed_form(seed, pseudocount, method):
+def test_one_component_is_the_closed_form(seed, pseudocount):
     p = drawn_deterministic(seed)
     X = p.sample(80, rng=seed)
     options = {"structure": p, "pseudocount": pseudocount, "iterations": 2}
-    q = learned(X, 1, method=method, **options)
+    q = learned(X, 1, **options)
     expected = em(p, X, 1, pseudocount=pseudocount, progress=False)
     assert_close(q.log_likelihood(X), expected.log_likelihood(X), scale=1.0)
 
@@ -114,12 +113,11 @@ def test_em_is_that_of_the_definition(monkeypatch, holes, pseudocount):
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.2])
-@pytest.mark.parametrize("method", ["em", "bagging"])
-def test_the_likelihood_never_decreases(holes, method):
+def test_the_likelihood_never_decreases(holes):
     X = rows(150)
     p = structure_of(X)
     X[np.random.default_rng(1).random(X.shape) < holes] = NAN
-    options = {"structure": p, "method": method, "pseudocount": 0.0}
+    options = {"structure": p, "pseudocount": 0.0}
     found = [learned(X, 3, iterations=i, **options).log_likelihood(X).mean() for i in range(6)]
     assert np.diff(found).min() > -1e-10
     assert found[-1] > found[0]
@@ -144,18 +142,7 @@ def test_equal_components_are_one_circuit(monkeypatch):
     assert q.n_units == single.n_units
 
 
-def test_bags_are_rows_drawn_with_replacement():
-    X = rows(300)
-    p = structure_of(X)
-    q = learned(X, 4, structure=p, method="bagging", pseudocount=1.0)
-    assert q.log_partition() == pytest.approx(0.0, abs=1e-9)
-    assert q.log_likelihood(X).mean() < em(p, X, 1, progress=False).log_likelihood(X).mean()
-    followed = learned(X, 4, structure=p, method="bagging", iterations=20)
-    assert followed.log_likelihood(X).mean() > q.log_likelihood(X).mean()
-
-
-@pytest.mark.parametrize("method", ["em", "bagging"])
-def test_weights_are_repetitions(method):
+def test_weights_are_repetitions():
     X = rows(100)
     times = np.random.default_rng(0).integers(0, 4, size=100)
     again = np.repeat(X, times, axis=0)
@@ -164,8 +151,6 @@ def test_weights_are_repetitions(method):
     a = learned(X, 2, structure=p, sample_weight=times, iterations=5, pseudocount=1.0)
     b = learned(again, 2, structure=p, iterations=5, pseudocount=scaled)
     assert_close(a.log_likelihood(X), b.log_likelihood(X), scale=1.0)
-    bag = learned(X, 2, structure=p, sample_weight=times, method=method)
-    assert bag.log_partition() == pytest.approx(0.0, abs=1e-9)
 
 
 def test_more_states_missing_values_and_few_rows():
@@ -241,7 +226,6 @@ def test_mixtures_of_a_real_data_set(data_dir):
     ("options", "message"),
     [
         ({"n_components": 0}, r"'n_components' parameter of learn_mixture must be an int in .*\[1"),
-        ({"method": "svi"}, "'method' parameter of learn_mixture must be 'em' or 'bagging'"),
         ({"iterations": -1}, "'iterations' parameter of learn_mixture must be an int"),
         ({"splits": 1.5}, "'splits' parameter of learn_mixture must be an int"),
         ({"pseudocount": -1}, "'pseudocount' parameter of learn_mixture must be a float"),
@@ -276,20 +260,6 @@ def test_bad_arguments_are_refused(options, message):
         learn_mixture(**(arguments | options), progress=False)
 
 
-def test_rows_that_no_bag_holds_need_a_pseudocount():
-    X = [[0, 0]] * 50 + [[1, 1]]
-    with pytest.raises(ek.DataError, match="Row 50 of X has probability zero under all components"):
-        learned(
-            X,
-            1,
-            structure=ek.factorized([[1, 1], [1, 1]], normalized=False),
-            method="bagging",
-            iterations=1,
-            pseudocount=0.0,
-            rng=2,  # draws the first row only
-        )
-
-
 def test_uses_refuse_rows_outside_the_support():
     layout = Parameters(ek.factorized([[1, 0], [1, 1]], normalized=False))
     with pytest.raises(ek.DataError, match="Row 1 of the data has probability zero"):
@@ -300,6 +270,6 @@ def test_uses_refuse_rows_outside_the_support():
 def test_components_without_pseudocount_do_not_disturb_each_other():
     # a weight of zero in one component must not touch the structure it shares with the others
     X = np.array([[0, 1], [1, 1]])
-    p = ek.learn_mixture(X, 3, method="bagging", rng=0, pseudocount=0.0)
+    p = ek.learn_mixture(X, 3, rng=0, pseudocount=0.0)
     assert np.isclose(p.log_partition(), 0.0)
     assert np.exp(p.log_likelihood([[0, 0], [1, 0]])).tolist() == [0.0, 0.0]

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import logsumexp
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator
-from expectedkernels.checks import check_choice, check_count, check_real
+from expectedkernels.checks import check_count, check_real, removed
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
@@ -33,17 +33,16 @@ from expectedkernels.learning.em import (
 from expectedkernels.learning.strudel import learn_strudel
 from expectedkernels.progress import progress_bar
 
-EM_ITERATIONS = 100
 CERTAINTY = 0.9
 """How sure EM is at the start that a row belongs to the component of its cluster."""
 
 
+@removed(method="components come from EM")
 def learn_mixture(
     X: RowsLike,
     n_components: int,
     *,
-    method: str = "em",
-    iterations: int | None = None,
+    iterations: int = 100,
     splits: int = 100,
     structure: Circuit | None = None,
     X_valid: RowsLike | None = None,
@@ -58,9 +57,8 @@ def learn_mixture(
 
     The structure is learned once by `learn_strudel` (or given). Every component weights it in
     its own way: by EM, which starts at the clusters of k-means and alternates between how far
-    each component is responsible for each row and the parameters that fit these rows; or by
-    bagging, which fits each component to rows drawn with replacement. A mixture is not
-    deterministic, but structured-decomposable, and compatible with all circuits on its vtree.
+    each component is responsible for each row and the parameters that fit these rows. A mixture is
+    not deterministic, but structured-decomposable, and compatible with all circuits on its vtree.
 
     Parameters
     ----------
@@ -69,10 +67,8 @@ def learn_mixture(
         name the variables, and may hold text, categories, booleans or other integers, which
         become labelled states.
     n_components : int
-    method : {"em", "bagging"}
-        Where the components come from.
-    iterations : int, optional
-        How many iterations of EM follow. Default: 100 for ``method="em"``, none for bagging.
+    iterations : int
+        How many iterations of EM follow.
     splits : int
         How often `learn_strudel` splits the structure.
     structure : Circuit, optional
@@ -87,7 +83,7 @@ def learn_mixture(
     tolerance : float, optional
         Stop when the mean log-likelihood improves by less than this.
     rng : int, Generator or None
-        For k-means and for bags.
+        For k-means.
     progress : bool
         Whether to show bars with the log-likelihood. Ctrl-C returns the best circuit so far:
         before EM starts, that is the structure.
@@ -125,13 +121,10 @@ def learn_mixture(
     name = "learn_mixture"
     check_count(name, "n_components", n_components, low=1)
     check_count(name, "splits", splits)
-    check_choice(name, "method", method, ("em", "bagging"))
-    check_count(name, "iterations", iterations, none=True)
+    check_count(name, "iterations", iterations)
     check_real(name, "pseudocount", pseudocount)
     if tolerance is not None:
         check_real(name, "tolerance", tolerance)
-    if iterations is None:
-        iterations = EM_ITERATIONS if method == "em" else 0
     generator = as_generator(rng)
     if structure is None:
         chosen: dict[str, Any] = {
@@ -157,7 +150,7 @@ def learn_mixture(
     try:
         quick = is_deterministic and data.is_complete
         family: _Family = (_ByUses if quick else _ByPasses)(structure, data, beta)
-        start = _start(method, family, data, n_components, generator)
+        start = _start(family, data, n_components, generator)
     except KeyboardInterrupt:  # there is no mixture yet
         alone = Circuit.from_blocks(structure.vtree, structure.blocks)
         return alone.with_schema(structure.schema)
@@ -166,17 +159,10 @@ def learn_mixture(
     return mixed.with_schema(structure.schema)
 
 
-def _start(
-    method: str, family: _Family, data: Data, n: int, generator: np.random.Generator
-) -> _State:
-    """The mixture that EM starts from."""
-    if method == "em":
-        shares = _clusters(data, n, generator) * data.weights[0][:, None]
-        log_weights = np.log(shares.sum(axis=0) / shares.sum())
-    else:
-        shares = _bags(data, n, generator)
-        log_weights = np.full(n, -np.log(n))
-    return _State(log_weights, family.start(shares))
+def _start(family: _Family, data: Data, n: int, generator: np.random.Generator) -> _State:
+    """The mixture that EM starts from: every component gives some probability to every row."""
+    shares = _clusters(data, n, generator) * data.weights[0][:, None]
+    return _State(np.log(shares.sum(axis=0) / shares.sum()), family.start(shares))
 
 
 @dataclass(frozen=True)
@@ -243,13 +229,6 @@ def _one_hot(data: Data, rows: IntArray) -> FloatArray:
         bits[x == MISSING] = frequency / max(frequency.sum(), 1.0)
         parts.append(bits[:, 1:] if card == 2 else bits)
     return np.concatenate(parts, axis=1)
-
-
-def _bags(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
-    """How often every row is drawn for each component, with replacement, (rows, components)."""
-    weights = data.weights[0]
-    drawn = generator.multinomial(data.n_rows, weights / weights.sum(), size=n)
-    return np.asarray(drawn.T * data.mean_weight, dtype=np.float64)
 
 
 class _ByUses:
@@ -346,14 +325,8 @@ def _em(
 def _next(state: _State, family: _Family, data: Data, joint: Any, total: Any) -> _State:
     """One iteration of EM, given the log-likelihoods of the components and of the mixture."""
     weights = data.weights[0]
-    possible = total > -inf
-    impossible = ~possible & (weights > 0)
-    if impossible.any():
-        raise DataError(
-            f"Row {data.first[impossible].min()} of X has probability zero under all components. "
-            "Use a pseudocount above zero."
-        )
-    shares = np.exp(joint - np.where(possible, total, 0.0)[:, None]) * weights[:, None]
+    # rows that are impossible are not among those with weights
+    shares = np.exp(joint - np.where(total > -inf, total, 0.0)[:, None]) * weights[:, None]
     with np.errstate(divide="ignore"):
         log_weights = np.log(shares.sum(axis=0) / weights.sum())
     return _State(log_weights, family.update(state.parameters, shares))
