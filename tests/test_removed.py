@@ -38,6 +38,7 @@ def test_removed_values_are_named():
     ("call", "match"),
     [
         (lambda: ek.ExpectedSVR(density_weights="equal"), "of ExpectedSVR was removed: densities"),
+        (lambda: ek.ExpectedSVC(decision_function_shape="ovo"), "use expected_prediction with an"),
         (lambda: ek.CircuitImputer(binning="uniform"), "of CircuitImputer was removed: bins hold"),
         (lambda: ek.learn_strudel([[0], [1]], beam=2), "of learn_strudel was removed: splits are"),
         (lambda: ek.learn_chow_liu([[0], [1]], min_mi=1.0), "of learn_chow_liu was removed: every"),

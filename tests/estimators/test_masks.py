@@ -75,11 +75,9 @@ def test_classifiers_are_those_of_products_of_matrices(density, way):
     (A, y), (test, _) = table(), table(20, 1)
     label = np.digitize(y, [-0.7, 0.7])
     options = {"density": density, "fit_missing": way, "mask_kernel": RATE}
-    svc = ek.ExpectedSVC(C=3.0, tol=1e-9, decision_function_shape="ovo", **options).fit(A, label)
+    svc = ek.ExpectedSVC(C=3.0, tol=1e-9, **options).fit(A, label)
     K, L = both(svc, A, test)
-    by_hand = SVC(kernel="precomputed", C=3.0, tol=1e-9, decision_function_shape="ovo").fit(
-        K, label
-    )
+    by_hand = SVC(kernel="precomputed", C=3.0, tol=1e-9).fit(K, label)
     np.testing.assert_allclose(svc.decision_function(test), by_hand.decision_function(L), atol=1e-7)
     assert (svc.predict(test) == by_hand.predict(L)).all()
     squares = ek.ExpectedKernelClassifier(alpha=0.2, gamma="scale", **options).fit(A, label)

@@ -118,17 +118,17 @@ def test_no_tolerance_is_exact_and_few_points_are():
 
 def test_several_outputs_and_threads():
     X, _ = table()
-    label = np.digitize(X[:, 0] + X[:, 3], [-1.0, 1.0])
-    options = {"density": "chow_liu", "decision_function_shape": "ovo", "C": 1.0, "gamma": 2.0}
-    model = ek.ExpectedSVC(**options).fit(X[:180, :6], label[:180])
+    y = np.column_stack([X[:, 0] + X[:, 3], np.sin(X[:, 1])])
+    model = ek.ExpectedKernelRidge(density="chow_liu", alpha=1.0, gamma=2.0)
+    model.fit(X[:180, :6], y[:180])
     rows = holes(X[180:200])[:, :6]
-    values, exact = model.decision_function(rows, return_std=True, std_tol=0)
-    again, std = model.decision_function(rows, return_std=True)
+    values, exact = model.predict(rows, return_std=True, std_tol=0)
+    again, std = model.predict(rows, return_std=True)
     np.testing.assert_array_equal(values, again)
     within(std, exact, 0.01)
     assert (std != exact).any()
     model.set_params(n_jobs=2)
-    np.testing.assert_array_equal(model.decision_function(rows, return_std=True)[1], std)
+    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], std)
 
 
 def test_models_that_are_fitted_elsewhere():

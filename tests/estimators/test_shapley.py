@@ -321,14 +321,14 @@ def frame(n=60, seed=0):
 def test_data_frames_have_names_and_categories_and_classes_have_pairs():
     X = frame()
     y = np.where(X["weight"] > 1, "big", np.where(X["weight"] > 0, "middle", "small"))
-    model = ek.ExpectedSVC(decision_function_shape="ovo").fit(X, y)
+    model = ek.ExpectedSVC().fit(X, y)
     X.loc[1, "sex"] = None
     found = ek.shapley_values(model, X[:4], players=["sex", "weight", "size"])
     assert found.values.shape == (4, 3, 3)
     assert found.names == ["sex", "weight", "size"]
     assert found.data[:, 0].tolist() == [X["sex"][0], None, X["sex"][2], X["sex"][3]]
     total = found.values.sum(axis=1) + found.base_values
-    np.testing.assert_allclose(total, model.decision_function(X[:4]), atol=1e-10)
+    np.testing.assert_allclose(total, model._pairwise(model._read(X[:4])), atol=1e-10)
     two = ek.ExpectedSVC().fit(X, y == "big")
     assert ek.shapley_values(two, X[:4]).values.shape == (4, 3)
 

@@ -20,7 +20,13 @@ from expectedkernels.checks import check_real, removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import GAMMA, REMOVED_PARAMETERS, KernelMachine
-from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
+from expectedkernels.estimators.calibration import (
+    CrossValidated,
+    HeldOut,
+    completed,
+    moments,
+    table,
+)
 from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.machines import pairwise_coef
 from expectedkernels.estimators.probabilities import class_probabilities, learn_sigmoids
@@ -49,8 +55,6 @@ class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
         When to stop.
     class_weight : dict, "balanced" or None
         How much errors in each class count.
-    decision_function_shape : {"ovr", "ovo"}
-        With more than two classes: one value per class, or one for every pair.
     density, n_bins, categorical_features, groups, standardize, \
 fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         As for `ExpectedSVR`.
@@ -84,10 +88,13 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         "gamma": GAMMA,
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
     }
 
-    @removed(**REMOVED_PARAMETERS)
+    @removed(
+        decision_function_shape="there is one value per class; for pairs of classes use "
+        "expected_prediction with an SVC of scikit-learn",
+        **REMOVED_PARAMETERS,
+    )
     def __init__(
         self,
         *,
@@ -95,7 +102,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         gamma: str | float = "scale",
         tol: float = 1e-3,
         class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None,
-        decision_function_shape: str = "ovr",
         density: DensityLike = "auto",
         n_bins: int = 10,
         categorical_features: str | ArrayLike | None = "from_dtype",
@@ -109,7 +115,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         random_state: int | np.random.RandomState | None = None,
     ):
         self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
-        self.decision_function_shape = decision_function_shape
         self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
@@ -165,7 +170,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         Z = self._read(X)
         complete = ~np.isnan(Z).any(axis=1)
         own = self._machine.predict is not None  # the model itself answers complete rows
-        values = self._pairwise(Z, return_std=False, skip_complete=own)
+        values = self._pairwise(Z, skip_complete=own)
         if self._machine.flat:
             found = (values[:, 0] > 0).astype(np.intp)
         else:
@@ -192,16 +197,15 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         X : array or data frame of shape (rows, columns)
         return_std : bool
             Also return how far it spreads over what is missing; zero for complete rows. For more
-            than two classes with decision_function_shape="ovr", values are votes of pairs, and
-            their deviations come from 256 draws of what is missing, with a fixed seed; those of
-            pairs heed `std_tol`.
+            than two classes, values are votes of pairs, and their deviations come from 256 draws
+            of what is missing, with a fixed seed.
         std_tol : float
             The relative error that standard deviations may have; 0 asks for exact ones, which take
             all pairs of support vectors for every row. Exact where that is quick.
 
         Returns
         -------
-        array of shape (rows,) for two classes, (rows, classes) or (rows, pairs of classes)
+        array of shape (rows,) for two classes, or (rows, classes)
 
         Examples
         --------
@@ -212,13 +216,10 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         """
         check_real(type(self).__name__, "std_tol", std_tol, error=DataError)
         Z = self._read(X)
-        if self.decision_function_shape == "ovr" and not self._machine.flat:
-            values = self._by_class(self._pairwise(Z, return_std=False))
-            return (values, self._spread_by_class(Z)) if return_std else values
-        answer = self._pairwise(Z, return_std, std_tol=std_tol)
-        if not self._machine.flat:
-            return answer
-        return (answer[0][:, 0], answer[1][:, 0]) if return_std else answer[:, 0]
+        if self._machine.flat:
+            return self._expected(Z, return_std, std_tol=std_tol)
+        values = self._by_class(self._pairwise(Z))
+        return (values, self._spread_by_class(Z)) if return_std else values
 
     def _by_class(self, values: Any) -> Any:
         """Votes and confidences of classes, from values of pairs of them."""
@@ -271,14 +272,9 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def _calibrated(self, held_out: HeldOut) -> Any:
         return learn_sigmoids(held_out)
 
-    def _pairwise(
-        self, Z: Any, return_std: bool, skip_complete: bool = False, std_tol: float = 0.0
-    ) -> Any:
+    def _pairwise(self, Z: Any, skip_complete: bool = False) -> Any:
         """Expected decision functions, (rows, pairs)."""
-        answer = self._expected(Z, return_std, skip_complete, std_tol=std_tol)
-        if not self._machine.flat:
-            return answer
-        return tuple(x[:, None] for x in answer) if return_std else answer[:, None]
+        return table(self._expected(Z, False, skip_complete))
 
     def _votes(self, values: Any) -> Any:
         """How many pairs every class wins, (rows, classes)."""
@@ -309,7 +305,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
             "C": self.C,
             "tol": self.tol,
             "class_weight": self.class_weight,
-            "decision_function_shape": self.decision_function_shape,
         }
         if kernel == "precomputed":
             return SVC(kernel="precomputed", **options)
