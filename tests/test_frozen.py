@@ -30,6 +30,7 @@ DROPPED = {
     "io.write_xmlbif(path)",
     "io.write_psdd(dialect)",
     "write_psdd(dialect)",
+    "ExpectedGaussianProcessRegressor(n_restarts_optimizer)",
     "ExpectedSVC(decision_function_shape)",
     *(f"{name}(density_weights)" for name in ESTIMATORS),
     *(f"learn_chow_liu({name})" for name in ("grouping", "min_mi", "rng")),

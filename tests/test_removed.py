@@ -38,6 +38,10 @@ def test_removed_values_are_named():
     ("call", "match"),
     [
         (lambda: ek.ExpectedSVR(density_weights="equal"), "of ExpectedSVR was removed: densities"),
+        (
+            lambda: ek.ExpectedGaussianProcessRegressor(n_restarts_optimizer=1),
+            "'n_restarts_optimizer' parameter of .* was removed: give a 'kernel'",
+        ),
         (lambda: ek.ExpectedSVC(decision_function_shape="ovo"), "use expected_prediction with an"),
         (lambda: ek.CircuitImputer(binning="uniform"), "of CircuitImputer was removed: bins hold"),
         (lambda: ek.learn_strudel([[0], [1]], beam=2), "of learn_strudel was removed: splits are"),

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from expectedkernels.errors import KernelError
 from expectedkernels.estimators.circuits import AnyDensity
 from expectedkernels.estimators.expansion import kernels_between
 from expectedkernels.estimators.machines import read_gp_kernel
@@ -94,9 +93,7 @@ def log_marginal_likelihood(matrix: Any, targets: Any) -> float:
     return float(-0.5 * fit - targets.shape[1] * size)
 
 
-def most_likely_kernel(
-    kernel: Any, covariances: Covariances, targets: Any, restarts: int, rng: Any
-) -> Any:
+def most_likely_kernel(kernel: Any, covariances: Covariances, targets: Any) -> Any:
     """The kernel with the parameters that make the targets most likely.
 
     Parameters
@@ -105,24 +102,11 @@ def most_likely_kernel(
         With the parameters to start from, and their bounds.
     covariances : Covariances
     targets : array of shape (rows, outputs)
-    restarts : int
-        How often to start again elsewhere, at random.
-    rng : RandomState
     """
-    bounds = kernel.bounds
-    if restarts and not np.isfinite(bounds).all():
-        raise KernelError(
-            "The 'n_restarts_optimizer' parameter needs finite bounds for all parameters of the "
-            f"kernel. Got {kernel}."
-        )
 
     def loss(theta: Any) -> float:
         matrix = covariances(kernel.clone_with_theta(theta))
         return min(-log_marginal_likelihood(matrix, targets), 1e25)
 
-    starts = [kernel.theta, *(rng.uniform(*bounds.T) for _ in range(restarts))]
-    found = [
-        minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"eps": STEP})
-        for start in starts
-    ]
-    return kernel.clone_with_theta(min(found, key=lambda result: result.fun).x)
+    options = {"bounds": kernel.bounds, "options": {"eps": STEP}}
+    return kernel.clone_with_theta(minimize(loss, kernel.theta, method="L-BFGS-B", **options).x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,7 +53,6 @@ class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # 
         How the parameters of the kernel are fitted. With incomplete rows in the training data it
         is the complete ones that they are fitted to, if there are at least 200 of these; else up to
         200 rows of both kinds, through their expected kernels.
-    n_restarts_optimizer : int
     normalize_y : bool
         Whether to scale the target to mean zero and variance one.
     standardize : bool
@@ -97,19 +96,20 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         "kernel": [Kernel, None],
         "alpha": [Interval(Real, 0.0, None, closed="neither")],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "normalize_y": ["boolean"],
     }
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
 
-    @removed(**REMOVED_PARAMETERS)
+    @removed(
+        n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere",
+        **REMOVED_PARAMETERS,
+    )
     def __init__(
         self,
         kernel: object = None,
         *,
         alpha: float = 1e-10,
         optimizer: str | None = "fmin_l_bfgs_b",
-        n_restarts_optimizer: int = 0,
         normalize_y: bool = True,
         density: DensityLike = "auto",
         n_bins: int = 10,
@@ -124,7 +124,7 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         random_state: int | np.random.RandomState | None = None,
     ):
         self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
-        self.n_restarts_optimizer, self.normalize_y = n_restarts_optimizer, normalize_y
+        self.normalize_y = normalize_y
         self.density, self.n_bins = density, n_bins
         self.categorical_features, self.groups = categorical_features, groups
         self.standardize = standardize
@@ -217,7 +217,6 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
             self._start(len(numeric_columns(self.columns_)[1])),
             alpha=self.alpha,
             optimizer=self.optimizer,
-            n_restarts_optimizer=self.n_restarts_optimizer,
             normalize_y=self.normalize_y,
             random_state=self.random_state,
         )
@@ -288,8 +287,6 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
                 kernel,
                 self._covariances(Z[rows], Masks(own.rate, own.points[rows])),
                 targets[rows],
-                self.n_restarts_optimizer,
-                rng,
             )
             model.set_params(kernel=kernel, optimizer=None)
         if not len(complete):
