@@ -31,6 +31,7 @@ DROPPED = {
     "io.write_psdd(dialect)",
     "write_psdd(dialect)",
     "ExpectedGaussianProcessRegressor(n_restarts_optimizer)",
+    *("CircuitImputer.sample(method)", "expected_prediction(return_bound)"),
     "ExpectedSVC(decision_function_shape)",
     *(f"{name}(density_weights)" for name in ESTIMATORS),
     *(f"learn_chow_liu({name})" for name in ("grouping", "min_mi", "rng")),

@@ -42,6 +42,11 @@ def test_removed_values_are_named():
             lambda: ek.ExpectedGaussianProcessRegressor(n_restarts_optimizer=1),
             "'n_restarts_optimizer' parameter of .* was removed: give a 'kernel'",
         ),
+        (
+            lambda: ek.CircuitImputer().sample([[0]], method="herded"),
+            "Imputer.sample was removed",
+        ),
+        (lambda: ek.expected_prediction(None, None, [], return_bound=True), "removed: for the dis"),
         (lambda: ek.ExpectedSVC(decision_function_shape="ovo"), "use expected_prediction with an"),
         (lambda: ek.CircuitImputer(binning="uniform"), "of CircuitImputer was removed: bins hold"),
         (lambda: ek.learn_strudel([[0], [1]], beam=2), "of learn_strudel was removed: splits are"),

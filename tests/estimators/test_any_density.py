@@ -89,7 +89,6 @@ def test_the_default_imputer_has_the_means_of_the_estimators_and_a_tree_for_the_
         pair = (clone(m).set_params(strategy=strategy, random_state=0) for m in (imputer, tree))
         one, two = (m.fit(holes).transform(holes) for m in pair)
         assert (one == two).all()
-    assert len(imputer.sample(holes, 2, random_state=0, method="herded")) == 2
 
 
 def test_imputed_means_are_nearer_than_those_of_a_tree():
@@ -110,9 +109,6 @@ def test_what_needs_a_circuit_is_refused_without_one(density):
     X, _, _ = frame()
     with pytest.raises(ek.DataError, match=rf"'map' of CircuitImputer .* density='{density}'"):
         ek.CircuitImputer("map", density=density).fit(X)
-    model = ek.CircuitImputer(density=density).fit(X)
-    with pytest.raises(ek.DataError, match=r"'herded' .* or method='independent'"):
-        model.sample(X, 2, method="herded")
 
 
 @pytest.mark.parametrize("normalize", [False, True])

@@ -180,8 +180,7 @@ def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
     for name in ("n_features_in_", "columns_", "density_", "circuit_", "_unseen"):
         setattr(imputer, name, getattr(model, name))
     imputer._tree = None
-    if strategy == "map":
-        imputer._require_circuit("The strategy 'map'", "--strategy mean")
+    imputer._require_circuit("--strategy mean")
     return replace(fitted, model=imputer)
 
 

@@ -1,10 +1,9 @@
-"""Few completions of rows with missing values, chosen by herding and Bayesian quadrature."""
+"""Few completions of rows with missing values, chosen by Bayesian quadrature."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -15,7 +14,6 @@ from expectedkernels.discrepancies.quadrature import (
     candidate_points,
     embedding_of,
     gram_columns,
-    greedy_choice,
     sequential_choice,
 )
 from expectedkernels.errors import DataError
@@ -29,43 +27,20 @@ SHARPER = 4.0
 """Models are rougher than the default kernel: its rates are multiplied by this."""
 
 
-class Completions(NamedTuple):
-    """States of the variables given one row, their weights, and how far they are from the truth."""
-
-    states: Any
-    weights: Any
-    mmd: float
-
-
 def completions_of(
-    circuit: Circuit, evidence: Any, n: int, kernel: Kernel, rng: Any, equal: bool = False
-) -> Completions:
-    """At most n completions of one row of evidence, with weights that sum to one.
+    circuit: Circuit, evidence: Any, n: int, kernel: Kernel, rng: Any
+) -> tuple[Any, Any]:
+    """At most n completions of one row of evidence, and weights that sum to one.
 
-    If there are no more than n possible ones, all of them, with their probabilities. With `equal`
-    there are n with equal weights in any case, and some may be repeated.
+    If there are no more than n possible ones, all of them, with their probabilities.
     """
     embedding = embedding_of(circuit, kernel, evidence, "A set of completions")
     points = candidate_points(embedding.circuit, n, rng)
-    if len(points) <= n and not equal and None not in circuit.cardinalities:
-        return Completions(points, np.exp(embedding.circuit.log_likelihood(points)), 0.0)
+    if len(points) <= n and None not in circuit.cardinalities:
+        return points, np.exp(embedding.circuit.log_likelihood(points))
     column, diagonal = gram_columns(kernel, points)
-    choose = greedy_choice if equal else sequential_choice
-    points = points[choose(column, diagonal, embedding.at(points), n)]
-    weights = np.full(n, 1.0 / n) if equal else best_weights(embedding, points, normalize=True)
-    return Completions(points, weights, sqrt(embedding.squared_mmd(points, weights)))
-
-
-def herded_states(rows: Rows, circuit: Circuit, n: int, rng: Any) -> Any:
-    """Equally weighted completions that stand for what is missing, (rows, n, variables)."""
-    circuit = circuit.normalize()
-    kernel, (first, number) = default_kernel(circuit), rows.distinct
-    found = [
-        completions_of(circuit, rows.states.rows(first[i : i + 1]), n, kernel, rng, equal=True)
-        for i in range(len(first))
-    ]
-    # the first to be chosen are typical, and should not all be in the first completion
-    return np.stack([found[i].states[rng.permutation(n)] for i in number])
+    points = points[sequential_choice(column, diagonal, embedding.at(points), n)]
+    return points, best_weights(embedding, points, normalize=True)
 
 
 def expected_answers(
@@ -75,8 +50,8 @@ def expected_answers(
     n: int,
     kernel: Kernel | None,
     rng: Any,
-) -> tuple[Any, Any, Any]:
-    """The means of a model's answers over the completions of rows, deviations and bounds."""
+) -> tuple[Any, Any]:
+    """The means of a model's answers over the completions of rows, and deviations."""
     circuit = circuit.normalize()
     kernel = default_kernel(circuit, scale=SHARPER) if kernel is None else kernel
     first, number = rows.distinct
@@ -84,9 +59,8 @@ def expected_answers(
         completions_of(circuit, rows.states.rows(first[i : i + 1]), n, kernel, rng)
         for i in range(len(first))
     ]
-    owner = np.repeat(np.arange(len(rows)), [len(sets[i].weights) for i in number])
-    weights = np.concatenate([sets[i].weights for i in number])
-    states = np.concatenate([sets[i].states for i in number])
+    owner = np.repeat(np.arange(len(rows)), [len(sets[i][1]) for i in number])
+    states, weights = (np.concatenate([sets[i][part] for i in number]) for part in (0, 1))
     answers = model(filled(rows, owner, states))
     mean = np.zeros((len(rows), *answers.shape[1:]))
     square = np.zeros_like(mean)
@@ -94,7 +68,7 @@ def expected_answers(
     np.add.at(mean, owner, share * answers)
     np.add.at(square, owner, share * (answers - mean[owner]) ** 2)
     # weights may be negative, and a variance may not
-    return mean, np.sqrt(np.maximum(square, 0.0)), np.array([sets[i].mmd for i in number])
+    return mean, np.sqrt(np.maximum(square, 0.0))
 
 
 def answers_of(model: Any) -> Callable[[Any], Any]:

@@ -12,15 +12,13 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import check_choice, check_count, removed
+from expectedkernels.checks import check_count, removed
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.errors import DataError
 from expectedkernels.estimators.base import REMOVED_PARAMETERS, DensityEstimator
 from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity, filled
-from expectedkernels.estimators.completions import herded_states
 from expectedkernels.estimators.densities import DensityLike, learn_density
 from expectedkernels.estimators.machines import read_rows
 from expectedkernels.estimators.rows import Rows
@@ -30,8 +28,6 @@ CHUNK_ROWS = 4096
 """How many rows are completed at once, at most."""
 SAME = 1e-9
 """Probabilities that differ by less are equal."""
-METHODS = ("independent", "herded")
-"""How completions can be made."""
 KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
 """Categorical columns of these types keep them in data frames."""
 
@@ -79,7 +75,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
     Columns that have no value at all in fit stay as they are, with a warning: scikit-learn's
     imputers leave them out, or fill in zeros (`keep_empty_features`), which nobody has seen there.
 
-    The default has every strategy and method. Other densities that are no circuits have no "map",
+    The default has every strategy. Other densities that are no circuits have no "map",
     and take bits and codes for numbers: the category of the largest bit is taken, and the nearest
     code.
 
@@ -148,8 +144,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
                 UserWarning,
                 stacklevel=2,
             )
-        if self.strategy == "map":
-            self._require_circuit("The strategy 'map'", "strategy='mean'")
+        self._require_circuit("strategy='mean'")
         return self
 
     def transform(self, X: RowsLike) -> Array:
@@ -191,12 +186,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             Z[index[chunk]] = whole
         return self._typed(self._decoded(Z, X), X)
 
+    @removed(
+        method="completions are independent draws; for means over what is missing use "
+        "expected_prediction, for a few points that stand for a distribution 'herd'"
+    )
     def sample(
         self,
         X: RowsLike,
         n: int = 1,
         random_state: int | np.random.RandomState | None = None,
-        method: str = "independent",
     ) -> list[Array]:
         """Several completions of the rows of X: multiple imputation.
 
@@ -207,11 +205,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             The number of completions.
         random_state : int, RandomState or None
             Default: that of the imputer.
-        method : "independent" or "herded"
-            Draws, or completions that stand for what is missing in a row as well as n equally
-            weighted ones can (see `herd`): means over a few of them are much closer to those over
-            infinitely many. They are not independent, so that differences between completed
-            tables say nothing of the errors of means over rows. The density must be a circuit.
 
         Returns
         -------
@@ -220,8 +213,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         Raises
         ------
         DataError
-            If `n` is not a positive int, if there is no such method, or if it needs a circuit and
-            the density is none.
+            If `n` is not a positive int.
 
         Examples
         --------
@@ -231,24 +223,20 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         [(4, 2), (4, 2)]
         """
         check_count("CircuitImputer.sample", "n", n, 1, error=DataError)
-        check_choice("CircuitImputer.sample", "method", method, METHODS, DataError)
         seed = self.random_state if random_state is None else random_state
-        herded = method == "herded"
-        if herded:
-            check_is_fitted(self)
-            self._require_circuit("The method 'herded'", "method='independent'")
-        return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed, herded)]
+        return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed)]
 
     @property
     def _of_states(self) -> AnyDensity:
         """The density of categories, of what is most probable, and of samples."""
         return self.density_ if self._tree is None else self._tree
 
-    def _require_circuit(self, what: str, other: str) -> None:
-        if not isinstance(self._of_states, CircuitDensity):
+    def _require_circuit(self, other: str) -> None:
+        if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
             raise DataError(
-                f"{what} of CircuitImputer needs a circuit as density, such as 'chow_liu'. Got "
-                f"density={self.density!r}, which is none. Give such a one, or {other}."
+                "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
+                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
+                f"{other}."
             )
 
     def _chunk_rows(self) -> int:
@@ -256,21 +244,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         units = 1 if self.circuit_ is None else self.circuit_.n_units
         return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))
 
-    def _sampled(self, Z: Any, n: int, random_state: Any, herded: bool = False) -> list[Any]:
+    def _sampled(self, Z: Any, n: int, random_state: Any) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        Z, index, rows = read_rows(self._of_states, Z)
+        Z, index, _ = read_rows(self._of_states, Z)
         answers = [Z.copy() for _ in range(n)]
-        chosen: Any = herded_states(rows, self.circuit_, n, rng) if herded and len(rows) else None
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
             some = Z[index[chunk]]
-            drawn = self._of_states.draws(some, n, rng) if chosen is None else None
-            for k in range(n):
-                if drawn is None:
-                    whole = filled(rows, chunk, chosen[chunk, k], rng)
-                else:
-                    whole = self._as_states(some, drawn[k])
-                answers[k][index[chunk]] = whole
+            for whole, drawn in zip(answers, self._of_states.draws(some, n, rng), strict=True):
+                whole[index[chunk]] = self._as_states(some, drawn)
         return answers
 
     def _as_states(self, Z: Any, whole: Any) -> Any:

@@ -10,7 +10,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
-from expectedkernels.checks import check_count, check_real
+from expectedkernels.checks import check_count, check_real, removed
 from expectedkernels.circuits.alignment import in_order
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
@@ -30,6 +30,7 @@ from expectedkernels.estimators.variables import (
 from expectedkernels.kernels.kernel import Kernel
 
 
+@removed(return_bound="for the discrepancy of few points see 'herd', whose result has 'mmd'")
 def expected_prediction(
     fitted_model: object,
     circuit: Circuit,
@@ -38,7 +39,6 @@ def expected_prediction(
     std_tol: float = 0.01,
     *,
     n_completions: int = 10,
-    return_bound: bool = False,
     kernel: Kernel | None = None,
     groups: Sequence[int | Sequence[int]] | None = None,
     n_jobs: int | None = None,
@@ -76,10 +76,6 @@ def expected_prediction(
     n_completions : int
         For models that are no kernel machines: at how many completions of a row they are asked. If
         a row has no more possible ones, all are used, and the answer is exact.
-    return_bound : bool
-        Also return how far the answer for each row can be from the exact one, for a function of
-        norm 1 in the space of the kernel: the discrepancy (MMD) between the completions and the
-        conditional distribution. Zero where the answer is exact.
     kernel : Kernel, optional
         That of the quadrature, over the variables of the circuit. Default: that of `herd`, with
         four times its rates.
@@ -96,7 +92,7 @@ def expected_prediction(
 
     Returns
     -------
-    array of shape (rows,) or (rows, outputs), or a tuple of mean, std and bound as asked for
+    array of shape (rows,) or (rows, outputs), or two of them with the deviations
         For SVC and NuSVC the expected decision function: one value for two classes, one for every
         pair of classes otherwise. For other classifiers the expected probabilities of classes, or
         the decision function if there are none.
@@ -166,34 +162,29 @@ def expected_prediction(
     _check_states(density, rows)
     if machine is None:
         found = _by_completions(answers, density, rows, n_completions, kernel, as_generator(rng))
-    else:
-        resources = Resources(n_jobs, max_bytes, std_tol)
-        found = expect(machine, density, rows, resources, return_std)
-        found = (*(found if return_std else (found, None)), np.zeros(len(rows)))
-    asked = [x for x, wanted in zip(found, (True, return_std, return_bound), strict=True) if wanted]
-    return tuple(asked) if len(asked) > 1 else asked[0]
+        return found if return_std else found[0]
+    resources = Resources(n_jobs, max_bytes, std_tol)
+    return expect(machine, density, rows, resources, return_std)
 
 
 def _by_completions(
     answers: Any, density: CircuitDensity, Z: Any, n: int, kernel: Any, rng: Any
-) -> tuple[Any, Any, Any]:
-    """The means of answers over few completions of every row, deviations, and error bounds."""
+) -> Any:
+    """The means of answers over few completions of every row, and deviations."""
     Z, incomplete, rows = read_rows(density, Z)
     complete = np.setdiff1d(np.arange(len(Z)), incomplete)
     parts = []
     if len(complete):
         known = answers(Z[complete])
-        parts.append((complete, (known, np.zeros_like(known), np.zeros(len(complete)))))
+        parts.append((complete, (known, np.zeros_like(known))))
     if len(incomplete):
         circuit = density.circuit
         parts.append((incomplete, expected_answers(answers, rows, circuit, n, kernel, rng)))
     if not parts:
-        return np.zeros(0), np.zeros(0), np.zeros(0)
+        return np.zeros(0), np.zeros(0)
     order = np.argsort(np.concatenate([places for places, _ in parts]))
-    mean, std, bound = (
-        np.concatenate(some)[order] for some in zip(*(values for _, values in parts), strict=True)
-    )
-    return mean, std, bound
+    both = zip(*(values for _, values in parts), strict=True)
+    return tuple(np.concatenate(some)[order] for some in both)
 
 
 def coded_density(
