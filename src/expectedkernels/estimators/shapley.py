@@ -16,10 +16,8 @@ from expectedkernels.checks import check_choice, check_count
 from expectedkernels.circuits.frames import column_number
 from expectedkernels.errors import DataError, EvidenceError
 from expectedkernels.estimators.base import KernelMachine
-from expectedkernels.estimators.circuits import CircuitDensity
 from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
 from expectedkernels.estimators.independent import independent_shares
-from expectedkernels.estimators.lattice import Lattice
 from expectedkernels.estimators.tables import NUMBERS, checked, column_names
 from expectedkernels.html import NOTEBOOK, number, overview, table
 
@@ -268,7 +266,7 @@ def shapley_values(
             f"Got method={method!r}."
         )
     if method == "exact":
-        shares = by_subsets(_worth_of_all(asked), active, interactions)
+        shares = by_subsets(asked.worth, active, interactions)
     elif method == "permutations":
         shares = by_orders(asked.worth, active, n_permutations, np.random.default_rng(rng))
     else:
@@ -330,35 +328,6 @@ class Asked:
         if isinstance(self.model, KernelMachine):
             density = self.model.density_
             density.check(density.rows(self.Z))
-
-
-def _worth_of_all(asked: Asked) -> Callable[[Any, Any], Any]:
-    """The worth of all subsets of players, by the fastest way there is."""
-    lattice = _lattice(asked)
-    if lattice is None:
-        return asked.worth
-
-    def worth(rows: Any, shown: Any) -> Any:
-        who = np.flatnonzero(shown[-1]).tolist()
-        found = [lattice.worth(asked.Z[row], who) for row in rows]
-        if any(x is None for x in found):
-            return asked.worth(rows, shown)
-        return np.stack(found)
-
-    return worth
-
-
-def _lattice(asked: Asked) -> Lattice | None:
-    """All expectations of a row at once, where the model is a plain expansion over a circuit."""
-    model = asked.model
-    if not isinstance(model, KernelMachine) or type(model)._answers != KernelMachine._answers:
-        return None
-    density, expansion = model.density_, model._machine.expansion
-    embedded = expansion.is_embedded or model._machine.masks is not None
-    if not isinstance(density, CircuitDensity) or embedded:
-        return None
-    lattice = Lattice(expansion, density, asked.columns)
-    return None if lattice.owners is None else lattice
 
 
 def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
