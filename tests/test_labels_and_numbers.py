@@ -278,6 +278,19 @@ def test_text_that_is_written_differently_stays_different():
     assert_close(ek.mmd2(X, Y, k), ek.mmd2(*map(np.array, codes), k))
 
 
+def test_what_a_row_says_does_not_depend_on_the_rows_beside_it():
+    x, _ = GRADES
+    frame = LABELS(x)
+    model = ek.ExpectedKernelRidge(density="chow_liu").fit(frame, x * 1.5)
+    padded = pd.DataFrame({name: "0" + frame[name].astype(str) for name in frame})
+    with pytest.warns(UserWarning, match="not seen in fit"):
+        found = model.predict(padded)
+    with pytest.warns(UserWarning, match="not seen in fit"):
+        assert_close(found[:1], model.predict(padded[:1]))
+    with pytest.raises(ek.DataError, match=r"must hold one of '1', '2', or nothing. Got '01'"):
+        labelled([0.2, 0.8], ["1", "2"]).log_likelihood(pd.DataFrame({"x": ["01", "02"]}))
+
+
 def test_two_labels_of_a_table_are_never_one_state_of_a_model():
     p = labelled([0.2, 0.8], [1, 2])
     assert_close(p.log_likelihood(pd.DataFrame({"x": ["01", "02"]})), np.log([0.2, 0.8]))

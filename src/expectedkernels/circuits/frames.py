@@ -275,6 +275,9 @@ def is_number(label: Any) -> bool:
 
 def _word(label: Any) -> str:
     text = str(label)
+    whole = text.removesuffix(".0")
+    if whole.removeprefix("-").isdecimal():
+        return whole
     return text.lower() if text.lower() in ("true", "false") else text
 
 
@@ -286,28 +289,26 @@ def match_labels(labels: Sequence[Any], others: Sequence[Any]) -> list[int]:
     """For every one of `others` the index of the label that means the same, -1 if there is none.
 
     This is the one rule by which labels of different tables and models are compared. Labels are
-    equal by value, by how they are written ("1" and 1, "True" and true), or as numbers ("1.0"
-    and 1): the first of these that pairs most labels, and none twice. Text is compared as
-    numbers with other text only if that pairs all labels of both sides.
+    equal by value, by how they are written ("1", 1 and "1.0", "True" and true), or as numbers
+    ("01" and 1): the first of these that pairs most labels, and none twice. Text is not compared
+    with text as numbers: "01" and "1" are two labels, whatever the labels beside them are.
 
     Examples
     --------
     >>> match_labels(["1", "2"], [2, 1, 3]), match_labels(["a", "true"], [True])
     ([1, 0, -1], [1])
-    >>> match_labels(["01", "02"], ["1", "2", "3"]), match_labels(["01", "02"], [1, 2, 3])
-    ([-1, -1, -1], [0, 1, -1])
+    >>> match_labels(["01", "02"], ["1", "2"]), match_labels(["01", "02"], [1, 2, 3])
+    ([-1, -1], [0, 1, -1])
     """
     best = [-1] * len(others)
     text = all(isinstance(label, str) for label in (*labels, *others))
-    for key in (label_key, _word, _number):
+    for key in (label_key, _word) if text else (label_key, _word, _number):
         index = {key(label): i for i, label in enumerate(labels)}
         keys = [key(label) for label in others]
         if len(index) < len(labels) or len(set(keys)) < len(keys):
             continue
         found = [index.get(label, -1) for label in keys]
-        complete = -1 not in found and len(labels) == len(others)
-        more = sum(i >= 0 for i in found) > sum(i >= 0 for i in best)
-        if more and (key is not _number or complete or not text):
+        if sum(i >= 0 for i in found) > sum(i >= 0 for i in best):
             best = found
     return best
 
