@@ -37,6 +37,17 @@ MODELS = {
     "marginals": lambda: DENSE.marginals(max_bytes=2**60),
     "compilation": lambda: DENSE.compile(max_bytes=2**60),
     "compilation by boundaries": lambda: DENSE.compile(ek.Vtree.balanced(40), max_bytes=2**60),
+    "vtree": lambda: ek.Vtree.balanced(10**12),
+    "grid": lambda: ek.ising_grid(10**6, 10**6),
+    "units": lambda: ek.random_circuit(4, 10**6),
+    "states of a random circuit": lambda: ek.random_circuit(2, 2, cardinalities=10**12),
+    "hidden states": lambda: ek.learn_hclt(MANY[:50].astype(int), 10**7),
+    "components": lambda: ek.learn_mixture(MANY[:50].astype(int), 10**13),
+    "samples of predictions": lambda: (
+        ek.ExpectedKernelRidge()
+        .fit([[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 2.0, 3.0])
+        .sample_predictions([[np.nan]], 10**13)
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, as_generator
+from expectedkernels.arrays import RngLike, as_generator, require_memory
 from expectedkernels.checks import is_int
 from expectedkernels.errors import VtreeError
 from expectedkernels.html import overview
@@ -589,6 +589,7 @@ def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int
 def _variables(given: Any) -> list[int]:
     """The variables of a vtree, by how many there are or as a list of them."""
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        require_memory(200.0 * given, f"A vtree of {given} variables", "Take fewer variables.")
         return list(range(given))
     found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for x in found:

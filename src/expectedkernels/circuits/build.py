@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from expectedkernels.arrays import Array, NumbersLike, RngLike, TablesLike, as_generator
+from expectedkernels.arrays import (
+    Array,
+    NumbersLike,
+    RngLike,
+    TablesLike,
+    as_generator,
+    require_memory,
+)
 from expectedkernels.checks import check_count, check_real
 from expectedkernels.circuits.alignment import align, require_circuits
 from expectedkernels.circuits.base import host_for
@@ -435,6 +442,9 @@ def random_circuit(
             f"variable ({d} in all). Got {cardinalities!r}."
         )
     cards = np.broadcast_to(given, (d,)).tolist()
+    require_memory(
+        8.0 * units * (units * max(0, d - 2) + sum(cards)), "The circuit", "Take fewer units."
+    )
 
     def leaf(node: int, variable: int) -> Table:
         rows = 1 if node == vtree.root else units

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, as_generator
+from expectedkernels.arrays import RngLike, as_generator, require_memory
 from expectedkernels.checks import check_count
 from expectedkernels.compilation.bayesian import BayesianNetwork
 from expectedkernels.compilation.factor import Factor
@@ -59,6 +59,8 @@ def ising_grid(
     """
     check_grid(rows, cols, "ising_grid")
     check_count("ising_grid", "cardinality", cardinality, 1)
+    needed = 16.0 * rows * cols * cardinality**2
+    require_memory(needed, f"A grid of {rows} x {cols} variables", "Take a smaller grid.")
     number = np.arange(rows * cols).reshape(rows, cols)
     across = np.stack([number[:, :-1], number[:, 1:]], axis=-1).reshape(-1, 2)
     down = np.stack([number[:-1], number[1:]], axis=-1).transpose(1, 0, 2).reshape(-1, 2)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory
 from expectedkernels.checks import check_real
 from expectedkernels.circuits.choices import check_samples
 from expectedkernels.errors import DataError
@@ -232,6 +232,8 @@ class PredictionIntervals(CrossValidated):
         check_samples(n)
         generator, Z, scores = as_generator(rng), self._read(X), self._scores
         outputs, pool = len(scores.noise), scores.signed[scores.as_is]
+        needed = 8.0 * len(Z) * outputs * n
+        require_memory(needed, f"An array of {n} samples for every row", "Draw fewer of them.")
         answer = np.empty((len(Z), outputs, n))
         every = np.arange(len(Z) if n else 0)
         for values, deviations, rows in completed(self, Z, every, n, generator):

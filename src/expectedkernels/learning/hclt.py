@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, RowsLike, as_generator
+from expectedkernels.arrays import RngLike, RowsLike, as_generator, require_memory
 from expectedkernels.checks import check_callback, check_count, check_real
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import Evidence
@@ -315,6 +315,8 @@ def hidden_tree(
     forest: Forest, cardinalities: Sequence[int], n_latent: int, generator: Any
 ) -> Circuit:
     """The circuit of the hidden tree, with random weights."""
+    entries = n_latent * (n_latent * sum(v >= 0 for v in forest.parent) + sum(cardinalities))
+    require_memory(8.0 * entries, f"A tree with n_latent={n_latent}", "Take fewer hidden states.")
     nodes: list[tuple[int, int, int]] = []
     blocks: list[Input | Inner] = []
     waiting: list[int] = []

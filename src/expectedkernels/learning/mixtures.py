@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 
-from expectedkernels.arrays import RngLike, RowsLike, as_generator
+from expectedkernels.arrays import RngLike, RowsLike, as_generator, require_memory
 from expectedkernels.checks import check_count, check_real, removed
 from expectedkernels.circuits.build import blocks_beside, mixture, with_root_weights
 from expectedkernels.circuits.circuit import Circuit
@@ -161,6 +161,8 @@ def learn_mixture(
 
 def _start(family: _Family, data: Data, n: int, generator: np.random.Generator) -> _State:
     """The mixture that EM starts from: every component gives some probability to every row."""
+    shares_bytes = 8.0 * n * len(data.weights[0])
+    require_memory(shares_bytes, f"A mixture of {n} components", "Take fewer components.")
     shares = _clusters(data, n, generator) * data.weights[0][:, None]
     return _State(np.log(shares.sum(axis=0) / shares.sum()), family.start(shares))
 
