@@ -96,13 +96,16 @@ class Training:
         """For every fold a mask of the rows to fit to, and the numbers of the rows to ask about.
 
         Stratified: of every class there are rows of positive weight to fit to in all folds, and at
-        least two to ask about.
+        least two to ask about. Rows of weight zero are not asked about.
         """
         n, labels, zero = len(self.Z), np.zeros(len(self.Z)), np.zeros(len(self.Z), dtype=np.bool_)
         if is_classifier(self.machine):
-            labels, zero = self.y, zero if self.sample_weight is None else self.sample_weight == 0
+            labels = self.y
+        if self.sample_weight is not None:
+            zero = self.sample_weight == 0
         _, code, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        fewest = int(np.bincount(code, ~zero).min())
+        positive = np.bincount(code, ~zero)
+        fewest = int(positive.min())
         if fewest < 2:
             what = "rows of every class" if is_classifier(self.machine) else "rows"
             raise DataError(
@@ -114,8 +117,9 @@ class Training:
         fold, rank = np.empty(n, dtype=np.intp), np.empty(n, dtype=np.intp)
         fold[order] = np.arange(n) % min(FOLDS, n)
         rank[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-        asked = rank < np.maximum(2, MOST_ROWS * counts / n)[code]
-        return [(fold != k, np.flatnonzero(asked & (fold == k))) for k in range(fold.max() + 1)]
+        most = np.maximum(2, MOST_ROWS * positive / positive.sum())
+        asked = ~zero & (rank < most[code])
+        return [(fold != k, np.flatnonzero(asked & (fold == k))) for k in np.unique(fold[asked])]
 
     def without(self, rest: Any, rows: Any) -> tuple[Any, Any]:
         """The machine fitted to the rest of the rows, and some rows as it reads them."""
