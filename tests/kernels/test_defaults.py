@@ -42,12 +42,17 @@ def test_kernels_fit_the_kinds_of_variables():
     Y = np.array([[0.0, 1.5], [1.0, 2.0], [3.0, 0.25]])
     f = ek.gaussian_mixture([0.4, 0.6], [[0, 0], [3, 1]], [[1, 1], [1, 2]])
     g = ek.gaussian_mixture([1.0], [[1, 1]], [[1, 2]])
-    assert ek.mmd(f, Y) == ek.mmd(f, Y, ek.RBF(ek.median_gamma(Y)))
-    squared = sum(
+    units = Y.std(axis=0)
+    kernel = ek.RBF(ek.median_gamma(Y / units) / units**2)
+    assert_close(ek.mmd(f, Y), ek.mmd(f, Y, kernel))
+    assert ek.mmd(Y[:, :1], Y[:2, :1]) == ek.mmd(
+        Y[:, :1], Y[:2, :1], ek.RBF(ek.median_gamma(np.concatenate([Y[:, :1], Y[:2, :1]])))
+    )
+    squared = [
         (f.marginals()[v][0] - g.marginals()[v][0]) ** 2 + f.marginals()[v][1] + g.marginals()[v][1]
         for v in range(2)
-    )
-    assert_close(ek.mmd(f, g), ek.mmd(f, g, ek.RBF(0.5 / squared)))
+    ]
+    assert_close(ek.mmd(f, g), ek.mmd(f, g, ek.RBF([0.25 / x for x in squared])))
 
 
 def test_mixed_variables_get_a_product():
@@ -209,3 +214,24 @@ def test_infinite_values_are_found_where_they_are():
         ek.mmd2(X, Y)
     with pytest.raises(ek.DataError, match="Got infinite ones in column 1"):
         ek.median_gamma(Y)
+
+
+def test_numeric_columns_count_whatever_their_units():
+    rng = np.random.default_rng(0)
+
+    def table(low, high):
+        incomes, children = rng.integers(20_000, 60_000, 100), rng.integers(low, high, 100)
+        return pd.DataFrame({"income": incomes, "children": children})
+
+    one, other = table(0, 2), table(2, 5)
+    assert ek.mmd_two_sample_test(one, other, rng=0).p_value < 0.01
+    units = {"income": 0.001, "children": 12.0}
+    scaled = [frame.assign(**{k: frame[k] * u for k, u in units.items()}) for frame in (one, other)]
+    np.testing.assert_allclose(ek.mmd2(*scaled), ek.mmd2(one, other), rtol=1e-9)
+
+
+def test_default_rates_of_circuits_do_not_depend_on_units():
+    def pair(unit):
+        return [ek.gaussian_mixture([1.0], [[m, m * unit]], [[1.0, unit**2]]) for m in (0.0, 1.0)]
+
+    np.testing.assert_allclose(ek.mmd2(*pair(1e6)), ek.mmd2(*pair(1.0)), rtol=1e-9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import hypot
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ def median_gamma(X: RowsLike) -> float:
     >>> median_gamma([[0.0], [1.0], [3.0]])
     0.125
     """
+    return _rate(_median_distance(X))
+
+
+def _median_distance(X: RowsLike) -> float:
+    """The median of the positive distances between rows, of about 1000 rows at most."""
     from scipy.spatial.distance import pdist  # a fifth of the time to start up
 
     points = _numbers(X)
@@ -70,7 +75,7 @@ def median_gamma(X: RowsLike) -> float:
             "The median heuristic needs at least two different rows without missing values. "
             f"Got {len(points)} rows{' that are all equal' if len(points) > 1 else ''}."
         )
-    return _rate(float(np.ldexp(np.median(distances), power)))
+    return float(np.ldexp(np.median(distances), power))
 
 
 def _rate(distance: float) -> float:
@@ -106,9 +111,10 @@ def default_kernel(
     """The kernel for variables of these circuits or points, if no other is given.
 
     Categorical variables (see `categorical_variables`): ``ExpHamming()``. Numbers: ``RBF`` with
-    the rate of the median heuristic on the points (see `median_gamma`); if there are only
-    circuits, the mean squared distance of two draws, which is known exactly, takes the place of
-    the squared median. Both: the product, each over its own variables.
+    the rate of the median heuristic on the points (see `median_gamma`), several columns in units
+    of their standard deviations; if there are only circuits, the mean squared distance of two
+    draws, which is known exactly, takes the place of the squared median. Both: the product, each
+    over its own variables.
 
     Parameters
     ----------
@@ -130,11 +136,12 @@ def default_kernel(
     real = ~categorical_variables(*distributions, categorical_features=categorical_features)
     if not real.any():
         return ExpHamming() if scale == 1.0 else ExpHamming(scale / len(real))
-    rate = scale * _real_rate(circuits, points, np.flatnonzero(real))
+    rates = np.zeros(len(real))
+    rates[real] = scale * _real_rates(circuits, points, np.flatnonzero(real))
     if real.all():
-        return RBF(rate)
+        return RBF(float(rates[0]) if len(rates) == 1 else rates)
     share = scale / max(1, int((~real).sum()))
-    return RBF(np.where(real, rate, 0.0)) * ExpHamming(np.where(real, 0.0, share))
+    return RBF(rates) * ExpHamming(np.where(real, 0.0, share))
 
 
 def categorical_variables(*distributions: Any, categorical_features: Any = None) -> Any:
@@ -205,18 +212,34 @@ def _hold_few_whole_numbers(points: Any) -> Any:
     return found
 
 
-def _real_rate(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -> float:
-    """The rate for the real variables of circuits and points."""
+def _real_rates(circuits: Sequence[Circuit], points: Sequence[Any], real: Any) -> Any:
+    """The rates for the real variables of circuits and points, each in units of its own."""
     if points:
         together = np.concatenate([x[:, real] for x in points])
         together = together[np.isfinite(together).all(axis=1)]  # kernels refuse the other rows
-        alike = (together == together[:1]).all()  # then all rates are the same
-        return 1.0 if alike else median_gamma(together)
-    moments = [np.stack([circuit.marginals()[v] for v in real]) for circuit in circuits]
-    first, second = moments[0], moments[-1]
-    distance = hypot(*(first[:, 0] - second[:, 0]), *np.sqrt([first[:, 1], second[:, 1]]).ravel())
-    if not distance > 0:
-        raise DataError(
-            "The default kernel needs real variables that vary. Give a kernel, such as RBF(1.0)."
-        )
-    return _rate(distance)
+        if (together == together[:1]).all():  # then all rates are the same
+            return np.ones(len(real))
+        units = np.ones(1) if len(real) == 1 else _spreads(together)
+        distance = _median_distance(together / units)
+    else:
+        moments = [np.stack([circuit.marginals()[v] for v in real]) for circuit in circuits]
+        apart = moments[0][:, 0] - moments[-1][:, 0]
+        spreads = np.sqrt([moments[0][:, 1], moments[-1][:, 1]])
+        units = np.hypot(apart, np.hypot(*spreads))
+        distance = sqrt(np.count_nonzero(units))
+        if not distance:
+            raise DataError(
+                "The default kernel needs real variables that vary. Give a kernel, such as "
+                "RBF(1.0)."
+            )
+        units[units == 0.0] = 1.0
+    return np.array([_rate(distance * float(unit)) for unit in units])
+
+
+def _spreads(points: Any) -> Any:
+    """The standard deviations of columns, one where all entries are equal."""
+    away = points - points[:1]
+    top = np.abs(away).max(axis=0)
+    top[top == 0.0] = 1.0
+    spreads = (away / top).std(axis=0) * top  # squares of what is at most one are in range
+    return np.where(spreads > 0, spreads, 1.0)
