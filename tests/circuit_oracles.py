@@ -6,11 +6,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.units import Categorical, Product, Sum
-from expectedkernels.engine.blocks import Inner
-from expectedkernels.vtree import Vtree
+from expectedkernels import Categorical, Circuit, Product, Sum, Vtree
+from oracles import Inner, Real, Table
 from unit_graphs import random_nested
 
 
@@ -156,7 +153,7 @@ def random_input(rng, numbers, n_units, cardinality):
     n = int(rng.integers(1, 4))
     weights = np.abs(numbers((n_units, n)))
     weights[:, 0] += 0.1  # a mixture of normals is not empty
-    return Normal(weights, rng.normal(0, 2, size=n), rng.uniform(0.2, 2, size=n))
+    return Real(weights, rng.normal(0, 2, size=n), rng.uniform(0.2, 2, size=n))
 
 
 def random_blocks(rng, vtree, cardinalities, roots=1, **options):

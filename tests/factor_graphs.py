@@ -3,8 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from expectedkernels.compilation.factor import Factor
-from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels import Factor, FactorGraph
 from oracles import worlds
 from strategies import rngs
 

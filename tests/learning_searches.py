@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from expectedkernels import learn_strudel
 from expectedkernels.learning.chow_liu import chow_liu_tree
 from expectedkernels.learning.complete import CompleteSearch
 from expectedkernels.learning.search import best_variable
-from expectedkernels.learning.strudel import learn_strudel
 
 
 def random_rows(rng, cardinalities, n):

@@ -8,8 +8,28 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp
 
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.units import Product, Sum, topological
+import expectedkernels as ek
+from expectedkernels import Product, Sum
+
+Table, _, Inner = (type(block) for block in ek.factorized([[0.5, 0.5]] * 2).blocks)
+Real = type(ek.gaussian_mixture([1.0], [[0.0]], [[1.0]]).blocks[0])
+"""The blocks that `Circuit.from_blocks` takes: tables and normals at leaves, and others."""
+
+
+def topological(root):
+    """The units below a root, inputs before the units that use them, the root last."""
+    order, done, stack = [], set(), [root]
+    while stack:
+        unit = stack[-1]
+        waiting = [] if unit in done else [u for u in getattr(unit, "inputs", ()) if u not in done]
+        if waiting:
+            stack += reversed(waiting)
+            continue
+        stack.pop()
+        if unit not in done:
+            done.add(unit)
+            order.append(unit)
+    return order
 
 
 def worlds(cardinalities):
@@ -25,7 +45,7 @@ def values_at(circuit, X):
         column = X[:, circuit.vtree.variable[node]]
         if isinstance(block, Table):
             values.append(block.table[:, column.astype(int)].T)
-        elif isinstance(block, Normal):
+        elif isinstance(block, Real):
             square = (column[:, None] - block.mean) ** 2 / block.variance
             densities = np.exp(-0.5 * square) / np.sqrt(2 * np.pi * block.variance)
             values.append(densities @ block.weights.T)

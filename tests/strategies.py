@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
-from expectedkernels.circuits.inputs import Table
-from expectedkernels.engine.blocks import Inner, inner
-from oracles import evidence_as_weights, log_distribution, unit_values_at, worlds
+from oracles import Inner, Table, evidence_as_weights, log_distribution, unit_values_at, worlds
 from unit_graphs import RandomGraphs
 
 seeds = st.integers(0, 2**32 - 1)
@@ -89,10 +87,8 @@ def random_blocks(rng, vtree, cardinalities, form, roots=1, signed=False, digits
             left, right = np.divmod(np.arange(n_left * n_right), n_right)
             weights = numbers(rng, (k, len(left)), 0.2, signed, digits)
             weights *= is_root | (rng.integers(k, size=len(left)) == np.arange(k)[:, None])
-        if form == "dense":
-            blocks.append(inner(left, right, weights, n_left, n_right))
-        else:
-            blocks.append(Inner(len(left), k, left, right, sparse.csr_array(weights)))
+        weights = weights if form == "dense" else sparse.csr_array(weights)
+        blocks.append(Inner(len(left), k, left, right, weights))
     return blocks
 
 

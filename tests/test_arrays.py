@@ -3,6 +3,7 @@ import pytest
 from scipy import sparse
 
 from assertions import host
+from expectedkernels import CircuitError
 from expectedkernels.arrays import (
     Place,
     as_generator,
@@ -14,7 +15,6 @@ from expectedkernels.arrays import (
     namespace,
     to_numpy,
 )
-from expectedkernels.errors import CircuitError
 
 
 @pytest.fixture

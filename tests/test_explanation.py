@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from expectedkernels import DataError, EvidenceError, KernelError
 from expectedkernels.engine import sweep as engine
-from expectedkernels.errors import DataError, EvidenceError, KernelError
 from expectedkernels.kernels import gram as grams
 from expectedkernels.kernels.kernel import BLOCK
 

@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
+from expectedkernels import save
 from expectedkernels.compilation.drawings import model_layout
 from expectedkernels.plotting.contributions import plot_importances, plot_waterfall
 from expectedkernels.plotting.panels import Curve, plot_panels
-from expectedkernels.plotting.style import close, save
+from expectedkernels.plotting.style import close
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 

@@ -5,10 +5,10 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, host
+from expectedkernels import SteinKernel
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.expectation import _in_one_place
-from expectedkernels.kernels.stein import SteinKernel
 
 torch = pytest.importorskip("torch")
 

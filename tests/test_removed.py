@@ -6,8 +6,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 import expectedkernels as ek
+from expectedkernels import CircuitError
 from expectedkernels.checks import check_choice, removed
-from expectedkernels.errors import CircuitError
 
 
 class Estimator(BaseEstimator):

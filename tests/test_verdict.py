@@ -1,6 +1,6 @@
 import pytest
 
-from expectedkernels.verdict import Verdict
+from expectedkernels import Verdict
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.errors import VtreeError
-from expectedkernels.vtree import Vtree
+from expectedkernels import Vtree, VtreeError
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)

@@ -4,7 +4,8 @@ from itertools import product
 
 import numpy as np
 
-from expectedkernels.circuits.units import Categorical, Indicator, Product, Sum, topological
+from expectedkernels import Categorical, Indicator, Product, Sum
+from oracles import topological
 
 
 def worlds(cardinalities):

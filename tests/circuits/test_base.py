@@ -8,13 +8,18 @@ from scipy import sparse
 
 from assertions import assert_close, host
 from circuit_oracles import drawn_circuit, joint, sparsified
+from expectedkernels import (
+    Circuit,
+    CircuitError,
+    Vtree,
+    factorized,
+    gaussian_mixture,
+    random_circuit,
+)
 from expectedkernels.arrays import Place, namespace
-from expectedkernels.circuits.build import factorized, gaussian_mixture, random_circuit, stack
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import CircuitError
-from expectedkernels.vtree import Vtree
 
 seeds = st.integers(0, 2**32 - 1)
 PAIR = Vtree.balanced(2)

@@ -7,16 +7,18 @@ from scipy.stats import norm
 
 from assertions import assert_close, assert_logs_close
 from circuit_oracles import all_worlds, drawn_circuit, joint, log_joint
-from expectedkernels.circuits.build import (
+from expectedkernels import (
+    CircuitError,
+    CompatibilityError,
+    Vtree,
+    VtreeError,
     factorized,
     gaussian_mixture,
     hmm,
     mixture,
     random_circuit,
-    stack,
 )
-from expectedkernels.errors import CircuitError, CompatibilityError, VtreeError
-from expectedkernels.vtree import Vtree
+from expectedkernels.circuits.build import stack
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)

@@ -14,7 +14,7 @@ from circuit_oracles import (
     posterior,
     sparsified,
 )
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import Circuit
 from expectedkernels.circuits.conditioned import conditioned_blocks
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.queries import conditional_parts

@@ -3,19 +3,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 from circuit_oracles import drawn_circuit, drawn_deterministic, sparsified
-from expectedkernels.circuits.build import (
+from expectedkernels import (
+    Categorical,
+    Circuit,
+    Gaussian,
+    Indicator,
+    Product,
+    Sum,
+    Vtree,
     factorized,
     gaussian_mixture,
     hmm,
     mixture,
     random_circuit,
 )
-from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.determinism import deterministic
 from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.vtree import Vtree
 
 seeds = st.integers(0, 2**32 - 1)
 

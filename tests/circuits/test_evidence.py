@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from assertions import assert_close
+from expectedkernels import DataError, EvidenceError, Vtree
 from expectedkernels.circuits.evidence import (
     FEW_ROWS,
     Evidence,
@@ -10,8 +11,6 @@ from expectedkernels.circuits.evidence import (
     as_points,
     is_batch,
 )
-from expectedkernels.errors import DataError, EvidenceError
-from expectedkernels.vtree import Vtree
 
 seeds = st.integers(0, 2**32 - 1)
 nan = np.nan

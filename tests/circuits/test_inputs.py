@@ -8,11 +8,10 @@ import pytest
 from scipy import sparse
 
 import expectedkernels as ek
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import Circuit, Vtree
 from expectedkernels.circuits.evidence import Column
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.vtree import Vtree
 
 NODES, SHARES = np.polynomial.legendre.leggauss(60)
 

@@ -5,7 +5,7 @@ import pytest
 
 from assertions import assert_logs_close
 from circuit_oracles import drawn_circuit
-from expectedkernels.circuits.build import factorized, mixture
+from expectedkernels import factorized, mixture
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.likelihoods import by_rows, level_logs
 from expectedkernels.circuits.queries import _swept_logs, log_values

@@ -5,12 +5,11 @@ from scipy import sparse
 
 from assertions import assert_close
 from circuit_oracles import joint, random_blocks, random_domain
+from expectedkernels import Circuit, Vtree
 from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.circuits.minimize import minimize
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.vtree import Vtree
 
 seeds = st.integers(0, 2**32 - 1)
 PAIR = Vtree.balanced(2)

@@ -4,21 +4,24 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.circuits import graph_determinism
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.graph import Graph
-from expectedkernels.circuits.graph_determinism import graph_deterministic
-from expectedkernels.circuits.properties import is_compatible, properties, require_compatible
-from expectedkernels.circuits.units import (
+from expectedkernels import (
     Categorical,
+    Circuit,
+    CircuitError,
+    CompatibilityError,
     Gaussian,
     Indicator,
     Product,
     Sum,
-    topological,
+    Vtree,
+    is_compatible,
+    properties,
 )
-from expectedkernels.errors import CircuitError, CompatibilityError
-from expectedkernels.vtree import Vtree
+from expectedkernels.circuits import graph_determinism
+from expectedkernels.circuits.graph import Graph
+from expectedkernels.circuits.graph_determinism import graph_deterministic
+from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.units import topological
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, is_deterministic, random_nested
 
 seeds = st.integers(0, 2**32 - 1)

@@ -20,19 +20,25 @@ from circuit_oracles import (
     random_evidence,
     signed_log_joint,
 )
-from expectedkernels.circuits import queries
-from expectedkernels.circuits.build import (
+from expectedkernels import (
+    Categorical,
+    Circuit,
+    CircuitError,
+    EvidenceError,
+    Gaussian,
+    Indicator,
+    Product,
+    PropertyError,
+    Sum,
+    Vtree,
     factorized,
     gaussian_mixture,
     mixture,
     random_circuit,
-    stack,
 )
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits import queries
+from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.inputs import Table
-from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
-from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
-from expectedkernels.vtree import Vtree
 from oracles import values_at
 
 seeds = st.integers(0, 2**32 - 1)

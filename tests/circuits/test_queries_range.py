@@ -7,8 +7,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from assertions import assert_close, assert_logs_close, host
-from expectedkernels.circuits.build import factorized, gaussian_mixture, hmm, mixture
-from expectedkernels.vtree import Vtree
+from expectedkernels import Vtree, factorized, gaussian_mixture, hmm, mixture
 
 nan = np.nan
 COMPONENTS = ([0.9, 0.1], [0.1, 0.9])

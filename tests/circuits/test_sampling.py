@@ -13,18 +13,25 @@ from circuit_oracles import (
     posterior,
     random_evidence,
 )
-from expectedkernels.circuits.build import (
+from expectedkernels import (
+    Categorical,
+    Circuit,
+    CircuitError,
+    DataError,
+    EvidenceError,
+    Gaussian,
+    Indicator,
+    Product,
+    PropertyError,
+    Sum,
+    Vtree,
     factorized,
     gaussian_mixture,
     hmm,
     mixture,
     random_circuit,
-    stack,
 )
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
-from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError
-from expectedkernels.vtree import Vtree
+from expectedkernels.circuits.build import stack
 
 seeds = st.integers(0, 2**32 - 1)
 nan, inf = np.nan, np.inf

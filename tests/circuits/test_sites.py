@@ -5,9 +5,8 @@ import pytest
 
 from assertions import assert_logs_close
 from circuit_oracles import drawn_circuit
+from expectedkernels import EvidenceError, factorized, mixture
 from expectedkernels.circuits import sites
-from expectedkernels.circuits.build import factorized, mixture
-from expectedkernels.errors import EvidenceError
 
 
 def points_of(circuit, n, seed, missing):

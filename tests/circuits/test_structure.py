@@ -4,15 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import (
+    Categorical,
+    Circuit,
+    CircuitError,
+    CompatibilityError,
+    Gaussian,
+    Indicator,
+    Product,
+    PropertyError,
+    Sum,
+    Vtree,
+)
 from expectedkernels.circuits.graph import Graph
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.circuits.splits import find_vtree
 from expectedkernels.circuits.structure import circuit_blocks
-from expectedkernels.circuits.units import Categorical, Gaussian, Indicator, Product, Sum
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import CircuitError, CompatibilityError, PropertyError
-from expectedkernels.vtree import Vtree
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, random_nested, values, worlds
 
 seeds = st.integers(0, 2**32 - 1)

@@ -3,17 +3,18 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.stats import norm
 
-from expectedkernels.circuits import graph_queries
-from expectedkernels.circuits.units import (
+from expectedkernels import (
     Categorical,
+    CircuitError,
+    DataError,
     Gaussian,
     Indicator,
     Product,
+    PropertyError,
     Sum,
-    Unit,
-    topological,
 )
-from expectedkernels.errors import CircuitError, DataError, PropertyError
+from expectedkernels.circuits import graph_queries
+from expectedkernels.circuits.units import Unit, topological
 from unit_graphs import drawn, drawn_unstructured, values, worlds
 
 seeds = st.integers(0, 2**32 - 1)

@@ -4,9 +4,18 @@ from hypothesis import given, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.compilation.datasets import ising_grid
-from expectedkernels.compilation.factor import Factor
-from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels import (
+    CircuitError,
+    CompatibilityError,
+    Factor,
+    FactorGraph,
+    PropertyError,
+    SizeError,
+    Vtree,
+    VtreeError,
+    ising_grid,
+    read_uai,
+)
 from expectedkernels.compilation.orders import min_fill_order
 from expectedkernels.compilation.vtrees import (
     bisection_vtree,
@@ -14,15 +23,6 @@ from expectedkernels.compilation.vtrees import (
     elimination_vtree,
 )
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import (
-    CircuitError,
-    CompatibilityError,
-    PropertyError,
-    SizeError,
-    VtreeError,
-)
-from expectedkernels.io.uai import read_uai
-from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, row_by_row, scores
 from oracles import distribution, worlds
 from strategies import rngs, vtrees

@@ -3,11 +3,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
+from expectedkernels import (
+    CircuitError,
+    DataError,
+    EvidenceError,
+    FactorGraph,
+    Vtree,
+    asia,
+    ising_grid,
+)
 from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, DataError, EvidenceError
-from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, scores
 from oracles import distribution, worlds
 from strategies import rngs

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.errors import CircuitError
+from expectedkernels import CircuitError, asia, ising_grid
 from factor_graphs import grid_scopes
 
 YES = {

@@ -3,10 +3,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from assertions import assert_logs_close
-from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.factor import Factor
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, DataError, EvidenceError
+from expectedkernels import (
+    BayesianNetwork,
+    CircuitError,
+    DataError,
+    EvidenceError,
+    Factor,
+    FactorGraph,
+)
 from factor_graphs import factor_graphs, scores
 from oracles import distribution, worlds
 from strategies import rngs

@@ -4,10 +4,16 @@ from hypothesis import given
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels import (
+    EvidenceError,
+    Factor,
+    FactorGraph,
+    PropertyError,
+    SizeError,
+    asia,
+    ising_grid,
+)
 from expectedkernels.compilation import answers, messages, tables
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import Factor, FactorGraph
-from expectedkernels.errors import EvidenceError, PropertyError, SizeError
 from factor_graphs import factor_graphs, row_by_row, scores
 from oracles import worlds
 from strategies import rngs

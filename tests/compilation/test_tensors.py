@@ -9,10 +9,8 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import expectedkernels as ek
+from expectedkernels import EvidenceError, SizeError, Vtree, asia, ising_grid
 from expectedkernels.compilation import messages, single_rows
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.errors import EvidenceError, SizeError
-from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs

@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from expectedkernels import CircuitError, Vtree, ising_grid
 from expectedkernels.compilation import orders
-from expectedkernels.compilation.datasets import ising_grid
 from expectedkernels.compilation.orders import elimination, interaction_graph, min_fill_order
 from expectedkernels.compilation.vtrees import (
     bisection_vtree,
     conditioning_vtree,
     elimination_vtree,
 )
-from expectedkernels.errors import CircuitError
-from expectedkernels.vtree import Vtree
 from factor_graphs import grid_scopes
 from strategies import rngs
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel, is_positive
-from expectedkernels.kernels.stein import SteinKernel
+from expectedkernels import CollapsedSteinKernel, SteinKernel
+from expectedkernels.discrepancies.collapsed import is_positive
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
 from stein_oracles import conditionals_given, gibbs_gram, stein_gram, stein_size

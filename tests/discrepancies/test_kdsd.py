@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels import SteinKernel
 from expectedkernels.discrepancies.collapsed import is_positive
 from expectedkernels.discrepancies.kdsd import (
     KEPT_MEASURES,
@@ -16,7 +17,6 @@ from expectedkernels.discrepancies.kdsd import (
     stein_measure,
     support_sizes,
 )
-from expectedkernels.kernels.stein import SteinKernel
 from factor_graphs import factor_graphs
 from oracles import distribution, worlds
 from stein_oracles import moved, stein_gram, stein_size

@@ -7,6 +7,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import host
+from expectedkernels import Vtree
 from expectedkernels.arrays import Place
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.observed import levels_of, observed
@@ -16,7 +17,6 @@ from expectedkernels.learning import epochs as passes
 from expectedkernels.learning.batches import circuit_of, moved, row_sums, start_of
 from expectedkernels.learning.data import Rows
 from expectedkernels.learning.em import wide_counts
-from expectedkernels.vtree import Vtree
 
 torch = pytest.importorskip("torch")
 if find_spec("triton") is None:

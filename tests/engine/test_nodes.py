@@ -1,7 +1,7 @@
 import pytest
 
+from expectedkernels import Vtree
 from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
-from expectedkernels.vtree import Vtree
 
 VTREES = [Vtree.balanced(1), Vtree.balanced(5), Vtree.right_linear(4), Vtree.random(9, rng=0)]
 

@@ -14,16 +14,14 @@ from circuit_oracles import (
     posterior,
     sparsified,
 )
+from expectedkernels import Circuit, Vtree, factorized, gaussian_mixture, mixture, random_circuit
 from expectedkernels.circuits import posteriors
-from expectedkernels.circuits.build import factorized, gaussian_mixture, mixture, random_circuit
-from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.observed import chunks, observed
 from expectedkernels.engine import passes
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.passes import down, up
-from expectedkernels.vtree import Vtree
 
 SEEDS = range(12)
 

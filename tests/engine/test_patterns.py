@@ -1,8 +1,8 @@
 import numpy as np
 from hypothesis import given, strategies as st
 
+from expectedkernels import Vtree
 from expectedkernels.engine.patterns import patterns, uniform
-from expectedkernels.vtree import Vtree
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)

@@ -5,8 +5,8 @@ import pytest
 
 from assertions import assert_close
 from circuit_oracles import all_worlds, drawn_deterministic, drawn_distribution, joint, sparsified
+from expectedkernels import factorized, mixture
 from expectedkernels.circuits import choices
-from expectedkernels.circuits.build import factorized, mixture
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.likelihoods import certain
 from expectedkernels.circuits.observed import observed

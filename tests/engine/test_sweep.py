@@ -8,13 +8,13 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import random_blocks, random_domain
+from expectedkernels import Vtree
 from expectedkernels.arrays import Place, namespace
 from expectedkernels.engine import sweep as engine
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.sweep import Operand, pad, peak_bytes, plan_of, sweep, upward, visit
 from expectedkernels.engine.value import from_log, plain, to_log
-from expectedkernels.vtree import Vtree
 
 seeds = st.integers(0, 2**32 - 1)
 FOLDED, NODE_BY_NODE = 2**40, 0

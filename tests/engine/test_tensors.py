@@ -8,13 +8,12 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import as_weights, drawn_circuit, drawn_distribution, marginal, posterior
+from expectedkernels import CircuitError, Vtree
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.observed import levels_of, observed
 from expectedkernels.engine import tensor_choices
 from expectedkernels.engine.passes import down, up
 from expectedkernels.engine.tensors import TensorLevels
-from expectedkernels.errors import CircuitError
-from expectedkernels.vtree import Vtree
 
 torch = pytest.importorskip("torch")
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from expectedkernels import Vtree
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.engine.value import weights_of
-from expectedkernels.vtree import Vtree
 
 
 @pytest.fixture

@@ -11,13 +11,16 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVR
 
+from expectedkernels import (
+    CircuitImputer,
+    ExpectedGaussianProcessRegressor,
+    ExpectedKernelFeatures,
+    ExpectedKernelRidge,
+    ExpectedSVC,
+    ExpectedSVR,
+    expected_prediction,
+)
 from expectedkernels.estimators import gram
-from expectedkernels.estimators.classifiers import ExpectedSVC
-from expectedkernels.estimators.features import ExpectedKernelFeatures
-from expectedkernels.estimators.imputer import CircuitImputer
-from expectedkernels.estimators.prediction import expected_prediction
-from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
 from expectedkernels.estimators.resources import Resources
 from normal_densities import products_of_normals
 

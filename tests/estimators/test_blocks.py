@@ -6,13 +6,16 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.preprocessing import StandardScaler
 
 import expectedkernels as ek
+from expectedkernels import (
+    CircuitImputer,
+    ExpectedGaussianProcessRegressor,
+    ExpectedKernelFeatures,
+    ExpectedKernelRidge,
+    ExpectedSVC,
+    ExpectedSVR,
+)
 from expectedkernels.circuits.inputs import Table
 from expectedkernels.estimators import expansion, gram, imputer
-from expectedkernels.estimators.classifiers import ExpectedSVC
-from expectedkernels.estimators.features import ExpectedKernelFeatures
-from expectedkernels.estimators.imputer import CircuitImputer
-from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
 from normal_densities import products_of_normals
 
 NAN = np.nan

@@ -15,11 +15,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import expectedkernels as ek
-from expectedkernels.estimators.classifiers import ExpectedSVC
-from expectedkernels.estimators.features import ExpectedKernelFeatures
-from expectedkernels.estimators.imputer import CircuitImputer
-from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
+from expectedkernels import (
+    CircuitImputer,
+    ExpectedGaussianProcessRegressor,
+    ExpectedKernelFeatures,
+    ExpectedKernelRidge,
+    ExpectedSVC,
+    ExpectedSVR,
+)
 
 MACHINES = [
     ExpectedSVR(),

@@ -15,11 +15,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import expectedkernels as ek
-from expectedkernels.estimators.features import ExpectedKernelFeatures
+from expectedkernels import (
+    CircuitImputer,
+    ExpectedKernelFeatures,
+    ExpectedKernelRidge,
+    ExpectedSVR,
+    expected_prediction,
+)
 from expectedkernels.estimators.gram import expected_gram
-from expectedkernels.estimators.imputer import CircuitImputer
-from expectedkernels.estimators.prediction import expected_prediction
-from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
 from expectedkernels.estimators.rows import Rows
 from expectedkernels.kernels.gaussian import at_known
 from normal_densities import products_of_normals

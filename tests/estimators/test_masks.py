@@ -11,7 +11,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils._param_validation import InvalidParameterError
 
 import expectedkernels as ek
-from expectedkernels.errors import DataError
+from expectedkernels import DataError
 
 NAN = np.nan
 RATE = 0.7

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 
 import expectedkernels as ek
-from expectedkernels.estimators.prediction import expected_prediction
+from expectedkernels import expected_prediction
 from oracles import values_at, worlds
 from strategies import rngs
 

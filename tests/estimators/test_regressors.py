@@ -10,12 +10,15 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
-from expectedkernels.estimators.classifiers import ExpectedSVC
-from expectedkernels.estimators.features import ExpectedKernelFeatures
+from expectedkernels import (
+    CircuitImputer,
+    ExpectedGaussianProcessRegressor,
+    ExpectedKernelFeatures,
+    ExpectedKernelRidge,
+    ExpectedSVC,
+    ExpectedSVR,
+)
 from expectedkernels.estimators.gram import expected_gram
-from expectedkernels.estimators.imputer import CircuitImputer
-from expectedkernels.estimators.processes import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.regressors import ExpectedKernelRidge, ExpectedSVR
 from normal_densities import products_of_normals
 
 

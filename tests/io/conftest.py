@@ -9,10 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from scipy import sparse
 
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.engine.blocks import Inner
-from expectedkernels.vtree import Vtree
+from expectedkernels import Circuit, Vtree
+from oracles import Inner, Real, Table
 
 TOY_VTREE = ["vtree 5", "L 0 1", "L 1 2", "L 2 3", "I 3 1 2", "I 4 0 3"]
 TOY_PSDD = [
@@ -88,7 +86,7 @@ def _random_blocks(rng, vtree, binary, signed, real, roots):
             if real and rng.random() < 0.5:
                 m = int(rng.integers(1, 4))
                 normal = rng.normal(size=m), rng.gamma(2.0, size=m)
-                blocks.append(Normal(_random_numbers(rng, (k, m), signed), *normal))
+                blocks.append(Real(_random_numbers(rng, (k, m), signed), *normal))
             else:
                 card = 2 if binary else int(rng.integers(1, 4))
                 blocks.append(Table(_random_numbers(rng, (k, card), signed)))

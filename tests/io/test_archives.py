@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.errors import ParseError, VtreeError
+from expectedkernels import ParseError, VtreeError
 
 
 @pytest.fixture

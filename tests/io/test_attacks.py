@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.errors import ParseError
+from expectedkernels import ParseError
 
 READERS = {
     "vtree": ek.read_vtree,

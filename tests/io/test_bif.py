@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.datasets import asia
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels import BayesianNetwork, CircuitError, FactorGraph, ParseError, asia, read_bif
 from expectedkernels.io import bif
-from expectedkernels.io.bif import read_bif, write_bif
+from expectedkernels.io.bif import write_bif
 from networks import ALARM
 from strategies import rngs
 

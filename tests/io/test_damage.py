@@ -5,17 +5,16 @@ import contextlib
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.errors import CircuitError
-from expectedkernels.io import (
+from expectedkernels import (
+    CircuitError,
     read_jpc,
     read_psdd,
-    read_spn,
     read_vtree,
     write_jpc,
     write_psdd,
-    write_spn,
     write_vtree,
 )
+from expectedkernels.io import read_spn, write_spn
 
 READERS = {"psdd": read_psdd, "jpc": read_jpc, "spn": read_spn, "vtree": read_vtree}
 TOKENS = "0 1 -1 2 5 0.5 -800 nan -inf inf 1e400 99999999999999999999 x L T D P S I C B EOF + * v"

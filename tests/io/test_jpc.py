@@ -5,12 +5,20 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import (
+    Categorical,
+    Circuit,
+    CircuitError,
+    CompatibilityError,
+    ParseError,
+    Product,
+    PropertyError,
+    Sum,
+    Vtree,
+    read_jpc,
+    write_jpc,
+)
 from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.units import Categorical, Product, Sum
-from expectedkernels.errors import CircuitError, CompatibilityError, ParseError, PropertyError
-from expectedkernels.io.jpc import read_jpc, write_jpc
-from expectedkernels.vtree import Vtree
 
 TOY = [
     "jpc 12",

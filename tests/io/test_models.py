@@ -1,13 +1,18 @@
 import numpy as np
 import pytest
 
-from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.errors import ParseError, PropertyError
+from expectedkernels import (
+    BayesianNetwork,
+    ParseError,
+    PropertyError,
+    Vtree,
+    asia,
+    ising_grid,
+    write_uai,
+)
 from expectedkernels.io.bif import write_bif
 from expectedkernels.io.models import compile_file, read_model
-from expectedkernels.io.uai import write_uai, write_uai_evidence
-from expectedkernels.vtree import Vtree
+from expectedkernels.io.uai import write_uai_evidence
 
 
 @pytest.mark.parametrize("name", ["model", "model.uai", "model.bif.gz"])

@@ -6,13 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import sparse
 
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import Circuit, ParseError, Vtree, asia
 from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.compilation.datasets import asia
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import ParseError
 from expectedkernels.io.npz import read_npz as load, write_npz as save
-from expectedkernels.vtree import Vtree
 
 
 def assert_same_array(a, b):

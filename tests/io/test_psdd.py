@@ -5,13 +5,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import (
+    Circuit,
+    CircuitError,
+    ParseError,
+    Vtree,
+    read_psdd,
+    read_vtree,
+    write_psdd,
+)
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import CircuitError, ParseError
-from expectedkernels.io.psdd import read_psdd, write_psdd
-from expectedkernels.io.vtree import read_vtree
-from expectedkernels.vtree import Vtree
 
 HALF = "-0.6931471805599453"
 EIGHT = [0.4 * 0, 0.4, 0.4, 0, 0.08, 0, 0, 0.12]

@@ -7,9 +7,9 @@ import pytest
 from scipy import sparse
 
 import expectedkernels as ek
+from expectedkernels import CircuitError
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import CircuitError
 
 
 def _same_bits(a, b):

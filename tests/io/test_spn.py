@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import Circuit, CircuitError, ParseError, Vtree
 from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.errors import CircuitError, ParseError
 from expectedkernels.io.spn import read_spn, write_spn
-from expectedkernels.vtree import Vtree
 
 
 def test_small_file(write, values):

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.compilation.datasets import asia
-from expectedkernels.errors import ParseError
+from expectedkernels import ParseError, asia
 
 MIXED = ek.FactorGraph([2, 1, 3], [((0, 2), [[1e-300, 1e100, 1e90], [1.0, 2.0, 0.0]])])
 

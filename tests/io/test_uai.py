@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.errors import CircuitError, ParseError
-from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
+from expectedkernels import (
+    BayesianNetwork,
+    CircuitError,
+    ParseError,
+    asia,
+    ising_grid,
+    read_uai,
+    read_uai_evidence,
+    write_uai,
+)
+from expectedkernels.io.uai import write_uai_evidence
 from factor_graphs import factor_graphs
 
 

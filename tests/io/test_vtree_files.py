@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.errors import ParseError
-from expectedkernels.io.vtree import companion, read_vtree, read_vtree_and_ids, write_vtree
-from expectedkernels.vtree import Vtree
+from expectedkernels import ParseError, Vtree, read_vtree, write_vtree
+from expectedkernels.io.vtree import companion, read_vtree_and_ids
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17])

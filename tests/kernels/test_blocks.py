@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from expectedkernels import Vtree
 from expectedkernels.kernels.blocks import is_parallel, parallel_operand
-from expectedkernels.vtree import Vtree
 
 NEAR, SAME = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
 VTREE = Vtree.balanced(2)

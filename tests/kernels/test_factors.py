@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from assertions import assert_close, assert_logs_close
+from expectedkernels import Factor, KernelError
 from expectedkernels.circuits.sides import Atoms
-from expectedkernels.errors import KernelError
-from expectedkernels.kernels.factors import Factor
 
 
 def test_a_factor_by_definition():

@@ -4,7 +4,7 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.kernels.factors import Factor
+from expectedkernels import Factor
 from expectedkernels.kernels.kernel import BLOCK
 from expectedkernels.kernels.points import log_products
 

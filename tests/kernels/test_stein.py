@@ -4,7 +4,8 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.kernels.stein import SteinKernel, is_strictly_positive_definite
+from expectedkernels import SteinKernel
+from expectedkernels.kernels.stein import is_strictly_positive_definite
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from stein_oracles import moved, stein_gram, stein_size

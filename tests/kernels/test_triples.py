@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import Circuit, Factor, Vtree
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.sides import Atoms, CircuitSide, PointSide
 from expectedkernels.kernels import gram as gram_module
 from expectedkernels.kernels.blocks import Tables
-from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import gram, pieces
 from expectedkernels.kernels.triples import log_triples
-from expectedkernels.vtree import Vtree
 from oracles import distribution, worlds
 
 CARDS = [2, 3, 2]

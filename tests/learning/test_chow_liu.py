@@ -10,16 +10,15 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 import learning_oracles
 from assertions import assert_close
+from expectedkernels import em, learn_chow_liu
 from expectedkernels.learning.chow_liu import (
     ChowLiuTree,
     chow_liu_tree,
     content_tree,
     flow_blocks,
-    learn_chow_liu,
     tree_blocks,
 )
 from expectedkernels.learning.data import as_states
-from expectedkernels.learning.em import em
 from expectedkernels.learning.logical import tree_circuit
 from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
 from expectedkernels.learning.trees import (

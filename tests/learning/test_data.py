@@ -6,10 +6,9 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 
 import expectedkernels as ek
+from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.checks import check_choice, check_count, check_real
-from expectedkernels.learning.chow_liu import learn_chow_liu
 from expectedkernels.learning.data import as_cardinalities, as_states, as_weights, distinct_rows
-from expectedkernels.learning.strudel import learn_strudel
 from strategies import rngs
 
 

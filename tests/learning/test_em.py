@@ -10,10 +10,11 @@ from scipy import sparse
 import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic
+from expectedkernels import em
 from expectedkernels.circuits.inputs import Normal, Table
 from expectedkernels.engine import value
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.learning.em import SMALLEST_VARIANCE, em, normalized
+from expectedkernels.learning.em import SMALLEST_VARIANCE, normalized
 from oracles import distribution, evidence_weights, worlds
 from strategies import circuits, domains, evidence, rngs
 

@@ -6,11 +6,10 @@ from scipy.special import logsumexp
 import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic
+from expectedkernels import em, learn_mixture, learn_strudel
 from expectedkernels.learning import mixtures as module
 from expectedkernels.learning.active import Parameters
-from expectedkernels.learning.em import em, normalized
-from expectedkernels.learning.mixtures import learn_mixture
-from expectedkernels.learning.strudel import learn_strudel
+from expectedkernels.learning.em import normalized
 from strategies import seeds
 
 NAN = np.nan

@@ -7,10 +7,9 @@ import pytest
 
 from assertions import assert_close
 from circuit_oracles import drawn_distribution, sparsified
-from expectedkernels.circuits.build import random_circuit
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels import Circuit, em, random_circuit
 from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.learning.em import em, expected_counts
+from expectedkernels.learning.em import expected_counts
 from expectedkernels.learning.row_counts import row_counts
 
 module = sys.modules[em.__module__]  # the package has the function under this name

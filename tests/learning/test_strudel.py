@@ -11,11 +11,10 @@ from scipy.special import softmax
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.learning.blocks import blocks_of, plan
 from expectedkernels.learning.candidates import Candidates, in_order
-from expectedkernels.learning.chow_liu import learn_chow_liu
 from expectedkernels.learning.logical import Logical
-from expectedkernels.learning.strudel import learn_strudel
 from learning_oracles import NaiveStrudel
 from learning_searches import (
     advance,

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 
 import expectedkernels as ek
 from assertions import assert_close
+from expectedkernels import learn_chow_liu, learn_strudel
 from expectedkernels.learning.blocks import blocks_of, plan
-from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks, learn_chow_liu
+from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
 from expectedkernels.learning.incomplete import IncompleteSearch, _inherit
-from expectedkernels.learning.strudel import learn_strudel
 from learning_searches import advance, random_rows, shape, start, steps, variable_of
 from oracles import distribution, worlds
 from strategies import domains, rngs

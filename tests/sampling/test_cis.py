@@ -6,12 +6,17 @@ from hypothesis import given, settings, strategies as st
 from scipy.special import logsumexp
 
 import expectedkernels as ek
+from expectedkernels import (
+    CircuitError,
+    EvidenceError,
+    Factor,
+    FactorGraph,
+    PropertyError,
+    asia,
+    cis,
+    ising_grid,
+)
 from expectedkernels.circuits.algebra import multiply
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factor import Factor
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, EvidenceError, PropertyError
-from expectedkernels.sampling.cis import cis
 from expectedkernels.sampling.cis_rules import ORDERS, RULES
 from expectedkernels.sampling.cis_walk import Model, Walk
 from factor_graphs import factor_graphs, scores

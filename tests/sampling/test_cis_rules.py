@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from expectedkernels.compilation.datasets import ising_grid
-from expectedkernels.compilation.factors import FactorGraph
+from expectedkernels import FactorGraph, Vtree, ising_grid
 from expectedkernels.sampling.cis_rules import RULES, Situation, breadth_first, by_vtree, choices
 from expectedkernels.sampling.cis_tables import (
     components,
@@ -13,7 +12,6 @@ from expectedkernels.sampling.cis_tables import (
     marginals,
     restricted,
 )
-from expectedkernels.vtree import Vtree
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 

@@ -5,15 +5,28 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from circuit_oracles import drawn_deterministic, drawn_distribution, log_joint
-from expectedkernels.circuits.build import factorized, gaussian_mixture, mixture, stack
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.units import Categorical, Gaussian, Product
-from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, DataError, EvidenceError, PropertyError, SizeError
+from expectedkernels import (
+    BayesianNetwork,
+    Categorical,
+    Circuit,
+    CircuitError,
+    DataError,
+    EvidenceError,
+    FactorGraph,
+    Gaussian,
+    Product,
+    PropertyError,
+    SizeError,
+    asia,
+    collapsed_gibbs,
+    factorized,
+    gaussian_mixture,
+    gibbs,
+    ising_grid,
+    mixture,
+)
+from expectedkernels.circuits.build import stack
 from expectedkernels.sampling import sites, targets
-from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs
 from expectedkernels.sampling.targets import sampled_model
 from factor_graphs import factor_graphs, scores
 from oracles import worlds

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
+from expectedkernels import (
+    CollapsedSteinKernel,
+    DataError,
+    EvidenceError,
+    Factor,
+    FactorGraph,
+    SteinKernel,
+)
 from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.compilation.factor import Factor
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.errors import DataError, EvidenceError
-from expectedkernels.kernels.stein import SteinKernel
 from expectedkernels.sampling.partition import PartitionSteinKernel
 
 CARDINALITIES = [(2, 2, 2), (3, 2, 4), (3, 3, 2)]

@@ -5,13 +5,23 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from expectedkernels.circuits.build import factorized, mixture
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, DataError, PropertyError, SizeError
+from expectedkernels import (
+    CircuitError,
+    DataError,
+    FactorGraph,
+    PropertyError,
+    ReducibleWarning,
+    SizeError,
+    asia,
+    collapsed_gibbs,
+    factorized,
+    gibbs,
+    ising_grid,
+    mixture,
+)
 from expectedkernels.sampling import reducible, targets
-from expectedkernels.sampling.gibbs import collapsed_gibbs, gibbs, irreducible
-from expectedkernels.sampling.reducible import ReducibleWarning, count_classes, moves_of_factors
+from expectedkernels.sampling.gibbs import irreducible
+from expectedkernels.sampling.reducible import count_classes, moves_of_factors
 from expectedkernels.sampling.targets import sampled_model
 from factor_graphs import factor_graphs, scores
 from oracles import worlds

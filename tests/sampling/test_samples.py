@@ -4,12 +4,18 @@ import pytest
 from hypothesis import given, settings
 
 import expectedkernels as ek
+from expectedkernels import (
+    CircuitError,
+    CompatibilityError,
+    DataError,
+    EvidenceError,
+    FactorGraph,
+    WeightedSamples,
+    asia,
+    ising_grid,
+)
 from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import CircuitError, CompatibilityError, DataError, EvidenceError
 from expectedkernels.sampling import completions as module
-from expectedkernels.sampling.samples import WeightedSamples
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs

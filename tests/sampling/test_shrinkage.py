@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.errors import KernelError
-from expectedkernels.kernels.stein import SteinKernel
+from expectedkernels import CollapsedSteinKernel, KernelError, SteinKernel, simplex_weights
 from expectedkernels.sampling.shrinkage import default_weights, z_score
-from expectedkernels.sampling.weights import minimised, simplex_weights
+from expectedkernels.sampling.weights import minimised
 
 
 def both_grams(target, X):

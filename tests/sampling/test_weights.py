@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels.errors import DataError, KernelError
+from expectedkernels import DataError, KernelError, simplex_weights
 from expectedkernels.sampling import weights as module
-from expectedkernels.sampling.weights import (
-    certify,
-    signed_weights,
-    simplex_weights,
-    smoothed_weights,
-)
+from expectedkernels.sampling.weights import certify, signed_weights, smoothed_weights
 
 
 def best_by_enumeration(gram):

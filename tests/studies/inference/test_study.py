@@ -7,10 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import expectedkernels as ek
-from expectedkernels.errors import DataError, ParseError
-from expectedkernels.sampling.bbis import collapsed_bbis
+from expectedkernels import DataError, ParseError, collapsed_bbis, simplex_weights
 from expectedkernels.sampling.rows import distinct_rows
-from expectedkernels.sampling.weights import simplex_weights
 from factor_graphs import scores
 from oracles import worlds
 from studies.__main__ import app

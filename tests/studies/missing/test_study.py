@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from expectedkernels.errors import DataError
+from expectedkernels import DataError
 from expectedkernels.plotting.style import close
 from studies.__main__ import app
 from studies.missing import methods

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from expectedkernels.errors import DataError
+from expectedkernels import DataError
 from studies.regression.datasets import (
     SPLITS,
     data_folder,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from expectedkernels.errors import DataError, ParseError
+from expectedkernels import DataError, ParseError
 from expectedkernels.plotting.panels import plot_panels
 from expectedkernels.plotting.style import close
 from studies.__main__ import app
