@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from expectedkernels import (
     CircuitError,
+    io,
     read_jpc,
     read_psdd,
     read_vtree,
@@ -14,9 +15,8 @@ from expectedkernels import (
     write_psdd,
     write_vtree,
 )
-from expectedkernels.io import read_spn, write_spn
 
-READERS = {"psdd": read_psdd, "jpc": read_jpc, "spn": read_spn, "vtree": read_vtree}
+READERS = {"psdd": read_psdd, "jpc": read_jpc, "spn": io.read_spn, "vtree": read_vtree}
 TOKENS = "0 1 -1 2 5 0.5 -800 nan -inf inf 1e400 99999999999999999999 x L T D P S I C B EOF + * v"
 EDITS = st.tuples(
     st.sampled_from(["replace", "insert", "delete", "cut"]),
@@ -31,7 +31,7 @@ def intact(scratch, chain):
     circuit = chain(4)
     write_psdd(circuit, scratch / "intact.psdd")
     write_jpc(circuit, scratch / "intact.jpc")
-    write_spn(circuit, scratch / "intact.spn")
+    io.write_spn(circuit, scratch / "intact.spn")
     write_vtree(circuit.vtree, scratch / "whole.vtree")
     paths = {suffix: scratch / f"intact.{suffix}" for suffix in READERS}
     paths["vtree"] = scratch / "whole.vtree"

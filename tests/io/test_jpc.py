@@ -18,7 +18,7 @@ from expectedkernels import (
     read_jpc,
     write_jpc,
 )
-from expectedkernels.circuits.inputs import Normal, Table
+from oracles import Real, Table
 
 TOY = [
     "jpc 12",
@@ -229,7 +229,7 @@ def test_binary_garbage(tmp_path):
     [
         (Table(np.array([[0.5, 0.5], [1.0, 0.0]])), "A .jpc file holds a circuit with one root"),
         (Table(np.array([[-0.5, 1.5]])), r"must be zero or at least .* contain -0\.5"),
-        (Normal(np.ones((1, 1)), np.zeros(1), np.ones(1)), "Variable 0 is real; use save"),
+        (Real(np.ones((1, 1)), np.zeros(1), np.ones(1)), "Variable 0 is real; use save"),
     ],
 )
 def test_circuits_that_cannot_be_written(tmp_path, block, message):

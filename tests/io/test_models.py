@@ -7,48 +7,46 @@ from expectedkernels import (
     PropertyError,
     Vtree,
     asia,
+    io,
     ising_grid,
     write_uai,
 )
-from expectedkernels.io.bif import write_bif
-from expectedkernels.io.models import compile_file, read_model
-from expectedkernels.io.uai import write_uai_evidence
 
 
 @pytest.mark.parametrize("name", ["model", "model.uai", "model.bif.gz"])
 def test_formats_are_told_by_their_contents(tmp_path, name):
     path = tmp_path / name
     write_uai(ising_grid(2, 2, rng=0), path)
-    assert read_model(path).n_variables == 4
-    write_bif(asia(), path)
-    assert isinstance(read_model(path), BayesianNetwork)
+    assert io.read_model(path).n_variables == 4
+    io.write_bif(asia(), path)
+    assert isinstance(io.read_model(path), BayesianNetwork)
 
 
 def test_compile(tmp_path):
     grid = ising_grid(3, 3, rng=0)
     write_uai(grid, tmp_path / "grid.uai")
-    circuit, log_z = compile_file(tmp_path / "grid.uai")
+    circuit, log_z = io.compile_file(tmp_path / "grid.uai")
     np.testing.assert_allclose(log_z, grid.log_partition(), rtol=1e-14)
     assert circuit.vtree == grid.vtree
     linear = Vtree.right_linear(9)
-    assert compile_file(tmp_path / "grid.uai", vtree=linear)[0].vtree == linear
+    assert io.compile_file(tmp_path / "grid.uai", vtree=linear)[0].vtree == linear
 
 
 def test_evidence(tmp_path):
-    write_bif(asia(), tmp_path / "asia.bif")
-    write_uai_evidence({2: 0}, tmp_path / "smoker.evid")
-    circuit, log_z = compile_file(tmp_path / "asia.bif", tmp_path / "smoker.evid")
+    io.write_bif(asia(), tmp_path / "asia.bif")
+    io.write_uai_evidence({2: 0}, tmp_path / "smoker.evid")
+    circuit, log_z = io.compile_file(tmp_path / "asia.bif", tmp_path / "smoker.evid")
     np.testing.assert_allclose(log_z, np.log(0.5), rtol=1e-12)
     np.testing.assert_allclose(circuit.marginals()[3], [0.1, 0.9], rtol=1e-12)
-    write_uai_evidence([{2: 0}, {2: 1}], tmp_path / "two.evid")
+    io.write_uai_evidence([{2: 0}, {2: 1}], tmp_path / "two.evid")
     with pytest.raises(ParseError, match="expected one set of observations, found 2"):
-        compile_file(tmp_path / "asia.bif", tmp_path / "two.evid")
-    write_uai_evidence([{1: 0, 5: 1}], tmp_path / "impossible.evid")
+        io.compile_file(tmp_path / "asia.bif", tmp_path / "two.evid")
+    io.write_uai_evidence([{1: 0, 5: 1}], tmp_path / "impossible.evid")
     with pytest.raises(PropertyError, match="Z = 0"):
-        compile_file(tmp_path / "asia.bif", tmp_path / "impossible.evid")
+        io.compile_file(tmp_path / "asia.bif", tmp_path / "impossible.evid")
     (tmp_path / "none.evid").write_text("")
     np.testing.assert_allclose(
-        compile_file(tmp_path / "asia.bif", tmp_path / "none.evid")[1], 0.0, atol=1e-14
+        io.compile_file(tmp_path / "asia.bif", tmp_path / "none.evid")[1], 0.0, atol=1e-14
     )
 
 
@@ -63,4 +61,4 @@ def test_evidence(tmp_path):
 def test_other_files(tmp_path, text, message):
     (tmp_path / "a.txt").write_text(text)
     with pytest.raises(ParseError, match=message):
-        read_model(tmp_path / "a.txt")
+        io.read_model(tmp_path / "a.txt")

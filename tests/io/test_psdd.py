@@ -14,8 +14,7 @@ from expectedkernels import (
     read_vtree,
     write_psdd,
 )
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.engine.blocks import Inner
+from oracles import Inner, Real, Table
 
 HALF = "-0.6931471805599453"
 EIGHT = [0.4 * 0, 0.4, 0.4, 0, 0.08, 0, 0, 0.12]
@@ -293,7 +292,7 @@ def _coin(*table):
         (_coin([5e-324, 1.0]), "must be zero or at least .* contain 5e-324"),
         (_coin([1e-300, 1e100]), r"log weight of -921\.\d+, below the range of doubles"),
         (
-            Circuit(Vtree.balanced(1), (Normal(np.ones((1, 1)), np.zeros(1), np.ones(1)),)),
+            Circuit(Vtree.balanced(1), (Real(np.ones((1, 1)), np.zeros(1), np.ones(1)),)),
             "holds discrete variables. Variable 0 is real",
         ),
     ],

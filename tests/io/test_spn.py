@@ -2,50 +2,49 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels import Circuit, CircuitError, ParseError, Vtree
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.io.spn import read_spn, write_spn
+from expectedkernels import Circuit, CircuitError, ParseError, Vtree, io
+from oracles import Real, Table
 
 
 def test_small_file(write, values):
     lines = ["(2 3)", "v 0 0", "v 0 1", "v 1 0", "v 1 2", "* 0 2", "* 1 3"]
-    circuit = read_spn(write("a.spn", [*lines, "+ 4 -0.5 5 -inf", "+ 6 0.0 5 0.25", "EOF"]))
+    circuit = io.read_spn(write("a.spn", [*lines, "+ 4 -0.5 5 -inf", "+ 6 0.0 5 0.25", "EOF"]))
     assert circuit.cardinalities == (2, 3)
     expected = np.exp([-0.5, -np.inf, -np.inf, -np.inf, -np.inf, 0.25])
     np.testing.assert_allclose(values(circuit), expected, rtol=1e-15)
 
 
 def test_spaces_and_blank_lines(write):
-    circuit = read_spn(write("a.spn", ["( 2  2 )", "", "v 0 0", "v 1 1 ", "* 0 1", "EOF", ""]))
+    circuit = io.read_spn(write("a.spn", ["( 2  2 )", "", "v 0 0", "v 1 1 ", "* 0 1", "EOF", ""]))
     assert circuit.n_variables == 2
 
 
 def test_given_vtree(write):
     path = write("a.spn", ["(2 2)", "v 0 0", "v 1 1", "* 0 1", "EOF"])
-    assert read_spn(path, Vtree.from_nested((1, 0))).vtree == Vtree.from_nested((1, 0))
+    assert io.read_spn(path, Vtree.from_nested((1, 0))).vtree == Vtree.from_nested((1, 0))
 
 
 def test_units(write):
     path = write("a.spn", ["(2 2)", "v 0 0", "v 1 1", "* 0 1", "EOF"])
-    assert read_spn(path, as_units=True).scope == {0, 1}
+    assert io.read_spn(path, as_units=True).scope == {0, 1}
 
 
 @given(data=st.data())
 def test_round_trip(scratch, circuits, values, data):
     circuit = data.draw(circuits(minimised=data.draw(st.booleans())))
     path = scratch / data.draw(st.sampled_from(["random.spn", "random.spn.gz"]))
-    write_spn(circuit, path)
-    again = read_spn(path, circuit.vtree)
+    io.write_spn(circuit, path)
+    again = io.read_spn(path, circuit.vtree)
     assert again.vtree == circuit.vtree
     assert again.cardinalities == circuit.cardinalities
     np.testing.assert_allclose(values(again), values(circuit), rtol=1e-12, atol=1e-300)
-    assert read_spn(path).vtree.align(circuit.vtree) is not None
+    assert io.read_spn(path).vtree.align(circuit.vtree) is not None
 
 
 def test_depth_is_no_limit(tmp_path, chain, total):
     circuit = chain(2_000)
-    write_spn(circuit, tmp_path / "deep.spn")
-    again = read_spn(tmp_path / "deep.spn", circuit.vtree)
+    io.write_spn(circuit, tmp_path / "deep.spn")
+    again = io.read_spn(tmp_path / "deep.spn", circuit.vtree)
     np.testing.assert_allclose(total(again), 1.0, rtol=1e-9)
 
 
@@ -85,7 +84,7 @@ def test_depth_is_no_limit(tmp_path, chain, total):
 )
 def test_broken_files(write, lines, message):
     with pytest.raises(ParseError, match=message):
-        read_spn(write("bad.spn", lines))
+        io.read_spn(write("bad.spn", lines))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +92,9 @@ def test_broken_files(write, lines, message):
     [
         (Table(np.array([[0.5, 0.5], [1.0, 0.0]])), "A .spn file holds a circuit with one root"),
         (Table(np.array([[-0.5, 1.5]])), r"must be zero or at least .* contain -0\.5"),
-        (Normal(np.ones((1, 1)), np.zeros(1), np.ones(1)), "Variable 0 is real; use save"),
+        (Real(np.ones((1, 1)), np.zeros(1), np.ones(1)), "Variable 0 is real; use save"),
     ],
 )
 def test_circuits_that_cannot_be_written(tmp_path, block, message):
     with pytest.raises(CircuitError, match=message):
-        write_spn(Circuit(Vtree.balanced(1), (block,)), tmp_path / "a.spn")
+        io.write_spn(Circuit(Vtree.balanced(1), (block,)), tmp_path / "a.spn")

@@ -9,12 +9,12 @@ from expectedkernels import (
     CircuitError,
     ParseError,
     asia,
+    io,
     ising_grid,
     read_uai,
     read_uai_evidence,
     write_uai,
 )
-from expectedkernels.io.uai import write_uai_evidence
 from factor_graphs import factor_graphs
 
 
@@ -152,7 +152,7 @@ def test_evidence(write, lines, expected):
     )
 )
 def test_evidence_round_trip(scratch, evidence):
-    write_uai_evidence(evidence, scratch / "model.uai.evid")
+    io.write_uai_evidence(evidence, scratch / "model.uai.evid")
     found = read_uai_evidence(scratch / "model.uai.evid")
     assert found == (evidence if isinstance(evidence, list) else [evidence])
 

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from expectedkernels import ParseError, Vtree, read_vtree, write_vtree
-from expectedkernels.io.vtree import companion, read_vtree_and_ids
+from expectedkernels import (
+    ParseError,
+    Vtree,
+    factorized,
+    read_psdd,
+    read_vtree,
+    write_psdd,
+    write_vtree,
+)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 17])
@@ -23,9 +30,9 @@ def test_round_trip_of_random_vtrees(scratch, n, seed):
     vtree = Vtree.random(rng.permutation(n).tolist(), rng)
     path = scratch / "random.vtree"
     write_vtree(vtree, path)
-    again, ids = read_vtree_and_ids(path)
-    assert again == vtree
-    assert [ids[i] for i in vtree.inorder.tolist()] == list(range(vtree.n_nodes))
+    assert read_vtree(path) == vtree
+    nodes = [line.split() for line in path.read_text().splitlines() if line[0] in "LI"]
+    assert [int(words[1]) for words in nodes] == vtree.inorder.tolist()
 
 
 @pytest.mark.parametrize("shape", [Vtree.right_linear, Vtree.left_linear])
@@ -48,9 +55,11 @@ def test_writing_is_reproducible(tmp_path):
 
 def test_ids_are_labels(write):
     path = write("a.vtree", ["c", "c any ids", "", "vtree 3", "L 70 2", "L -3 1", "I 5 -3 70"])
-    vtree, ids = read_vtree_and_ids(path)
-    assert vtree == Vtree.from_nested((0, 1))
-    assert ids == {70: 1, -3: 0, 5: 2}
+    assert read_vtree(path) == Vtree.from_nested((0, 1))
+    lines = ["psdd 5", "L 0 -3 1", "L 1 -3 -1", "L 2 70 2", "L 3 70 -2", "D 4 5 2 0 3 0 1 2 -inf"]
+    circuit = read_psdd(write("a.psdd", lines), path)
+    assert circuit.vtree == Vtree.from_nested((0, 1))
+    assert circuit.log_likelihood([[1, 0], [0, 1]]).tolist() == [0.0, -np.inf]
 
 
 def test_windows_line_ends_and_byte_order_mark(tmp_path):
@@ -60,11 +69,18 @@ def test_windows_line_ends_and_byte_order_mark(tmp_path):
 
 
 def test_companion_is_the_file_with_the_same_stem(tmp_path):
-    assert companion(tmp_path / "a.psdd") is None
-    (tmp_path / "a.vtree.gz").touch()
-    assert companion(tmp_path / "a.psdd") == str(tmp_path / "a.vtree.gz")
-    (tmp_path / "a.vtree").touch()
-    assert companion(tmp_path / "a.psdd.gz") == str(tmp_path / "a.vtree")
+    p = factorized([[0.5, 0.5], [0.2, 0.8]], vtree=Vtree.from_nested((1, 0)))
+    for name in ("a.psdd", "a.psdd.gz"):
+        write_psdd(p, tmp_path / name, tmp_path / "elsewhere.vtree")
+        assert read_psdd(tmp_path / name).n_variables == 2
+    write_vtree(Vtree.balanced(3), tmp_path / "a.vtree.gz")
+    for name in ("a.psdd", "a.psdd.gz"):
+        with pytest.raises(ParseError) as caught:
+            read_psdd(tmp_path / name)
+        assert "a.vtree.gz, which lies beside the file" in caught.value.__notes__[0]
+    write_vtree(p.vtree, tmp_path / "a.vtree")
+    for name in ("a.psdd", "a.psdd.gz"):
+        assert read_psdd(tmp_path / name).vtree == p.vtree
 
 
 @pytest.mark.parametrize(
