@@ -16,15 +16,8 @@ from expectedkernels import (
     ising_grid,
     read_uai,
 )
-from expectedkernels.compilation.orders import min_fill_order
-from expectedkernels.compilation.vtrees import (
-    bisection_vtree,
-    conditioning_vtree,
-    elimination_vtree,
-)
-from expectedkernels.engine.blocks import Inner
 from factor_graphs import factor_graphs, row_by_row, scores
-from oracles import distribution, worlds
+from oracles import Inner, distribution, worlds
 from strategies import rngs, vtrees
 
 GRID_MARGINALS = [
@@ -70,7 +63,7 @@ def test_any_vtree(model, data):
 def test_context_vtrees(model, rng, form):
     order = rng.permutation(model.n_variables).tolist()
     if form == "order":
-        vtree = conditioning_vtree(model.graph, order)
+        vtree = ek.vtrees.conditioning_vtree(model.graph, order)
     else:
         vtree = Vtree.right_linear(order) if form == "right" else Vtree.left_linear(order)
     check(model, vtree, "context")
@@ -79,7 +72,11 @@ def test_context_vtrees(model, rng, form):
 
 @given(factor_graphs(), rngs)
 def test_elimination_vtrees(model, rng):
-    check(model, elimination_vtree(model.graph, rng.permutation(model.n_variables)), "boundary")
+    check(
+        model,
+        ek.vtrees.elimination_vtree(model.graph, rng.permutation(model.n_variables)),
+        "boundary",
+    )
 
 
 @given(factor_graphs())
@@ -118,13 +115,13 @@ def sizes(plan):
 def test_sizes_of_grids(side, context, linear, boundary, bisection, elimination):
     grid = ising_grid(side, side, rng=0)
     row_linear = Vtree.right_linear(side * side)
-    min_fill = conditioning_vtree(grid.graph, min_fill_order(grid.graph))
+    min_fill = ek.vtrees.conditioning_vtree(grid.graph, ek.vtrees.min_fill_order(grid.graph))
     assert sizes(grid.plan(min_fill)) == context
     assert grid.plan().n_products <= context[1]
     assert sizes(grid.plan(row_linear)) == linear
     assert sizes(grid.plan(row_linear, "boundary")) == boundary
-    assert sizes(grid.plan(bisection_vtree(side, side))) == bisection
-    assert sizes(grid.plan(elimination_vtree(grid.graph), "boundary")) == elimination
+    assert sizes(grid.plan(ek.vtrees.bisection_vtree(side, side))) == bisection
+    assert sizes(grid.plan(ek.vtrees.elimination_vtree(grid.graph), "boundary")) == elimination
 
 
 @pytest.mark.parametrize(("side", "expected"), [(3, (51, 74)), (4, (179, 290)), (6, (1167, 1806))])

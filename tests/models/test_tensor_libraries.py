@@ -1,13 +1,15 @@
 """Circuits to and from libcirkit and SPFlow: the same values, and what does not fit is refused."""
 
+import sys
 import warnings
 from importlib import import_module
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import expectedkernels as ek
-from expectedkernels.compilation import layers
+from oracles import Inner, Table
 
 
 @pytest.fixture(scope="module")
@@ -225,27 +227,48 @@ def test_what_spflow_has_and_circuits_have_not_is_refused(spflow, torch):
         ek.as_model(network)
 
 
-def test_what_does_not_fit_is_refused_before_the_package_is_needed(monkeypatch):
-    f = ek.factorized([[1.0, 3.0]], normalized=False)
-    with pytest.raises(ek.CircuitError, match=r"log of the circuit's sum is 1.386.*normalize\(\)"):
-        ek.models.to_spflow(f)
-    for convert, library in ((ek.models.to_cirkit, "libcirkit"), (ek.models.to_spflow, "SPFlow")):
-        with pytest.raises(ek.CircuitError, match=f"for {library} is made of a Circuit: compile"):
-            layers.dense_layers(ek.asia(), library)
-        one = ek.factorized([[1.0], [0.5, 0.5]])
-        with pytest.raises(
-            ek.CircuitError, match=f"{library} have at least two states. Variable 0"
-        ):
-            layers.dense_layers(one, library)
-        monkeypatch.setattr(layers, "MOST_WEIGHTS", 3)
-        with pytest.raises(ek.SizeError, match=f"layers of {library} are dense"):
-            layers.dense_layers(ek.random_circuit(4, 2, rng=0), library)
-        monkeypatch.undo()
-        monkeypatch.setattr(layers, "import_module", absent)
-        with pytest.raises(ek.CircuitError, match=f"{library.lower()} is not installed"):
-            convert(ek.factorized([[0.5, 0.5]]))
-        monkeypatch.undo()
+def wide():
+    """A circuit with few edges, whose weights with all zeros take more than a gigabyte."""
+    n, tables = 12_000, np.random.default_rng(0).dirichlet(np.ones(2), size=110)
+    weights = sparse.csr_array(0.5 * (sparse.eye(n) + sparse.eye(n, k=1) + sparse.eye(n, k=1 - n)))
+    pairs = Inner(n, n, *np.divmod(np.arange(n), 110), weights)
+    root = Inner(n, 1, np.zeros(n, dtype=int), np.arange(n), np.full((1, n), 1 / n))
+    blocks = [Table(np.full((1, 2), 0.5)), Table(tables), Table(tables), pairs, root]
+    return ek.Circuit.from_blocks(ek.Vtree.from_nested((0, (1, 2))), blocks)
 
 
-def absent(name):
-    raise ImportError(f"No module named {name!r}")
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (
+            lambda: ek.factorized([[1.0, 3.0]], normalized=False),
+            ek.CircuitError,
+            r"log of the circuit's sum is 1.386.*normalize\(\)",
+        ),
+        (ek.asia, ek.CircuitError, "for SPFlow is made of a Circuit: compile"),
+        (
+            lambda: ek.factorized([[1.0], [0.5, 0.5]]),
+            ek.CircuitError,
+            "SPFlow have at least two states. Variable 0",
+        ),
+        (wide, ek.SizeError, "layers of SPFlow are dense.* 12000 times 12000 weights"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_package_is_needed(model, error, message):
+    with pytest.raises(error, match=message):
+        ek.models.to_spflow(model())
+
+
+@pytest.mark.parametrize(
+    ("convert", "package", "name"),
+    [
+        (ek.models.to_cirkit, "cirkit", "libcirkit"),
+        (ek.models.to_spflow, "spflow", "spflow"),
+    ],
+)
+def test_packages_that_are_absent_are_named(monkeypatch, convert, package, name):
+    for module in [module for module in sys.modules if module.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ek.CircuitError, match=f"{name} is not installed"):
+        convert(ek.factorized([[0.5, 0.5]]))

@@ -12,10 +12,11 @@ from expectedkernels import (
     asia,
     ising_grid,
 )
-from expectedkernels.compilation.conditionals import CollapsedModel
 from factor_graphs import factor_graphs, scores
 from oracles import distribution, worlds
 from strategies import rngs
+
+CollapsedModel = ek.models.CollapsedModel
 
 
 @settings(max_examples=60)

@@ -1,0 +1,85 @@
+"""Messages along cliques: rows answered one by one, tables cut down, and who answers."""
+
+from math import log
+from unittest.mock import patch
+
+import numpy as np
+from hypothesis import assume, given
+
+import expectedkernels as ek
+from expectedkernels import asia, ising_grid
+from expectedkernels.compilation import answers, messages, single_rows
+from factor_graphs import factor_graphs, scores
+from oracles import worlds
+from strategies import rngs
+
+
+@given(factor_graphs(), rngs)
+def test_tables_are_cut_down_to_what_is_observed(model, rng):
+    points = worlds(model.cardinalities)
+    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    row = np.where(rng.random(len(row)) < 0.5, row, np.nan)
+    mixed = [
+        (np.arange(card) == row[v])[None] * 0.5 if row[v] >= 0 else rng.random((1, card))
+        for v, card in enumerate(model.cardinalities)
+    ]
+    circuit, _ = model.compile()
+    for evidence in (row, mixed):
+        expected = model.marginals(evidence), model.log_partition(evidence)
+        with patch.object(messages, "CUT", 0):
+            for asked in (model, circuit):
+                for ours, theirs in zip(asked.marginals(evidence), expected[0], strict=True):
+                    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(
+                model.log_partition(evidence), expected[1], rtol=1e-12, atol=1e-13
+            )
+
+
+@given(factor_graphs(), rngs)
+def test_single_rows_are_answered_as_by_messages(model, rng):
+    plan = model.compile()[0].shortcuts.plan
+    assume(plan.is_small)
+    points = worlds(model.cardinalities)
+    row = points[rng.choice(np.flatnonzero(scores(model) > 0))]
+    states = np.where(rng.random(len(row)) < 0.5, row, -1).astype(int).tolist()
+    weights = {v: np.eye(card)[states[v]] for v, card in enumerate(model.cardinalities)}
+    weights = {v: given for v, given in weights.items() if states[v] >= 0}
+    found = single_rows.passed(plan, states)
+    np.testing.assert_allclose(found.log_z, messages.log_partition(plan, weights), atol=1e-12)
+    wanted = messages.marginals(messages.Solution(plan, weights, True))
+    for one, other in zip(single_rows.marginals(plan, states, found), wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_single_rows_of_tiny_probabilities():
+    tiny = 1e-200
+    skew = np.array([[1.0 - tiny, tiny], [tiny, 1.0 - tiny]])
+    parents = [[], [0], [0], [0], [1], [4]]
+    circuit, _ = ek.BayesianNetwork(parents, [np.full(2, 0.5), *[skew] * 5]).compile()
+    plan = circuit.shortcuts.plan
+    assert plan.is_small
+    points = worlds([2] * 6).astype(int)
+    logs = log(0.5) + sum(np.log(skew[points[:, p[0]], points[:, v + 1]])
+                          for v, p in enumerate(parents[1:]))  # fmt: skip
+    ways = set()
+    for row in np.ndindex(*[3] * 6):
+        states = np.array(row) - 1
+        if (states >= 0).all() or (states < 0).all():
+            continue
+        ways.add(single_rows.passed(plan, states.tolist()) is None)
+        fits = ((states < 0) | (points == states)).all(axis=1)
+        seen = np.where(states < 0, np.nan, states)
+        found = circuit.log_likelihood(seen[None])[0]
+        wanted = np.logaddexp.reduce(logs[fits])
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        shares = np.exp(logs[fits] - wanted)
+        for v, share in enumerate(circuit.marginals(seen)):
+            np.testing.assert_allclose(share, np.bincount(points[fits, v], shares, 2), atol=1e-12)
+    assert ways == {True, False}
+
+
+def test_the_cost_decides_who_answers():
+    plan = asia().messages
+    assert not answers.needs_circuit(plan, 1)
+    assert answers.needs_circuit(plan, 1000)
+    assert not answers.needs_circuit(ising_grid(20, 20, rng=0).messages, 1000)
