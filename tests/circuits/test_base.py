@@ -12,14 +12,12 @@ from expectedkernels import (
     Circuit,
     CircuitError,
     Vtree,
+    algebra,
     factorized,
     gaussian_mixture,
     random_circuit,
 )
-from expectedkernels.arrays import Place, namespace
-from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.engine.blocks import Inner
+from oracles import Inner, Real, Table
 
 seeds = st.integers(0, 2**32 - 1)
 PAIR = Vtree.balanced(2)
@@ -73,7 +71,7 @@ def test_circuits_move_there_and_back(seed):
             assert type(a) is type(b)
             if isinstance(a, Table):
                 np.testing.assert_array_equal(a.table, b.table)
-            elif isinstance(a, Normal):
+            elif isinstance(a, Real):
                 for name in ("weights", "mean", "variance"):
                     np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
             else:
@@ -84,8 +82,8 @@ def test_circuits_move_there_and_back(seed):
 
 def test_arrays_are_where_they_were_moved(xp):
     p = random_circuit(3, 2, rng=0, density=0.9).to(xp)
-    kind = type(Place(xp).move(np.ones(1)))
-    assert p.xp is namespace(Place(xp).move(np.ones(1)))
+    kind = type(p.xp.ones(1))
+    assert kind.__module__.partition(".")[0] == getattr(xp, "__name__", xp)
     for block in p.blocks:
         arrays = [block.table] if isinstance(block, Table) else [block.left, block.weights]
         assert all(x is None or isinstance(x, kind) for x in arrays)
@@ -171,7 +169,7 @@ def test_blocks_are_checked(make, message):
 
 def test_several_roots_are_several_functions():
     p, q = factorized([[0.2, 0.8], [0.5, 0.5]]), factorized([[0.6, 0.4], [0.1, 0.9]])
-    both = stack([p, q, p])
+    both = algebra.stack([p, q, p])
     assert both.n_roots == 3
     assert_close(joint(both), np.concatenate([joint(p), joint(q), joint(p)]))
     assert host(both.log_partition()).shape == (3,)
@@ -217,6 +215,3 @@ def test_names_of_devices_of_arrays_that_stay():
     table = torch.tensor([[0.25, 0.75]], dtype=torch.float64, requires_grad=True)
     r = Circuit(Vtree.balanced(1), (Table(table),))
     assert r.to("torch") is r
-    assert Place(namespace(table)).holds(table)
-    assert not Place(namespace(table)).holds(np.ones(1))
-    assert not Place("torch").holds(sparse.csr_array(np.eye(2)))

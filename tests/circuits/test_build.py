@@ -12,13 +12,13 @@ from expectedkernels import (
     CompatibilityError,
     Vtree,
     VtreeError,
+    algebra,
     factorized,
     gaussian_mixture,
     hmm,
     mixture,
     random_circuit,
 )
-from expectedkernels.circuits.build import stack
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)
@@ -91,7 +91,7 @@ def test_mixtures_of_swapped_vtrees():
 def test_stacks_have_all_roots_in_order(seed):
     p = drawn_circuit(seed, n_max=4, roots=2)
     q = drawn_circuit(seed, n_max=4, roots=1)  # the same vtree and cardinalities
-    both = stack([p, q, p])
+    both = algebra.stack([p, q, p])
     expected = np.concatenate([joint(p), joint(q), joint(p)])
     np.testing.assert_allclose(joint(both), expected, rtol=1e-10)
 
@@ -99,7 +99,7 @@ def test_stacks_have_all_roots_in_order(seed):
 def test_stacks_of_circuits_elsewhere_come_back():
     pytest.importorskip("torch")
     p = random_circuit(3, 2, rng=0)
-    assert stack([p.to("torch"), p]).xp is np
+    assert algebra.stack([p.to("torch"), p]).xp is np
 
 
 @pytest.mark.parametrize("length", [1, 2, 5])
@@ -247,12 +247,12 @@ step2, emit2 = np.eye(2), np.eye(2)
             "Circuits 0 and 1 cannot be put together",
         ),
         (
-            lambda: stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]),
+            lambda: algebra.stack([p2, p2, factorized([[0.5, 0.5], [0.2, 0.3, 0.5]])]),
             CompatibilityError,
             "Circuits 0 and 2 .* same cardinalities",
         ),
         (
-            lambda: stack(
+            lambda: algebra.stack(
                 [random_circuit(v, 2, rng=0) for v in (Vtree.right_linear(3), Vtree.left_linear(3))]
             ),
             CompatibilityError,

@@ -15,13 +15,16 @@ from expectedkernels import (
     gaussian_mixture,
     hmm,
     mixture,
+    properties,
     random_circuit,
 )
-from expectedkernels.circuits.determinism import deterministic
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.engine.blocks import Inner
+from oracles import Inner, Real, Table
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+def deterministic(circuit):
+    return properties(circuit).deterministic
 
 
 def first_overlap(circuit):
@@ -117,11 +120,11 @@ def test_real_inputs_that_are_sums_are_named():
 
 @pytest.mark.parametrize(("points", "holds"), [((0.0, 1.0), True), ((1.0, 1.0), False)])
 def test_points_of_mass_only_meet_themselves(points, holds):
-    normal = Normal(np.eye(2), np.array(points), np.array([0.0, 0.0]))
+    normal = Real(np.eye(2), np.array(points), np.array([0.0, 0.0]))
     table = Table(np.array([[0.5, 0.5], [0.2, 0.8]]))
     root = Inner(2, 1, np.arange(2), np.arange(2), np.array([[0.5, 0.5]]))
     assert deterministic(Circuit(Vtree.balanced(2), (normal, table, root))).holds is holds
-    beside = Normal(np.eye(2), np.array(points), np.array([0.0, 1.0]))  # in a density
+    beside = Real(np.eye(2), np.array(points), np.array([0.0, 1.0]))  # in a density
     assert deterministic(Circuit(Vtree.balanced(2), (beside, table, root))).holds is False
 
 

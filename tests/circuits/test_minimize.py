@@ -5,11 +5,8 @@ from scipy import sparse
 
 from assertions import assert_close
 from circuit_oracles import joint, random_blocks, random_domain
-from expectedkernels import Circuit, Vtree
-from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.minimize import minimize
-from expectedkernels.engine.blocks import Inner
+from expectedkernels import Circuit, Vtree, algebra
+from oracles import Inner, Real, Table
 
 seeds = st.integers(0, 2**32 - 1)
 PAIR = Vtree.balanced(2)
@@ -39,7 +36,7 @@ def drawn_blocks(seed, n_max=5, **options):
 def test_functions_and_roots_stay(signed, seed):
     vtree, blocks = drawn_blocks(seed, zeros=0.4, signed=signed)
     expected = joint(Circuit(vtree, tuple(blocks)))
-    small = Circuit(vtree, tuple(minimize(vtree, blocks)))
+    small = Circuit.from_blocks(vtree, blocks)
     assert small.n_roots == len(expected)
     np.testing.assert_allclose(joint(small), expected, rtol=1e-10, atol=1e-10)
 
@@ -47,9 +44,9 @@ def test_functions_and_roots_stay(signed, seed):
 @given(seeds)
 def test_no_unit_is_equal_to_another_or_useless(seed):
     vtree, blocks = drawn_blocks(seed, zeros=0.4)
-    small = minimize(vtree, blocks)
-    values = joint(Circuit(vtree, tuple(small)))
-    if not values.any():
+    circuit = Circuit.from_blocks(vtree, blocks)
+    small = circuit.blocks
+    if not joint(circuit).any():
         return
     for node, block in enumerate(small):
         if node != vtree.root:
@@ -75,8 +72,8 @@ def test_no_unit_is_equal_to_another_or_useless(seed):
 @given(seeds)
 def test_minimising_twice_changes_nothing(seed):
     vtree, blocks = drawn_blocks(seed, zeros=0.4)
-    once = Circuit(vtree, tuple(minimize(vtree, blocks)))
-    twice = Circuit(vtree, tuple(minimize(vtree, once.blocks)))
+    once = Circuit.from_blocks(vtree, blocks)
+    twice = Circuit.from_blocks(vtree, once.blocks)
     assert twice.n_units == once.n_units
     assert twice.n_edges == once.n_edges
 
@@ -137,7 +134,7 @@ def test_circuits_that_are_zero_everywhere(nested, roots):
 
 
 def test_real_circuits_that_are_zero_everywhere():
-    zero = Normal(np.zeros((1, 2)), np.zeros(2), np.ones(2))
+    zero = Real(np.zeros((1, 2)), np.zeros(2), np.ones(2))
     for blocks in ([zero], [zero, zero, Inner(1, 1, None, None, None)]):
         vtree = Vtree.balanced((len(blocks) + 1) // 2)
         p = Circuit.from_blocks(vtree, blocks)
@@ -147,7 +144,7 @@ def test_real_circuits_that_are_zero_everywhere():
 
 
 def test_equal_normal_components_become_one():
-    normal = Normal(
+    normal = Real(
         np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]),
         np.array([1.0, 1.0, 5.0]),
         np.array([2.0, 2.0, 1.0]),
@@ -161,6 +158,6 @@ def test_stacking_a_circuit_on_itself_shares_everything():
     rng = np.random.default_rng(0)
     vtree, cards = Vtree.balanced(6), [2] * 6
     p = Circuit.from_blocks(vtree, random_blocks(rng, vtree, cards))
-    both = stack([p, p])
+    both = algebra.stack([p, p])
     assert both.n_roots == 2
     assert sum(b.n_units for b in both.blocks[:-1]) == sum(b.n_units for b in p.blocks[:-1])

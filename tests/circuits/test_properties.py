@@ -5,23 +5,23 @@ import pytest
 from hypothesis import given, strategies as st
 
 from expectedkernels import (
+    RBF,
     Categorical,
     Circuit,
     CircuitError,
     CompatibilityError,
+    ExpHamming,
     Gaussian,
     Indicator,
     Product,
     Sum,
     Vtree,
     is_compatible,
+    kdsd,
+    mmd2,
     properties,
 )
-from expectedkernels.circuits import graph_determinism
-from expectedkernels.circuits.graph import Graph
-from expectedkernels.circuits.graph_determinism import graph_deterministic
-from expectedkernels.circuits.properties import require_compatible
-from expectedkernels.circuits.units import topological
+from oracles import topological
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, is_deterministic, random_nested
 
 seeds = st.integers(0, 2**32 - 1)
@@ -120,30 +120,32 @@ def test_determinism_by_definition(seed, structured, smooth):
         root, cards, _ = drawn(seed, **options)
     else:
         root, cards = drawn_unstructured(seed, **options)
-    assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+    assert properties(root).deterministic.holds is is_deterministic(root, cards)
+
+
+def with_many_states(root, n):
+    """The graph times inputs that are never zero: too many states to enumerate."""
+    return Product([root, *(x(n + v) for v in range(17))])
 
 
 @given(seeds)
 def test_determinism_of_structured_graphs_needs_no_enumeration(seed):
     root, cards, _ = drawn(seed, zeros=0.7)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_determinism, "MAX_STATES", 0)
-        assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+    verdict = properties(with_many_states(root, len(cards))).deterministic
+    assert verdict.holds is is_deterministic(root, cards)
 
 
 @given(seeds)
 def test_determinism_is_never_wrong(seed):
     root, cards = drawn_unstructured(seed, zeros=0.7)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_determinism, "MAX_STATES", 0)
-        verdict = graph_deterministic(Graph(root))
+    verdict = properties(with_many_states(root, len(cards))).deterministic
     assert verdict.holds in (None, is_deterministic(root, cards))
 
 
 @given(seeds)
 def test_determinism_of_signed_graphs(seed):
     root, cards, _ = drawn(seed, zeros=0.7, signed=True)
-    assert graph_deterministic(Graph(root)).holds is is_deterministic(root, cards)
+    assert properties(root).deterministic.holds is is_deterministic(root, cards)
 
 
 def decision(variables):
@@ -333,22 +335,23 @@ def test_variables_and_domains_must_agree():
     )
     verdict = is_compatible(Product([x(0), Gaussian(1, 0, 1)]), p)
     assert "variable 1 is real in the first circuit" in verdict.reason
+    real = Circuit.from_units(Product([x(0), Gaussian(1, 0, 1)]))
     with pytest.raises(CompatibilityError, match="same variables, but variable 1 is real"):
-        require_compatible(Product([x(0), Gaussian(1, 0, 1)]), p)
+        mmd2(real, Circuit.from_units(p), RBF(1.0))
     with pytest.raises(CircuitError, match="Expected a Circuit or a unit"):
         is_compatible(p, np.zeros((2, 2)))
 
 
 def test_incompatible_circuits_raise_with_advice():
-    p = Circuit.from_units(Product([pair(0, 1), x(2)]))
-    q = Circuit.from_units(Product([x(0), pair(1, 2)]))
-    require_compatible(p, p)
+    p = Circuit.from_units(Product([pair(0, 1), x(2)])).normalize()
+    q = Circuit.from_units(Product([x(0), pair(1, 2)])).normalize()
     message = (
         r"not compatible: over variables \{0, 1, 2\}, a product unit.* \{1, 2\}. .* #P-hard in "
         "general; monte_carlo_expected_kernel gives an estimate with a standard error"
     )
-    with pytest.raises(CompatibilityError, match=message):
-        require_compatible(p, q)
+    for compare in (mmd2, kdsd):
+        with pytest.raises(CompatibilityError, match=message):
+            compare(p, q, ExpHamming(0.5))
 
 
 def test_long_scopes_are_cut_short():

@@ -25,13 +25,13 @@ from expectedkernels import (
     PropertyError,
     Sum,
     Vtree,
+    algebra,
     factorized,
     gaussian_mixture,
     hmm,
     mixture,
     random_circuit,
 )
-from expectedkernels.circuits.build import stack
 
 seeds = st.integers(0, 2**32 - 1)
 nan, inf = np.nan, np.inf
@@ -342,7 +342,7 @@ p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
         ),
         (lambda: p2.map([[0, 1]]), EvidenceError, "row 0 has probability zero"),
         (lambda: p2.map([[0]]), EvidenceError, r"shape \(rows, 2\)"),
-        (lambda: stack([p2, p2]).map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
+        (lambda: algebra.stack([p2, p2]).map([nan, nan]), CircuitError, "MAP needs .* Got 2 roots"),
         (
             lambda: factorized([[1, -1]], normalized=False).map([nan]),
             PropertyError,
@@ -353,7 +353,7 @@ p2 = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
         (lambda: p2.sample(True), DataError, "non-negative int. Got True instead"),
         (lambda: p2.sample(1, evidence=[0, 1]), EvidenceError, "row 0 has probability zero"),
         (lambda: p2.sample(1, evidence={0: 7}), EvidenceError, "A state of variable 0 is an int"),
-        (lambda: stack([p2, p2]).sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
+        (lambda: algebra.stack([p2, p2]).sample(1), CircuitError, "Sampling needs .* Got 2 roots"),
         (lambda: factorized([[0, 0]], normalized=False).sample(1), PropertyError, "sums to zero"),
         (
             lambda: factorized([[2, -1], [1, 1]], normalized=False).sample(1),

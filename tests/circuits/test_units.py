@@ -13,8 +13,6 @@ from expectedkernels import (
     PropertyError,
     Sum,
 )
-from expectedkernels.circuits import graph_queries
-from expectedkernels.circuits.units import Unit, topological
 from unit_graphs import drawn, drawn_unstructured, values, worlds
 
 seeds = st.integers(0, 2**32 - 1)
@@ -44,7 +42,6 @@ a0, a1, b0 = Indicator(0, 0, 2), Indicator(0, 1, 2), Categorical(1, [0.5, 0.25, 
         (lambda: Gaussian(0, np.nan, 1), "'mean' of Gaussian must be a finite float"),
         (lambda: Gaussian(0, 0, 0), r"'variance' of Gaussian must be a float.*\(0, inf\). Got 0"),
         (lambda: Gaussian(0, 0, -1.0), "Got -1.0 instead"),
-        (lambda: topological(3), "root of a unit graph must be a Sum.*Got int"),
     ],
 )
 def test_constructors_check_their_arguments(make, message):
@@ -68,7 +65,6 @@ def test_units_are_frozen_and_compared_by_identity():
 
 def test_scope_and_representation():
     unit = Sum([Product([a0, b0]), Product([a1, b0])], [1, 2])
-    assert isinstance(unit, Unit)
     assert unit.scope == {0, 1}
     assert unit.n_variables == 2
     assert unit.cardinalities == (2, 3)
@@ -86,16 +82,6 @@ def test_cardinalities_must_agree():
     with pytest.raises(CircuitError, match=r"one that is real and one that is discrete"):
         Sum([Gaussian(0, 0, 1), a0], [1, 1]).log_likelihood([[0.0]])
     assert Gaussian(2, 0, 1).cardinalities == (None, None, None)
-
-
-@given(seeds)
-def test_topological_order_puts_inputs_first(seed):
-    root, _, _ = drawn(seed)
-    order = topological(root)
-    place = {unit: i for i, unit in enumerate(order)}
-    assert order[-1] is root
-    assert len(place) == len(order)
-    assert all(place[u] < place[unit] for unit in order for u in unit.inputs)
 
 
 @given(seeds, st.booleans())
@@ -133,12 +119,14 @@ def test_signed_circuits_have_a_log_likelihood_where_they_are_positive(seed):
             root.log_likelihood(X[negative])
 
 
-def test_chunks_do_not_change_the_result(monkeypatch):
+def test_chunks_do_not_change_the_result():
     root, cards, _ = drawn(7)
+    for _ in range(4000):  # more units times rows than are kept at once
+        root = Sum([root], [1.0])
     X = np.array(worlds(cards))
-    whole = root.log_likelihood(X)
-    monkeypatch.setattr(graph_queries, "CELLS_AT_ONCE", 10)
-    np.testing.assert_array_equal(root.log_likelihood(X), whole)
+    many = np.resize(X, (5000, len(cards)))
+    expected = np.resize(root.log_likelihood(X), 5000)
+    np.testing.assert_array_equal(root.log_likelihood(many), expected)
 
 
 def test_gaussian_inputs():
