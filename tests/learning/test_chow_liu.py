@@ -1,4 +1,4 @@
-"""Chow-Liu trees: statistics, trees, circuits and parameters, against their definitions."""
+"""Trees, vtrees, circuits and parameters of Chow and Liu, against their definitions."""
 
 from itertools import combinations, product
 from math import log
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-import learning_oracles
 from assertions import assert_close
 from expectedkernels import em, learn_chow_liu
 from expectedkernels.learning.chow_liu import (
@@ -20,7 +19,7 @@ from expectedkernels.learning.chow_liu import (
 )
 from expectedkernels.learning.data import as_states
 from expectedkernels.learning.logical import tree_circuit
-from expectedkernels.learning.statistics import PairCounts, mutual_information, shares
+from expectedkernels.learning.statistics import PairCounts, shares
 from expectedkernels.learning.trees import (
     Forest,
     decided_edges,
@@ -76,66 +75,6 @@ def joint(forest, conditionals, X):
         context = 0 if parent < 0 else X[:, parent].astype(int)
         result *= conditionals[v][context, X[:, v].astype(int)]
     return result
-
-
-@given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 0.3, 1.0]))
-def test_mutual_information_by_definition(rng, cardinalities, alpha):
-    X = random_rows(rng, cardinalities, 20)
-    weights = rng.integers(0, 4, size=20).astype(float)
-    weights[0] = 1.0
-    found = mutual_information(PairCounts(X, cardinalities, weights), alpha)
-    np.testing.assert_array_equal(found, found.T)
-    np.testing.assert_array_equal(np.diag(found), 0.0)
-    assert (found >= 0).all()
-    for i, j in combinations(range(len(cardinalities)), 2):
-        expected = learning_oracles.mutual_information(X, cardinalities, weights, alpha, i, j)
-        np.testing.assert_allclose(found[i, j], expected, atol=1e-13)
-
-
-@given(rngs, domains(min_variables=2, max_variables=4))
-def test_mutual_information_does_not_depend_on_names_of_states(rng, cardinalities):
-    X = random_rows(rng, cardinalities, 30)
-    renamed = np.stack(
-        [rng.permutation(card)[x] for x, card in zip(X.T, cardinalities, strict=True)], axis=1
-    )
-    before, after = (
-        mutual_information(PairCounts(rows, cardinalities, np.ones(30))) for rows in (X, renamed)
-    )
-    np.testing.assert_allclose(after, before, atol=1e-13)
-
-
-@given(rngs, domains(min_variables=2, max_variables=4), st.sampled_from([0.0, 1.0]))
-def test_missing_values_leave_out_pairs(rng, cardinalities, alpha):
-    X = random_rows(rng, cardinalities, 25)
-    X[rng.random(X.shape) < 0.3] = -1
-    weights = rng.gamma(1.0, size=25)
-    counts = PairCounts(X, cardinalities, weights)
-    found = mutual_information(counts, alpha)
-    for i, j in combinations(range(len(cardinalities)), 2):
-        both = (X[:, i] >= 0) & (X[:, j] >= 0)
-        if not both.any():
-            np.testing.assert_allclose(found[i, j], 0.0, atol=1e-13)
-            continue
-        expected = learning_oracles.mutual_information(
-            X[both], cardinalities, weights[both], alpha, i, j
-        )
-        np.testing.assert_allclose(found[i, j], expected, atol=1e-13)
-        table = np.zeros((cardinalities[i], cardinalities[j]))
-        np.add.at(table, (X[both, i], X[both, j]), weights[both])
-        np.testing.assert_allclose(counts.pair(i, j), table, atol=1e-12)
-    alone = np.bincount(X[:, 0][X[:, 0] >= 0], weights[X[:, 0] >= 0], cardinalities[0])
-    np.testing.assert_allclose(counts.single(0), alone, atol=1e-12)
-
-
-def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
-    rng = np.random.default_rng(0)
-    cardinalities = [2, 1, 4, 3, 2]
-    X = np.stack([rng.integers(card, size=50) for card in cardinalities], axis=1)
-    whole = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
-    monkeypatch.setattr("expectedkernels.learning.statistics.CHUNK", 40)
-    parts = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
-    np.testing.assert_allclose(parts, whole, atol=1e-15)
-    np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)
 
 
 def all_trees(n):
@@ -197,14 +136,6 @@ def test_trees_are_rooted_at_their_centers(rng, n, share):
         assert root == tree[np.argmin(farthest[tree])]
 
 
-def test_roots_can_be_chosen():
-    X = random_rows(np.random.default_rng(0), [2] * 6, 200)
-    for root in range(6):
-        p = learn_chow_liu(X, root=root)
-        assert p.vtree.scope()[0] == root
-        assert ek.properties(p).deterministic
-
-
 @given(rngs, st.integers(1, 12))
 def test_vtrees_put_variables_beside_their_children(rng, n):
     forest = random_forest(rng, n, 0.8)
@@ -262,23 +193,6 @@ def test_a_larger_circuit_is_a_product_of_conditionals():
     np.testing.assert_allclose(p.log_likelihood(X), expected, rtol=0, atol=1e-12)
 
 
-@given(rngs, domains(), st.sampled_from(["flows", "cpt"]))
-@settings(max_examples=40)
-def test_learned_circuits_are_deterministic_distributions(rng, cardinalities, parameters):
-    X = random_rows(rng, cardinalities, 30)
-    p = learn_chow_liu(X, cardinalities=cardinalities, parameters=parameters)
-    found = ek.properties(p)
-    assert found.smooth
-    assert found.deterministic
-    assert found.structured_decomposable
-    values = distribution(p)
-    np.testing.assert_allclose(values.sum(), 1.0, rtol=1e-12)
-    for v, marginal in enumerate(p.marginals()):
-        states = worlds(cardinalities)[:, v]
-        expected = [values[states == a].sum() for a in range(cardinalities[v])]
-        np.testing.assert_allclose(marginal, expected, rtol=1e-10)
-
-
 @given(rngs, domains(min_variables=2), st.sampled_from([0.0, 0.5, 1.0]))
 @settings(max_examples=40)
 def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
@@ -307,73 +221,6 @@ def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
     if tree.forest == chow_liu_tree(X, cardinalities, weights, 1.0).forest:
         q = learn_chow_liu(X, parameters="cpt", alpha=smoothing, **options)
         np.testing.assert_allclose(distribution(q), joint(tree.forest, cpts, points), atol=1e-14)
-
-
-@given(rngs, domains(min_variables=2))
-@settings(max_examples=40)
-def test_integer_weights_are_repeated_rows(rng, cardinalities):
-    X = random_rows(rng, cardinalities, 20)
-    weights = rng.integers(0, 4, size=20)
-    weights[0] = 1
-    repeated = np.repeat(X, weights, axis=0)
-    for options in ({"parameters": "cpt"}, {"pseudocount": 0.0}):
-        p = learn_chow_liu(X, sample_weight=weights, cardinalities=cardinalities, **options)
-        q = learn_chow_liu(repeated, cardinalities=cardinalities, **options)
-        assert p.vtree == q.vtree
-        np.testing.assert_array_equal(distribution(p), distribution(q))
-
-
-def test_the_pseudocount_grows_with_the_mean_weight():
-    X = random_rows(np.random.default_rng(0), [2, 3, 2], 40)
-    p = learn_chow_liu(X, sample_weight=np.full(40, 2.5), alpha=2.5)
-    np.testing.assert_allclose(distribution(p), distribution(learn_chow_liu(X)), rtol=1e-12)
-
-
-def test_one_variable():
-    p = learn_chow_liu([[0], [2], [2]], pseudocount=3.0)
-    np.testing.assert_allclose(distribution(p), [2 / 6, 1 / 6, 3 / 6])
-    assert p.vtree.n_nodes == 1
-
-
-@pytest.mark.parametrize("parameters", ["flows", "cpt"])
-def test_no_rows_give_a_uniform_distribution(parameters):
-    p = learn_chow_liu(np.zeros((0, 3)), cardinalities=[2, 3, 2], parameters=parameters)
-    np.testing.assert_allclose(distribution(p), 1 / 12)
-    p = learn_chow_liu(np.zeros((0, 2)), 0.0, cardinalities=2, alpha=0.0, parameters=parameters)
-    np.testing.assert_allclose(distribution(p), 1 / 4)
-
-
-def test_constant_columns_are_connected_in_order():
-    X = np.zeros((10, 4), dtype=int)
-    X[:, 3] = np.arange(10) % 2
-    for alpha in (0.0, 1.0):
-        p = learn_chow_liu(X, pseudocount=0.0, alpha=alpha)
-        assert ek.properties(p).deterministic
-        np.testing.assert_allclose(np.exp(p.log_likelihood(X)), 0.5)
-    same = learn_chow_liu(np.zeros((10, 4), dtype=int), alpha=0.0)
-    assert repr(same.vtree) == "Vtree((0, (1, (2, 3))))"  # a star around variable 0
-
-
-def test_variables_of_one_state():
-    p = learn_chow_liu([[0, 0, 1], [0, 1, 0]], cardinalities=[1, 2, 2])
-    assert p.cardinalities == (1, 2, 2)
-    np.testing.assert_allclose(distribution(p).sum(), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pseudocount": -1.0}, r"'pseudocount' parameter of learn_chow_liu must be a float in"),
-        ({"alpha": np.nan}, r"'alpha' parameter of learn_chow_liu must be a float in the range"),
-        ({"parameters": "em"}, r"'parameters' .* must be 'flows' or 'cpt'. Got 'em' instead"),
-        ({"root": "random"}, r"'root' .* must be 'center' or a variable in 0..1. Got 'random'"),
-        ({"root": 2}, r"'root' .* a variable in 0..1. Got 2 instead"),
-        ({"root": True}, r"'root' .* a variable in 0..1. Got True instead"),
-    ],
-)
-def test_bad_parameters_are_refused(options, message):
-    with pytest.raises(ek.CircuitError, match=message):
-        learn_chow_liu([[0, 1], [1, 0]], **options)
 
 
 def missing(rng, X, share):
@@ -412,23 +259,6 @@ def test_missing_values_cost_little():
     assert p.log_likelihood(fresh).mean() > complete.log_likelihood(fresh).mean()
 
 
-def test_a_column_may_be_missing_altogether():
-    X = np.array([[0, np.nan, 1], [1, np.nan, 0], [1, np.nan, np.nan]])
-    p = learn_chow_liu(X, cardinalities=[2, 3, 2])
-    np.testing.assert_allclose(p.marginals()[1], 1 / 3, rtol=1e-6)
-    q = learn_chow_liu(X, cardinalities=[2, 3, 2], parameters="cpt", alpha=0.0)
-    np.testing.assert_allclose(distribution(q).sum(), 1.0, rtol=1e-12)
-
-
-def test_weights_of_rows_with_missing_values():
-    rng = np.random.default_rng(3)
-    X = missing(rng, random_rows(rng, [2, 3, 2], 30), 0.2)
-    weights = rng.integers(1, 4, size=30)
-    p = learn_chow_liu(X, 0.0, sample_weight=weights)
-    q = learn_chow_liu(np.repeat(X, weights, axis=0), 0.0)
-    np.testing.assert_allclose(distribution(p), distribution(q), atol=1e-9)
-
-
 @pytest.fixture(scope="module")
 def nltcs(data_dir):
     return [
@@ -437,27 +267,12 @@ def nltcs(data_dir):
     ]
 
 
-def test_nltcs(nltcs):
-    p = learn_chow_liu(nltcs[0])
-    means = [float(p.log_likelihood(X).mean()) for X in nltcs]
-    np.testing.assert_allclose(means, [-6.7601, -6.7185, -6.7591], rtol=0, atol=5e-5)
-    assert ek.properties(p).deterministic
-    cpt = learn_chow_liu(nltcs[0], parameters="cpt")
-    np.testing.assert_allclose(cpt.log_likelihood(nltcs[2]).mean(), means[2], atol=1e-3)
-
-
 def test_nltcs_has_the_published_size(nltcs):
     X = nltcs[0]
     circuit = tree_circuit(chow_liu_tree(X, [2] * 16, np.ones(len(X)), 1.0)).circuit
     assert (circuit.n_sums, circuit.n_sums - circuit.n_decisions) == (43, 14)
     assert (circuit.n_products, circuit.n_indicators) == (46, 32)
     assert 2 * circuit.n_products + len(circuit.sum_of) == 166
-
-
-def test_too_many_states_are_refused_before_their_pairs_take_memory():
-    message = r"100000 states \(20000 variables\) takes 47.7 GiB, more than 8 GiB"
-    with pytest.raises(ek.SizeError, match=message):
-        learn_chow_liu(np.zeros((2, 20_000)), cardinalities=5)
 
 
 @given(rngs, st.integers(2, 5), st.integers(1, 4))

@@ -6,8 +6,6 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import joint
-from expectedkernels.learning.hclt import _in_postorder
-from expectedkernels.learning.trees import Forest
 
 
 def mixed_rows(n, seed=0):
@@ -71,12 +69,20 @@ def test_structure():
     assert p.n_roots == 1
     assert learned(X[:, :1], 3, epochs=1).n_variables == 1
     assert learned(X, 1, epochs=2).n_roots == 1
-    chain = Forest((-1, 0, 1, 2))
-    assert _in_postorder(chain) == [(0, 0), (1, 0), (2, 0), (3, 0), (2, 1), (1, 1), (0, 1)]
-    # the child with children of its own comes last
-    assert _in_postorder(Forest((-1, 0, 1, 0))) == [
-        (0, 0), (3, 0), (0, 1), (1, 0), (2, 0), (1, 1), (0, 2)
-    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ([0, 1, 2, 3], "Vtree(((1, 0), (2, 3)))"),
+        ([3, 1, 0, 2], "Vtree(((0, 2), (1, 3)))"),  # the child with a child of its own comes last
+    ],
+)
+def test_vtrees_join_hidden_variables_with_their_children(path, expected):
+    rng = np.random.default_rng(0)
+    X = np.empty((500, 4))
+    X[:, path] = np.cumsum(rng.random((500, 4)) < [0.5, 0.1, 0.1, 0.1], axis=1) % 2
+    assert repr(learned(X, 2, epochs=0).vtree) == expected
 
 
 def test_weights_of_rows_and_names():

@@ -6,8 +6,6 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.engine.tensors import TensorLevels
-from expectedkernels.learning import epochs
 
 RNG = np.random.default_rng(0)
 N = 240
@@ -124,26 +122,6 @@ def test_batches_of_one_chunk_are_batches_of_all_rows():
     assert_alike(found, whole)
 
 
-def test_batches_end_with_their_chunk(monkeypatch):
-    sizes, steps, own = [], [], epochs.stepped
-
-    def stepped(trained, counts, beta, step):
-        sizes.append(round(beta, 9))
-        steps.append(step)
-        return own(trained, counts, beta, step)
-
-    monkeypatch.setattr(epochs, "stepped", stepped)
-    start = ek.random_circuit(4, 2, 0, cardinalities=3)
-    before = start.log_likelihood(GAPS).mean()
-    options = {"pseudocount": float(N), "step": (1.0, 0.3), **QUIET}
-    ek.em(start, lambda: pieces(GAPS, 100), 2, batch_size=60, rng=0, **options)
-    assert sizes == [60, 40, 60, 40, 40] * 2
-    np.testing.assert_allclose(steps, np.linspace(1.0, 0.3, 10))
-    found = ek.em(start, lambda: pieces(GAPS, 100), 3, batch_size=10**6, rng=0, **QUIET)
-    assert found.log_likelihood(GAPS).mean() > before
-    assert sizes[10:] == [0.0] * 9  # one step per chunk
-
-
 @pytest.mark.parametrize("options", [{}, {"batch_size": 40}, {"device": "torch"}])
 def test_hidden_trees_of_weighted_chunks(options):
     pytest.importorskip("torch")
@@ -195,26 +173,6 @@ def test_batches_of_nothing():
     again = iter([np.zeros((5, 1))])
     with pytest.raises(ek.DataError, match="a new iterable every time"):
         ek.em(start, lambda: again, 2, **QUIET)
-
-
-def test_steps_as_they_are_made_on_a_card(monkeypatch):
-    pytest.importorskip("torch")
-    start = ek.random_circuit(4, 2, 0, cardinalities=3)
-    options = {"batch_size": 20, "pseudocount": 0.5, "device": "torch", "rng": 1, **QUIET}
-    wanted = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
-    ran = []
-
-    def replayed(kept, key, partners, run, inputs):
-        ran.append(key[0])
-        return run(*inputs)
-
-    monkeypatch.setattr(TensorLevels, "is_remote", True)
-    monkeypatch.setattr(epochs, "fits", lambda *given: True)
-    monkeypatch.setattr(epochs, "replayed", replayed)
-    monkeypatch.setattr(epochs, "CAPTURED", 1)
-    found = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
-    assert ran == [20] * 24
-    assert_alike(found, wanted)
 
 
 def test_weights_and_batches_of_dask_collections():

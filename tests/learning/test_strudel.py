@@ -1,7 +1,6 @@
-"""Strudel: splits, flows and searches, against the naive definitions."""
+"""Splits, flows and searches of Strudel, against the naive definitions."""
 
 from hashlib import sha256
-from io import StringIO
 
 import numpy as np
 import pytest
@@ -11,21 +10,65 @@ from scipy.special import softmax
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels import learn_chow_liu, learn_strudel
+from expectedkernels import learn_strudel
 from expectedkernels.learning.blocks import blocks_of, plan
 from expectedkernels.learning.candidates import Candidates, in_order
+from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
+from expectedkernels.learning.complete import CompleteSearch
+from expectedkernels.learning.incomplete import IncompleteSearch, _inherit
 from expectedkernels.learning.logical import Logical
+from expectedkernels.learning.search import best_variable
 from learning_oracles import NaiveStrudel
-from learning_searches import (
-    advance,
-    assert_same_circuit,
-    random_rows,
-    shape,
-    start,
-    steps,
-)
+from learning_searches import assert_same_circuit, random_rows
 from oracles import distribution, worlds
 from strategies import domains, rngs
+
+
+def start(X, cardinalities, weights=None, alpha=1.0, beta=1.0):
+    """A search on complete data, at its beginning."""
+    weights = np.ones(len(X)) if weights is None else weights
+    tree = chow_liu_tree(X, cardinalities, weights, alpha)
+    return CompleteSearch(tree, X, weights[None, :], beta), tree
+
+
+def advance(search, alpha=1.0, rng=None, edge="flow"):
+    """One split, on a random variable with a generator, of a random edge if asked; whether any."""
+    chosen = search.candidates.best(search.circuit)
+    if chosen is not None:
+        if edge == "random":
+            chosen = int(rng.choice(sorted(search.candidates)))
+        search.split(chosen, variable_of(search, chosen, alpha, rng))
+    return chosen is not None
+
+
+def variable_of(search, edge, alpha=1.0, rng=None):
+    if rng is None:
+        return best_variable(search, edge, alpha)
+    return int(rng.choice(search.circuit.splittable_variables(edge)))
+
+
+def shape(circuit):
+    """The structure as a list: for every unit, in post-order, the numbers of its inputs."""
+    variables = np.repeat(np.arange(len(circuit.cardinalities)), circuit.cardinalities).tolist()
+    number, order, stack = {}, [], [(circuit.root, False)]
+    while stack:
+        unit, expanded = stack.pop()
+        inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
+        if circuit.left[unit] >= 0:
+            inputs = [circuit.left[unit], circuit.right[unit]]
+        if expanded:
+            number[unit] = len(order)
+            if unit < circuit.n_indicators:
+                variable = variables[unit]
+                order.append((variable, unit - circuit.first[variable]))
+            else:
+                kind = "product" if circuit.left[unit] >= 0 else "sum"
+                order.append((kind, [number[u] for u in inputs]))
+        elif unit not in number:
+            number[unit] = None
+            stack.append((unit, True))
+            stack += [(u, False) for u in reversed(inputs)]
+    return order
 
 
 @given(
@@ -106,15 +149,6 @@ def test_splits_keep_structure_and_support(rng, cardinalities):
     assert search.to_circuit().vtree == tree.vtree
 
 
-@given(rngs, domains(max_worlds=16, max_variables=4))
-@settings(max_examples=30)
-def test_all_splits_together_represent_the_data_exactly(rng, cardinalities):
-    X = random_rows(rng, cardinalities, 20)
-    p = learn_strudel(X, iterations=10_000, pseudocount=0.0, cardinalities=cardinalities)
-    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
-    np.testing.assert_allclose(np.exp(p.log_likelihood(X)), counts[place.ravel()] / 20)
-
-
 def test_weights_in_closed_form_are_the_most_likely_ones():
     X = random_rows(np.random.default_rng(0), [2, 3, 2], 60)
     search, tree = start(X, [2, 3, 2], beta=0.0)
@@ -184,77 +218,6 @@ def clusters():
     return X[:700], X[700:1000], X[1000:]
 
 
-def test_the_callback_hears_of_every_split(clusters):
-    p, told = steps(clusters[0], iterations=20)
-    assert [step.iteration for step in told] == list(range(1, 21))
-    assert_close(np.float64(told[-1].log_likelihood), p.log_likelihood(clusters[0]).mean())
-    assert all(step.valid_log_likelihood is None for step in told)
-    sizes = [(step.units, step.decisions, step.elements) for step in told]
-    assert sizes == sorted(sizes)
-    _, told = steps(clusters[0], clusters[1], 5)
-    assert all(step.valid_log_likelihood < 0 for step in told)
-
-
-def test_no_split_is_the_chow_liu_tree(clusters):
-    p, q = learn_strudel(clusters[0], iterations=0), learn_chow_liu(clusters[0])
-    assert p.vtree == q.vtree
-    assert_close(p.log_likelihood(clusters[2]), q.log_likelihood(clusters[2]))
-
-
-def test_one_variable_has_nothing_to_split():
-    p, told = steps([[0], [1], [1]], iterations=5, pseudocount=0.0)
-    assert told == []
-    np.testing.assert_allclose(distribution(p), [1 / 3, 2 / 3])
-
-
-def test_no_rows():
-    p = learn_strudel(np.zeros((0, 3)), cardinalities=[2, 3, 2], iterations=4)
-    np.testing.assert_allclose(distribution(p), 1 / 12)
-    p = learn_strudel(np.zeros((0, 2)), [[0, np.nan]], 0, cardinalities=2)
-    np.testing.assert_allclose(distribution(p), 1 / 4)
-
-
-def test_validation_rows_choose_the_circuit(clusters):
-    train, valid, _ = clusters
-    p, told = steps(train, valid, 2000, patience=30)
-    values = [step.valid_log_likelihood for step in told]
-    best = int(np.argmax(values))
-    assert len(told) == best + 1 + 30
-    assert_close(np.float64(values[best]), p.log_likelihood(valid).mean())
-    same = learn_strudel(train, iterations=best + 1)
-    assert_same_circuit(p, same)
-
-
-def test_the_tree_may_be_the_best(clusters):
-    """Validation rows from elsewhere never improve."""
-    train, valid, _ = clusters
-    noise = np.random.default_rng(0).integers(2, size=valid.shape)
-    p, told = steps(train, noise, 300, patience=7, pseudocount=0.01)
-    values = [step.valid_log_likelihood for step in told]
-    tree = learn_chow_liu(train, 0.01)
-    best = max(tree.log_likelihood(noise).mean(), *values)
-    assert_close(p.log_likelihood(noise).mean(), np.float64(best))
-
-
-def test_patience_can_be_infinite(clusters):
-    _, told = steps(clusters[0], clusters[0][:1], 150, patience=None)
-    assert len(told) == 150
-
-
-@pytest.mark.parametrize("holes", [False, True])
-def test_an_interrupt_returns_the_best_circuit_so_far(clusters, holes):
-    X = clusters[0][:200].astype(float)
-    if holes:
-        X[::3, 4] = np.nan
-
-    def stop(step):
-        if step.iteration == 4:
-            raise KeyboardInterrupt
-
-    p = learn_strudel(X, callback=stop)
-    assert_same_circuit(p, learn_strudel(X, iterations=4))
-
-
 def test_an_interrupt_inside_a_split_leaves_nothing_half_done(clusters, monkeypatch):
     calls = []
     release = Logical._release
@@ -272,62 +235,6 @@ def test_an_interrupt_inside_a_split_leaves_nothing_half_done(clusters, monkeypa
     assert_same_circuit(p, learn_strudel(clusters[0], iterations=4))
 
 
-def test_progress_is_quiet_without_a_terminal(clusters, capsys):
-    learn_strudel(clusters[0], iterations=3)
-    learn_strudel(clusters[0], iterations=3, progress=False)
-    captured = capsys.readouterr()
-    assert captured.out + captured.err == ""
-
-
-class Terminal(StringIO):
-    """Something that looks like a terminal."""
-
-    def isatty(self):
-        return True
-
-
-def test_progress_tells_of_an_interrupt_on_a_terminal(clusters, monkeypatch):
-    def stop(step):
-        raise KeyboardInterrupt
-
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    learn_strudel(clusters[0], clusters[1], callback=stop)
-    assert "Strudel was interrupted: returning the best circuit so far" in terminal.getvalue()
-
-
-@given(rngs, domains(min_variables=2, max_variables=5))
-@settings(max_examples=20)
-def test_integer_weights_are_repeated_rows(rng, cardinalities):
-    X = random_rows(rng, cardinalities, 20)
-    weights = rng.integers(0, 4, size=20)
-    weights[0] = 1
-    options = {"iterations": 8, "pseudocount": 0.0, "cardinalities": cardinalities}
-    p = learn_strudel(X, sample_weight=weights, **options)
-    q = learn_strudel(np.repeat(X, weights, axis=0), **options)
-    assert_same_circuit(p, q)
-
-
-def test_the_scale_of_weights_only_matters_beside_alpha(clusters):
-    X = clusters[0]
-    p = learn_strudel(X, iterations=20, sample_weight=np.full(len(X), 0.3), alpha=0.3)
-    q = learn_strudel(X, iterations=20)
-    assert_close(p.log_likelihood(X), q.log_likelihood(X))
-
-
-def test_weights_change_what_is_learned(clusters):
-    X = clusters[0]
-    weights = np.where(X[:, 0] == 1, 20.0, 0.01)
-    p = learn_strudel(X, iterations=20, sample_weight=weights)
-    assert p.marginals()[0][1] > 0.99
-
-
-def test_the_order_of_rows_does_not_matter(clusters):
-    X = clusters[0]
-    shuffled = np.random.default_rng(0).permutation(X)
-    assert_same_circuit(learn_strudel(X, iterations=40), learn_strudel(shuffled, iterations=40))
-
-
 def test_circuits_are_the_same_on_every_machine():
     """Pairs of variables are exact ties, which rounding errors must not decide."""
     X = np.array([[a, b, a ^ b, b, (a & b) ^ c] for a in (0, 1) for b in (0, 1) for c in (0, 0, 1)])
@@ -338,40 +245,93 @@ def test_circuits_are_the_same_on_every_machine():
     assert digest == "9d01577c6cc5431b"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"iterations": -1}, r"'iterations' parameter of learn_strudel must be an int in .*Got -1"),
-        ({"iterations": 2.0}, r"'iterations' .* must be an int in the range \[0, inf\). Got 2.0"),
-        ({"pseudocount": -0.5}, r"'pseudocount' .* in the range \[0, inf\). Got -0.5 instead"),
-        ({"alpha": "1"}, r"'alpha' parameter of learn_strudel must be a float"),
-        ({"patience": 0}, r"'patience' .* an int in the range \[1, inf\) or None. Got 0 instead"),
-        ({"callback": 3}, r"'callback' .* a function of one argument or None. Got 3 instead"),
-    ],
-)
-def test_bad_parameters_are_refused(options, message):
-    with pytest.raises(ek.CircuitError, match=message):
-        learn_strudel([[0, 1], [1, 0]], **options)
+def start_with_holes(X, cardinalities, beta=1.0):
+    """A search on rows with missing values (-1), at its beginning."""
+    weights = np.ones(len(X))
+    tree = chow_liu_tree(X, cardinalities, weights, 1.0)
+    blocks = flow_blocks(tree, X, weights, beta, 1.0)
+    return IncompleteSearch(tree, blocks, X, weights[None, :], beta), tree
 
 
-@pytest.fixture(scope="module")
-def nltcs(data_dir):
-    return [
-        np.loadtxt(data_dir / "density" / f"nltcs.{part}.data", delimiter=",", dtype=np.intp)
-        for part in ("train", "valid", "test")
-    ]
+@given(rngs, domains(min_variables=2, max_variables=5))
+@settings(max_examples=20)
+def test_expected_flows_of_complete_rows_are_flows(rng, cardinalities):
+    X = random_rows(rng, cardinalities, 40)
+    complete, _ = start(X, cardinalities)
+    expected, _ = start_with_holes(X, cardinalities)
+    for _ in range(8):
+        went_on = advance(complete)
+        assert advance(expected) == went_on
+        assert shape(expected.circuit) == shape(complete.circuit)
+        np.testing.assert_allclose(expected.log_likelihoods, complete.log_likelihoods)
+        if not went_on:
+            break
+    expected.keep()
+    points = worlds(cardinalities)
+    np.testing.assert_allclose(
+        expected.kept().log_likelihood(points),
+        complete.to_circuit().log_likelihood(points),
+        atol=1e-10,
+    )
 
 
-@pytest.mark.parametrize(
-    ("iterations", "size", "means"),
-    [
-        (200, (619, 917), (-6.1149, -6.0920, -6.1347)),
-        (500, (1575, 2382), (-6.0184, -6.0073, -6.0677)),
-    ],
-)
-def test_nltcs(nltcs, iterations, size, means):
-    p, told = steps(nltcs[0], iterations=iterations)
-    assert (told[-1].decisions, told[-1].elements) == size
-    found = [float(p.log_likelihood(X).mean()) for X in nltcs]
-    np.testing.assert_allclose(found, means, rtol=0, atol=5e-5)
-    assert ek.properties(p).deterministic
+@given(rngs, domains(min_variables=2, max_variables=4))
+@settings(max_examples=20)
+def test_expected_flows_by_enumeration(rng, cardinalities):
+    X = random_rows(rng, cardinalities, 40)
+    X[rng.random(X.shape) < 0.3] = -1
+    search, _ = start_with_holes(X, cardinalities)
+    for _ in range(3):
+        advance(search, rng=rng)
+    # every point counts as often as rows are expected to be it
+    points = worlds(cardinalities).astype(int)
+    fits = ((X[:, None, :] == points) | (X[:, None, :] == -1)).all(axis=2)
+    posterior = fits * distribution(search._model)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    uses = flows_at(search.circuit, points)
+    for edge in search.candidates:
+        rows, weights = search.rows_through(edge)
+        assert (rows[weights > 0] < cardinalities).all()
+        np.testing.assert_allclose(weights.sum(), posterior.sum(axis=0) @ uses[edge], atol=1e-9)
+
+
+def flows_at(circuit, points):
+    """For every edge which points use it, by definition."""
+    variables = np.repeat(np.arange(len(circuit.cardinalities)), circuit.cardinalities)
+    value = {
+        unit: points[:, v] == unit - circuit.first[v] for unit, v in enumerate(variables.tolist())
+    }
+    by_depth = sorted(circuit.sums(), key=lambda unit: -circuit.depth[circuit.node[unit]])
+    for unit in by_depth:
+        inputs = [circuit.input_of[edge] for edge in circuit.edges[unit]]
+        for below in inputs:
+            if circuit.left[below] >= 0:
+                value[below] = value[circuit.left[below]] & value[circuit.right[below]]
+        value[unit] = np.any([value[below] for below in inputs], axis=0)
+    flow, uses = {circuit.root: value[circuit.root]}, {}
+    for unit in reversed(by_depth):
+        for edge in circuit.edges[unit]:
+            product = circuit.input_of[edge]
+            uses[edge] = flow[unit] & value[product]
+            for below in (circuit.left[product], circuit.right[product]):
+                if below >= 0:
+                    flow[below] = flow.get(below, np.zeros(len(points), dtype=bool)) | uses[edge]
+    return uses
+
+
+@given(rngs, domains(min_variables=2, max_variables=5))
+@settings(max_examples=20)
+def test_splits_inherit_weights_that_keep_the_distribution(rng, cardinalities):
+    search, _ = start_with_holes(random_rows(rng, cardinalities, 20), cardinalities)
+    for _ in range(4):
+        advance(search, rng=rng, edge="random")
+    before = distribution(search._model)
+    edge = search.candidates.best(search.circuit)
+    if edge is None:
+        return
+    circuit = search.circuit
+    done = circuit.split(edge, variable_of(search, edge, rng=rng))
+    theta = np.pad(search._theta, (0, len(circuit.sum_of) - len(search._theta)))
+    _inherit(circuit, done, theta)
+    after = ek.Circuit(circuit.vtree, tuple(blocks_of(circuit, plan(circuit), theta)))
+    np.testing.assert_allclose(distribution(after), before, rtol=1e-12)

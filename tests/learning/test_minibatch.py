@@ -1,0 +1,180 @@
+"""Steps of EM in batches, on devices and by chunks, against EM on all rows in NumPy."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close
+from circuit_oracles import sparsified
+from expectedkernels import Vtree
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.engine import tensors
+from expectedkernels.engine.counts import EdgeCounts
+from expectedkernels.engine.tensors import TensorLevels
+from expectedkernels.learning import epochs
+from expectedkernels.learning.batches import batch_counts, circuit_of, start_of, stepped
+from expectedkernels.learning.em import wide_counts
+
+P = ek.random_circuit(Vtree.random(12, rng=1), 18, rng=1, cardinalities=4, density=0.5)
+START = ek.random_circuit(P.vtree, 18, rng=5, cardinalities=4, density=0.7)
+RNG = np.random.default_rng(0)
+X = P.sample(120, rng=1)
+X[RNG.random(X.shape) < 0.2] = np.nan
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+@pytest.mark.parametrize("weight", [1e-30, 1e30])
+def test_the_size_of_weights_does_not_matter_in_single_precision(weight, in_chunks, monkeypatch):
+    """Every step as on a card, where derivatives times tiny weights would vanish."""
+    pytest.importorskip("torch")
+    n_states = 3 if weight < 1 else 200
+    start = ek.random_circuit(6, 3, rng=0, cardinalities=n_states)
+    rows = np.random.default_rng(0).integers(0, n_states, size=(40, 6))
+    options = {"pseudocount": 0.5, "progress": False}
+    wanted = ek.em(start, rows, 3, **options)
+    monkeypatch.setattr(TensorLevels, "is_remote", True)
+    monkeypatch.setattr(epochs, "fits", lambda *of: True)
+    monkeypatch.setattr(tensors, "total_bytes", lambda like: 2**34)
+    monkeypatch.setattr(epochs, "replayed", lambda kept, key, of, run, inputs: run(*inputs))
+    options |= {"device": "torch", "dtype": "float32"}
+    if in_chunks:
+        found = ek.em(
+            start, lambda: [rows], 3, sample_weight=lambda x: np.full(len(x), weight), **options
+        )
+    else:
+        found = ek.em(start, rows, 3, sample_weight=np.full(40, weight), **options)
+    np.testing.assert_allclose(found.log_likelihood(rows), wanted.log_likelihood(rows), rtol=1e-4)
+
+
+def test_zeros_stay_zero_and_idle_units_stay():
+    p = ek.factorized([[0.5, 0.5, 0.0], [0.3, 0.7]])
+    q = ek.em(p, [[0, 0], [0, np.nan]], 3, batch_size=1, rng=0, step=0.5, progress=False)
+    table = q.input(0).table
+    assert table[0, 2] == 0
+    assert 0 < table[0, 1] < 0.2
+    trained = start_of(p, None, None, 0.0, 1.0, wide_counts)
+    same = circuit_of(stepped(trained, EdgeCounts(trained.levels), 0.0, 1.0))
+    assert_close(same.input(0).table, p.input(0).table)
+
+
+def test_soft_evidence(monkeypatch):
+    pytest.importorskip("torch")
+    soft = [np.random.default_rng(v).random((30, 4)) for v in range(12)]
+    wanted = ek.em(START, soft, 2, progress=False)
+    for is_remote in (False, True):
+        monkeypatch.setattr(TensorLevels, "is_remote", is_remote)
+        monkeypatch.setattr(tensors, "total_bytes", lambda like: 2**34)
+        found = ek.em(START, soft, 2, progress=False, device="torch")
+        assert_close(found.log_likelihood(X), wanted.log_likelihood(X))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_too_far_apart_are_worked_out_in_wide_numbers(dtype, sparse):
+    pytest.importorskip("torch")
+    n = 200
+    one, other = [[1 - 1e-3, 1e-3]] * n, [[1e-3, 1 - 1e-3]] * n
+    p = ek.mixture([ek.factorized(one + other), ek.factorized(other + one)], [0.3, 0.7])
+    p = sparsified(p) if sparse else p
+    rows = np.zeros((4, 2 * n))
+    rows[1:, n:] = np.nan
+    rows[3, 0] = np.nan
+    weights = [1.0, 2.0, 0.0, 1.0]
+    options = {"pseudocount": 1.0, "sample_weight": weights, "progress": False}
+    wanted = ek.em(p, rows, 2, **options).log_likelihood(rows)
+    found = ek.em(p, rows, 2, device="torch", dtype=dtype, **options).log_likelihood(rows)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10 if dtype == "float64" else 1e-5)
+    large = ek.random_circuit(8, 20, rng=0, density=0.5 if sparse else 1.0)
+    X = large.sample(10, rng=0)
+    evidence = as_evidence(X, large.schema)
+    trained = start_of(large, "torch", None, 0.0, 1.0, wide_counts)
+    counts = EdgeCounts(trained.levels)
+    counts.add_nodes(wide_counts(large, evidence, np.ones(10), None)[1])
+    again = batch_counts(trained, evidence, np.ones(10), np.arange(10))[1]
+    for one, other in zip(counts.by_node(), again.by_node(), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_circuits_in_torch_are_fitted_there(monkeypatch):
+    pytest.importorskip("torch")
+    places = []
+
+    def watched(circuit, device, dtype, *rest):
+        places.append((device, dtype))
+        return start_of(circuit, device, dtype, *rest)
+
+    monkeypatch.setattr(sys.modules["expectedkernels.learning.em"], "start_of", watched)
+    wanted = ek.em(START, X, 2, progress=False).log_likelihood(X)
+    for dtype, off in (("float64", 1e-10), ("float32", 1e-4)):
+        found = ek.em(START.to("torch", dtype=dtype), X, 2, progress=False)
+        np.testing.assert_allclose(found.log_likelihood(X), wanted, atol=off)
+    assert places == [("cpu", "float64"), ("cpu", "float32")]
+    real = ek.gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0])
+    found = ek.em(real.to("torch"), [[0.5], [1.5]], 1, progress=False)
+    assert_close(
+        found.log_likelihood([[0.5]]),
+        ek.em(real, [[0.5], [1.5]], 1, progress=False).log_likelihood([[0.5]]),
+    )
+    assert len(places) == 2
+
+
+GENERATOR = np.random.default_rng(0)
+N = 240
+ROWS = GENERATOR.integers(3, size=(N, 4)).astype(float)
+ROWS[:, 1] = np.where(GENERATOR.random(N) < 0.8, ROWS[:, 0], ROWS[:, 1])
+GAPS = np.where(GENERATOR.random(ROWS.shape) < 0.1, np.nan, ROWS)
+QUIET = {"progress": False}
+
+
+def pieces(ROWS, size=60):
+    return [ROWS[i : i + size] for i in range(0, len(ROWS), size)]
+
+
+def assert_alike(found, wanted, **tolerances):
+    tolerances = {"rtol": 1e-9, "atol": 1e-11, **tolerances}
+    logs = found.log_likelihood(GAPS), wanted.log_likelihood(GAPS)
+    np.testing.assert_allclose(*logs, **tolerances)
+
+
+def test_batches_end_with_their_chunk(monkeypatch):
+    sizes, steps, own = [], [], epochs.stepped
+
+    def stepped(trained, counts, beta, step):
+        sizes.append(round(beta, 9))
+        steps.append(step)
+        return own(trained, counts, beta, step)
+
+    monkeypatch.setattr(epochs, "stepped", stepped)
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    before = start.log_likelihood(GAPS).mean()
+    options = {"pseudocount": float(N), "step": (1.0, 0.3), **QUIET}
+    ek.em(start, lambda: pieces(GAPS, 100), 2, batch_size=60, rng=0, **options)
+    assert sizes == [60, 40, 60, 40, 40] * 2
+    np.testing.assert_allclose(steps, np.linspace(1.0, 0.3, 10))
+    found = ek.em(start, lambda: pieces(GAPS, 100), 3, batch_size=10**6, rng=0, **QUIET)
+    assert found.log_likelihood(GAPS).mean() > before
+    assert sizes[10:] == [0.0] * 9  # one step per chunk
+
+
+def test_steps_as_they_are_made_on_a_card(monkeypatch):
+    pytest.importorskip("torch")
+    start = ek.random_circuit(4, 2, 0, cardinalities=3)
+    options = {"batch_size": 20, "pseudocount": 0.5, "device": "torch", "rng": 1, **QUIET}
+    wanted = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
+    ran = []
+
+    def replayed(kept, key, partners, run, inputs):
+        ran.append(key[0])
+        return run(*inputs)
+
+    monkeypatch.setattr(TensorLevels, "is_remote", True)
+    monkeypatch.setattr(epochs, "fits", lambda *given: True)
+    monkeypatch.setattr(epochs, "replayed", replayed)
+    monkeypatch.setattr(epochs, "CAPTURED", 1)
+    found = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
+    assert ran == [20] * 24
+    assert_alike(found, wanted)
