@@ -10,13 +10,10 @@ from expectedkernels import (
     CircuitImputer,
     ExpectedGaussianProcessRegressor,
     ExpectedKernelFeatures,
-    ExpectedKernelRidge,
     ExpectedSVC,
     ExpectedSVR,
 )
-from expectedkernels.circuits.inputs import Table
-from expectedkernels.estimators import expansion, gram, imputer
-from normal_densities import products_of_normals
+from oracles import Table
 
 NAN = np.nan
 FIRST_IS_ZERO = ek.factorized([[1.0, 0.0], [0.5, 0.5]])
@@ -33,66 +30,19 @@ def holed(n=40, seed=0):
     return X, y
 
 
-@pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **options: ExpectedKernelRidge(alpha=0.1, **options),
-        lambda **options: ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
-    ],
-    ids=["ridge", "process"],
-)
-def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real):
-    X, y = holed()
-    new = np.vstack([X[:9], [[0.3, -0.2, 1.0], [NAN, 0.1, NAN]]])
-    rates = np.array([0.7, 0.4, 0.2])
-    assert np.isnan(X).any(axis=1).sum() > 3 * 7  # several blocks of either kind
-    density = products_of_normals(X) if real else "chow_liu"
-    whole = make(density=density, n_bins=4).fit(X, y)
-    expected = whole.predict(new, return_std=True)
-    kernels = gram.expected_gram(whole.density_, rates, X)
-    across = gram.expected_gram(whole.density_, rates, new, X)
-    monkeypatch.setattr(gram, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(expansion, "FEW_ROWS", 7)
-    blocked = gram.expected_gram(whole.density_, rates, X)
-    np.testing.assert_allclose(blocked, kernels, rtol=1e-9, atol=1e-13)
-    blocked = gram.expected_gram(whole.density_, rates, new, X)
-    np.testing.assert_allclose(blocked, across, rtol=1e-9, atol=1e-13)
-    for got, wanted in zip(whole.predict(new, return_std=True), expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
-    parts = make(density=density, n_bins=4).fit(X, y).predict(new, return_std=True)
-    for got, wanted in zip(parts, expected, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
-
-
-def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
-    X, _ = holed()
-    model = ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
-    expected = model.fit_transform(X)
-    seen = []
-    pieces = gram.chunks
-
-    def recorded(index, n_points, max_bytes):
-        found = pieces(index, n_points, 96 * max(1, n_points))  # three rows each
-        seen.append(len(found))
-        return found
-
-    monkeypatch.setattr(gram, "chunks", recorded)
-    np.testing.assert_allclose(model.fit_transform(X), expected, rtol=1e-9, atol=1e-12)
-    assert max(seen) > 1
-
-
 def test_normalized_features_use_the_resources_they_are_given(monkeypatch):
     X, _ = holed()
     seen = []
-    original = gram.expected_gram
+    model = ExpectedKernelFeatures(5, normalize=True, max_bytes=2**20, random_state=0)
+    density = type(model.fit(X).density_)
+    original = density.gram
 
-    def recorded(density, rates, A, B=None, resources=None):
+    def recorded(self, rates, A, B=None, resources=None):
         seen.append(resources)
-        return original(density, rates, A, B, resources)
+        return original(self, rates, A, B, resources)
 
-    monkeypatch.setattr("expectedkernels.estimators.circuits.expected_gram", recorded)
-    ExpectedKernelFeatures(5, normalize=True, max_bytes=2**20, random_state=0).fit_transform(X)
+    monkeypatch.setattr(density, "gram", recorded)
+    model.fit_transform(X)
     assert [used.max_bytes for used in seen] == [2**20, 2**20]
 
 
@@ -109,7 +59,7 @@ def test_imputers_complete_few_rows_at_once_with_little_memory():
     model = CircuitImputer(max_bytes=1).fit(holed()[0])
     assert model._chunk_rows() == 1
     assert model.set_params(max_bytes=24 * model.circuit_.n_units)._chunk_rows() == 3
-    assert model.set_params(max_bytes=2**40)._chunk_rows() == imputer.CHUNK_ROWS
+    assert model.set_params(max_bytes=2**40)._chunk_rows() == 4096
 
 
 def test_classifiers_evaluate_complete_rows_once():
@@ -165,7 +115,7 @@ def test_rows_that_are_surely_equal_need_noise():
 
 
 def test_a_density_has_one_root():
-    two = ek.Circuit(ek.factorized([[0.5, 0.5]]).vtree, (Table(np.eye(2)),))
+    two = ek.Circuit(ek.Vtree.balanced(1), (Table(np.eye(2)),))
     with pytest.raises(ek.DataError, match=r"density must have one root. Got 2 roots"):
         ExpectedSVR(density=two).fit([[0.0], [1.0]], [0.0, 1.0])
 

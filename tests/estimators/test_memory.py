@@ -75,18 +75,6 @@ def table(n=60):
     return X, X[:, 0] + np.sin(X[:, 1]), holes
 
 
-def test_rows_of_one_pattern_are_worked_on_in_parts(monkeypatch):
-    X, y, holes = table()
-    model = ek.ExpectedKernelRidge(alpha=0.1).fit(X, y)
-    wanted = model.predict(holes, return_std=True)
-    filled = ek.CircuitImputer(density="auto").fit(X).transform(holes)
-    monkeypatch.setattr("expectedkernels.learning.normals.CHUNK_ENTRIES", 600)
-    monkeypatch.setattr("expectedkernels.estimators.resources.CHUNK_BYTES", 2**16)
-    np.testing.assert_allclose(model.predict(holes, return_std=True), wanted, rtol=1e-10)
-    again = ek.CircuitImputer(density="auto").fit(X).transform(holes)
-    np.testing.assert_allclose(again, filled, rtol=1e-10)
-
-
 def test_kernels_that_are_too_many_are_not_kept(tmp_path):
     X, y, holes = table()
     model = ek.ExpectedKernelRidge(alpha=0.1, memory=tmp_path).fit(X, y)
@@ -95,13 +83,3 @@ def test_kernels_that_are_too_many_are_not_kept(tmp_path):
     kept = len(list(tmp_path.rglob("output.pkl")))
     np.testing.assert_allclose(model.predict(holes[:20]), wanted[:20], rtol=1e-10)
     assert len(list(tmp_path.rglob("output.pkl"))) == kept
-
-
-def test_explanations_in_parts_are_the_same(monkeypatch):
-    X, y, holes = table()
-    model = ek.ExpectedKernelRidge(alpha=0.1).fit(X, y)
-    values, gains = ek.shapley_values(model, X[:5]).values, ek.acquisition_gain(model, holes)
-    monkeypatch.setattr("expectedkernels.estimators.shapley.CHUNK_ENTRIES", 10)
-    monkeypatch.setattr("expectedkernels.estimators.acquisition.CHUNK_ENTRIES", 30)
-    np.testing.assert_allclose(ek.shapley_values(model, X[:5]).values, values, atol=1e-10)
-    np.testing.assert_allclose(ek.acquisition_gain(model, holes), gains, rtol=1e-9)

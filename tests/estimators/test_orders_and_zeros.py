@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import expectedkernels as ek
-from expectedkernels.learning.orders import own_order
 
 DENSITIES = ["gaussian", "kernel", "chow_liu", "auto"]
 SHIFTS = [1e3, 1e6, 1e8, 1e10]
@@ -171,58 +170,6 @@ def test_drift_does_not_depend_on_the_order_of_columns(seed, kind, ties, named):
     assert one.p_value == other.p_value
     inside = np.concatenate([rows[rows < n], rows[rows >= n]])
     np.testing.assert_allclose(found(X.iloc[inside]).mmd2, one.mmd2, atol=1e-12)
-
-
-def test_rows_that_are_drawn_do_not_depend_on_orders(monkeypatch):
-    monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 30)
-    monkeypatch.setattr("expectedkernels.learning.normals.KERNEL_CENTRES", 30)
-    grid = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=-1).reshape(-1, 2)
-    y, rng = grid.sum(axis=1) ** 2, np.random.default_rng(0)
-    test = np.array([[2.0, np.nan], [np.nan, 2.0], [7.5, np.nan], [np.nan, 7.5]])
-    model = ek.ExpectedKernelRidge()
-    wanted = model.fit(grid, y).predict(test)
-    assert 30 <= len(model.density_.parts[1].mixture.weights) < 40
-    np.testing.assert_allclose(wanted[::2], wanted[1::2], rtol=1e-9)
-    rows = rng.permutation(81)
-    np.testing.assert_allclose(model.fit(grid[rows], y[rows]).predict(test), wanted, rtol=1e-9)
-
-
-def test_the_same_rows_have_the_same_choices(monkeypatch):
-    monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 20)
-    X, holes, y = table(90, seed=1)
-    found = [ek.ExpectedKernelRidge(alpha="auto").fit(X, y).predict(holes) for _ in range(3)]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-
-
-def test_choices_do_not_depend_on_orders(monkeypatch):
-    monkeypatch.setattr("expectedkernels.estimators.base.MOST_COMPLETE", 50)
-    monkeypatch.setattr("expectedkernels.learning.normals.KERNEL_CENTRES", 50)
-    X, holes, y = table(90, seed=1)
-    rows, columns = np.random.default_rng(2).permutation(90), np.array([2, 0, 1])
-    model = ek.ExpectedKernelRidge(alpha="auto", random_state=0)
-    wanted = model.fit(X, y).predict(holes)
-    found = model.fit(X[rows][:, columns], y[rows]).predict(holes[:, columns])
-    np.testing.assert_allclose(found, wanted, atol=1e-8)
-
-
-@given(st.integers(0, 2**31), st.integers(1, 3))
-def test_own_orders_tell_rows_and_columns_apart(seed, states):
-    rng = np.random.default_rng(seed)
-    Z = rng.integers(states, size=rng.integers(1, 8, size=2)).astype(float)
-    Z[rng.random(Z.shape) < 0.2] = np.nan
-    rows, columns = own_order(Z)
-    assert sorted(rows) == list(range(len(Z)))
-    assert sorted(columns) == list(range(Z.shape[1]))
-    turned = Z[rng.permutation(len(Z))][:, rng.permutation(Z.shape[1])]
-    again, others = own_order(turned)
-    alike = np.sort(Z[rows][:, columns], axis=None), np.sort(turned[again][:, others], axis=None)
-    np.testing.assert_array_equal(*alike)
-    x = rng.normal(size=(30, Z.shape[1]))  # of which ranks tell all rows and columns apart
-    rows, columns = own_order(x)
-    turned = 3.0 * x[::-1, ::-1] + 7.0
-    again, others = own_order(turned)
-    np.testing.assert_allclose(3.0 * x[rows][:, columns] + 7.0, turned[again][:, others])
 
 
 def test_kernels_that_are_almost_constant_are_told():

@@ -18,7 +18,6 @@ from expectedkernels import (
     ExpectedSVC,
     ExpectedSVR,
 )
-from expectedkernels.estimators.gram import expected_gram
 from normal_densities import products_of_normals
 
 
@@ -151,10 +150,10 @@ def test_expected_gram_matrices_are_positive_semidefinite(real):
     X[rng.random(X.shape) < 0.4] = np.nan
     density = products_of_normals(X) if real else "chow_liu"
     model = ExpectedKernelRidge(n_bins=5, density=density).fit(X, y)
-    gram = expected_gram(model.density_, np.full(3, 0.7), X)
+    gram = model.density_.gram(np.full(3, 0.7), X)
     np.testing.assert_array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() > -1e-10
-    halves = expected_gram(model.density_, np.full(3, 0.7), X[:25], X[25:])
+    halves = model.density_.gram(np.full(3, 0.7), X[:25], X[25:])
     np.testing.assert_allclose(halves, gram[:25, 25:], rtol=1e-8, atol=1e-12)
 
 

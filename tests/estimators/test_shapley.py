@@ -4,7 +4,6 @@ import sys
 from itertools import combinations, permutations
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,18 +11,11 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.svm import SVR
 
 import expectedkernels as ek
-from expectedkernels.estimators import coalitions
 from normal_densities import products_of_normals
 from oracles import values_at, worlds
 
 NAN = np.nan
 CARDS = [2, 3, 2, 3]
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def states(n, rng):
@@ -241,14 +233,23 @@ def test_permutations_are_unbiased_and_know_their_errors():
     assert ek.shapley_values(model, X).standard_errors is None
 
 
-def test_all_orders_in_permutations_give_the_exact_values(monkeypatch):
+def test_all_orders_in_permutations_give_the_exact_values():
     rng, circuit = dependent(6)
     model = fitted(rng, circuit, alpha=0.1)
     X = states(2, rng)
-    monkeypatch.setattr(coalitions, "BATCH", 1)  # one row at a time
     exact = ek.shapley_values(model, X)
-    many = ek.shapley_values(model, X, method="permutations", n_permutations=4000, rng=0)
+    # so many that rows are worked on one by one
+    many = ek.shapley_values(model, X, method="permutations", n_permutations=10_000, rng=0)
     assert np.abs((many.values - exact.values) / many.standard_errors).max() < 4.0
+    rows = ek.shapley_values(model, np.tile(X, (1100, 1)))  # more than one batch
+    np.testing.assert_allclose(rows.values, np.tile(exact.values, (1100, 1)), atol=1e-10)
+
+
+def test_coalitions_in_parts_have_the_values_of_pairs():
+    """The square of a sum is one of pairs, of which both players get half."""
+    X = np.random.default_rng(0).normal(size=(2, 17))
+    found = ek.shapley_values(lambda rows: np.nansum(rows, axis=1) ** 2, X, method="exact")
+    np.testing.assert_allclose(found.values, X * X.sum(axis=1, keepdims=True), atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(3))

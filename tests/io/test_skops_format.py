@@ -109,8 +109,15 @@ def test_what_would_not_be_read_again_is_not_written(density, message, folder):
 def test_only_fitted_estimators_are_written():
     with pytest.raises(NotFittedError, match="is not fitted yet"):
         ek.save(ek.ExpectedSVR(), "model.skops")
+    with pytest.raises(ek.CircuitError, match=r"holds a fitted estimator\. Got Duck instead"):
+        ek.save(Duck(), "model.skops")
     with pytest.raises(ek.CircuitError, match="skops file does not hold a Circuit"):
         ek.save(ek.factorized([[0.5, 0.5]]), "model.skops")
+
+
+class Duck:
+    def get_params(self, deep=True):
+        return {}
 
 
 class Stranger(StandardScaler):

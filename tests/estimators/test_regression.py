@@ -4,12 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
-from expectedkernels.estimators import base, least_squares
+from expectedkernels.estimators import least_squares
 from expectedkernels.estimators.least_squares import as_probabilities, leave_one_out
 
 NAN = np.nan
@@ -61,17 +60,6 @@ def test_probabilities_are_averages_over_all_completions(holes):
     np.testing.assert_array_equal(model.predict(rows), NAMES[mean.argmax(axis=1)])
 
 
-def test_two_classes_have_one_decision_function():
-    X, y = codes()
-    model = ek.ExpectedKernelClassifier(alpha=1.0, gamma="scale").fit(X, y == "red")
-    rows = np.array([[0, NAN, 1], [1, 1, 1]])
-    values, std = model.decision_function(rows, return_std=True)
-    p = model.predict_proba(rows)
-    np.testing.assert_allclose(values, p[:, 1] - p[:, 0], rtol=1e-9)
-    assert std[0] > 0 == std[1]
-    assert model.gamma_ == pytest.approx(1 / 3)
-
-
 def test_auto_takes_the_smallest_loss_of_what_is_left_out(monkeypatch):
     monkeypatch.setattr(least_squares, "ALPHAS", np.array([0.01, 0.3, 3.0]))
     X, y = codes(40)
@@ -97,31 +85,7 @@ def test_auto_takes_the_smallest_loss_of_what_is_left_out(monkeypatch):
     assert fixed.alpha_ == 0.7
 
 
-def test_a_choice_by_some_of_many_rows(monkeypatch):
-    X, y = load_iris(return_X_y=True)
-    X[np.random.default_rng(0).random(X.shape) < 0.1] = NAN
-    for most in ("MOST_COMPLETE", "MOST_INCOMPLETE"):
-        monkeypatch.setattr(base, most, 40)
-    first = ek.ExpectedKernelClassifier(random_state=0).fit(X, y)
-    again = ek.ExpectedKernelClassifier(random_state=0).fit(X, y)
-    assert (first.alpha_, first.gamma_) == (again.alpha_, again.gamma_)
-    assert first.score(X, y) > 0.9
-
-
 def test_many_classes_have_smaller_smallest_probabilities():
     p = as_probabilities(np.eye(100)[:3])
     np.testing.assert_allclose(p.min(axis=1), 0.001 / 1.099)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"alpha": 0.0}, "The 'alpha' parameter of ExpectedKernelClassifier must be"),
-        ({"gamma": "median"}, "The 'gamma' parameter of ExpectedKernelClassifier must be"),
-    ],
-)
-def test_parameters_are_checked(wrong, message):
-    X, y = codes(10)
-    with pytest.raises(ValueError, match=message):
-        ek.ExpectedKernelClassifier(**wrong).fit(X, y)

@@ -1,0 +1,379 @@
+"""Expected kernels by chunks of rows, blocks of points and workers: all give the same numbers."""
+
+import operator
+import os
+from contextlib import contextmanager
+from functools import partial
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVR
+
+import expectedkernels as ek
+from expectedkernels import (
+    CircuitImputer,
+    ExpectedGaussianProcessRegressor,
+    ExpectedKernelFeatures,
+    ExpectedKernelRidge,
+    ExpectedSVC,
+    ExpectedSVR,
+    expected_prediction,
+)
+from expectedkernels.circuits.choice import side_in
+from expectedkernels.estimators import expansion, gram
+from expectedkernels.estimators.expansion import Expansion, _Squares
+from expectedkernels.estimators.gram import Work, each_kernel
+from expectedkernels.estimators.prediction import coded_density
+from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.rows import Rows
+from expectedkernels.kernels.gaussian import at_known
+from expectedkernels.kernels.gram import expected
+from normal_densities import products_of_normals
+
+CARDS = [3, 2, 4]
+RATES = np.array([0.3, 0.7, 0.2])
+NAN = np.nan
+Z = np.array([[1.0, NAN, NAN], [NAN, NAN, 2.0], [NAN, NAN, NAN], [NAN, 1.0, 3.0], [0, NAN, NAN]])
+
+
+@pytest.fixture
+def density():
+    rng = np.random.default_rng(3)
+    return coded_density(ek.random_circuit(ek.Vtree.random(3, rng), 3, rng, CARDS), 3)
+
+
+def points(n, seed=0):
+    return np.random.default_rng(seed).integers(CARDS, size=(n, 3)).astype(float)
+
+
+@pytest.mark.parametrize("max_bytes", [2**27, 1])
+def test_first_moments_in_parts(density, max_bytes):
+    S = np.concatenate([points(9), points(9)])  # every point twice
+    values = np.full((5, 18), NAN)
+    resources = Resources(max_bytes=max_bytes)
+    for at, part in each_kernel(density, RATES, S, Rows(density, Z), resources):
+        values[at] = part
+    np.testing.assert_allclose(values, moments(density, S)[0], rtol=1e-12)
+
+
+def test_rows_with_a_single_hole_are_those_of_sweeps(monkeypatch):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(80, 3))
+    X[:, 1] += X[:, 0]
+    X[X[:, 2] > 1.0, 2] = 0.5  # a spike
+    frame = pd.DataFrame(X, columns=list("uvw")).assign(c=rng.choice(["x", "y", "z"], 80))
+    model = ek.ExpectedKernelRidge(density="chow_liu", n_bins=4, random_state=0)
+    model.fit(frame, X.sum(axis=1))
+    density, S = model.density_, model.model_.X_fit_[:20]
+    Z = model.model_.X_fit_.copy()
+    for i, columns in enumerate([[0], [1], [2], [3, 4, 5], [3]]):  # [3]: part of a group
+        Z[np.ix_(np.arange(i, 80, 6), columns)] = NAN
+    assert np.isnan(Z[5::6]).sum() == 0
+    Z[5::6, :2] = NAN
+    rates = np.linspace(0.1, 0.6, 6)
+    found = []
+    for discrete in (True, False):  # False: as if it were not known
+        monkeypatch.setattr(type(density), "is_discrete", discrete)
+        values = np.full((80, 20), NAN)
+        for at, part in each_kernel(density, rates, S, Rows(density, Z), Resources()):
+            values[at] = part
+        found.append(values)
+    assert (found[0] != found[1]).any()
+    np.testing.assert_allclose(*found, rtol=1e-12, atol=1e-15)
+
+
+def test_first_moments_without_points(density):
+    rows = Rows(density, np.full((2, 3), NAN))
+    [(at, values)] = each_kernel(density, RATES, np.empty((0, 3)), rows, Resources())
+    assert at.tolist() == [0, 1]
+    assert values.shape == (2, 0)
+
+
+@pytest.mark.parametrize("max_bytes", [2**27, 1])
+def test_second_moments_in_parts(density, max_bytes):
+    S = points(12)
+    rng = np.random.default_rng(1)
+    coef, form = rng.normal(size=(12, 2)), rng.normal(size=(12, 12))
+    rows = Rows(density, Z)
+    f = Expansion(RATES, S, coef, np.zeros(2))
+    work = _Squares(density, RATES, max_bytes, f, rows, form)
+    squares, forms = np.zeros((5, 2)), np.zeros(5)
+    for group in ([0, 1], [2], [3], [4]):  # of rows that differ, with the same columns missing
+        members = rows.distinct[0][group]
+        assert (rows.observed[members] == rows.observed[members[0]]).all()
+        for at, square, more in work(np.array(group)):
+            squares[at] += square
+            forms[at] += more
+    second = moments(density, S)[1]
+    np.testing.assert_allclose(squares, np.einsum("io,rij,jo->ro", coef, second, coef), rtol=1e-10)
+    np.testing.assert_allclose(forms, np.einsum("ij,rij->r", form, second), rtol=1e-10)
+
+
+def moments(density, S):
+    """First and second moments by enumeration."""
+    X = np.stack(np.meshgrid(*map(np.arange, CARDS), indexing="ij"), axis=-1).reshape(-1, 3)
+    joint = np.exp(density.circuit.log_likelihood(X))
+    kernels = np.exp(-((X[:, None] - S) ** 2 @ RATES))
+    first, second = [], []
+    for z in Z:
+        share = joint * ((z == X) | np.isnan(z)).all(axis=1)
+        first.append(share @ kernels / share.sum())
+        second.append(kernels.T @ (share[:, None] * kernels) / share.sum())
+    return np.array(first), np.array(second)
+
+
+@pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
+def test_observed_columns_taken_out_change_nothing(density, form):
+    S, rows = points(7), Rows(density, Z)
+    work = Work(density, RATES, 2**27)
+    axis = work.point_axis(S)
+    whole = expected((side_in(form, density.real, rows.by_value), axis), work.kernel, 2**27)
+    part = expected((side_in(form, density.real, rows.by_state), axis), work.open_kernel, 2**27)
+    part = part * at_known(RATES, Z, rows.known_columns, S)
+    np.testing.assert_allclose(part, whole, rtol=1e-12)
+    np.testing.assert_allclose(whole, moments(density, S)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["rows", "patterns", "conditionals"])
+def test_points_that_agree_in_what_counts_are_one(density, form):
+    S, given = points(50), np.array([[NAN, 1.0, NAN], [NAN, 0.0, NAN]])
+    rows, work = Rows(density, given), Work(density, RATES, 2**27)
+    axis = work.point_axis(S, active=np.array([True, False, True]))
+    assert axis.operand.patterns.count[-1] == len(np.unique(S[:, [0, 2]], axis=0))
+    side = side_in(form, density.real, rows.by_state)
+    merged = expected((side, axis), work.open_kernel, 2**27)
+    full = expected((side, work.point_axis(S)), work.open_kernel, 2**27)
+    np.testing.assert_allclose(merged, full, rtol=1e-12)
+
+
+def holed(n=40, seed=0):
+    """Two real columns and one of codes, with gaps in most rows, and a target."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    X[:, 2] = rng.integers(3, size=n)
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + X[:, 2]
+    X[rng.random(X.shape) < 0.4] = NAN
+    return X, y
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: ExpectedKernelRidge(alpha=0.1, **options),
+        lambda **options: ExpectedGaussianProcessRegressor(alpha=0.1, optimizer=None, **options),
+    ],
+    ids=["ridge", "process"],
+)
+def test_blocks_of_incomplete_rows_do_not_change_answers(monkeypatch, make, real):
+    X, y = holed()
+    new = np.vstack([X[:9], [[0.3, -0.2, 1.0], [NAN, 0.1, NAN]]])
+    rates = np.array([0.7, 0.4, 0.2])
+    assert np.isnan(X).any(axis=1).sum() > 3 * 7  # several blocks of either kind
+    density = products_of_normals(X) if real else "chow_liu"
+    whole = make(density=density, n_bins=4).fit(X, y)
+    expected = whole.predict(new, return_std=True)
+    kernels = whole.density_.gram(rates, X)
+    across = whole.density_.gram(rates, new, X)
+    monkeypatch.setattr(gram, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(expansion, "FEW_ROWS", 7)
+    blocked = whole.density_.gram(rates, X)
+    np.testing.assert_allclose(blocked, kernels, rtol=1e-9, atol=1e-13)
+    blocked = whole.density_.gram(rates, new, X)
+    np.testing.assert_allclose(blocked, across, rtol=1e-9, atol=1e-13)
+    for got, wanted in zip(whole.predict(new, return_std=True), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
+    parts = make(density=density, n_bins=4).fit(X, y).predict(new, return_std=True)
+    for got, wanted in zip(parts, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_blocks_of_complete_rows_do_not_change_kernels(monkeypatch):
+    X, _ = holed()
+    model = ExpectedKernelFeatures(20, gamma=0.5, normalize=True, random_state=0)
+    expected = model.fit_transform(X)
+    seen = []
+    pieces = gram.chunks
+
+    def recorded(index, n_points, max_bytes):
+        found = pieces(index, n_points, 96 * max(1, n_points))  # three rows each
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(gram, "chunks", recorded)
+    np.testing.assert_allclose(model.fit_transform(X), expected, rtol=1e-9, atol=1e-12)
+    assert max(seen) > 1
+
+
+def test_distances_of_far_points_keep_their_digits():
+    rng = np.random.default_rng(0)
+    model = ExpectedSVR(gamma=1.0, standardize=False, density="chow_liu")
+    model.fit(rng.normal(size=(30, 2)), rng.normal(size=30))
+    points = np.array([[1e8, 0.5], [1e300, 0.0], [0.0, 1.0]])
+    rows = Rows(model.density_, np.array([[1e8 + 1, NAN], [1e300, 0.0], [-1e300, NAN], [0.0, 0.5]]))
+    got = at_known(np.ones(2), rows.Z, rows.known_columns, points)
+    expected = np.array([[np.exp(-1.0), 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, np.exp(-0.25)]])
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    far = model.predict([[1e300, NAN], [-1e300, NAN]])
+    np.testing.assert_allclose(far, model.model_.intercept_[0] * np.ones(2))
+
+
+def patterned(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    holes = np.where(rng.random((30, 3)) < 0.4, NAN, X[:30])
+    holes[5:15] = [0.3, NAN, NAN]  # many rows of one pattern
+    return X, X[:, 0] + np.sin(X[:, 1]), holes
+
+
+def test_rows_of_one_pattern_are_worked_on_in_parts(monkeypatch):
+    X, y, holes = patterned()
+    model = ek.ExpectedKernelRidge(alpha=0.1).fit(X, y)
+    wanted = model.predict(holes, return_std=True)
+    filled = ek.CircuitImputer(density="auto").fit(X).transform(holes)
+    monkeypatch.setattr("expectedkernels.learning.normals.CHUNK_ENTRIES", 600)
+    monkeypatch.setattr("expectedkernels.estimators.resources.CHUNK_BYTES", 2**16)
+    np.testing.assert_allclose(model.predict(holes, return_std=True), wanted, rtol=1e-10)
+    again = ek.CircuitImputer(density="auto").fit(X).transform(holes)
+    np.testing.assert_allclose(again, filled, rtol=1e-10)
+
+
+BACKENDS = ["threading", "multiprocessing", "loky", "dask"]
+REGRESSORS = {
+    "svr": ExpectedSVR,
+    "ridge": ExpectedKernelRidge,
+    "process": partial(ExpectedGaussianProcessRegressor, optimizer=None),
+}
+
+
+def table(n=18):
+    """Three columns without gaps, the same with gaps, targets, and classes."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 3))
+    X[:, 1] += X[:, 0]
+    y = np.sin(X[:, 0]) + X[:, 1]
+    holed = np.where(rng.random(X.shape) < 0.4, np.nan, X)
+    return X, holed, y, np.digitize(y, [-1.0, 1.0])
+
+
+@contextmanager
+def small_tasks():
+    """Tasks of a few rows each, so that small tables give everybody something to do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gram, "SPAN_ROWS", 5)
+        patch.setattr(gram, "CHUNK_ROWS", 6)
+        yield
+
+
+def answers():
+    """What all estimators say, fitted to complete rows and to rows with gaps, by name."""
+    X, holed, y, classes = table()
+    found = {}
+    for name, make in REGRESSORS.items():
+        for rows, train in (("complete", X), ("holed", holed)):
+            model = make(n_bins=4, random_state=0).fit(train, y)
+            mean, std = model.predict(holed, return_std=True)
+            found[name, rows] = np.stack([mean, std])
+    svc = ExpectedSVC(n_bins=4, random_state=0).fit(holed, classes)
+    found["svc"] = svc.decision_function(holed)
+    features = ExpectedKernelFeatures(9, normalize=True, n_bins=4, random_state=0)
+    found["features"] = features.fit(holed).transform(holed)
+    found["imputer"] = CircuitImputer("mean", n_bins=4, random_state=0).fit_transform(holed)
+    model = ExpectedSVR(density=products_of_normals(X)).fit(X, y)
+    found["normals"] = np.stack(model.predict(holed, return_std=True))
+    predicted = expected_prediction(SVR().fit(X, y), model.circuit_, holed, return_std=True)
+    found["expected_prediction"] = np.stack(predicted)
+    return found
+
+
+@contextmanager
+def named(backend):
+    """Two workers of a backend; those of loky get most arrays as files that are read-only."""
+    options = {"max_nbytes": 256} if backend == "loky" else {}
+    with joblib.parallel_config(backend=backend, n_jobs=2, **options):
+        yield
+
+
+@pytest.fixture(scope="module")
+def serial():
+    with small_tasks():
+        return answers()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster on this machine: a process of its own, with two threads."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=True, dashboard_address=":0"
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    """The name of a backend, ready to be used."""
+    if request.param == "dask":
+        request.getfixturevalue("cluster")
+    return request.param
+
+
+def test_all_estimators_say_the_same_by_whatever_backend(backend, serial):
+    with small_tasks(), named(backend):
+        found = answers()
+    assert found.keys() == serial.keys()
+    for name, values in serial.items():
+        assert np.isfinite(values).all()
+        np.testing.assert_allclose(found[name], values, rtol=1e-11, atol=1e-11, err_msg=str(name))
+
+
+def test_work_is_done_by_those_who_were_named(backend):
+    tasks = [os.getpid] * 8
+    with named(backend):
+        seen = set(Resources().map(operator.call, tasks))
+    assert (seen == {os.getpid()}) == (backend == "threading")
+
+
+def test_threads_are_preferred_where_nobody_is_named():
+    tasks = [os.getpid] * 8
+    assert set(Resources(2).map(operator.call, tasks)) == {os.getpid()}
+    with joblib.parallel_config(n_jobs=2):
+        assert set(Resources().map(operator.call, tasks)) == {os.getpid()}
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 8, 23])
+def test_results_come_in_the_order_of_the_tasks(n):
+    assert list(Resources(2).map(str, list(range(n)))) == [str(i) for i in range(n)]
+
+
+def test_answers_do_not_depend_on_the_number_of_workers():
+    _, holed, y, _ = table()
+    with small_tasks():
+        for make in REGRESSORS.values():
+            alone = make(n_bins=4).fit(holed, y).predict(holed, return_std=True)
+            shared = make(n_bins=4, n_jobs=3).fit(holed, y).predict(holed, return_std=True)
+            np.testing.assert_array_equal(shared, alone)
+
+
+@pytest.mark.parametrize("outer", ["loky", "threading"])
+def test_searches_may_have_workers_whose_models_have_workers(outer):
+    _, holed, y, _ = table()
+    grid = {"C": [0.1, 1.0]}
+    with small_tasks():
+        alone = GridSearchCV(ExpectedSVR(n_bins=4), grid, cv=2).fit(holed, y)
+        with named(outer):
+            shared = GridSearchCV(ExpectedSVR(n_bins=4, n_jobs=2), grid, cv=2, n_jobs=2)
+            shared.fit(holed, y)
+        name = "mean_test_score"
+        np.testing.assert_allclose(
+            shared.cv_results_[name], alone.cv_results_[name], rtol=1e-11, atol=1e-11
+        )
+        np.testing.assert_allclose(shared.predict(holed), alone.predict(holed), rtol=1e-11)

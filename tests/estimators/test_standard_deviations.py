@@ -1,0 +1,241 @@
+"""Standard deviations: to a stated tolerance, and tiny ones of large coefficients."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.svm import SVC, SVR
+
+import expectedkernels as ek
+
+NAN = np.nan
+TOLERANCES = [0.1, 0.01, 0.001]
+
+
+def table(n=260, seed=0, kinds=3):
+    """Columns that hang together, the last three the bits of a category."""
+    rng = np.random.default_rng(seed)
+    factors = rng.normal(size=(n, 2))
+    X = factors @ rng.normal(size=(2, 6)) + 0.5 * rng.normal(size=(n, 6))
+    X[:, 5] = np.round(X[:, 5])
+    kind = np.eye(kinds)[np.digitize(factors[:, 0], [-0.5, 0.5])]
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + kind[:, 0] + 0.1 * rng.normal(size=n)
+    return np.column_stack([X, kind]), y
+
+
+def holes(X, seed=1, share=0.5):
+    rng = np.random.default_rng(seed)
+    gone = rng.random((len(X), 7)) < share
+    rows = X.copy()
+    rows[:, :6][gone[:, :6]] = NAN
+    rows[gone[:, 6], 6:] = NAN
+    rows[0, :], rows[1, 6], rows[1, 7:] = NAN, 0.0, NAN  # and one that rules a category out
+    return rows
+
+
+def within(found, exact, tolerance):
+    np.testing.assert_allclose(found, exact, rtol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("density", "options", "n"),
+    [
+        ("chow_liu", {"C": 1.0}, 30),
+        ("chow_liu", {"C": 1000.0}, 30),
+        ("mixture", {"C": 10.0, "n_bins": 4}, 6),
+    ],
+)
+def test_learned_densities(density, options, n):
+    X, y = table()
+    model = ek.ExpectedSVR(epsilon=0.02, density=density, groups=[[6, 7, 8]], **options)
+    model.fit(X[:180], y[:180])
+    rows = holes(X[180 : 180 + n])
+    mean, exact = model.predict(rows, return_std=True, std_tol=0)
+    assert len(model._machine.expansion.points) > 96  # fewer take the exact way
+    for tolerance in TOLERANCES:
+        again, std = model.predict(rows, return_std=True, std_tol=tolerance)
+        np.testing.assert_array_equal(again, mean)
+        within(std, exact, tolerance)
+        assert tolerance < 0.1 or (std != exact).any()  # it is not the exact one
+    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], _at(model, rows, 0.01))
+
+
+def _at(model, rows, tolerance):
+    return model.predict(rows, return_std=True, std_tol=tolerance)[1]
+
+
+def test_no_tolerance_is_exact_and_few_points_are():
+    X, y = table(120)
+    model = ek.ExpectedSVR(C=10.0, density="chow_liu").fit(X[:90, :6], y[:90])
+    rows = X[90:, :6].copy()
+    rows[:, [0, 2]] = NAN
+    exact = model.predict(rows, return_std=True, std_tol=0)[1]
+    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], exact)
+    density, f = model.density_, model._machine.expansion
+    read = density.rows(model._read(rows))
+    mean = density.mean(f, read, model._resources)
+    plain = np.sqrt(f.variance(density, read, mean, model._resources))[:, 0]
+    np.testing.assert_array_equal(exact, plain)
+
+
+def test_several_outputs_and_threads():
+    X, _ = table()
+    y = np.column_stack([X[:, 0] + X[:, 3], np.sin(X[:, 1])])
+    model = ek.ExpectedKernelRidge(density="chow_liu", alpha=1.0, gamma=2.0)
+    model.fit(X[:180, :6], y[:180])
+    rows = holes(X[180:200])[:, :6]
+    values, exact = model.predict(rows, return_std=True, std_tol=0)
+    again, std = model.predict(rows, return_std=True)
+    np.testing.assert_array_equal(values, again)
+    within(std, exact, 0.01)
+    assert (std != exact).any()
+    model.set_params(n_jobs=2)
+    np.testing.assert_array_equal(model.predict(rows, return_std=True)[1], std)
+
+
+def test_models_that_are_fitted_elsewhere():
+    X, y = table()
+    X = np.round(X[:, :6])
+    X -= X.min(axis=0)
+    circuit = ek.learn_chow_liu(X)
+    model = SVR(C=10.0, gamma=0.05).fit(X[:200], y[:200])
+    rows = X[200:215].copy()
+    rows[:, 1:5] = NAN
+    exact = ek.expected_prediction(model, circuit, rows, return_std=True, std_tol=0)[1]
+    std = ek.expected_prediction(model, circuit, rows, return_std=True)[1]
+    within(std, exact, 0.01)
+    assert (std != exact).any()
+
+
+def test_rows_that_are_complete_have_no_spread():
+    X, y = table(150)
+    model = ek.ExpectedSVR(density="chow_liu", epsilon=0.0).fit(X, y)
+    assert not model.predict(X[:5], return_std=True)[1].any()
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, np.nan, "small", None])
+def test_tolerances_that_are_none(tolerance):
+    X, y = table(40)
+    model = ek.ExpectedSVR(density="chow_liu").fit(X, y)
+    label = ek.ExpectedSVC(density="chow_liu").fit(X, y > 0)
+    for ask in (model.predict, label.decision_function):
+        with pytest.raises(ek.DataError, match="'std_tol' parameter of Expected"):
+            ask(X[:1], return_std=True, std_tol=tolerance)
+    p, model = ek.factorized([[0.5, 0.5]]), SVC().fit([[0], [1]], [0, 1])
+    with pytest.raises(ek.DataError, match="'std_tol' parameter of expected_prediction"):
+        ek.expected_prediction(model, p, [[NAN]], std_tol=tolerance)
+
+
+NODES, SHARES = np.polynomial.legendre.leggauss(20)
+
+
+def rough(n=80, seed=0, real=False):
+    """A target that is fitted with large coefficients and hardly depends on the last columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(4, size=(n, 4)).astype(float)
+    X[:, 2] = np.clip(X[:, 2] + X[:, 3] - 1, 0, 4)
+    if real:
+        X[:, 3] += rng.random(n)
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 1e-4 * X[:, 3]
+
+
+def function(expansion, Z):
+    """The values of an expansion at complete rows, with more digits than doubles have."""
+    rates, points, coef = (
+        np.asarray(x, dtype=np.longdouble)
+        for x in (expansion.rates, expansion.points, expansion.coef[:, 0])
+    )
+    away = np.asarray(Z, dtype=np.longdouble)[:, None] - points
+    return np.exp(-(away**2 @ rates)) @ coef
+
+
+def enumerated(model, row):
+    """The deviation over all completions, around the mean, with long doubles."""
+    variables = model.density_.variables
+    missing = np.flatnonzero(np.isnan(row))
+    base = np.array([v.say(row[None]).state[0] for v in variables], dtype=float)
+    values, shares = [], []
+    for states in itertools.product(*(range(variables[i].n_states) for i in missing)):
+        world = base.copy()
+        world[missing] = states
+        share = np.exp(model.circuit_.log_likelihood(world[None])[0])
+        ends = [(variables[i].pieces.low[s, 0], variables[i].pieces.high[s, 0])
+                for i, s in zip(missing, states, strict=True)]  # fmt: skip
+        rules = [
+            [(low, 1.0)]
+            if low == high
+            else [
+                (low + (high - low) * (x + 1) / 2, w / 2)
+                for x, w in zip(NODES, SHARES, strict=True)
+            ]
+            for low, high in ends
+        ]
+        for nodes in itertools.product(*rules):
+            filled = row.copy()
+            filled[missing] = [x for x, _ in nodes]
+            values.append(filled)
+            shares.append(share * np.prod([w for _, w in nodes]))
+    f = function(model._machine.expansion, np.array(values))
+    shares = np.asarray(shares, dtype=np.longdouble)
+    shares /= shares.sum()
+    return float(np.sqrt(shares @ (f - shares @ f) ** 2))
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("columns", [[3], [2, 3]])
+def test_tiny_deviations_of_large_coefficients(real, columns):
+    X, y = rough(real=real)
+    model = ek.ExpectedKernelRidge(alpha=1e-13, gamma=0.005, n_bins=5, density="chow_liu").fit(X, y)
+    assert np.abs(model._machine.expansion.coef).max() > 1e5
+    rows = X[:6].copy()
+    rows[:, columns] = NAN
+    mean, std = model.predict(rows, return_std=True)
+    expected = [enumerated(model, row) for row in rows]
+    assert max(expected) < 0.02
+    np.testing.assert_allclose(std, expected, rtol=1e-4)
+    plain = model._machine.expansion.variance(
+        model.density_, model.density_.rows(rows), mean[:, None], model._resources
+    )
+    assert np.max(np.abs(np.sqrt(plain[:, 0]) / expected - 1)) > 1e-3  # what is avoided
+
+
+def test_support_vectors_with_a_large_bound():
+    X, y = rough(60)
+    model = ek.ExpectedSVR(C=1e6, epsilon=1e-4, gamma=0.05, tol=1e-6, density="chow_liu").fit(X, y)
+    rows = X[:4].copy()
+    rows[:, 3] = NAN
+    std = model.predict(rows, return_std=True)[1]
+    np.testing.assert_allclose(std, [enumerated(model, row) for row in rows], rtol=1e-6)
+
+
+def test_embeddings_have_the_same_deviations():
+    X, y = rough(50)
+    holes = X.copy()
+    holes[::7, 3] = NAN
+    model = ek.ExpectedKernelRidge(alpha=1e-9, gamma=0.02, density="chow_liu").fit(holes, y)
+    rows = X[1:4].copy()
+    rows[:, 3] = NAN
+    std = model.predict(rows, return_std=True)[1]
+    values = np.unique(X[:, 3])
+    for row, got in zip(rows, std, strict=True):
+        filled = np.repeat(row[None], len(values), axis=0)
+        filled[:, 3] = values
+        share = np.exp(model.circuit_.log_likelihood(_states(model, filled)))
+        f = model.predict(filled)
+        share /= share.sum()
+        np.testing.assert_allclose(got, np.sqrt(share @ (f - share @ f) ** 2), rtol=1e-4)
+
+
+def _states(model, Z):
+    columns = [v.states_of(Z[:, i]) for i, v in enumerate(model.density_.variables)]
+    return np.stack(columns, axis=1).astype(float)
+
+
+def test_processes_do_not_miss_digits_below_their_own_variance():
+    X, y = rough(40)
+    kernel = RBF(3.0, "fixed")
+    model = ek.ExpectedGaussianProcessRegressor(kernel, alpha=1e-6, density="chow_liu").fit(X, y)
+    rows = X[:3].copy()
+    rows[:, 3] = NAN
+    assert np.isfinite(model.predict(rows, return_std=True)[1]).all()  # without a warning
