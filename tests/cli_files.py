@@ -1,6 +1,7 @@
 """Small files that commands are tried on: tables with missing values, and models."""
 
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,11 +9,20 @@ import numpy as np
 from typer.testing import CliRunner
 
 import expectedkernels as ek
-from expectedkernels.cli import app
+
+(COMMAND,) = entry_points(group="console_scripts", name="expectedkernels")
+APP = COMMAND.load()
+"""What the installed command runs."""
+EXAMPLES = {
+    command.name: command.epilog.removeprefix("Example: expectedkernels ")
+    for command in APP.registered_commands
+    if not command.hidden
+}
+"""The commands, and the example that the help of each shows."""
 
 
 def invoke(*arguments, stdin=None):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    return CliRunner().invoke(APP, [str(argument) for argument in arguments], input=stdin)
 
 
 def patients(n, seed, effect=1.0, holes=0.1):

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import expectedkernels as ek
-from expectedkernels.cli import app
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+from cli_files import invoke
 
 
 def test_version_is_that_of_the_package():
@@ -240,7 +235,7 @@ def test_info_of_every_format(tmp_path):
     assert done.exit_code == 0, done.output
 
 
-def test_info_of_other_circuits(tmp_path, monkeypatch):
+def test_info_of_other_circuits(tmp_path):
     cases = {
         "not normalised": ek.factorized([[1.0, 3.0], [1.0, 1.0]], normalized=False),
         "exp(2.07944), not": ek.factorized([[1.0, 3.0], [1.0, 1.0]], normalized=False),
@@ -255,9 +250,8 @@ def test_info_of_other_circuits(tmp_path, monkeypatch):
         done = invoke("info", path)
         assert done.exit_code == 0, done.output
         assert text in done.stdout
-    monkeypatch.setattr("expectedkernels.cli.models.LARGEST_CHECKED", 0)
-    done = invoke("info", path)
-    assert "undecided: not checked" in done.stdout
+    ek.save(ek.random_circuit(2, 5_001, rng=0), path)  # as many products of one node
+    assert "undecided: not checked" in invoke("info", path).stdout
 
 
 def test_info_of_a_circuit_that_is_not_structured(tmp_path):
@@ -322,7 +316,7 @@ def test_running_out_of_memory_is_no_traceback(tmp_path, monkeypatch):
     def hungry(path):
         raise MemoryError
 
-    monkeypatch.setattr("expectedkernels.io.load", hungry)
+    monkeypatch.setattr(ek.io, "load", hungry)
     done = invoke("info", tmp_path / "p.npz")
     assert done.exit_code == 1
     assert "not enough memory" in done.stderr

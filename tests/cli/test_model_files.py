@@ -11,7 +11,6 @@ import pytest
 
 import expectedkernels as ek
 from cli_files import invoke, write_all, write_csv
-from expectedkernels.estimators.persistence import load_estimator, save_estimator
 
 pytest.importorskip("skops")
 pd = pytest.importorskip("pandas")
@@ -91,7 +90,7 @@ def test_files_of_models_fill_in_what_they_predict_from(folder):
 
 def test_imputers_that_were_saved_elsewhere_fill_in(folder):
     table = pd.read_csv("patients.csv").drop(columns="id")
-    save_estimator(ek.CircuitImputer().fit(table), "imputer.skops")
+    ek.save(ek.CircuitImputer().fit(table), "imputer.skops")
     one = invoke("impute", "new.csv", "--model", "imputer.skops", "--strategy", "map")
     options = ["--without", "id", "--strategy", "map"]
     assert one.exit_code == 0, one.output
@@ -107,7 +106,7 @@ def test_models_that_were_saved_elsewhere_predict(folder):
         }
     )
     model = ek.ExpectedKernelRidge().fit(table, table["x"] + table["up"])
-    save_estimator(model, "m.skops")
+    ek.save(model, "m.skops")
     text = "up,grade,x\ntrue,1,0.5\nFalse,,\n,3,0.25\n"
     found = rows_of(invoke("predict", "-", "--model", "m.skops", stdin=text))
     rows = pd.DataFrame({"up": [True, False, None], "grade": [1, None, 3], "x": [0.5, None, 0.25]})
@@ -116,7 +115,7 @@ def test_models_that_were_saved_elsewhere_predict(folder):
 
 
 def test_models_of_commands_predict_frames_in_python():
-    model = load_estimator("pressure.skops")
+    model = ek.load("pressure.skops")
     found = rows_of(invoke("predict", "new.csv", *MODEL))
     rows = pd.read_csv("new.csv")[["sex", "smoker", "age", "ill"]]
     assert model.predict(rows) == pytest.approx([float(row["pressure"]) for row in found])
@@ -202,8 +201,11 @@ def test_without_skops_the_extra_is_named_before_the_work(folder, monkeypatch):
 )
 def test_missing_files_are_told_without_importing_scikit_learn(call):
     code = (
-        "import sys; from typer.testing import CliRunner; from expectedkernels.cli import app; "
-        f"done = CliRunner().invoke(app, {call.split()!r}); print(done.stderr, end=''); "
+        "import sys; from importlib.metadata import entry_points; "
+        "from typer.testing import CliRunner; "
+        "[command] = entry_points(group='console_scripts', name='expectedkernels'); "
+        f"done = CliRunner().invoke(command.load(), {call.split()!r}); "
+        "print(done.stderr, end=''); "
         "sys.exit(done.exit_code + 10 * ('sklearn' in sys.modules) + 20 * ('numpy' in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -1,14 +1,9 @@
-import csv
 import gzip
-import random
-from io import StringIO
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.io.tables import read_cells, read_table
-from expectedkernels.io.text import Source
 
 NAN = np.nan
 
@@ -32,28 +27,30 @@ def written(tmp_path, text, name="data.csv"):
     ],
 )
 def test_cells_are_separated_in_several_ways(tmp_path, text):
-    table = read_table(written(tmp_path, text))
+    table = ek.io.read_table(written(tmp_path, text))
     assert table.names is None
     np.testing.assert_array_equal(table.X, [[0, 1, 2], [3, 4, 5]])
 
 
 def test_missing_values_and_headers(tmp_path):
-    table = read_table(written(tmp_path, "age,,b\n1,,2\nNaN,?,0\n3,NA,null\n"))
+    table = ek.io.read_table(written(tmp_path, "age,,b\n1,,2\nNaN,?,0\n3,NA,null\n"))
     assert table.names == ["age", "", "b"]
     np.testing.assert_array_equal(table.X, [[1, NAN, 2], [NAN, NAN, 0], [3, NAN, NAN]])
-    quoted = read_table(written(tmp_path, '"a, b",c\n1,0\n'))
+    quoted = ek.io.read_table(written(tmp_path, '"a, b",c\n1,0\n'))
     assert quoted.names == ["a, b", "c"]
     np.testing.assert_array_equal(quoted.X, [[1, 0]])
 
 
 def test_rows_without_any_value_are_rows(tmp_path):
-    np.testing.assert_array_equal(read_table(written(tmp_path, "0,1\n,\n")).X, [[0, 1], [NAN, NAN]])
+    np.testing.assert_array_equal(
+        ek.io.read_table(written(tmp_path, "0,1\n,\n")).X, [[0, 1], [NAN, NAN]]
+    )
 
 
 def test_compressed_files_and_single_columns(tmp_path):
     path = tmp_path / "data.data.gz"
     path.write_bytes(gzip.compress(b"x\n1\n0\n"))
-    table = read_table(path)
+    table = ek.io.read_table(path)
     assert table.names == ["x"]
     np.testing.assert_array_equal(table.X, [[1], [0]])
 
@@ -75,87 +72,4 @@ def test_compressed_files_and_single_columns(tmp_path):
 )
 def test_bad_files_are_refused(tmp_path, text, message):
     with pytest.raises(ek.ParseError, match=message):
-        read_table(written(tmp_path, text))
-
-
-WORDS = [
-    "gas",
-    "none",
-    "New York",
-    "a, b",
-    "x; y",
-    'say "hi"',
-    "line\nbreak",
-    "1|2",
-    " x ",
-    "",
-    "é",
-]
-
-
-def random_table(rng):
-    """The text of a random table in a random dialect, its names (or None), and its columns."""
-    delimiter, header = rng.choice([",", ";", "\t", "|"]), rng.random() < 0.8
-    quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC, csv.QUOTE_ALL])
-    point = "," if delimiter in ";\t" and rng.random() < 0.4 else "."
-
-    def number():
-        return f"{rng.gauss(0, 100):.2f}".replace(".", point)
-
-    makers = [number, lambda: str(rng.randint(0, 99)), lambda: rng.choice(WORDS)]
-    makers = [rng.choice(makers if header else makers[:2]) for _ in range(rng.randint(1, 4))]
-    n = rng.randint(2, 20)
-    columns = [[make() for _ in range(n)] for make in [number, *makers]]
-    names = [f"{rng.choice(['a', 'size, cm', 'b; c'])} {i}" for i in range(len(columns))]
-    text = StringIO()
-    writer = csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\n")
-    writer.writerows([names] * header)
-    writer.writerows(zip(*columns, strict=True))
-    return text.getvalue(), names if header else None, columns
-
-
-def test_cells_are_read_as_they_were_written():
-    rng = random.Random(0)
-    for _ in range(500):
-        text, names, columns = random_table(rng)
-        found = read_cells(Source("t.csv", text.encode()))
-        assert (found.names, found.columns) == (names, columns), text
-
-
-@pytest.mark.parametrize(
-    ("text", "names", "columns"),
-    [
-        ('"a, b";c\n1;2\n3;4\n', ["a, b", "c"], [["1", "3"], ["2", "4"]]),
-        ('note,x\n"a\nb;c",1\n"d;\ne;f",2\n', ["note", "x"], [["a\nb;c", "d;\ne;f"], ["1", "2"]]),
-        ('a, "b, c"\n1, "x, y"\n', ["a", "b, c"], [["1"], ["x, y"]]),
-        ("a;b\n1,5;2,5\n2,25;3\n", ["a", "b"], [["1,5", "2,25"], ["2,5", "3"]]),
-        ("1,5;2,5\n2,25;3\n", None, [["1,5", "2,25"], ["2,5", "3"]]),
-        ("x\n1,5\n2,5\n", ["x"], [["1,5", "2,5"]]),
-        ("city\nNew York\nSan Jose\n", ["city"], [["New York", "San Jose"]]),
-        ('x\n1\n""\n\n2\n', ["x"], [["1", "", "2"]]),
-        ("2019,2020\n1.5,2.5\n3,4\n", ["2019", "2020"], [["1.5", "3"], ["2.5", "4"]]),
-        ("2019;2020\n120;95\n2019;85\n", ["2019", "2020"], [["120", "2019"], ["95", "85"]]),
-        (",2019,2020\nA,1,2\n", ["", "2019", "2020"], [["A"], ["1"], ["2"]]),
-        ("2019,2020\n2001,2002\n", None, [["2019", "2001"], ["2020", "2002"]]),
-        ("2019,2020\n2001,5\n", None, [["2019", "2001"], ["2020", "5"]]),
-        ("2019,2019\n1,5\n", None, [["2019", "1"], ["2019", "5"]]),
-        ("1,2\n0.5,0.7\n", None, [["1", "0.5"], ["2", "0.7"]]),
-    ],
-)
-def test_delimiters_and_headers_are_found(text, names, columns):
-    found = read_cells(Source("t.csv", text.encode()))
-    assert (found.names, found.columns) == (names, columns)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('a,b\n1,"x\n2,y\n', "line 2: cannot tell cells apart .*is a quote not closed"),
-        ("My report\na,b\n1,2\n", "line 2: expected 1 cells, found 2"),
-        ("/*\n1.5 2.5\n3.5 4.5\n", "line 2: expected 1 cells, found 2"),
-        ("a,b\n1,2,3\n1,2,3\n", "line 2: expected 2 cells, found 3"),
-    ],
-)
-def test_rows_that_are_not_alike_are_refused(text, message):
-    with pytest.raises(ek.ParseError, match=message):
-        read_cells(Source("t.csv", text.encode()))
+        ek.io.read_table(written(tmp_path, text))
