@@ -1,7 +1,7 @@
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from expectedkernels.plotting.style import close
 from studies.inference.claims import (
     against_baselines,
     agreement,
@@ -204,7 +204,7 @@ def test_the_figure_has_a_panel_per_model_and_share(made_up):
         assert len(ax.collections) == 7
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
     assert labels[:3] == ["CBBIS (default weights)", "CBBIS (raw weights)", "CVS"]
-    close(axes[0])
+    plt.close(axes[0].figure)
     assert figure(made_up, "sticky") is None
 
 
@@ -216,7 +216,7 @@ def test_the_figure_of_the_paper_has_five_methods_and_says_what_does_not_hold(ma
     counts = made_up.counts(smoothed)
     wanted = [made_up.errors(smoothed, n).mean() for n in counts]
     assert axes[0].get_lines()[0].get_ydata().tolist() == wanted
-    close(axes[0])
+    plt.close(axes[0].figure)
     compared = [c.found.outcome for c in against_baselines(made_up) if c.rule == "smoothed"]
     better, worse = compared.count("better"), compared.count("worse")
     assert f"in {better} of {len(compared)} comparisons, and worse in {worse}" in paper_in_words(

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from expectedkernels import DataError
-from expectedkernels.plotting.style import close
 from studies.__main__ import app
 from studies.missing import methods
 from studies.missing.figure import figure
@@ -174,7 +174,7 @@ def test_the_summary_names_all_methods_and_the_figure_all_settings(finished):
     axes = figure(finished)
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["MCAR 0.5"]
     assert len(axes) == 4
-    close(axes[0])
+    plt.close(axes[0].figure)
 
 
 def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):

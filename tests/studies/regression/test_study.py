@@ -1,13 +1,13 @@
 import csv
 from itertools import product
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from expectedkernels import DataError, ParseError
 from expectedkernels.plotting.panels import plot_panels
-from expectedkernels.plotting.style import close
 from studies.__main__ import app
 from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
 from studies.regression.datasets import load, prepare
@@ -387,7 +387,7 @@ def test_the_figure_has_a_panel_per_data_set_with_bands(records):
         )
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
     assert labels == ["nothing missing", *SHOWN.values(), "expected prediction (published)"]
-    close(axes[0])
+    plt.close(axes[0].figure)
     assert figure(records, "test", "bits", comparable=True) is None
     with pytest.raises(ValueError, match="at least one entry"):
         plot_panels({})
@@ -402,10 +402,10 @@ def test_the_figure_of_the_paper_has_its_curves_beside_ours(records):
     np.testing.assert_allclose(
         theirs[2].get_ydata(), [published("abalone", "masked mode", rate) for rate in RATES]
     )
-    close(axes[0])
+    plt.close(axes[0].figure)
     axes = paper_figure(records, comparable=False)
     assert len(axes[0].get_lines()) == 1 + len(PAPER)
-    close(axes[0])
+    plt.close(axes[0].figure)
 
 
 def test_the_words_beside_the_figure_say_where_it_does_not_hold(tmp_path):
@@ -440,4 +440,4 @@ def test_a_figure_of_rates_that_were_not_published(tmp_path):
     labels = [line.get_label() for line in axes[0].lines]
     assert "mean" in labels
     assert "expected prediction (published)" not in labels
-    close(axes[0])
+    plt.close(axes[0].figure)
