@@ -183,16 +183,6 @@ def test_circuits_of_trees_are_products_of_conditionals(rng, cardinalities):
     np.testing.assert_allclose(p.log_likelihood(X), np.log(expected), rtol=0, atol=1e-12)
 
 
-def test_a_larger_circuit_is_a_product_of_conditionals():
-    rng = np.random.default_rng(0)
-    tree = random_tree(rng, (3, 2, 4, 2, 3), share=1.0)
-    conditionals = random_conditionals(rng, tree)
-    p = ek.Circuit.from_blocks(tree.vtree, tree_blocks(tree, conditionals))
-    X = worlds(tree.cardinalities)
-    expected = np.log(joint(tree.forest, conditionals, X))
-    np.testing.assert_allclose(p.log_likelihood(X), expected, rtol=0, atol=1e-12)
-
-
 @given(rngs, domains(min_variables=2), st.sampled_from([0.0, 0.5, 1.0]))
 @settings(max_examples=40)
 def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):

@@ -1,6 +1,6 @@
 """Expected counts by layers, beside those by patterns of rows; chunks, progress, interrupts."""
 
-from importlib import import_module
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +16,7 @@ from expectedkernels.learning.em import expected_counts
 from expectedkernels.learning.row_counts import row_counts
 from oracles import Inner, Table
 
-module = import_module("expectedkernels.learning.em")
+module = sys.modules[em.__module__]  # the package has the function under this name
 NAN = np.nan
 
 
