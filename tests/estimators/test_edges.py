@@ -1,7 +1,5 @@
 """Tables at the edge: one column, one row, bits that follow from others, huge values, mistakes."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import expectedkernels as ek
+from completions import mean_and_deviation
 from expectedkernels import (
     CircuitImputer,
     ExpectedKernelFeatures,
@@ -50,28 +49,6 @@ FITTED = {
 }
 
 
-def enumerated(model, row):
-    """The mean and deviation over all completions, by quadrature within bins."""
-    variables = model.density_.variables
-    missing = [i for i, v in enumerate(variables) if np.isnan(row[v.columns]).any()]
-    states = np.array([v.say(row[None]).state[0] for v in variables], dtype=float)
-    worlds = np.array(list(itertools.product(*[range(variables[i].n_states) for i in missing])))
-    every = np.tile(states, (len(worlds), 1))
-    every[:, missing] = worlds
-    share = np.exp(model.circuit_.log_likelihood(every))
-    share /= share.sum()
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    first = second = 0.0
-    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        rows = np.tile(row, (len(worlds), 1))
-        for i in missing:
-            pieces, at = variables[i].pieces, every[:, i].astype(int)
-            rows[:, variables[i].columns] = pieces.low[at] + node * (pieces.high - pieces.low)[at]
-        values = model.predict(rows)
-        first, second = first + weight * share @ values, second + weight * share @ values**2
-    return first, np.sqrt(max(0.0, second - first**2))
-
-
 @given(
     name=st.sampled_from(sorted(FITTED)),
     number=st.integers(0, len(X_MIXED) - 1),
@@ -87,7 +64,7 @@ def test_mixed_columns_against_enumeration(name, number, missing):
         row[:] = X_MIXED[number]
         row[-6:] = NAN
     mean, std = model.predict(row[None], return_std=True)
-    expected = enumerated(model, row)
+    expected = mean_and_deviation(model.predict, model, row)
     np.testing.assert_allclose(mean[0], expected[0], rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(std[0], expected[1], rtol=1e-6, atol=1e-7)
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -10,6 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
+from completions import completions, mean_and_deviation
 from expectedkernels import (
     CircuitImputer,
     ExpectedGaussianProcessRegressor,
@@ -29,37 +29,6 @@ def data(n=80, seed=0):
     return X, np.sin(X[:, 0]) + 0.5 * X[:, 1] + X[:, 2], rng
 
 
-def conditional_mean(density, f, row):
-    """E f over one missing numeric column, by quadrature within every piece; also of f^2."""
-    missing = int(np.flatnonzero(np.isnan(row))[0])
-    variable = density.variables[missing]
-    states = np.array(
-        [[v.states_of(np.array([x]))[0] for v, x in zip(density.variables, row, strict=True)]]
-    )
-    states = states.astype(float)
-    states[0, missing] = np.nan
-    share = density.circuit.marginals(states)[missing][0]
-
-    def at(x):
-        filled = row.copy()
-        filled[missing] = x
-        return f(filled[None])[0]
-
-    moments = np.zeros(2)
-    for p, low, high in zip(
-        share, variable.pieces.low[:, 0], variable.pieces.high[:, 0], strict=True
-    ):
-        for power in (1, 2):
-            if low == high:
-                value = at(low) ** power
-            else:
-                value = quad(lambda x, k=power: at(x) ** k, low, high, epsabs=1e-11)[0] / (
-                    high - low
-                )
-            moments[power - 1] += p * value
-    return moments[0], np.sqrt(max(0.0, moments[1] - moments[0] ** 2))
-
-
 @pytest.mark.parametrize(
     "machine",
     [
@@ -75,7 +44,7 @@ def test_numeric_columns_against_quadrature(machine):
     rows[0, 0] = rows[1, 1] = rows[2, 2] = np.nan
     mean, std = machine.predict(rows, return_std=True)
     for i, row in enumerate(rows):
-        expected, deviation = conditional_mean(machine.density_, machine.predict, row)
+        expected, deviation = mean_and_deviation(machine.predict, machine, row)
         np.testing.assert_allclose(mean[i], expected, rtol=1e-7)
         np.testing.assert_allclose(std[i], deviation, rtol=1e-5)
 
@@ -131,13 +100,7 @@ def test_a_process_adds_up_its_own_and_the_missing_variance():
     row = X[:1].copy()
     row[0, 0] = np.nan
     mean, std = model.predict(row, return_std=True)
-    density = model.density_
-    states = [v.states_of(row[:, i])[0] for i, v in enumerate(density.variables)]
-    states[0] = np.nan
-    share = density.circuit.marginals(np.array([states]))[0][0]
-    values = density.variables[0].pieces.low[:, 0]
-    rows = np.repeat(row, len(values), axis=0)
-    rows[:, 0] = values
+    rows, share = completions(model, row[0])
     centre, own = model.predict(rows, return_std=True)
     np.testing.assert_allclose(mean[0], share @ centre, rtol=1e-9)
     total = share @ own**2 + share @ (centre - mean[0]) ** 2

@@ -1,13 +1,12 @@
 """Standard deviations: to a stated tolerance, and tiny ones of large coefficients."""
 
-import itertools
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
+from completions import mean_and_deviation
 
 NAN = np.nan
 TOLERANCES = [0.1, 0.01, 0.001]
@@ -127,9 +126,6 @@ def test_tolerances_that_are_none(tolerance):
         ek.expected_prediction(model, p, [[NAN]], std_tol=tolerance)
 
 
-NODES, SHARES = np.polynomial.legendre.leggauss(20)
-
-
 def rough(n=80, seed=0, real=False):
     """A target that is fitted with large coefficients and hardly depends on the last columns."""
     rng = np.random.default_rng(seed)
@@ -140,46 +136,18 @@ def rough(n=80, seed=0, real=False):
     return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 1e-4 * X[:, 3]
 
 
-def function(expansion, Z):
-    """The values of an expansion at complete rows, with more digits than doubles have."""
-    rates, points, coef = (
-        np.asarray(x, dtype=np.longdouble)
-        for x in (expansion.rates, expansion.points, expansion.coef[:, 0])
-    )
-    away = np.asarray(Z, dtype=np.longdouble)[:, None] - points
-    return np.exp(-(away**2 @ rates)) @ coef
-
-
 def enumerated(model, row):
-    """The deviation over all completions, around the mean, with long doubles."""
-    variables = model.density_.variables
-    missing = np.flatnonzero(np.isnan(row))
-    base = np.array([v.say(row[None]).state[0] for v in variables], dtype=float)
-    values, shares = [], []
-    for states in itertools.product(*(range(variables[i].n_states) for i in missing)):
-        world = base.copy()
-        world[missing] = states
-        share = np.exp(model.circuit_.log_likelihood(world[None])[0])
-        ends = [(variables[i].pieces.low[s, 0], variables[i].pieces.high[s, 0])
-                for i, s in zip(missing, states, strict=True)]  # fmt: skip
-        rules = [
-            [(low, 1.0)]
-            if low == high
-            else [
-                (low + (high - low) * (x + 1) / 2, w / 2)
-                for x, w in zip(NODES, SHARES, strict=True)
-            ]
-            for low, high in ends
-        ]
-        for nodes in itertools.product(*rules):
-            filled = row.copy()
-            filled[missing] = [x for x, _ in nodes]
-            values.append(filled)
-            shares.append(share * np.prod([w for _, w in nodes]))
-    f = function(model._machine.expansion, np.array(values))
-    shares = np.asarray(shares, dtype=np.longdouble)
-    shares /= shares.sum()
-    return float(np.sqrt(shares @ (f - shares @ f) ** 2))
+    """The deviation over all completions, with more digits than doubles have."""
+    f = model._machine.expansion
+    rates, points, coef = (
+        np.asarray(x, dtype=np.longdouble) for x in (f.rates, f.points, f.coef[:, 0])
+    )
+
+    def function(rows):
+        away = np.asarray(rows, dtype=np.longdouble)[:, None] - points
+        return np.exp(-(away**2 @ rates)) @ coef
+
+    return float(mean_and_deviation(function, model, row)[1])
 
 
 @pytest.mark.parametrize("real", [False, True])
@@ -217,19 +185,8 @@ def test_embeddings_have_the_same_deviations():
     rows = X[1:4].copy()
     rows[:, 3] = NAN
     std = model.predict(rows, return_std=True)[1]
-    values = np.unique(X[:, 3])
-    for row, got in zip(rows, std, strict=True):
-        filled = np.repeat(row[None], len(values), axis=0)
-        filled[:, 3] = values
-        share = np.exp(model.circuit_.log_likelihood(_states(model, filled)))
-        f = model.predict(filled)
-        share /= share.sum()
-        np.testing.assert_allclose(got, np.sqrt(share @ (f - share @ f) ** 2), rtol=1e-4)
-
-
-def _states(model, Z):
-    columns = [v.states_of(Z[:, i]) for i, v in enumerate(model.density_.variables)]
-    return np.stack(columns, axis=1).astype(float)
+    expected = [mean_and_deviation(model.predict, model, row)[1] for row in rows]
+    np.testing.assert_allclose(std, expected, rtol=1e-4)
 
 
 def test_processes_do_not_miss_digits_below_their_own_variance():
