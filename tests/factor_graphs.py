@@ -87,3 +87,13 @@ def factor_graphs(draw, max_worlds=200, shapes=("chain", "cycle", "grid", "loose
         table = random_table(rng, size, share, tuple(alive[v] for v in chosen))
         factors.append(Factor(chosen, table))
     return FactorGraph(cards.tolist(), factors)
+
+
+def random_chain(n, rng):
+    """A chain of binary variables without zeros."""
+    return FactorGraph([2] * n, [((i, i + 1), rng.random((2, 2)) + 0.05) for i in range(n - 1)])
+
+
+def random_graph(rng, cards, scopes):
+    """A factor graph with random tables on these scopes."""
+    return FactorGraph(cards, [(s, rng.random([cards[v] for v in s])) for s in scopes])

@@ -1,8 +1,11 @@
 """Stein kernels by their definition, on all worlds of small models."""
 
 import numpy as np
+from hypothesis import strategies as st
 
+from factor_graphs import factor_graphs
 from oracles import worlds
+from strategies import circuits, kernels
 
 
 def moved(X, variable, card, by):
@@ -67,3 +70,16 @@ def gibbs_gram(rows, probabilities, cards, naive):
         change = before - conditionals_given(wider, probabilities, cards)
         total += change @ K @ change.T
     return total
+
+
+@st.composite
+def circuit_problems(draw):
+    """A target (deterministic, positive), a compatible circuit of any kind, and a kernel."""
+    model = draw(factor_graphs(max_worlds=100, zeros=False))
+    p, _ = model.compile()
+    if draw(st.booleans()):
+        other = draw(factor_graphs(max_worlds=100, zeros=True))
+        if other.cardinalities == model.cardinalities:
+            return p, other.compile(p.vtree)[0], draw(kernels(p.cardinalities, p.vtree))
+    q = draw(circuits(p.cardinalities, p.vtree)).normalize()
+    return p, q, draw(kernels(p.cardinalities, p.vtree, signed=True))

@@ -14,8 +14,6 @@ from expectedkernels import (
     asia,
     ising_grid,
 )
-from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.sampling import completions as module
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs
@@ -124,7 +122,7 @@ def test_a_circuit_made_before_is_used():
 
 def test_conditionals_can_come_from_elsewhere(monkeypatch):
     grid = ising_grid(3, 3, rng=0)
-    model = CollapsedModel(grid, [1, 4, 7])
+    model = ek.models.CollapsedModel(grid, [1, 4, 7])
     rows = np.random.default_rng(0).integers(0, 2, size=(20, 9)).astype(float)
     rows[:, [1, 4, 7]] = np.nan
     weights = np.arange(1.0, 21.0) / 210
@@ -172,19 +170,17 @@ def test_rows_without_weight_may_be_impossible():
         heavy.expect(lambda X: X[:, 0])
 
 
-def test_many_completions_come_in_chunks_or_not_at_all(monkeypatch):
-    grid = ising_grid(3, 3, rng=0)
-    rows = np.full((3, 9), np.nan)
-    rows[:, 0] = [0, 1, 0]
-    rows[2, 1] = 1
-    samples = WeightedSamples(grid, rows, [0.2, 0.3, 0.5])
-    whole = samples.expect(lambda X: X.sum(axis=1))
-    monkeypatch.setattr(module, "CHUNK", 256)
+def test_many_completions_come_in_chunks_or_not_at_all():
+    chain = ising_grid(1, 17, rng=0)
+    rows = np.full((512, 17), np.nan)
+    rows[:, :9] = worlds([2] * 9)  # 256 completions each
+    samples = WeightedSamples(chain, rows, np.arange(1, 513) / np.arange(1, 513).sum())
+    whole = sum(table[1] for table in samples.marginals())
     np.testing.assert_allclose(samples.expect(lambda X: X.sum(axis=1)), whole, rtol=1e-12)
-    monkeypatch.setattr(module, "MAX_COMPLETIONS", 200)
-    with pytest.raises(CircuitError, match=r"256 completions of the 8 .* scope=\["):
-        samples.expect(lambda X: X.sum(axis=1))
-    assert 0 < samples.expect(lambda X: X[:, 0] * X[:, 1], scope=[4, 5]) < 1
+    large = WeightedSamples(ising_grid(1, 21, rng=0), [[0] + [np.nan] * 20])
+    with pytest.raises(CircuitError, match=r"1048576 completions of the 20 .* scope=\["):
+        large.expect(lambda X: X.sum(axis=1))
+    assert 0 < large.expect(lambda X: X[:, 0] * X[:, 1], scope=[4, 5]) < 1
 
 
 def test_what_is_shown():

@@ -2,17 +2,15 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
+import expectedkernels as ek
 from expectedkernels import CircuitError, Vtree, ising_grid
 from expectedkernels.compilation import orders
-from expectedkernels.compilation.orders import elimination, interaction_graph, min_fill_order
-from expectedkernels.compilation.vtrees import (
-    bisection_vtree,
-    conditioning_vtree,
-    elimination_vtree,
-)
-from factor_graphs import grid_scopes
+from expectedkernels.compilation.orders import elimination, interaction_graph
+from expectedkernels.sampling import cis_tables
+from factor_graphs import factor_graphs, grid_scopes, scores
+from oracles import worlds
 from strategies import rngs
 
 
@@ -85,19 +83,19 @@ def naive_conditioning(graph, variables):
 
 @given(graphs())
 def test_min_fill_order(graph):
-    assert min_fill_order(graph) == naive_min_fill(graph)
+    assert ek.vtrees.min_fill_order(graph) == naive_min_fill(graph)
 
 
 @given(graphs(), rngs)
 def test_conditioning_vtree(graph, rng):
     order = rng.permutation(len(graph)).tolist()
     expected = naive_conditioning(graph, order[::-1])
-    assert conditioning_vtree(graph, order).to_nested() == expected
+    assert ek.vtrees.conditioning_vtree(graph, order).to_nested() == expected
 
 
 @given(graphs())
 def test_sides_of_conditioning_vtrees_interact_through_a_leaf(graph):
-    vtree = conditioning_vtree(graph)
+    vtree = ek.vtrees.conditioning_vtree(graph)
     for node in np.flatnonzero(vtree.variable < 0):
         right = set(vtree.scope(vtree.right[node]).tolist())
         meets = any(graph[v] & right for v in vtree.scope(vtree.left[node]).tolist())
@@ -106,10 +104,10 @@ def test_sides_of_conditioning_vtrees_interact_through_a_leaf(graph):
 
 @given(graphs())
 def test_elimination_vtree_joins_what_touches(graph):
-    vtree = elimination_vtree(graph)
+    vtree = ek.vtrees.elimination_vtree(graph)
     assert sorted(vtree.scope().tolist()) == list(range(len(graph)))
     if len(components(graph, range(len(graph)))) == 1:
-        last = min_fill_order(graph)[-1]
+        last = ek.vtrees.min_fill_order(graph)[-1]
         assert vtree.scope()[0] == last
 
 
@@ -119,26 +117,26 @@ def test_interaction_graph_has_no_loops():
 
 
 def test_isolated_variables_are_in_the_vtree():
-    vtree = conditioning_vtree(interaction_graph(4, [(0, 2)]))
+    vtree = ek.vtrees.conditioning_vtree(interaction_graph(4, [(0, 2)]))
     assert sorted(vtree.scope().tolist()) == [0, 1, 2, 3]
 
 
 def test_long_chains():
     n = 10_000
     graph = interaction_graph(n, [(i, i + 1) for i in range(n - 1)])
-    assert conditioning_vtree(graph) == Vtree.right_linear(range(n - 1, -1, -1))
-    assert elimination_vtree(graph).n_variables == n
+    assert ek.vtrees.conditioning_vtree(graph) == Vtree.right_linear(range(n - 1, -1, -1))
+    assert ek.vtrees.elimination_vtree(graph).n_variables == n
 
 
 def test_long_stars():
     n = 10_000
     graph = interaction_graph(n, [(0, i) for i in range(1, n)])
-    assert conditioning_vtree(graph).scope()[-1] == 1
+    assert ek.vtrees.conditioning_vtree(graph).scope()[-1] == 1
 
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5, 8])
 def test_bisection(side):
-    vtree = bisection_vtree(side, side + 1)
+    vtree = ek.vtrees.bisection_vtree(side, side + 1)
     assert sorted(vtree.scope().tolist()) == list(range(side * (side + 1)))
     assert vtree.height[-1] <= 2 * np.ceil(np.log2(side + 1))
     graph = interaction_graph(side * (side + 1), grid_scopes(side, side + 1))
@@ -149,13 +147,13 @@ def test_bisection(side):
 def test_errors():
     graph = ising_grid(2, 2, rng=0).graph
     with pytest.raises(CircuitError, match=r"each of the variables 0\.\.3 once\. Got \[0, 1\]"):
-        conditioning_vtree(graph, [0, 1])
+        ek.vtrees.conditioning_vtree(graph, [0, 1])
     with pytest.raises(CircuitError, match="needs at least one variable"):
-        elimination_vtree([])
+        ek.vtrees.elimination_vtree([])
     with pytest.raises(CircuitError, match=r"'rows' parameter of bisection_vtree .* Got 0 instead"):
-        bisection_vtree(0, 2)
+        ek.vtrees.bisection_vtree(0, 2)
     with pytest.raises(CircuitError, match=r"'cols' parameter of bisection_vtree .* Got 1\.5"):
-        bisection_vtree(1, 1.5)
+        ek.vtrees.bisection_vtree(1, 1.5)
 
 
 def test_the_best_order_depends_on_graph_and_cardinalities_alone():
@@ -166,7 +164,9 @@ def test_the_best_order_depends_on_graph_and_cardinalities_alone():
 
 def test_better_orders_than_min_fill_are_found_where_tables_are_large():
     grid = ising_grid(12, 12, rng=0)
-    min_fill = grid.plan(conditioning_vtree(grid.graph, min_fill_order(grid.graph)))
+    min_fill = grid.plan(
+        ek.vtrees.conditioning_vtree(grid.graph, ek.vtrees.min_fill_order(grid.graph))
+    )
     assert grid.plan().n_products < 0.8 * min_fill.n_products
     assert grid.plan(for_pairs=True).n_pairs < 0.2 * min_fill.n_pairs
 
@@ -198,7 +198,7 @@ def test_every_search_ends_with_an_elimination(for_pairs, graph, rng):
 
 def plan_sizes(graph, cards, order):
     """The sizes of all tables and joins of a conditioning vtree, by the scopes of its nodes."""
-    vtree = conditioning_vtree(graph, order, cards)
+    vtree = ek.vtrees.conditioning_vtree(graph, order, cards)
     for v in range(len(graph)):
         later = order[order.index(v) :]
         yield cards[v] * prod(cards[u] for u in elimination(graph, order).contexts[v] if u in later)
@@ -229,3 +229,54 @@ def test_fills_are_kept_up_to_date(score):
             ]
             assert shrinking.fill[v] == sum(missing)
         shrinking.eliminate(left.pop(int(rng.integers(len(left)))))
+
+
+def test_the_cost_of_elimination_is_about_the_size_of_the_circuit():
+    for side in (3, 4, 5, 6):
+        grid = ising_grid(side, side, rng=0)
+        cost = cis_tables.elimination_cost(
+            [f.scope for f in grid.factors], range(side**2), [2] * side**2
+        )
+        products = grid.plan().n_products
+        assert 0.7 * products <= cost <= 1.5 * products
+
+
+@settings(max_examples=60)
+@given(factor_graphs(max_worlds=100), st.integers(0, 5), st.sampled_from([1, 4096]))
+def test_sums_and_marginals_are_those_of_enumeration(graph, number, small):
+    v = number % graph.n_variables
+    points, values = worlds(graph.cardinalities).astype(int), scores(graph)
+    with np.errstate(divide="ignore"):
+        tables = [(f.scope, np.log(f.table)) for f in graph.factors]
+    sums = np.bincount(points[:, v], values, minlength=graph.cardinalities[v])
+    everything = range(graph.n_variables)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cis_tables, "SMALL", small)
+        logs = cis_tables.log_sum(tables, everything, (v,), graph.cardinalities)
+        total = cis_tables.log_sum(tables, everything, (), graph.cardinalities)
+    np.testing.assert_allclose(np.exp(logs), sums, rtol=1e-10)
+    np.testing.assert_allclose(np.exp(total), values.sum(), rtol=1e-10)
+    states = range(graph.cardinalities[v])
+    found = cis_tables.marginals(
+        tables, everything, graph.cardinalities, [None, *((v, state) for state in states)]
+    )
+    for u in everything:
+        card = graph.cardinalities[u]
+        expected = np.bincount(points[:, u], values, minlength=card) / values.sum()
+        np.testing.assert_allclose(found[u][0], expected, atol=1e-12)
+        for state in states:
+            alive = values * (points[:, v] == state)
+            if alive.sum() == 0:
+                assert not found[v][1 + state].any()
+                continue
+            expected = np.bincount(points[:, u], alive, minlength=card) / alive.sum()
+            np.testing.assert_allclose(found[u][1 + state], expected, atol=1e-12)
+
+
+def test_components_and_elimination():
+    # a tree: 0 - 1 - 2 - 3, with 4 hanging on 1; variable 5 is apart with 6
+    scopes = [(2, 3), (0, 1), (1, 2), (1, 4), (5, 6)]
+    assert cis_tables.components(scopes, range(8)) == [[0, 1, 2, 4, 3], [5, 6], [7]]
+    steps = cis_tables.elimination(scopes, range(7))
+    assert [len(near) for _, near in steps].count(1) == 5
+    assert cis_tables.elimination_cost(scopes, range(7), [2] * 7) == 5 * 4 + 2 * 2

@@ -14,8 +14,6 @@ from expectedkernels import (
     FactorGraph,
     SteinKernel,
 )
-from expectedkernels.compilation.conditionals import CollapsedModel
-from expectedkernels.sampling.partition import PartitionSteinKernel
 
 CARDINALITIES = [(2, 2, 2), (3, 2, 4), (3, 3, 2)]
 
@@ -105,7 +103,8 @@ def test_a_fixed_partition_agrees_with_the_whole_model(cardinality):
     rows = np.random.default_rng(0).integers(0, cardinality, size=(9, 6)).astype(float)
     rows[:, [1, 5]] = np.nan
     whole = CollapsedSteinKernel(grid.compile()[0], ek.ExpHamming(), operator="gibbs")(rows)
-    part = PartitionSteinKernel(CollapsedModel(grid, [1, 5]), ek.ExpHamming(), operator="gibbs")
+    parts = ek.models.CollapsedModel(grid, [1, 5])
+    part = ek.stein.PartitionSteinKernel(parts, ek.ExpHamming(), operator="gibbs")
     np.testing.assert_allclose(part(rows), whole, atol=1e-12)
     np.testing.assert_allclose(part.extended(whole[:4, :4], rows[:4], rows[4:]), whole, atol=1e-12)
 

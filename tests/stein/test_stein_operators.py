@@ -5,7 +5,6 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import SteinKernel
-from expectedkernels.kernels.stein import is_strictly_positive_definite
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from stein_oracles import moved, stein_gram, stein_size
@@ -153,12 +152,12 @@ def test_gibbs_operators_are_their_definition(model, rng, data):
 def test_strictness_is_seen():
     cards = [2, 3]
     for kernel in (ek.ExpHamming(), ek.Delta(), ek.RBF(0.5), 2.0 * ek.Laplacian(1.0)):
-        assert is_strictly_positive_definite(kernel, cards)
+        assert ek.stein.is_strictly_positive_definite(kernel, cards)
     flat = ek.TableKernel([np.eye(2), np.ones((3, 3))])
-    verdict = is_strictly_positive_definite(flat, cards)
+    verdict = ek.stein.is_strictly_positive_definite(flat, cards)
     assert not verdict
     assert "variable 1" in verdict.reason
-    assert is_strictly_positive_definite(flat + ek.Delta(), cards)
+    assert ek.stein.is_strictly_positive_definite(flat + ek.Delta(), cards)
     a = ek.Product(
         [ek.kernels.kernel_input(0, np.eye(2)), ek.kernels.kernel_input(1, np.ones((2, 2)))]
     )
@@ -166,11 +165,13 @@ def test_strictness_is_seen():
         [ek.kernels.kernel_input(0, np.ones((2, 2))), ek.kernels.kernel_input(1, np.eye(2))]
     )
     split = ek.KernelCircuit(ek.Sum([a, b], [1.0, 1.0]))
-    assert "no term" in is_strictly_positive_definite(split, [2, 2]).reason
+    assert "no term" in ek.stein.is_strictly_positive_definite(split, [2, 2]).reason
     c = ek.Product([ek.kernels.kernel_input(0, np.eye(2)), ek.kernels.kernel_input(1, np.eye(2))])
-    assert is_strictly_positive_definite(ek.KernelCircuit(ek.Sum([a, c], [1.0, 1.0])), [2, 2])
+    assert ek.stein.is_strictly_positive_definite(
+        ek.KernelCircuit(ek.Sum([a, c], [1.0, 1.0])), [2, 2]
+    )
     negative = ek.TableKernel([np.array([[1.0, 2.0], [2.0, 1.0]])])
-    assert not is_strictly_positive_definite(negative, [2])
+    assert not ek.stein.is_strictly_positive_definite(negative, [2])
 
 
 def test_mistakes():

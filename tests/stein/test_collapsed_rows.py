@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.sampling.rows import collapsed_rows, distinct_rows
 
 CARDS = [2, 3, 4]
 TARGET = ek.FactorGraph(CARDS, [ek.Factor([0, 1, 2], np.ones(CARDS))], names=["a", "b", "c"])
@@ -10,7 +9,7 @@ X = np.array([[0, 2, 3], [1, 0, 1], [0, 1, 2], [1, 2, 0]])
 
 
 def read(samples, collapsed=None, target=TARGET):
-    return collapsed_rows(target, samples, collapsed)[0]
+    return ek.collapsed_bbis(target, samples, collapsed, weights="uniform").rows
 
 
 @pytest.mark.parametrize(
@@ -71,10 +70,11 @@ def test_mistakes():
         read(X, ["z"], TARGET.compile()[0])
 
 
-def test_distinct_rows():
+def test_equal_rows_have_equal_entries():
     nan = np.nan
-    given = np.array([[1, nan], [0, 1], [1, nan], [nan, nan], [0, nan]])
-    rows, place, first = distinct_rows(given)
-    assert len(rows) == 4
-    np.testing.assert_array_equal(rows[place], given)
-    assert sorted(first) == [0, 1, 3, 4]
+    rows = np.array([[1, nan, 0], [0, 1, 0], [1, nan, 0], [nan, nan, 0], [0, nan, 0]])
+    samples = ek.collapsed_bbis(TARGET, rows, weights="raw")
+    np.testing.assert_array_equal(samples.rows, rows)
+    np.testing.assert_array_equal(samples.gram[0], samples.gram[2])
+    kernel = ek.CollapsedSteinKernel(TARGET.compile()[0])
+    np.testing.assert_allclose(samples.gram, kernel(rows), atol=1e-14)

@@ -1,0 +1,324 @@
+"""Orders, rules and weights of collapsed importance sampling, over all paths and by circuits."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from expectedkernels import Factor, FactorGraph, Vtree, algebra, cis, ising_grid
+from expectedkernels.sampling import cis_walk
+from expectedkernels.sampling.cis_rules import (
+    ORDERS,
+    RULES,
+    Situation,
+    breadth_first,
+    by_vtree,
+    choices,
+)
+from expectedkernels.sampling.cis_tables import restricted
+from expectedkernels.sampling.cis_walk import Model, Walk
+from factor_graphs import factor_graphs, random_graph, scores
+from oracles import worlds
+
+# a tree: 0 - 1 - 2 - 3, with 4 hanging on 1; variable 5 is apart with 6
+SCOPES = [(2, 3), (0, 1), (1, 2), (1, 4), (5, 6)]
+
+
+def test_breadth_first_appends_factors_when_a_variable_is_reached():
+    order = breadth_first(SCOPES, 0)
+    assert order.scopes == ((0, 1), (1, 2), (1, 4), (2, 3), (5, 6))
+    assert list(order.distance) == [0, 1, 2, 4, 3, 5, 6]
+    assert breadth_first(SCOPES, 3).scopes == ((2, 3), (1, 2), (0, 1), (1, 4), (5, 6))
+    assert breadth_first(SCOPES, 6).scopes[0] == (5, 6)
+    back = breadth_first(SCOPES, 0, backwards=True)
+    assert back.scopes == order.scopes[::-1]
+    assert back.reversed
+    assert [order.coming(1, place) for place in range(5)] == [3, 2, 1, 0, 0]
+
+
+def test_scopes_are_followed_in_their_order():
+    assert list(breadth_first([(2, 0, 1)], 0).distance) == [0, 2, 1]
+
+
+def test_along_the_vtree_children_come_before_parents():
+    vtree = Vtree.from_nested(((0, 1), ((2, 3), (4, (5, 6)))))
+    order = by_vtree(SCOPES, vtree, 0)
+    assert order.scopes == ((0, 1), (2, 3), (5, 6), (1, 2), (1, 4))
+    assert sorted(order.factors) == list(range(5))
+
+
+def situation(graph, place, query=None, protected=(), sampled=(), backwards=False):
+    values = dict(sampled)
+    with np.errstate(divide="ignore"):
+        every = [(f.scope, np.log(f.table)) for f in graph.factors]
+    order = breadth_first([scope for scope, _ in every], 0, backwards)
+    tables = [restricted(every[i], values) for i in order.factors[:place]]
+    tables = [table for table in tables if table[0]]
+    inside = tuple(sorted({v for scope, _ in tables for v in scope}))
+    candidates = tuple(v for v in inside if v not in protected)
+    return Situation(tables, inside, candidates, order, place, query, graph.cardinalities)
+
+
+def by_enumeration(now):
+    """The joint distribution of the variables inside, one axis each."""
+    logs = np.zeros([now.cardinalities[v] for v in now.inside])
+    points = worlds(logs.shape).astype(int)
+    for scope, table in now.tables:
+        at = tuple(points[:, now.inside.index(v)] for v in scope)
+        logs += table[at].reshape(logs.shape)
+    joint = np.exp(logs)
+    return joint / joint.sum()
+
+
+def pair(now, joint, v, u):
+    """The joint distribution of two variables."""
+    axes = [now.inside.index(v), now.inside.index(u)]
+    found = np.moveaxis(joint, axes, [0, 1])
+    return found.sum(axis=tuple(range(2, found.ndim)))
+
+
+def variance(now, joint, v, query):
+    if v == query:
+        chances = pair(now, joint, v, (now.inside[0] if v != now.inside[0] else now.inside[1]))
+        total = chances.sum(axis=1)
+        given_event = np.eye(len(total))[0]
+    else:
+        table = pair(now, joint, v, query)
+        total, given_event = table.sum(axis=1), table[:, 0] / table[:, 0].sum()
+    first = (total if v == query else table.sum(axis=0))[0]
+    return first**2 * ((given_event**2 / total).sum() - 1)
+
+
+def grid_with_states():
+    rng = np.random.default_rng(4)
+    cards = [2, 3, 2, 3, 2, 2]
+    scopes = [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
+    return FactorGraph(cards, [(s, rng.random([cards[v] for v in s])) for s in scopes])
+
+
+@pytest.mark.parametrize("place", [2, 4, 5, 7])
+def test_information_variance_and_entropy_are_those_of_the_definitions(place):
+    now = situation(grid_with_states(), place, query=0, protected=[0])
+    joint = by_enumeration(now)
+    information, entropy = [], []
+    for v in now.candidates:
+        table = pair(now, joint, v, 0)
+        total = table.sum(axis=1)
+        information.append((table * np.log(table / np.outer(total, table.sum(axis=0)))).sum())
+        entropy.append(-(total * np.log(total)).sum())
+    np.testing.assert_allclose(RULES["mi"](now), information, atol=1e-12)
+    np.testing.assert_allclose(RULES["ent"](now), entropy, rtol=1e-10)
+    variances = [variance(now, joint, v, 0) for v in now.candidates]
+    np.testing.assert_allclose(RULES["rbvar"](now), variances, atol=1e-12)
+
+
+def test_the_frontier_rule_goes_by_distance_then_by_factors_to_come():
+    chain = FactorGraph([2] * 6, [((i, i + 1), np.ones((2, 2))) for i in range(5)])
+    now = situation(chain, 3)
+    assert now.frontier == [3]
+    assert RULES["frontier"](now) == [-3.0, -2.0, -1.0, 1.0]
+    # 1 is sampled, so that the frontier cannot reach 0 any more
+    now = situation(chain, 3, sampled=[(1, 0)])
+    assert RULES["frontier"](now) == [-np.inf, -1.0, 1.0]
+    assert choices("frontier", now) == (0,)
+    star = FactorGraph([2] * 4, [((0, i), np.ones((2, 2))) for i in (1, 2, 3)])
+    assert RULES["frontier"](situation(star, 1)) == [2.0, -1.0]
+
+
+def test_where_the_query_is_not_in_yet_the_frontier_decides():
+    chain = FactorGraph([2] * 6, [((i, i + 1), np.eye(2) + 1) for i in range(5)])
+    now = situation(chain, 3, query=5)
+    for rule in ("mi", "rbvar"):
+        assert RULES[rule](now) == RULES["frontier"](now)
+
+
+def test_distance_and_chance():
+    chain = FactorGraph([2] * 6, [((i, i + 1), np.eye(2) + 1) for i in range(5)])
+    now = situation(chain, 3)
+    assert choices("fd", now) == (3,)
+    assert choices("rand", now) == (0, 1, 2, 3)
+    back = situation(chain, 3, backwards=True)
+    assert back.inside == (2, 3, 4, 5)
+    assert choices("fd", back) == choices("frontier", back) == (5,)
+
+
+def walk_of(graph, budget, order="rbfs", select="frontier", query=None, max_size=None):
+    protected = frozenset() if query is None else frozenset([query])
+    return Walk(Model(graph), graph, order, select, budget, max_size, query, protected)
+
+
+def paths(walk):
+    """All samples that can come about: their chances, log-weights and values."""
+    stack = [(walk.start(root), 1.0 / len(walk.roots), 0.0) for root in walk.roots]
+    while stack:
+        state, chance, log_q = stack.pop()
+        if state.done:
+            yield chance, walk.log_mass(state) - log_q, dict(state.sampled)
+            continue
+        options = walk.choices(state)
+        for v in options:
+            share = walk.proposal(state, v)
+            if share is None:
+                yield chance / len(options), -np.inf, dict(state.sampled)
+                continue
+            for value in np.flatnonzero(share):
+                p = share[value]
+                following = walk.after(state, v, int(value))
+                stack.append((following, chance * p / len(options), log_q + np.log(p)))
+
+
+CHAIN = [(0, 1), (1, 2)]
+
+
+CYCLE = [(0, 1), (1, 2), (2, 3), (3, 0), (1,)]
+
+
+@pytest.mark.parametrize("select", RULES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_mean_of_the_weights_over_all_paths_is_z(order, select):
+    rng = np.random.default_rng(3)
+    for cards, scopes in [([2, 3, 2], CHAIN), ([3, 2, 3, 2], CYCLE), ([3, 3, 3], [(0, 1, 2)])]:
+        graph = random_graph(rng, cards, scopes)
+        z = scores(graph).sum()
+        for budget in range(len(cards) + 1):
+            walk = walk_of(graph, budget, order, select, query=1)
+            total = mass = 0.0
+            for chance, log_weight, _ in paths(walk):
+                total += chance * np.exp(log_weight)
+                mass += chance
+            np.testing.assert_allclose([total, mass], [z, 1.0], rtol=1e-12)
+
+
+@settings(max_examples=40)
+@given(
+    factor_graphs(max_worlds=48),
+    st.integers(0, 3),
+    st.sampled_from(ORDERS),
+    st.sampled_from(sorted(set(RULES) - {"mi", "rbvar"})),
+)
+def test_all_paths_together_give_the_exact_marginals(graph, budget, order, select):
+    circuit, log_z = graph.compile()
+    sums = [np.zeros(card) for card in graph.cardinalities]
+    for chance, log_weight, values in paths(walk_of(graph, budget, order, select)):
+        if log_weight > -np.inf:
+            found = circuit.marginals(values)
+            for v in range(graph.n_variables):
+                sums[v] += chance * np.exp(log_weight - log_z) * found[v]
+    for v, exact in enumerate(circuit.marginals()):
+        np.testing.assert_allclose(sums[v], exact, atol=1e-10)
+
+
+def test_the_same_seed_gives_the_same_samples(monkeypatch):
+    grid = ising_grid(3, 3, rng=0)
+    first = cis(grid, 30, 4, rng=7)
+    monkeypatch.setattr(cis_walk, "MAX_KEPT", 0)
+    again = cis(grid, 30, 4, rng=np.random.default_rng(7), progress=False)
+    np.testing.assert_array_equal(first.rows, again.rows)
+    np.testing.assert_array_equal(first.log_weights, again.log_weights)
+
+
+def by_recompiling(graph, factors, values, variable):
+    """The proposal and log-mass of a product, by compiling its factors."""
+    product = FactorGraph(graph.cardinalities, [given_values(f, values) for f in factors])
+    circuit, log_z = product.compile()
+    free = set(range(graph.n_variables)) - {v for f in factors for v in f.scope} | set(values)
+    log_z -= sum(np.log(graph.cardinalities[v]) for v in free)
+    return None if variable is None else circuit.marginals()[variable], log_z
+
+
+@pytest.mark.parametrize("select", ["frontier", "ent", "rand"])
+def test_weights_agree_with_those_of_recompiled_circuits(select):
+    rng = np.random.default_rng(11)
+    graph = random_graph(rng, [2, 3, 2, 2, 3], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (2,)])
+    walk = walk_of(graph, 2, select=select)
+    for _ in range(10):
+        state = walk.start(walk.roots[rng.integers(len(walk.roots))])
+        order, log_q, circuit_q = walk.order_from(state.root), 0.0, 0.0
+        while not state.done:
+            used = [graph.factors[i] for i in order.factors[: state.place]]
+            v = walk.choices(state)[0]
+            share = walk.proposal(state, v)
+            again, _ = by_recompiling(graph, used, dict(state.sampled), v)
+            np.testing.assert_allclose(share, again, rtol=1e-10)
+            value = int(rng.integers(len(share)))
+            log_q, circuit_q = log_q + np.log(share[value]), circuit_q + np.log(again[value])
+            state = walk.after(state, v, value)
+        _, log_mass = by_recompiling(graph, graph.factors, dict(state.sampled), None)
+        weight = walk.log_mass(state) - log_q
+        np.testing.assert_allclose(weight, log_mass - circuit_q, rtol=1e-10)
+
+
+def test_weights_agree_with_those_of_multiplied_circuits():
+    rng = np.random.default_rng(12)
+    graph = random_graph(rng, [2, 3, 2, 2], CYCLE)
+    circuits = [FactorGraph(graph.cardinalities, [f]).compile(graph.vtree) for f in graph.factors]
+    walk = walk_of(graph, 1)
+    for _ in range(10):
+        state = walk.start(walk.roots[rng.integers(len(walk.roots))])
+        order, log_q, circuit_q = walk.order_from(state.root), 0.0, 0.0
+        while not state.done:
+            product, _ = circuits[order.factors[0]]
+            for i in order.factors[1 : state.place]:
+                product, _ = algebra.multiply(product, circuits[i][0], normalize=True)
+            v = walk.choices(state)[0]
+            share = walk.proposal(state, v)
+            again = product.marginals(dict(state.sampled))[v]
+            np.testing.assert_allclose(share, again, rtol=1e-10)
+            value = int(rng.integers(len(share)))
+            log_q, circuit_q = log_q + np.log(share[value]), circuit_q + np.log(again[value])
+            state = walk.after(state, v, value)
+        product, total = circuits[order.factors[0]]
+        for i in order.factors[1:]:
+            product, log_z = algebra.multiply(product, circuits[i][0], normalize=True)
+            total += log_z + circuits[i][1]
+        row = np.full(graph.n_variables, np.nan)
+        for v, value in state.sampled:
+            row[v] = value
+        log_mass = total + product.log_likelihood(row[None])[0]
+        np.testing.assert_allclose(walk.log_mass(state) - log_q, log_mass - circuit_q, rtol=1e-10)
+
+
+def test_a_model_too_large_to_compile(monkeypatch):
+    grid = ising_grid(3, 3, rng=0)
+    expected = cis(grid, 40, 3, rng=0).marginals()
+    monkeypatch.setattr(import_module("expectedkernels.sampling.cis"), "DEFAULT_MAX_BYTES", 1)
+    samples = cis(grid, 40, 3, rng=0)
+    monkeypatch.setattr(FactorGraph, "compile", None)
+    for found, wanted in zip(samples.marginals(), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
+def given_values(factor, values):
+    scope = [v for v in factor.scope if v not in values]
+    index = tuple(values.get(v, slice(None)) for v in factor.scope)
+    return Factor(scope, factor.table[index])
+
+
+PATHS = {
+    "size limits": lambda: [
+        walk_of(random_graph(np.random.default_rng(0), [2, 3, 2, 2], CYCLE), None, max_size=size)
+        for size in (1, 6, 12, 30)
+    ],
+    "isolated variables": lambda: [
+        walk_of(random_graph(np.random.default_rng(0), [2, 3, 1, 2, 4], [(0, 2, 3), (2,), ()]), 1)
+    ],
+    # x0 and x1 are drawn before the factor that ties them is seen
+    "impossible samples": lambda: [
+        walk_of(
+            FactorGraph(
+                [2, 2, 2],
+                [((0,), [0.5] * 2), ((1,), [0.5] * 2), ((0, 1), np.eye(2)), ((1, 2), np.eye(2))],
+            ),
+            0,
+            "bfs",
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_paths_are_unbiased(kind):
+    for walk in PATHS[kind]():
+        total = sum(chance * np.exp(log_weight) for chance, log_weight, _ in paths(walk))
+        np.testing.assert_allclose(total, scores(walk.graph).sum(), rtol=1e-12)
