@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import expectedkernels as ek
-from expectedkernels.circuits.algebra import linear_combination, multiply, power, quotient
-from expectedkernels.circuits.conditionals import ConditionalsSide
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.inputs import Table
-from expectedkernels.circuits.marginalization import marginalize
-from expectedkernels.circuits.sides import PointSide
-from expectedkernels.engine.blocks import Inner
-from expectedkernels.kernels.gram import gram
+from oracles import Inner, Table
 
 TINY = np.finfo(np.float64).tiny
 
@@ -188,12 +181,12 @@ def test_products(seed, n, reach):
     rng = np.random.default_rng(seed)
     f, g = (random_far(rng, n, reach) for _ in range(2))
     expected = circuit_values(f)[0] * circuit_values(g)[0]
-    h = attempted(lambda: multiply(f, g))
+    h = attempted(lambda: ek.algebra.multiply(f, g))
     if h is not None:
         assert_values(h, expected)
     if sum(expected) == 0:
         return
-    both = attempted(lambda: multiply(f, g, normalize=True))
+    both = attempted(lambda: ek.algebra.multiply(f, g, normalize=True))
     if both is not None:
         total = sum(expected)
         assert_values(both[0], [x / total for x in expected])
@@ -205,10 +198,10 @@ def test_quotients_and_powers(seed, n, reach):
     rng = np.random.default_rng(seed)
     f, g = random_far(rng, n, reach), random_far(rng, n, reach, deterministic=True)
     values = circuit_values(g)[0]
-    square = attempted(lambda: power(g, 2.0))
+    square = attempted(lambda: ek.algebra.power(g, 2.0))
     if square is not None:
         assert_values(square, values**2)
-    h = attempted(lambda: quotient(f, g))
+    h = attempted(lambda: ek.algebra.quotient(f, g))
     if h is not None:
         pairs = zip(circuit_values(f)[0], values, strict=True)
         assert_values(h, [x / y if y else Fraction(0) for x, y in pairs])
@@ -219,10 +212,10 @@ def test_sums(seed, n, reach):
     rng = np.random.default_rng(seed)
     f, g, h = (random_far(rng, n, reach) for _ in range(3))
     c = magnitudes(rng, 4, reach)
-    inner = attempted(lambda: linear_combination([f, g], c[:2]))
+    inner = attempted(lambda: ek.algebra.linear_combination([f, g], c[:2]))
     if inner is None:
         return
-    outer = attempted(lambda: linear_combination([inner, h], c[2:]))
+    outer = attempted(lambda: ek.algebra.linear_combination([inner, h], c[2:]))
     if outer is None:
         return
     a, b, d, e = (Fraction(x) for x in c.tolist())
@@ -235,7 +228,7 @@ def test_marginals(seed, n, reach):
     rng = np.random.default_rng(seed)
     f = random_far(rng, n, reach)
     gone = rng.choice(n, size=int(rng.integers(1, n)), replace=False)
-    h = attempted(lambda: marginalize(f, gone))
+    h = attempted(lambda: ek.algebra.marginalize(f, gone))
     if h is not None:
         values = circuit_values(f)[0].reshape(f.cardinalities)
         assert_values(h, values.sum(axis=tuple(gone.tolist())).reshape(-1))
@@ -304,32 +297,9 @@ def test_conditionals_keep_components_of_any_rarity():
     )
 
 
-def test_batches_of_conditionals_keep_components_of_any_rarity():
-    n = 80
-    rare = ek.factorized([[1e-7, 1.0 - 1e-7]] * n)
-    common = ek.factorized([[0.9, 0.1]] * (n - 20) + [[1.0, 0.0]] * 20)
-    p = ek.mixture([common, rare])
-    rows = np.full((40, n), np.nan)
-    rows[:, : n - 20] = np.random.default_rng(0).random((40, n - 20)) < 0.02
-    points = np.concatenate([rows[:3], rows[:3]])
-    points[:3, n - 20 :] = 1.0
-    points[3:, n - 20 :] = 0.0
-    expected = p.log_likelihood(points)[None, :] - p.log_likelihood(rows)[:, None]
-    fits = (points[None, :, : n - 20] == rows[:, None, : n - 20]).all(axis=2)
-    expected = np.where(fits, expected, -np.inf)
-    assert np.isfinite(expected).sum() >= 6
-    assert expected[np.isfinite(expected)].min() < -745
-    side = ConditionalsSide(p, as_evidence(rows, p.cardinalities))
-    other = PointSide(points, p.vtree, p.cardinalities)
-    found = gram((side, other), ek.Delta().blocks(p.vtree, p.cardinalities), 2**30).log()
-    finite = np.isfinite(expected)
-    np.testing.assert_array_equal(np.isfinite(found), finite)
-    np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-9)
-
-
 def test_remote_parts_of_densities_are_left_out():
     p = ek.gaussian_mixture([0.5, 0.5], [[0.0], [1e5]], [[1.0], [1.0]])
     q = ek.gaussian_mixture([1.0], [[0.0]], [[1.0]])
-    h, log_z = multiply(p, q, normalize=True)
+    h, log_z = ek.algebra.multiply(p, q, normalize=True)
     np.testing.assert_allclose(log_z, log(0.5) - 0.5 * log(4 * np.pi), rtol=1e-12)
     assert h.marginals()[0].tolist() == [0.0, 0.5]

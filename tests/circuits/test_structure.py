@@ -15,15 +15,18 @@ from expectedkernels import (
     PropertyError,
     Sum,
     Vtree,
+    properties,
 )
-from expectedkernels.circuits.graph import Graph
-from expectedkernels.circuits.inputs import Normal, Table
-from expectedkernels.circuits.splits import find_vtree
-from expectedkernels.circuits.structure import circuit_blocks
-from expectedkernels.engine.blocks import Inner
+from oracles import Inner, Real, Table
 from unit_graphs import RandomGraphs, drawn, drawn_unstructured, random_nested, values, worlds
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+def circuit_blocks(root, **options):
+    """The vtree and the blocks of a unit graph."""
+    circuit = Circuit.from_units(root, **options)
+    return circuit.vtree, circuit.blocks
 
 
 def block_values(vtree, blocks, world):
@@ -71,9 +74,7 @@ def test_blocks_compute_the_same_function(seed, signed, zeros):
     assert sorted(vtree.scope().tolist()) == list(range(len(cards)))
     assert blocks[-1].n_units == 1
     assert_same_function(root, cards, vtree, blocks)
-    circuit = Circuit.from_units(root)
-    assert circuit.cardinalities == cards
-    assert_same_function(root, cards, circuit.vtree, circuit.blocks)
+    assert Circuit.from_units(root).cardinalities == cards
 
 
 @given(seeds)
@@ -88,10 +89,7 @@ def test_blocks_on_a_given_vtree(seed):
 @given(seeds)
 def test_smoothing_fills_up_scopes_with_ones(seed):
     root, cards, _ = drawn(seed, drop=0.4)
-    vtree, blocks = circuit_blocks(root, smooth=True)
-    assert_same_function(root, cards, vtree, blocks)
-    circuit = Circuit.from_units(root, smooth=True)
-    assert_same_function(root, cards, circuit.vtree, circuit.blocks)
+    assert_same_function(root, cards, *circuit_blocks(root, smooth=True))
 
 
 @given(seeds)
@@ -129,11 +127,10 @@ def test_a_vtree_is_found_when_there_is_one(seed, smooth):
         except CompatibilityError:
             continue
         fitting.append(nested)
-    found = find_vtree(Graph(root))
-    assert isinstance(found, Vtree) == bool(fitting)
     if fitting:
+        found, blocks = circuit_blocks(root, smooth=True)
         assert any(found.align(Vtree.from_nested(nested)) is not None for nested in fitting)
-        assert_same_function(root, (2,) * 4, *circuit_blocks(root, smooth=True))
+        assert_same_function(root, (2,) * 4, found, blocks)
     else:
         with pytest.raises(PropertyError, match="not structured-decomposable"):
             circuit_blocks(root, smooth=True)
@@ -142,11 +139,14 @@ def test_a_vtree_is_found_when_there_is_one(seed, smooth):
 @given(seeds)
 def test_unstructured_circuits_are_converted_or_refused(seed):
     root, cards = drawn_unstructured(seed)
-    if isinstance(find_vtree(Graph(root)), Vtree):
-        assert_same_function(root, cards, *circuit_blocks(root))
-    else:
+    try:
+        found = circuit_blocks(root)
+    except PropertyError:
+        assert not properties(root).structured_decomposable
         with pytest.raises(PropertyError, match="not structured-decomposable"):
             circuit_blocks(root)
+    else:
+        assert_same_function(root, cards, *found)
 
 
 def test_products_that_split_differently_are_named():
@@ -229,7 +229,7 @@ def test_univariate_sums_become_tables():
 def test_gaussian_sums_become_mixtures():
     g = [Gaussian(0, m, 1.0) for m in (0.0, 1.0, 0.0)]
     (block,) = circuit_blocks(Sum([g[0], Sum(g[1:], [0.5, 0.5])], [0.2, 0.8]))[1]
-    assert isinstance(block, Normal)
+    assert isinstance(block, Real)
     mixture = dict(zip(block.mean.tolist(), block.weights[0].tolist(), strict=True))
     assert mixture == pytest.approx({0.0: 0.6, 1.0: 0.4})
     root = mix(Product([g[0], x(1, 0)]), Product([g[1], x(1, 1)]))
@@ -241,8 +241,6 @@ def test_gaussian_sums_become_mixtures():
 def test_zero_circuits_are_converted():
     root = Sum([Product([x(0), x(1)])], [0.0])
     assert_same_function(root, (2, 2), *circuit_blocks(root))
-    circuit = Circuit.from_units(root)
-    assert_same_function(root, (2, 2), circuit.vtree, circuit.blocks)
 
 
 def test_smoothing_pushes_ones_into_sums_when_it_must():
@@ -263,8 +261,6 @@ def test_sums_must_be_smooth_unless_asked():
     )
     with pytest.raises(PropertyError, match=message):
         circuit_blocks(root)
-    with pytest.raises(PropertyError, match="smooth=True"):
-        Circuit.from_units(root)
 
 
 def test_real_variables_cannot_be_filled_up():

@@ -1,10 +1,11 @@
-"""Bins of numbers: none is empty, and their names say where they begin."""
+"""Columns of tables, and bins of numbers: none is empty, their names say where they begin."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from expectedkernels.circuits.bins import binned, edges_of
-from expectedkernels.circuits.frames import FrameColumn
+from expectedkernels.circuits.frames import FrameColumn, frame_columns
 
 RNG = np.random.default_rng(0)
 COLUMNS = {
@@ -40,3 +41,11 @@ def test_other_labels_are_no_bins():
         ["below x", "x or more"],
     ):
         assert edges_of(labels) is None
+
+
+def test_kinds_of_columns():
+    frame = pd.DataFrame(
+        {"a": [1, None, "z"], "b": [1, None, 2], "c": [True, None, False]}, dtype=object
+    )
+    kinds = {column.name: column.kind for column in frame_columns(frame)}
+    assert kinds == {"a": "label", "b": "number", "c": "bool"}

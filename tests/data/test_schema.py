@@ -10,12 +10,19 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.circuits.frames import frame_columns
-from expectedkernels.circuits.matching import match
-from expectedkernels.circuits.schema import Schema
 from strategies import domains, rngs, vtrees
 
-WEATHER = Schema(
+
+def named(cardinalities, names=None, states=None):
+    """A product of inputs over such variables, with these names and labels."""
+    units = [
+        ek.Gaussian(v, 0.0, 1.0) if card is None else ek.Categorical(v, np.full(card, 1 / card))
+        for v, card in enumerate(cardinalities)
+    ]
+    return ek.Circuit.from_units(ek.Product(units)).with_names(names, states)
+
+
+WEATHER = named(
     [2, 3, None], ["rain", "sky", "hours"], [["no", "yes"], ["blue", "grey", "x"], None]
 )
 
@@ -183,12 +190,12 @@ FRAMES = {
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_frames_are_read_by_name_with_what_is_missing(frame):
     np.testing.assert_array_equal(
-        WEATHER.read_frame(frame), [[1.0, 2.0, 1.5], [np.nan, 0.0, np.nan]]
+        WEATHER.schema.read_frame(frame), [[1.0, 2.0, 1.5], [np.nan, 0.0, np.nan]]
     )
 
 
 def test_numbers_in_frames_are_labels_if_labels_are_numbers():
-    schema = Schema([3, 2], ["cylinders", "on"], [[4, 6, 8], [False, True]])
+    schema = named([3, 2], ["cylinders", "on"], [[4, 6, 8], [False, True]]).schema
     frame = pd.DataFrame({"on": [True, None, False], "cylinders": [8, 4, None]})
     np.testing.assert_array_equal(
         schema.read_frame(frame), [[2.0, 1.0], [0.0, np.nan], [np.nan, 0.0]]
@@ -203,9 +210,9 @@ def test_numbers_in_frames_are_labels_if_labels_are_numbers():
 
 
 def test_codes_in_frames_stay_codes_unless_labels_read_as_numbers():
-    schema = Schema([2, 2], ["a", "b"], [["no", "yes"], ["0", "1"]])
+    schema = named([2, 2], ["a", "b"], [["no", "yes"], ["0", "1"]]).schema
     assert schema.read_frame(pd.DataFrame({"b": [1], "a": [1]})).tolist() == [[1.0, 1.0]]
-    digits = Schema([2], ["a"], [["1", "2"]])
+    digits = named([2], ["a"], [["1", "2"]]).schema
     for value in (1, 1.0, "1"):
         assert digits.read_frame(pd.DataFrame({"a": [value]})).tolist() == [[0.0]]
     with pytest.raises(ek.DataError, match=r"'a' must hold one of '1', '2', or nothing. Got 0 in"):
@@ -213,7 +220,7 @@ def test_codes_in_frames_stay_codes_unless_labels_read_as_numbers():
 
 
 def test_booleans_mean_labels_that_say_so():
-    words = Schema([2, 2], ["a", "b"], [["true", "false"], ["yes", "no"]])
+    words = named([2, 2], ["a", "b"], [["true", "false"], ["yes", "no"]]).schema
     assert words.state(0, True) == 0
     with pytest.raises(ek.EvidenceError, match=r"one of its labels, 'yes', 'no'. Got True"):
         words.state(1, True)
@@ -237,7 +244,7 @@ def test_booleans_mean_labels_that_say_so():
 )
 def test_frames_that_do_not_fit_are_refused_by_name(frame, message):
     with pytest.raises(ek.DataError, match=message):
-        WEATHER.read_frame(pd.DataFrame(frame))
+        WEATHER.schema.read_frame(pd.DataFrame(frame))
 
 
 def test_columns_without_names_are_taken_as_they_stand():
@@ -277,9 +284,9 @@ def test_other_names_and_labels_never_give_a_number():
 
 
 def test_labels_that_are_codes_match_any():
-    one, other = Schema([2], ["a"], [[0, 1]]), Schema([2], ["a"], [["no", "yes"]])
-    assert match(one, other).schema.states == (("no", "yes"),)
-    assert match(other, one).is_identity
+    one, other = named([2], ["a"], [[0, 1]]), named([2], ["a"], [["no", "yes"]])
+    for pair in ((one, other), (other, one)):
+        assert [p.states for p in ek.vtrees.align(*pair)] == [(("no", "yes"),)] * 2
 
 
 @pytest.mark.parametrize(
@@ -295,7 +302,7 @@ def test_labels_that_are_codes_match_any():
 )
 def test_malformed_names_are_refused(arguments, message):
     with pytest.raises(ek.CircuitError, match=message):
-        Schema(*arguments)
+        named(*arguments)
 
 
 def test_marginals_print_as_a_table():
@@ -323,11 +330,3 @@ def test_states_can_be_given_by_name():
     assert p.states == (None, ("x", "y"))
     assert p.with_names(["c", "d"]).states == p.states
     assert p.sample(1, rng=0, as_frame=True)["a"].dtype == np.int64
-
-
-def test_kinds_of_columns():
-    frame = pd.DataFrame(
-        {"a": [1, None, "z"], "b": [1, None, 2], "c": [True, None, False]}, dtype=object
-    )
-    kinds = {column.name: column.kind for column in frame_columns(frame)}
-    assert kinds == {"a": "label", "b": "number", "c": "bool"}

@@ -1,0 +1,252 @@
+"""Inputs of real variables: normals, intervals, points, and normals spread over intervals."""
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import expectedkernels as ek
+from expectedkernels import Circuit, Vtree
+from oracles import Inner, Real, Table
+
+NODES, SHARES = np.polynomial.legendre.leggauss(60)
+
+MEAN = np.array([0.5, 2.0, -1.0, 1.5])
+VARIANCE = np.array([0.0, 0.0, 0.4, 0.2])
+HALF = np.array([0.5, 1.0, 0.0, 0.7])  # two intervals, a normal, and a normal over an interval
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def block(weights=None):
+    return Real(np.eye(4) if weights is None else weights, MEAN, VARIANCE, HALF)
+
+
+def pair_of_variables(rng):
+    """A mixture of three products of a real variable of all kinds, and one of two states."""
+    first = block(rng.dirichlet(np.ones(4), size=3))
+    second = Table(rng.dirichlet(np.ones(2), size=3))
+    top = Inner(3, 1, None, None, rng.dirichlet(np.ones(3))[None, :])
+    return Circuit(Vtree.balanced(2), (first, second, top))
+
+
+def grid(i, n=1):
+    """Nodes of the interval of a component and of its normal, and their shares."""
+    at, share = MEAN[i] + np.zeros(1), np.ones(1)
+    if HALF[i]:
+        at, share = (at[:, None] + HALF[i] * NODES).ravel(), np.tile(0.5 * SHARES, len(at))
+    if VARIANCE[i]:
+        z = 9.0 * NODES
+        density = 9.0 * SHARES * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+        at = (at[:, None] + np.sqrt(VARIANCE[i]) * z).ravel()
+        share = (share[:, None] * density).ravel()
+    return at, share
+
+
+@pytest.mark.parametrize("i", range(4))
+def test_densities_integrate_to_one_and_have_the_moments(i):
+    low, high = (
+        MEAN[i] + sign * (HALF[i] + 10 * np.sqrt(VARIANCE[i]) + (VARIANCE[i] == 0) * 0.1)
+        for sign in (-1, 1)
+    )
+    x = np.linspace(low, high, 400_001)
+    density = np.exp(block().log_density(x)[:, i])
+    step = x[1] - x[0]
+    assert density.sum() * step == pytest.approx(1.0, rel=1e-5)
+    assert (density * (x - MEAN[i]) ** 2).sum() * step == pytest.approx(block().spread[i], rel=1e-4)
+    one = Circuit(Vtree.balanced(1), (block().take([i]),))
+    mode = one.log_likelihood(one.map([[np.nan]]))
+    assert np.exp(mode[0]) == pytest.approx(density.max(), rel=1e-6)
+
+
+def test_a_narrow_interval_hardly_changes_a_normal():
+    narrow = Real(np.eye(1), np.zeros(1), np.ones(1), np.array([1e-9]))
+    normal = Real(np.eye(1), np.zeros(1), np.ones(1))
+    x = np.array([0.0, 1.0, 30.0, -5.0])
+    np.testing.assert_allclose(narrow.log_density(x), normal.log_density(x), rtol=1e-12)
+
+
+def test_both_ends_belong_to_an_interval_whatever_their_rounding():
+    edges = np.array([0.1, 0.3, 0.7, 1.1, 1.3])
+    low, high = edges[:-1], edges[1:]
+    bins = Real(np.eye(4), 0.5 * (low + high), np.zeros(4), 0.5 * (high - low))
+    inside = np.isfinite(bins.log_density(edges))
+    wanted = (edges[:, None] >= low) & (edges[:, None] <= high)
+    np.testing.assert_array_equal(inside, wanted)
+    # but intervals that only touch do not meet
+    np.testing.assert_array_equal(bins.meets(bins), np.eye(4, dtype=bool))
+
+
+def test_which_components_meet():
+    points = Real(np.eye(2), np.array([0.25, 1.0]), np.zeros(2))
+    wanted = [[True, True], [False, True], [True, True], [True, True]]
+    np.testing.assert_array_equal(block().meets(points), wanted)
+    assert block().meets(block())[0].tolist() == [True, False, True, True]
+
+
+@pytest.mark.parametrize(("i", "j"), list(product(range(4), repeat=2)))
+def test_expected_kernel_against_sums_over_nodes(i, j):
+    def one(k):
+        return Circuit(Vtree.balanced(1), (block().take([k]),))
+
+    (x, p), (y, q) = grid(i), grid(j)
+    expected = sum(p[k] * (np.exp(-0.8 * (x[k] - y) ** 2) @ q) for k in range(len(x)))
+    assert ek.expected_kernel(one(i), one(j), ek.RBF(0.8)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_expected_kernels_with_points_and_evidence(rng):
+    p = pair_of_variables(rng)
+    k = ek.RBF(0.6)
+    points = np.array([[0.25, 0.0], [1.7, 1.0], [5.0, 1.0]])
+    found = ek.expected_kernel(p, points, k)
+    weights = p.blocks[2].weights[0]
+    expected = np.zeros(3)
+    for u, v, i in product(range(3), range(2), range(4)):
+        x, share = grid(i)
+        for row, (s, t) in enumerate(points):
+            value = share @ np.exp(-0.6 * (x - s) ** 2) * np.exp(-0.6 * (v - t) ** 2)
+            expected[row] += (
+                weights[u] * p.blocks[0].weights[u, i] * p.blocks[1].table[u, v] * value
+            )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    # given its value, the real variable is a point
+    evidence = np.array([[0.25, np.nan], [np.nan, 1.0]])
+    found = ek.expected_kernel(p, points, k, evidence_p=evidence)
+    for row, given in zip(found, ({0: 0.25}, {1: 1}), strict=True):
+        conditional = p.condition(given)
+        np.testing.assert_allclose(row, ek.expected_kernel(conditional, points, k), rtol=1e-12)
+
+
+def test_a_remote_point_has_a_logarithm():
+    p = Circuit(Vtree.balanced(1), (Real(np.eye(1), np.zeros(1), np.zeros(1), np.ones(1)),))
+    found = ek.expected_kernel(p, [[40.0]], ek.RBF(1.0), log=True)
+    # the mean over the interval of exp(-(40 - x)^2), from its near end
+    expected = -(39.0**2) + np.log(0.5 * 0.5 / 39.0 * (1 - 0.5 / 39.0**2 + 0.75 / 39.0**4))
+    assert found[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_other_kernels_of_intervals():
+    p = Circuit(Vtree.balanced(1), (block(np.full((1, 4), 0.25)),))
+    assert ek.expected_kernel(p, p, ek.ExpHamming(0.7)) == pytest.approx(np.exp(-0.7))
+    assert ek.expected_kernel(p, [[0.5]], ek.Delta()).tolist() == [0.0]
+    with pytest.raises(ek.KernelError, match="Laplacian kernel cannot be used on the real var"):
+        ek.expected_kernel(p, p, ek.Laplacian(1.0))
+
+
+def test_samples_marginals_and_conditionals(rng):
+    p = pair_of_variables(rng)
+    weights = p.blocks[2].weights[0] @ p.blocks[0].weights
+    mean = weights @ MEAN
+    variance = weights @ (VARIANCE + HALF**2 / 3 + MEAN**2) - mean**2
+    np.testing.assert_allclose(p.marginals()[0], [mean, variance], rtol=1e-12)
+    X = p.sample(20_000, rng=1)
+    assert X[:, 0].mean() == pytest.approx(mean, abs=5 * np.sqrt(variance / 20_000))
+    assert X[:, 0].var() == pytest.approx(variance, rel=0.05)
+    density = np.exp(block().log_density(X[:5, 0])) @ p.blocks[0].weights.T
+    state = p.blocks[1].table[:, X[:5, 1].astype(int)].T
+    expected = np.log((density * state) @ p.blocks[2].weights[0])
+    np.testing.assert_allclose(p.log_likelihood(X[:5]), expected, rtol=1e-12)
+
+
+def test_most_probable_completions_of_intervals():
+    first = Real(np.eye(2), np.array([0.5, 3.0]), np.zeros(2), np.array([0.5, 2.0]))
+    top = Inner(2, 1, None, None, np.array([[0.4, 0.6]]))
+    p = Circuit(Vtree.balanced(2), (first, Table(np.eye(2)), top))
+    # a density of 1 on the narrow interval, of 1/4 on the wide one
+    found = p.map(np.array([[np.nan, np.nan], [4.0, np.nan]]))
+    np.testing.assert_array_equal(found, [[0.5, 0.0], [4.0, 1.0]])
+
+
+def test_files_pickles_and_mixtures_keep_the_widths(tmp_path, rng):
+    p = pair_of_variables(rng)
+    ek.save(p, tmp_path / "p.npz")
+    for q in (ek.load(tmp_path / "p.npz"), pickle.loads(pickle.dumps(p))):
+        np.testing.assert_array_equal(q.input(0).half, HALF)
+        np.testing.assert_array_equal(q.input(0).weights, p.input(0).weights)
+    plain = ek.gaussian_mixture([1.0], [[0.0, 1.0]], [[1.0, 2.0]])
+    ek.save(plain, tmp_path / "q.npz")
+    with np.load(tmp_path / "p.npz") as some, np.load(tmp_path / "q.npz") as none:
+        arrays = dict(some)
+        assert "normal_half" in arrays
+        assert "normal_half" not in none.files
+    np.savez(tmp_path / "p.npz", **(arrays | {"normal_half": -HALF}))
+    with pytest.raises(ek.ParseError, match="widths must be finite, and not negative"):
+        ek.load(tmp_path / "p.npz")
+    x = np.array([[0.25, 1.0], [2.5, 0.0]])
+    both = ek.mixture([p, p.condition({1: 1})], [0.5, 0.5])
+    expected = 0.5 * np.exp(p.log_likelihood(x)) + 0.5 * np.exp(
+        p.condition({1: 1}).log_likelihood(x)
+    )
+    np.testing.assert_allclose(np.exp(both.log_likelihood(x)), expected, rtol=1e-12)
+
+
+def test_learning_leaves_intervals_where_they_are(rng):
+    p = pair_of_variables(rng)
+    q = ek.em(p, p.sample(200, rng=3), iterations=2, progress=False)
+    learned = q.input(0)
+    wide = learned.halves > 0
+    assert set(learned.mean[wide]) <= set(MEAN)
+    X = p.sample(50, rng=4)
+    assert np.isfinite(q.log_likelihood(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("half", "message"), [([-1.0], "widths that are not negative"), ([np.inf], "finite widths")]
+)
+def test_widths_are_checked(half, message):
+    leaf = Real(np.ones((1, 1)), np.zeros(1), np.zeros(1), np.array(half))
+    with pytest.raises(ek.CircuitError, match=message):
+        Circuit.from_blocks(Vtree.balanced(1), [leaf])
+
+
+def test_what_intervals_do_not_have(rng):
+    pytest.importorskip("torch")
+    p = Circuit(Vtree.balanced(1), (block().take([0, 1]).with_numbers(np.array([[0.5, 0.5]])),))
+    with pytest.raises(ek.CircuitError, match="inputs on intervals has its arrays in NumPy"):
+        p.to("torch")
+    with pytest.raises(ek.PropertyError, match="product of densities on intervals"):
+        ek.algebra.multiply(p, p)
+    one = Circuit(Vtree.balanced(1), (block().take([0]),))
+    with pytest.raises(ek.PropertyError, match="one of its inputs is an interval"):
+        ek.algebra.power(one, 2.0)
+
+
+BLOCKS = [
+    Table(np.array([[0.1, 0.0, 0.9], [0.5, 0.5, 0.0]])),
+    Real(np.array([[0.0, 1.0], [0.3, 0.7]]), np.zeros(2), np.ones(2)),
+    Inner(2, 2, None, None, np.array([[0.0, 1.0], [0.3, 0.7]])),
+    Inner(3, 2, None, None, sparse.csr_array(np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7]]))),
+    Inner(2, 2, None, None, None),
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: type(block).__name__)
+def test_all_blocks_answer_the_questions_of_blocks(block):
+    numbers, starts = block.flat
+    rows = np.repeat(np.arange(block.n_units), np.diff(starts))
+    dense = np.zeros((block.n_units, block.width))
+    dense[rows, block.columns] = numbers
+    whole = block.numbers if block.numbers is not None else np.eye(block.n_units)
+    whole = whole.toarray() if sparse.issparse(whole) else whole
+    np.testing.assert_array_equal(dense, whole)
+    same = block.refilled(2.0 * numbers)
+    np.testing.assert_array_equal(same.flat[0], 2.0 * numbers)
+    np.testing.assert_array_equal(same.columns, block.columns)
+    doubled = block.mapped(lambda x: 2.0 * x)
+    if block.numbers is not None:
+        np.testing.assert_array_equal(doubled.flat[0], 2.0 * numbers)
+    at = np.array([1, 2 * block.width])
+    entered, places = block.entered(3, at)
+    filled = np.zeros(len(entered.flat[0]))
+    filled[places] = [5.0, 7.0]
+    expected = np.zeros((3, block.width))
+    expected.reshape(-1)[at] = [5.0, 7.0]
+    found = entered.refilled(filled).numbers
+    np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, expected)
+    assert block.moved(lambda array: array).n_units == block.n_units
+    assert block.matrix is None or block.matrix.shape == (block.n_units, block.width)
