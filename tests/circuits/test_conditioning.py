@@ -1,4 +1,4 @@
-"""Conditionals by levels, beside those made unit by unit."""
+"""Conditionals by layers, compared with those made unit by unit."""
 
 import pickle
 
@@ -19,7 +19,7 @@ from expectedkernels.circuits.conditioned import conditioned_blocks
 from expectedkernels.circuits.evidence import as_evidence
 from expectedkernels.circuits.queries import conditional_parts
 from expectedkernels.circuits.ranges import plain_blocks
-from expectedkernels.engine.blocks import Inner
+from oracles import Inner
 
 
 def unit_by_unit(p, evidence):

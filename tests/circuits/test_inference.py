@@ -1,0 +1,528 @@
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from assertions import assert_close, assert_logs_close
+from circuit_oracles import (
+    absolute,
+    all_worlds,
+    as_weights,
+    drawn_circuit,
+    drawn_deterministic,
+    drawn_distribution,
+    joint,
+    log_joint,
+    log_weights,
+    marginal,
+    posterior,
+    random_evidence,
+    signed_log_joint,
+)
+from expectedkernels import (
+    Categorical,
+    Circuit,
+    CircuitError,
+    EvidenceError,
+    Gaussian,
+    Indicator,
+    Product,
+    PropertyError,
+    Sum,
+    Vtree,
+    algebra,
+    factorized,
+    gaussian_mixture,
+    mixture,
+    random_circuit,
+)
+from oracles import Table, values_at
+
+seeds = st.integers(0, 2**32 - 1)
+kinds = st.sampled_from(["random", "deterministic", "wild"])
+nan, inf = np.nan, np.inf
+
+
+def drawn(seed, kind, n_max=5):
+    """A circuit that is not zero: random, deterministic, or with numbers of all magnitudes."""
+    if kind == "deterministic":
+        return drawn_deterministic(seed)
+    decades = 120 if kind == "wild" else 0.5
+    return drawn_distribution(seed, n_max=n_max, decades=decades)
+
+
+def random_rows(rng, cardinalities, n, share=0.5):
+    rows = np.stack([rng.integers(card, size=n) for card in cardinalities], axis=1).astype(float)
+    rows[rng.random(rows.shape) < share] = nan
+    return rows
+
+
+def random_weights(rng, circuit, n):
+    """Soft evidence that leaves every row possible."""
+    kept = as_weights(random_evidence(rng, circuit, n), circuit.cardinalities)
+    return [None if rng.random() < 0.3 else w * rng.uniform(0.2, 2, size=w.shape) for w in kept]
+
+
+@given(seeds, kinds)
+def test_log_likelihood_of_complete_rows(seed, kind):
+    p = drawn(seed, kind)
+    expected = log_joint(p).ravel()
+    worlds = all_worlds(p.cardinalities)  # many rows: by pattern
+    assert_logs_close(p.log_likelihood(worlds), expected)
+    few = np.random.default_rng(seed).integers(len(worlds), size=20)
+    assert_logs_close(p.log_likelihood(worlds[few]), expected[few])
+
+
+@given(seeds, kinds, st.sampled_from([1, 20, 60]))
+def test_missing_values_are_summed_out(seed, kind, n):
+    p = drawn(seed, kind)
+    rng = np.random.default_rng(seed)
+    rows = random_rows(rng, p.cardinalities, n)
+    weights = log_weights(as_weights(rows, p.cardinalities), p.cardinalities)
+    expected = logsumexp(log_joint(p) + weights, axis=tuple(range(1, weights.ndim)))
+    assert_logs_close(p.log_likelihood(rows), expected)
+    total = logsumexp(log_joint(p))
+    assert_logs_close(p.log_likelihood(np.full((1, p.n_variables), nan)), np.array([total]))
+    assert_logs_close(p.log_partition(), total)
+
+
+@given(seeds, kinds, st.sampled_from([1, 20, 60]))
+def test_likelihoods_of_weights(seed, kind, n):
+    p = drawn(seed, kind)
+    weights = random_weights(np.random.default_rng(seed), p, n)
+    if all(w is None for w in weights):
+        weights[0] = np.ones((n, p.cardinalities[0]))
+    logs = log_joint(p) + log_weights(weights, p.cardinalities)
+    expected = logsumexp(logs, axis=tuple(range(1, logs.ndim)))
+    assert_logs_close(p.log_likelihood(weights), expected)
+
+
+@given(seeds)
+def test_several_roots(seed):
+    p = drawn_circuit(seed, n_max=4, roots=3)
+    logs, _ = signed_log_joint(p)
+    expected = logs.reshape(3, -1).T
+    worlds = all_worlds(p.cardinalities)
+    assert_logs_close(p.log_likelihood(worlds), expected)
+    assert_logs_close(p.log_likelihood(worlds[:1]), expected[:1])
+    assert_logs_close(p.log_partition(), logsumexp(expected, axis=0))
+
+
+@given(seeds)
+def test_signed_circuits_have_a_log_likelihood_where_they_are_positive(seed):
+    p = drawn_circuit(seed, n_max=4, signed=True)
+    values, scale = joint(p)[0].ravel(), joint(absolute(p))[0].ravel()
+    worlds, clear = all_worlds(p.cardinalities), np.abs(values) > 1e-6 * scale
+    positive = clear & (values > 0)
+    if positive.any():
+        actual = np.exp(p.log_likelihood(worlds[positive]))
+        assert_close(actual, values[positive], scale[positive])
+    negative = clear & (values < 0)
+    if negative.any():
+        with pytest.raises(PropertyError, match="has a negative value here"):
+            p.log_likelihood(worlds[negative])
+
+
+@given(seeds)
+def test_mixed_circuits(seed):
+    p = drawn_circuit(seed, n_max=4, roots=2, share_real=0.5)
+    rng = np.random.default_rng(seed)
+    columns = [
+        rng.normal(0, 2, 40) if c is None else rng.integers(c, size=40) for c in p.cardinalities
+    ]
+    X = np.stack(columns, axis=1).astype(float)
+    expected = values_at(p, X)
+    assert_close(np.exp(p.log_likelihood(X)), expected)
+    assert_close(np.exp(p.log_likelihood(X[:5])), expected[:5])
+    # real variables are integrated by unit weights of their components: compare by parts
+    discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
+    if discrete:
+        X[:, discrete[0]] = nan
+        parts = []
+        for state in range(p.cardinalities[discrete[0]]):
+            Y = X.copy()
+            Y[:, discrete[0]] = state
+            parts.append(values_at(p, Y))
+        assert_close(np.exp(p.log_likelihood(X)), np.sum(parts, axis=0))
+
+
+def test_real_variables_are_integrated_out():
+    p = gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
+    x = np.linspace(-2, 2, 7)
+    for n in (7, 70):
+        X = np.column_stack([np.resize(x, n), np.full(n, nan)])
+        expected = 0.3 * norm.pdf(X[:, 0]) + 0.7 * norm.pdf(X[:, 0], 2, np.sqrt(2))
+        assert_close(np.exp(p.log_likelihood(X)), expected)
+    assert_close(p.log_likelihood([[nan, nan]]) + 1, np.ones(1))
+
+
+def test_remote_values_of_real_variables():
+    p = gaussian_mixture([0.5, 0.5], [[0.0, 0.0], [1e3, 1e3]], [[1.0, 1.0], [1.0, 1.0]])
+    X = np.array([[0.0, 0.0], [1e3, 1e3], [1e6, -1e6], [0.0, 1e3]])
+    logs = [np.log(0.5) + norm.logpdf(X, mean).sum(axis=1) for mean in (0.0, 1e3)]
+    assert_logs_close(p.log_likelihood(X), np.logaddexp(*logs))
+
+
+def test_no_rows():
+    p = random_circuit(3, 2, rng=0)
+    assert p.log_likelihood(np.empty((0, 3))).shape == (0,)
+    assert [x.shape for x in p.marginals(np.empty((0, 3)))] == [(0, 2)] * 3
+    assert algebra.stack([p, p]).log_likelihood(np.empty((0, 3))).shape == (0, 2)
+
+
+@pytest.mark.parametrize("n", [5, 50])
+def test_likelihoods_are_the_same_everywhere(xp, n):
+    rng = np.random.default_rng(n)
+    circuits = [
+        random_circuit(5, 3, rng=0, cardinalities=3),
+        random_circuit(Vtree.random(5, rng=1), 4, rng=1, cardinalities=3, density=0.4),
+        algebra.stack([random_circuit(5, 2, rng=2, cardinalities=3)] * 2),
+    ]
+    for p in circuits:
+        rows = random_rows(rng, p.cardinalities, n)
+        there = p.to(xp)
+        result = there.log_likelihood(rows)
+        assert type(result) is type(there.blocks[0].table)
+        assert_logs_close(result, p.log_likelihood(rows))
+        assert_logs_close(there.log_partition(), p.log_partition())
+    normal = gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
+    rows = rng.normal(0, 2, size=(n, 2))
+    rows[rng.random((n, 2)) < 0.3] = nan
+    assert_logs_close(normal.to(xp).log_likelihood(rows), normal.log_likelihood(rows))
+
+
+def test_other_questions_come_back_to_the_host(xp):
+    p = random_circuit(4, 3, rng=0)
+    there = p.to(xp)
+    for a, b in zip(there.marginals({0: 1}), p.marginals({0: 1}), strict=True):
+        assert_close(a, b)
+    assert_close(joint(there.condition({0: 1})), joint(p.condition({0: 1})))
+    assert there.normalize().xp is np
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_gradients_of_log_likelihood(n):
+    torch = pytest.importorskip("torch")
+    p = random_circuit(Vtree.balanced(4), 3, rng=0, density=0.8).to("torch")
+    rows = random_rows(np.random.default_rng(0), p.cardinalities, n, share=0.3)
+    parameters = []
+    for block in p.blocks:
+        parameters.append(block.table if isinstance(block, Table) else block.weights)
+    present = [x for x in parameters if x is not None]
+
+    def total(*tensors):
+        left = list(tensors)
+        blocks = []
+        for block, found in zip(p.blocks, parameters, strict=True):
+            if found is None:
+                blocks.append(block)
+            elif isinstance(block, Table):
+                blocks.append(Table(left.pop(0)))
+            else:
+                blocks.append(
+                    type(block)(
+                        block.n_products, block.n_units, block.left, block.right, left.pop(0)
+                    )
+                )
+        return Circuit(p.vtree, tuple(blocks)).log_likelihood(rows)
+
+    for x in present:
+        x.requires_grad_(True)
+    assert torch.autograd.gradcheck(total, present)
+
+
+def test_gradients_through_normal_inputs():
+    torch = pytest.importorskip("torch")
+    p = gaussian_mixture([0.3, 0.7], [0.0, 2.0], [1.0, 2.0]).to("torch")
+    block = p.blocks[0]
+    rows = np.array([[0.5], [3.0], [-1.0], [nan]])
+
+    def total(weights, mean, variance):
+        return Circuit(p.vtree, (type(block)(weights, mean, variance),)).log_likelihood(rows)
+
+    inputs = [x.clone().requires_grad_(True) for x in (block.weights, block.mean, block.variance)]
+    assert torch.autograd.gradcheck(total, inputs)
+
+
+@given(seeds, kinds, st.sampled_from([1, 20, 60]))
+def test_marginals_given_rows(seed, kind, n):
+    p = drawn(seed, kind)
+    rows = random_evidence(np.random.default_rng(seed), p, n)
+    exact = posterior(p, as_weights(rows, p.cardinalities))
+    found = p.marginals(rows)
+    assert len(found) == p.n_variables
+    for variable, actual in enumerate(found):
+        np.testing.assert_allclose(actual, marginal(exact, variable), rtol=1e-9, atol=1e-12)
+    for variable, actual in enumerate(p.marginals(rows[0])):
+        assert_close(actual, found[variable][0], 1.0)
+
+
+@given(seeds, kinds, st.sampled_from([1, 20, 60]))
+def test_marginals_given_weights(seed, kind, n):
+    p = drawn(seed, kind)
+    weights = random_weights(np.random.default_rng(seed), p, n)
+    weights[0] = np.ones((n, p.cardinalities[0])) if weights[0] is None else weights[0]
+    exact = posterior(p, weights)
+    for variable, actual in enumerate(p.marginals(weights)):
+        assert actual.shape == (n, p.cardinalities[variable])
+        np.testing.assert_allclose(actual, marginal(exact, variable), rtol=1e-9, atol=1e-12)
+
+
+@given(seeds, kinds)
+def test_marginals_without_evidence(seed, kind):
+    p = drawn(seed, kind)
+    exact = np.exp(log_joint(p) - p.log_partition())[None]
+    for variable, actual in enumerate(p.marginals()):
+        assert actual.shape == (p.cardinalities[variable],)
+        np.testing.assert_allclose(actual, marginal(exact, variable)[0], rtol=1e-9, atol=1e-12)
+
+
+def test_forms_of_evidence_for_marginals():
+    p = mixture([factorized([[1, 0], [0.5, 0.3, 0.2]]), factorized([[0, 1], [0.1, 0.1, 0.8]])])
+    expected = np.array([0.1, 0.1, 0.8])
+    for evidence in ({0: 1}, {0: {1}}, {0: [0.0, 3.0]}, [1, nan], np.array([1, nan])):
+        assert_close(p.marginals(evidence)[1], expected)
+    for evidence in ([[1, nan]], np.array([[1, nan]]), [np.array([[0.0, 1.0]]), None]):
+        assert_close(p.marginals(evidence)[1], expected[None])
+    assert_close(p.marginals({})[1], np.array([0.3, 0.2, 0.5]))
+
+
+def test_marginals_of_real_variables():
+    p = gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
+    mean = 0.7 * 2.0
+    variance = 0.3 * 1.0 + 0.7 * (2.0 + 4.0) - mean**2
+    assert_close(p.marginals()[0], np.array([mean, variance]))
+    x = 0.4
+    share = np.array([0.3 * norm.pdf(x, 1, np.sqrt(0.5)), 0.7 * norm.pdf(x, -1, np.sqrt(1.5))])
+    share /= share.sum()
+    mean = share[1] * 2
+    variance = share @ [1.0, 6.0] - mean**2
+    for n in (1, 40):
+        found = p.marginals(np.array([[nan, x]] * n))
+        assert_close(found[0], np.array([[mean, variance]] * n))
+        assert_close(found[1][:, 0], np.full(n, x))
+        np.testing.assert_array_equal(found[1][:, 1], 0.0)
+    assert_close(p.marginals({1: x})[0], np.array([mean, variance]))
+
+
+def mixed():
+    """A circuit of a discrete and a real variable: p(x0), p(x1 | x0)."""
+    return Circuit.from_units(
+        Sum(
+            [
+                Product([Indicator(0, 0, 2), Gaussian(1, 0.0, 1.0)]),
+                Product([Indicator(0, 1, 2), Gaussian(1, 3.0, 0.5)]),
+            ],
+            [0.4, 0.6],
+        )
+    )
+
+
+def test_discrete_given_real():
+    p = mixed()
+    x = 1.2
+    share = np.array([0.4 * norm.pdf(x), 0.6 * norm.pdf(x, 3, np.sqrt(0.5))])
+    assert_close(p.marginals({1: x})[0], share / share.sum())
+    assert_close(p.marginals({0: 1})[1], np.array([3.0, 0.5]))
+    q = p.condition({1: x})
+    assert_close(q.marginals()[0], share / share.sum())
+
+
+def test_conditioning_a_real_variable_leaves_a_point_mass():
+    x = 1.2
+    q = mixed().condition({1: x})
+    assert abs(q.log_partition()) < 1e-12
+    assert_close(q.marginals()[1][0], np.array(x))
+    assert q.marginals()[1][1] == 0.0
+    samples = q.sample(50, rng=0)
+    np.testing.assert_array_equal(samples[:, 1], x)
+    assert set(samples[:, 0]) <= {0.0, 1.0}
+    # the mass lies on one point: elsewhere there is none
+    share = q.marginals()[0]
+    assert_close(np.exp(q.log_likelihood([[0, x], [1, x]])), share)
+    assert q.log_likelihood([[0, x + 1]]).tolist() == [-inf]
+    assert_close(np.exp(q.log_likelihood([[0, nan]])), share[:1])
+    again = q.condition({1: x})
+    assert_close(again.marginals()[0], share)
+    both = q.condition({0: 1})
+    assert_close(both.marginals()[0], np.array([0.0, 1.0]))
+    assert_close(mixed().condition({0: 1, 1: x}).marginals()[1], both.marginals()[1])
+    np.testing.assert_array_equal(q.map([[nan, nan]])[:, 1], x)
+    with pytest.raises(EvidenceError, match="probability zero"):
+        q.condition({1: x + 1})
+
+
+@given(seeds, kinds)
+def test_conditionals_are_renormalised(seed, kind):
+    p = drawn(seed, kind)
+    rng = np.random.default_rng(seed)
+    row = random_evidence(rng, p, 1)[0]
+    exact = posterior(p, as_weights(row[None], p.cardinalities))
+    values = {v: int(x) for v, x in enumerate(row) if not np.isnan(x)}
+    for evidence in (row, values, row.tolist(), {**dict.fromkeys(range(len(row)), nan), **values}):
+        q = p.condition(evidence)
+        assert q.vtree == p.vtree
+        np.testing.assert_allclose(joint(q), exact, rtol=1e-9, atol=1e-300)
+        assert abs(q.log_partition()) < 1e-9
+
+
+@given(seeds, kinds)
+def test_conditionals_given_sets_and_soft_evidence(seed, kind):
+    p = drawn(seed, kind)
+    weights = random_weights(np.random.default_rng(seed), p, 1)
+    soft = {v: w[0] for v, w in enumerate(weights) if w is not None}
+    allowed = {v: set(np.flatnonzero(w).tolist()) for v, w in soft.items()}
+    for evidence, numbers in (
+        (soft, weights),
+        (allowed, [w if w is None else w > 0 for w in weights]),
+    ):
+        numbers = [
+            np.ones((1, c)) if w is None else np.asarray(w, float)
+            for w, c in zip(numbers, p.cardinalities, strict=True)
+        ]
+        exact = posterior(p, numbers)
+        np.testing.assert_allclose(joint(p.condition(evidence)), exact, rtol=1e-9, atol=1e-300)
+
+
+@given(seeds, kinds)
+def test_conditioning_twice_is_conditioning_on_both(seed, kind):
+    p = drawn(seed, kind)
+    row = random_evidence(np.random.default_rng(seed), p, 1, share=0.3)[0]
+    seen = [v for v in range(len(row)) if not np.isnan(row[v])]
+    first, second = ({v: row[v] for v in part} for part in (seen[::2], seen[1::2]))
+    twice = p.condition(first).condition(second)
+    once = p.condition({**first, **second})
+    np.testing.assert_allclose(joint(twice), joint(once), rtol=1e-9, atol=1e-300)
+
+
+@given(seeds, kinds)
+def test_normalised_circuits_sum_to_one(seed, kind):
+    p = drawn(seed, kind)
+    q = p.normalize()
+    exact = np.exp(log_joint(p) - logsumexp(log_joint(p)))[None]
+    np.testing.assert_allclose(joint(q), exact, rtol=1e-9, atol=1e-300)
+    for block in q.blocks:
+        sums = block.table.sum(axis=1) if isinstance(block, Table) else block.csr.sum(axis=1)
+        powers = np.rint(np.log2(sums))  # zero, unless a unit lends its range to smaller weights
+        assert_close(sums * 2.0**-powers, np.ones(block.n_units))
+    assert powers[-1] == 0
+
+
+def test_every_root_is_normalised():
+    p = algebra.stack(
+        [
+            factorized([[1.0, 3.0], [2.0, 2.0]], normalized=False),
+            factorized([[5.0, 5.0], [1.0, 0.0]], normalized=False),
+        ]
+    )
+    assert_close(np.exp(p.normalize().log_partition()), np.ones(2))
+    expected = np.array([[[0.125, 0.125], [0.375, 0.375]], [[0.5, 0.0], [0.5, 0.0]]])
+    assert_close(joint(p.normalize()), expected)
+
+
+def subtractive():
+    """A distribution with a negative weight, one of whose units sums to zero."""
+    odd = Product([Categorical(0, [1.0, -1.0]), Categorical(1, [1.0, -1.0])])
+    even = Product([Categorical(0, [1.0, 1.0]), Categorical(1, [1.0, 1.0])])
+    return Circuit.from_units(Sum([odd, even], [-1.0, 2.0]))
+
+
+def test_units_that_sum_to_zero_are_kept():
+    p = subtractive()
+    expected = np.array([[[1.0, 3.0], [3.0, 1.0]]])
+    assert_close(joint(p), expected)
+    assert_close(joint(p.normalize()), expected / 8)
+    assert_close(joint(p.condition({0: 1})), np.array([[[0.0, 0.0], [0.75, 0.25]]]))
+    assert_close(np.exp(p.log_partition()), np.array(8.0))
+
+
+@given(seeds)
+def test_signed_circuits_are_normalised(seed):
+    p = drawn_circuit(seed, n_max=4, signed=True)
+    values, scale = joint(p), joint(absolute(p))
+    if values.sum() > 1e-3 * scale.sum():
+        assert_close(joint(p.normalize()), values / values.sum(), scale.sum() / values.sum())
+
+
+def test_signed_circuits_have_no_marginals():
+    with pytest.raises(PropertyError, match=r"without negative weights\. There is one at vtree"):
+        subtractive().marginals()
+
+
+def test_variances_far_from_the_origin():
+    p = gaussian_mixture([0.5, 0.5], [1e8 - 1.0, 1e8 + 1.0], [0.25, 0.75])
+    assert_close(p.marginals()[0], np.array([1e8, 1.5]))
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda p: p.condition({0: 2}), EvidenceError, r"A state of variable 0 is an int in 0..1"),
+        (lambda p: p.condition([[0, nan]] * 2), EvidenceError, "one row of evidence. Got 2 rows"),
+        (lambda p: p.condition({0: 0, 1: 1}), EvidenceError, "has probability zero"),
+        (lambda p: p.condition({0: set()}), EvidenceError, "has probability zero"),
+        (
+            lambda p: p.marginals([[0, 0], [0, 1]]),
+            EvidenceError,
+            "evidence in row 1 has probability zero under the circuit",
+        ),
+        (
+            lambda p: algebra.stack([p, p]).condition({0: 0}),
+            CircuitError,
+            "Conditioning .* Got 2 roots",
+        ),
+        (lambda p: algebra.stack([p, p]).marginals(), CircuitError, "Marginals needs .* one root"),
+        (lambda p: p.log_likelihood([[0]]), EvidenceError, r"shape \(rows, 2\)"),
+        (
+            lambda p: factorized([[0, 0]], normalized=False).normalize(),
+            PropertyError,
+            "sums to zero, so it cannot",
+        ),
+        (
+            lambda p: factorized([[0, 0]], normalized=False).marginals(),
+            PropertyError,
+            "sums to zero; it is no",
+        ),
+        (
+            lambda p: factorized([[1, -2]], normalized=False).log_partition(),
+            PropertyError,
+            "negative value here",
+        ),
+        (
+            lambda p: factorized([[1, -2]], normalized=False).normalize(),
+            PropertyError,
+            "negative value here",
+        ),
+    ],
+)
+def test_errors(ask, error, message):
+    p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
+    with pytest.raises(error, match=message):
+        ask(p)
+
+
+def test_impossible_rows_have_likelihood_zero():
+    p = mixture([factorized([[1, 0], [1, 0]]), factorized([[0, 1], [0, 1]])])
+    assert p.log_likelihood([[0, 1]]).tolist() == [-inf]
+
+
+def test_tables_in_binary_fractions_stay_exact():
+    tables = [[0.25, 0.75], [0.125, 0.5, 0.375], [0.0, 1.0]]
+    p = factorized(tables)
+    for q in (p.normalize(), p.condition({}), p.condition({1: [1.0, 1.0, 1.0]})):
+        for v, table in enumerate(tables):
+            assert q.input(v).table.tolist() == [table]
+    for v, table in enumerate(tables):
+        assert p.marginals()[v].tolist() == table
+        assert p.marginals({0: [2.0, 2.0]})[v].tolist() == table
+    q = mixture([p, factorized([[0.5, 0.5], [0.5, 0.25, 0.25], [0.5, 0.5]])], [0.25, 0.75])
+    again = q.normalize()
+    for block, other in zip(q.blocks, again.blocks, strict=True):
+        np.testing.assert_array_equal(block.flat[0], other.flat[0])
+
+
+def test_marginals_of_states_far_apart():
+    p = factorized([[1.0, 1e-308], [0.5, 0.5]])
+    found = p.marginals({0: [1e-308, 1.0]})[0]
+    assert_close(found, np.array([0.5, 0.5]))
