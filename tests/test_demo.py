@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
@@ -20,18 +19,11 @@ from expectedkernels.demo import (
     split_diabetes,
     table,
 )
-from expectedkernels.plotting.panels import Curve, Explained, plot_missing_values
 
 
 @pytest.fixture(scope="module")
 def result():
     return run(seed=0, n_splits=1)
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def small_result(errors):
@@ -134,12 +126,6 @@ def test_picture_shows_the_rows_in_the_order_of_their_predictions():
     np.testing.assert_allclose(lengths, [0.6, 0.2, 1.2])
     assert [label.get_text() for label in why.get_yticklabels()] == ["sex = 2", "age = 30"]
     assert why.get_xlabel() == "from 1, if nothing is known, to 2.5"
-
-
-def test_picture_refuses_predictions_of_other_rows():
-    why = Explained(0, ["age"], np.ones(1), 0.0, [1.0])
-    with pytest.raises(ValueError, match=r"those of the same rows. Got \[2, 1, 2, 2\] of them"):
-        plot_missing_values({"ours": Curve([0.1], [1.0])}, [1, 2], [1], ([1, 2], [1, 2]), why)
 
 
 def test_no_splits_are_refused():

@@ -1,15 +1,12 @@
-"""What notebooks show: small pieces of HTML, escaped, and progress bars."""
+"""What notebooks show: small pieces of HTML, escaped."""
 
 import re
-import sys
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.progress import progress_bar
 
 P = ek.factorized([[0.5, 0.5], [0.3, 0.7]]).with_names(["<a>", "b&b"])
 A = ek.Product([ek.Indicator(0, 1, 2), ek.Categorical(1, [0.2, 0.8])])
@@ -89,34 +86,3 @@ def test_networks_show_all_variables():
 def test_explanations_show_what_they_print():
     found = SHOWN["explanation"]
     assert str(found) in read(found._repr_html_()).words
-
-
-def in_notebook(monkeypatch):
-    shell = SimpleNamespace(kernel=None)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-
-
-def test_bars_are_text_in_notebooks_without_widgets(monkeypatch):
-    in_notebook(monkeypatch)
-    monkeypatch.setattr("expectedkernels.progress.find_spec", lambda name: None)
-    with progress_bar(3, "steps") as bar:
-        assert not bar.disable
-    with progress_bar(3, "steps", quiet=True) as bar:
-        assert bar.disable
-
-
-def test_bars_are_widgets_where_there_are_some(monkeypatch):
-    in_notebook(monkeypatch)
-    made = []
-    fake = SimpleNamespace(tqdm=lambda **options: made.append(options))
-    monkeypatch.setitem(sys.modules, "tqdm.notebook", fake)
-    monkeypatch.setattr("expectedkernels.progress.find_spec", lambda name: object())
-    progress_bar(3, "steps")
-    assert made[0]["disable"] is False
-
-
-def test_there_are_no_bars_off_terminals_and_notebooks(capsys):
-    with progress_bar(3, "steps") as bar:
-        bar.update(3)
-    assert bar.disable
-    assert capsys.readouterr().err == ""

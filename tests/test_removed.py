@@ -1,37 +1,9 @@
 """Parameters of earlier versions raise an error that says what to use instead."""
 
-import inspect
-
 import pytest
-from sklearn.base import BaseEstimator, clone
 
 import expectedkernels as ek
 from expectedkernels import CircuitError
-from expectedkernels.checks import check_choice, removed
-
-
-class Estimator(BaseEstimator):
-    @removed(binning="bins are quantiles; set n_bins")
-    def __init__(self, n_bins=10):
-        self.n_bins = n_bins
-
-
-def test_removed_parameters_of_estimators_are_no_part_of_the_signature():
-    model = clone(Estimator(n_bins=3))
-    assert model.get_params() == {"n_bins": 3}
-    assert list(inspect.signature(Estimator).parameters) == ["n_bins"]
-    with pytest.raises(CircuitError, match="'binning' parameter of Estimator was removed: bins"):
-        Estimator(binning="uniform")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'bins'"):
-        Estimator(bins=3)
-
-
-def test_removed_values_are_named():
-    advice = {"bagging": "use method='em'"}
-    with pytest.raises(CircuitError, match="Got 'bagging', which was removed: use m"):
-        check_choice("learn", "method", "bagging", ("em", "boost"), removed=advice)
-    with pytest.raises(CircuitError, match="Got 'other' instead"):
-        check_choice("learn", "method", "other", ("em", "boost"), removed=advice)
 
 
 @pytest.mark.parametrize(

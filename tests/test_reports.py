@@ -10,15 +10,8 @@ import polars as pl
 import pytest
 
 import expectedkernels as ek
-from expectedkernels import reports
 
 write_report = ek.reports.write_report
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def drawn(n=5):
@@ -77,9 +70,8 @@ def test_the_same_contents_are_the_same_file(tmp_path):
     assert written(tmp_path, {"one": drawn()}) == written(tmp_path, {"one": drawn()})
 
 
-def test_large_drawings_are_pixels(tmp_path, monkeypatch):
-    monkeypatch.setattr(reports, "LARGEST_SVG", 1_000)
-    page = written(tmp_path, {"one": drawn()})
+def test_large_drawings_are_pixels(tmp_path):
+    page = written(tmp_path, {"one": drawn(6_000)})
     assert "data:image/png;base64," in page
     assert "svg+xml" not in page
 

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from expectedkernels import DataError, ParseError
-from expectedkernels.plotting.panels import plot_panels
 from studies.__main__ import app
 from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
 from studies.regression.datasets import load, prepare
@@ -389,8 +388,6 @@ def test_the_figure_has_a_panel_per_data_set_with_bands(records):
     assert labels == ["nothing missing", *SHOWN.values(), "expected prediction (published)"]
     plt.close(axes[0].figure)
     assert figure(records, "test", "bits", comparable=True) is None
-    with pytest.raises(ValueError, match="at least one entry"):
-        plot_panels({})
 
 
 def test_the_figure_of_the_paper_has_its_curves_beside_ours(records):

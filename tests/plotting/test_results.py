@@ -1,0 +1,127 @@
+"""Pictures of results: what they show, and that nothing of it is cut off."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import expectedkernels as ek
+from expectedkernels.plotting.panels import Curve, Explained, plot_missing_values, plot_panels
+
+
+def test_panels_have_curves_bands_and_one_legend():
+    ours, before = Curve([1, 2], [3.0, 4.0], [0.1, 0.2]), Curve([1, 2], [5.0, 6.0])
+    axes = plot_panels({"one": {"ours": ours, "before": before}, "two": {"ours": ours}})
+    lines = axes[0].get_lines()
+    np.testing.assert_allclose(lines[0].get_ydata(), [3.0, 4.0])
+    np.testing.assert_allclose(lines[1].get_ydata(), [5.0, 6.0])
+    assert lines[1].get_linestyle() == "--"
+    assert len(axes[0].collections) == 1  # no band around what has no deviations
+    assert lines[0].get_color() == axes[1].get_lines()[0].get_color()
+    (legend,) = axes[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["ours", "before"]
+
+
+def test_there_is_a_panel():
+    with pytest.raises(ValueError, match="at least one entry"):
+        plot_panels({})
+
+
+def test_picture_refuses_predictions_of_other_rows():
+    why = Explained(0, ["age"], np.ones(1), 0.0, [1.0])
+    with pytest.raises(ValueError, match=r"those of the same rows. Got \[2, 1, 2, 2\] of them"):
+        plot_missing_values({"ours": Curve([0.1], [1.0])}, [1, 2], [1], ([1, 2], [1, 2]), why)
+
+
+LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]
+
+
+def drifting(n):
+    X = np.random.default_rng(0).integers(3, size=(60, n))
+    frames = (pd.DataFrame(x, columns=LONG[:n]) for x in (X, np.minimum(X, 1)))
+    return ek.drift(*frames, n_permutations=9, rng=0)
+
+
+def far(n):
+    p = ek.random_circuit(ek.Vtree.balanced(n), 2, rng=0).with_names(LONG[:n])
+    return ek.group_discrepancies(p, 1)
+
+
+def shares(names, values, base=0.0, data=None):
+    """The Shapley values of one row."""
+    entries = np.full(len(names), 0.123) if data is None else np.array(data)
+    values = np.array(values)
+    total = np.array([base + values.sum()])
+    return ek.ShapleyValues(values[None], np.array([base]), total, list(names), entries[None])
+
+
+def panels(n):
+    curves = {f"{name} prediction": Curve([0, 1], [0, 1], [0.1, 0.1]) for name in "abcdefg"}
+    like = Curve([0, 1], [1, 0], like="a prediction")
+    return plot_panels({str(i): curves | {"as it was published": like} for i in range(n)})[0]
+
+
+PICTURES = {
+    "3 units": lambda: ek.plotting.plot(ek.factorized([[0.5, 0.5]] * 2).with_names(LONG[:2])),
+    "30 units": lambda: ek.plotting.plot(
+        ek.random_circuit(ek.Vtree.balanced(6), 2, rng=0).with_names(LONG[:6])
+    ),
+    "300 units": lambda: ek.plotting.plot(
+        ek.random_circuit(ek.Vtree.balanced(12), 9, rng=0).with_names(LONG)
+    ),
+    "network": lambda: ek.plotting.plot(ek.asia().with_names(LONG[:8])),
+    "one column": lambda: drifting(1).plot(),
+    "columns": lambda: drifting(6).plot(),
+    "groups": lambda: far(4).plot(),
+    "contributions": lambda: shares(LONG, np.linspace(-1, 1, 12), 5.0).plot("waterfall"),
+    "importances": lambda: shares(LONG, np.arange(12.0)).plot(),
+    "one panel": lambda: panels(1),
+    "two panels": lambda: panels(2),
+    "four panels": lambda: panels(4),
+    "3 rows": lambda: ek.plotting.plot_intervals(
+        [1.0, 2.0, 3.0], ([0, 1, 2], [2, 3, 4]), [1, 2, 3]
+    ),
+}
+
+
+def seen_ticks(axis):
+    """The labels of an axis that are within its ends."""
+    low, high = sorted(axis.get_view_interval())
+    pairs = zip(axis.get_ticklabels(), axis.get_ticklocs(), strict=True)
+    return [label for label, at in pairs if low <= at <= high and label.get_text()]
+
+
+@pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
+def test_nothing_is_cut_off_and_labels_do_not_lie_on_each_other(make):
+    ax = make()
+    figure = ax.figure
+    figure.canvas.draw()
+    axes = (ax.xaxis, ax.yaxis) if ax.axison else ()
+    written = [*figure.texts, *ax.texts, *(axis.label for axis in axes)]
+    written += [text for legend in figure.legends for text in legend.get_texts()]
+    written += [ax.title, ax._left_title, *(t for axis in axes for t in seen_ticks(axis))]
+    for text in written:
+        if text.get_text():
+            box = text.get_window_extent()
+            low, high = figure.bbox.padded(1.5).get_points()
+            assert (low <= box.min).all(), text
+            assert (box.max <= high).all(), text
+    for i, axis in enumerate(axes):
+        ends = sorted(t.get_window_extent().get_points()[:, i].tolist() for t in seen_ticks(axis))
+        assert all(a[1] <= b[0] + 1 for a, b in pairwise(ends))
+
+
+def test_names_tell_columns_apart():
+    ax = shares(LONG, np.arange(12.0)).plot()
+    assert len({label.get_text() for label in ax.get_yticklabels()}) == 12
+
+
+def test_waterfalls_write_numbers_as_people_do():
+    names, data = ["carat", "year", "price"], [0.5, 2007.0, 53940.0]
+    ax = shares(names, [14312.0, -0.00123, 941.6], -2000.0, data).plot("waterfall")
+    assert {text.get_text() for text in ax.texts} == {"+14,300", "-0.00123", "+942"}
+    labels = {text.get_text() for text in ax.get_yticklabels()}
+    assert labels == {"carat = 0.5", "year = 2007", "price = 53940"}
+    lines = [line.get_label() for line in ax.lines]
+    assert lines == ["base value: -2000", "this row: 13,250"]
