@@ -97,3 +97,8 @@ def random_chain(n, rng):
 def random_graph(rng, cards, scopes):
     """A factor graph with random tables on these scopes."""
     return FactorGraph(cards, [(s, rng.random([cards[v] for v in s])) for s in scopes])
+
+
+def equal_chain(n, table=((1.0, 0.0), (0.0, 1.0))):
+    """A chain of n variables with the same table on every edge."""
+    return FactorGraph([len(table)] * n, [((i, i + 1), table) for i in range(n - 1)])

@@ -83,3 +83,16 @@ def circuit_problems(draw):
             return p, other.compile(p.vtree)[0], draw(kernels(p.cardinalities, p.vtree))
     q = draw(circuits(p.cardinalities, p.vtree)).normalize()
     return p, q, draw(kernels(p.cardinalities, p.vtree, signed=True))
+
+
+def states_and_masses(target):
+    """All worlds of a factor graph, and their probabilities."""
+    circuit = target.compile()[0]
+    X = worlds(target.cardinalities)
+    return X, np.exp(circuit.log_likelihood(X))
+
+
+def stein_like(n, rank, rng, spread=2.0):
+    """A matrix with a few large and many small rows, as ratios of probabilities give."""
+    features = rng.normal(size=(n, rank)) * np.exp(spread * rng.normal(size=(n, 1)))
+    return features @ features.T

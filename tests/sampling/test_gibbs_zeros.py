@@ -2,8 +2,6 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from scipy.sparse.csgraph import connected_components
 
 from expectedkernels import (
     CircuitError,
@@ -18,72 +16,17 @@ from expectedkernels import (
     gibbs,
     ising_grid,
     mixture,
+    stein,
 )
-from expectedkernels.sampling import reducible, targets
-from expectedkernels.sampling.gibbs import irreducible
-from expectedkernels.sampling.reducible import count_classes, moves_of_factors
-from expectedkernels.sampling.targets import sampled_model
-from factor_graphs import factor_graphs, scores
+from factor_graphs import equal_chain, scores
 from oracles import worlds
-
-seeds = st.integers(0, 2**32 - 1)
-EQUAL = np.eye(2)
-
-
-def classes(possible):
-    """The number of connected parts of a set of states, by comparing all pairs of them."""
-    points = np.argwhere(possible)
-    linked = (points[:, None] != points[None, :]).sum(axis=2) <= 1
-    return connected_components(linked, directed=False)[0]
-
-
-def chain(n, table=EQUAL):
-    """A chain of n variables with the same table on every edge."""
-    return FactorGraph([len(table)] * n, [((i, i + 1), table) for i in range(n - 1)])
-
-
-@settings(max_examples=60)
-@given(seeds)
-def test_count_classes(seed):
-    rng = np.random.default_rng(seed)
-    shape = rng.integers(1, 4, size=rng.integers(1, 5))
-    possible = np.asarray(rng.random(shape) < rng.uniform(0.2, 0.9))
-    assert count_classes(possible) == (classes(possible) if possible.any() else 0)
-
-
-@settings(max_examples=60)
-@given(factor_graphs(), seeds, st.sampled_from([0, 2**16]))
-def test_classes_of_factor_graphs(model, seed, states):
-    rng = np.random.default_rng(seed)
-    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.4).tolist()
-    possible = scores(model).reshape(model.cardinalities) > 0
-    expected = classes(possible.any(axis=tuple(collapsed)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "TABLE_STATES", states)
-        moves = sampled_model(model, collapsed, None, "gibbs").moves()
-    assert moves.classes == expected
-    if moves.remedy:
-        after = possible.any(axis=tuple({*collapsed, *moves.remedy}))
-        assert classes(after) == 1
-    circuit, _ = model.compile()
-    assert sampled_model(circuit, collapsed, None, "gibbs").moves().classes == expected
-
-
-def test_classes_of_groups_multiply():
-    pairs = FactorGraph([2] * 40, [((i, i + 1), EQUAL) for i in range(0, 40, 2)])
-    moves = moves_of_factors(pairs.potential.factors)
-    assert moves.classes == 2**20
-    assert irreducible(pairs, collapsed=range(0, 40, 2))
 
 
 def test_asia_has_two_classes():
     network = asia()
-    verdict = irreducible(network)
+    verdict = stein.irreducible(network)
     assert verdict.holds is False
     assert "2 classes" in verdict.reason
-    moves = sampled_model(network, (), None, "gibbs").moves()
-    assert moves.classes == 2
-    assert [network.names[v] for v in moves.remedy] == ["either"]
     message = (
         r"over the variables 'tub', 'lung', 'either' split .* into 2 classes .* Sum out 'either'"
     )
@@ -103,13 +46,13 @@ def test_asia_is_not_warned_of_when_either_is_collapsed_or_observed():
         for target in (asia(), circuit):
             collapsed_gibbs(target, 5, [5], rng=0)
             gibbs(target, 5, rng=0, evidence={5: 1})
-            assert irreducible(target, collapsed=[5])
-            assert irreducible(target, evidence={5: 0})
+            assert stein.irreducible(target, collapsed=[5])
+            assert stein.irreducible(target, evidence={5: 0})
 
 
 def test_zeros_that_do_no_harm():
     # at most one of two neighbours is in state one: all states lead to zero
-    hard_core = chain(6, np.array([[1.0, 1.0], [1.0, 0.0]]))
+    hard_core = equal_chain(6, np.array([[1.0, 1.0], [1.0, 0.0]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         X = gibbs(hard_core, 4000, 60, 6, rng=0)
@@ -119,8 +62,8 @@ def test_zeros_that_do_no_harm():
 
 
 def test_too_many_states_to_look_at():
-    long = chain(20, np.array([[1.0, 1.0], [1.0, 0.0]]))
-    assert irreducible(long).holds is None
+    long = equal_chain(20, np.array([[1.0, 1.0], [1.0, 0.0]]))
+    assert stein.irreducible(long).holds is None
     with pytest.warns(ReducibleWarning, match=r"has zeros over the variables 0, 1, .*may split"):
         gibbs(long, 3, rng=0)
     circuit, _ = long.compile()
@@ -137,29 +80,22 @@ def test_large_circuits_without_zeros():
         gibbs(grid, 3, rng=0, evidence={3: 1})
         gibbs(several, 3, rng=0)
         gibbs(factorized([[0.5, 0.5]] * 20), 3, rng=0)
-    assert irreducible(grid)
-    assert irreducible(several).holds is None
-    assert "not known" in irreducible(several).reason
+    assert stein.irreducible(grid)
+    assert stein.irreducible(several).holds is None
+    assert "not known" in stein.irreducible(several).reason
 
 
-def test_zeros_that_a_large_circuit_shows_on_the_way(monkeypatch):
+def test_zeros_that_a_large_circuit_shows_on_the_way():
     halves = [factorized([[1.0, 0.0]] * 20), factorized([[0.0, 1.0]] * 20)]
     p = mixture([*halves, factorized([[0.0, 1.0]] * 20)])  # not deterministic
     with pytest.warns(ReducibleWarning, match=r"The model has zeros. They may split"):
         X = gibbs(p, 3, rng=0)
     assert len(np.unique(X)) == 1
-    monkeypatch.setattr(reducible, "PRODUCT_PAIRS", 0)
-    with pytest.warns(ReducibleWarning, match=r"The model has zeros. They may split"):
-        gibbs(mixture(halves), 3, rng=0)
 
 
 def test_equal_variables_have_a_remedy():
-    three = chain(3)
-    moves = sampled_model(three, (), None, "gibbs").moves()
-    assert moves.classes == 2
-    assert len(moves.remedy) == 2
     with pytest.warns(ReducibleWarning, match=r"Sum out 1, 2 with collapsed_gibbs"):
-        gibbs(three, 3, rng=0)
+        gibbs(equal_chain(3), 3, rng=0)
 
 
 def test_no_remedy_is_named_if_none_is_known():
@@ -169,10 +105,10 @@ def test_no_remedy_is_named_if_none_is_known():
         gibbs(FactorGraph([3, 3], [((0, 1), exclusive)]), 3, rng=0)
 
 
-@pytest.mark.filterwarnings("ignore::expectedkernels.sampling.reducible.ReducibleWarning")
+@pytest.mark.filterwarnings("ignore::expectedkernels.ReducibleWarning")
 @pytest.mark.parametrize("chains", [1, 30])
 def test_a_possible_start_is_found(chains):
-    needle = chain(40, np.eye(3))
+    needle = equal_chain(40, np.eye(3))
     circuit, _ = needle.compile()
     for model in (needle, circuit):
         X = gibbs(model, 2, rng=0, chains=chains).reshape(-1, 40)
@@ -183,7 +119,7 @@ def test_a_possible_start_is_found(chains):
         assert set(X[:, 0].tolist()) == {0, 1, 2}
 
 
-@pytest.mark.filterwarnings("ignore::expectedkernels.sampling.reducible.ReducibleWarning")
+@pytest.mark.filterwarnings("ignore::expectedkernels.ReducibleWarning")
 def test_networks_start_from_their_roots(monkeypatch):
     def refuse(self, *args, **options):
         raise SizeError("too large")
@@ -195,11 +131,11 @@ def test_networks_start_from_their_roots(monkeypatch):
     X = gibbs(network, 1, rng=0, chains=20, evidence={"either": "yes", "tub": "no"})[:, 0]
     assert (network.log_score(X) > -np.inf).all()
     with pytest.raises(CircuitError, match=r"too large to compile. Give one as 'start'"):
-        gibbs(chain(40, np.eye(3)), 1, rng=0)
+        gibbs(equal_chain(40, np.eye(3)), 1, rng=0)
 
 
 def test_impossible_models_and_starts():
-    nothing = FactorGraph([2, 2], [((0, 1), EQUAL), ((0,), [1.0, 0.0]), ((1,), [0.0, 1.0])])
+    nothing = FactorGraph([2, 2], [((0, 1), np.eye(2)), ((0,), [1.0, 0.0]), ((1,), [0.0, 1.0])])
     with pytest.raises(PropertyError, match="zero at every state"):
         gibbs(nothing, 1, rng=0)
     with pytest.raises(PropertyError, match="zero at every state"):
@@ -209,4 +145,4 @@ def test_impossible_models_and_starts():
     with pytest.raises(PropertyError, match="zero at every state"):
         collapsed_gibbs(nothing, 1, [0], rng=0)
     with pytest.raises(DataError, match=r"Chain 1 would start at the impossible state \[0, 1\]"):
-        gibbs(chain(2), 1, start=[[0, 0], [0, 1]], chains=2)
+        gibbs(equal_chain(2), 1, start=[[0, 0], [0, 1]], chains=2)

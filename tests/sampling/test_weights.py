@@ -1,212 +1,41 @@
-"""Weights on the simplex against enumeration of active sets, and the laws they obey."""
-
-from fractions import Fraction
-from itertools import combinations
+"""The steps behind weights on the simplex, each against the exact solution."""
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
-from expectedkernels import DataError, KernelError, simplex_weights
+import expectedkernels as ek
+from expectedkernels import SteinKernel, simplex_weights
 from expectedkernels.sampling import weights as module
-from expectedkernels.sampling.weights import certify, signed_weights, smoothed_weights
+from expectedkernels.sampling.shrinkage import z_score
+from expectedkernels.sampling.weights import certify, minimised
+from stein_oracles import states_and_masses, stein_like
 
 
-def best_by_enumeration(gram):
-    """The smallest w'Kw, over the solutions on all supports."""
-    best = np.inf
-    n = len(gram)
-    size = np.abs(gram).max() or 1.0
-    gram = gram / size
-    for m in range(1, n + 1):
-        for support in combinations(range(n), m):
-            block = gram[np.ix_(support, support)]
-            system = np.block([[block, np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
-            w = np.linalg.lstsq(system, np.append(np.zeros(m), 1.0), rcond=None)[0][:m]
-            if np.all(w >= -1e-12) and abs(w.sum() - 1.0) < 1e-8:
-                best = min(best, float(w @ block @ w))
-    return best * size
+def test_the_z_score_tells_draws_from_the_target_from_others():
+    grid = ek.ising_grid(3, 3, rng=0)
+    states, masses = states_and_masses(grid)
+    rng = np.random.default_rng(0)
+    gibbs = SteinKernel(grid, ek.ExpHamming(), operator="gibbs")
+    good = [
+        z_score(gibbs(states[rng.choice(512, size=60, p=masses / masses.sum())])) for _ in range(30)
+    ]
+    assert abs(np.mean(good)) < 1.0
+    assert np.std(good) < 3.0
+    assert z_score(gibbs(states[rng.integers(0, 512, size=60)])) > 6.0
+    assert z_score(np.eye(3)) == 0.0
 
 
-def stein_like(n, rank, rng, spread=2.0):
-    """A matrix with a few large and many small rows, as ratios of probabilities give."""
-    features = rng.normal(size=(n, rank)) * np.exp(spread * rng.normal(size=(n, 1)))
-    return features @ features.T
-
-
-@st.composite
-def gram_matrices(draw):
-    n, rank = draw(st.integers(1, 5)), draw(st.integers(1, 6))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    features = rng.normal(size=(n, rank)) * np.exp(rng.normal(size=(n, 1)))
-    if draw(st.booleans()):  # whole numbers: ties, zero rows, equal and opposite samples
-        features = rng.integers(-1, 2, size=(n, rank)).astype(float)
-    return features @ features.T * 10.0 ** draw(st.integers(-9, 12))
-
-
-@given(gram_matrices())
-def test_the_value_is_the_smallest_of_all_supports(gram):
-    found = simplex_weights(gram)
-    assert found.solved
-    assert np.all(found.weights >= 0.0)
-    np.testing.assert_allclose(found.weights.sum(), 1.0, rtol=1e-12)
-    np.testing.assert_allclose(
-        found.discrepancy, best_by_enumeration(gram), rtol=1e-7, atol=1e-11 * np.abs(gram).max()
-    )
-
-
-@pytest.mark.parametrize(("n", "rank"), [(100, 100), (300, 300), (300, 150), (200, 20), (60, 3)])
-def test_the_certificate_is_small_on_matrices_with_heavy_rows(n, rank):
-    found = simplex_weights(stein_like(n, rank, np.random.default_rng(n + rank)))
-    assert found.solved
-    assert found.certificate < 1e-8 or found.discrepancy <= found.rounding
-
-
-@given(gram_matrices(), st.integers(0, 2**32 - 1))
-def test_the_order_of_samples_does_not_matter(gram, seed):
-    order = np.random.default_rng(seed).permutation(len(gram))
-    found, shuffled = simplex_weights(gram), simplex_weights(gram[np.ix_(order, order)])
-    atol = 1e-11 * np.abs(gram).max()
-    np.testing.assert_allclose(shuffled.discrepancy, found.discrepancy, rtol=1e-7, atol=atol)
-
-
-def test_the_weights_follow_the_order_and_ignore_the_scale():
-    rng = np.random.default_rng(5)
-    gram = stein_like(40, 60, rng)
-    order = rng.permutation(40)
-    found = simplex_weights(gram).weights
-    np.testing.assert_allclose(
-        simplex_weights(gram[np.ix_(order, order)]).weights, found[order], atol=1e-7
-    )
-    for factor in (1e-12, 1e-5, 1e5, 1e12):
-        np.testing.assert_allclose(simplex_weights(factor * gram).weights, found, atol=1e-7)
-
-
-def test_equal_samples_share_their_weight_evenly():
-    rng = np.random.default_rng(2)
-    distinct = stein_like(10, 20, rng, spread=0.3)
-    member = rng.integers(0, 10, size=60)
-    gram = distinct[np.ix_(member, member)]
-    with_groups = simplex_weights(gram, groups=member)
-    found = simplex_weights(gram)
-    alone = simplex_weights(distinct)
-    np.testing.assert_allclose(with_groups.weights, found.weights, atol=1e-8)
-    assert with_groups.solved
-    kept = np.unique(member)
-    np.testing.assert_allclose(
-        np.bincount(member, found.weights, minlength=10)[kept], alone.weights[kept], atol=1e-7
-    )
-    for label in kept:
-        np.testing.assert_allclose(np.ptp(found.weights[member == label]), 0.0, atol=1e-15)
-
-
-def test_samples_without_discrepancy_take_all_the_mass():
-    gram = np.zeros((4, 4))
-    gram[:2, :2] = [[2.0, 1.0], [1.0, 3.0]]
-    found = simplex_weights(gram)
-    np.testing.assert_array_equal(found.weights, [0.0, 0.0, 0.5, 0.5])
-    assert (found.discrepancy, found.certificate) == (0.0, 0.0)
-    np.testing.assert_array_equal(simplex_weights(np.zeros((3, 3))).weights, np.full(3, 1 / 3))
-
-
-@pytest.mark.parametrize("value", [0.0, 1e-300, 1.0, 1e12])
-def test_one_sample_has_weight_one(value):
-    found = simplex_weights([[value]])
-    assert found.weights.tolist() == [1.0]
-    assert found.solved
-    assert found.discrepancy == value
-
-
-def test_samples_whose_features_cancel_have_discrepancy_zero():
-    features = np.random.default_rng(0).normal(size=(30, 4))
-    found = simplex_weights(features @ features.T)
-    assert found.solved
-    assert found.discrepancy < 1e-13
-
-
-def test_entries_of_very_different_sizes_are_solved():
-    rng = np.random.default_rng(11)
-    size = 10.0 ** rng.uniform(-6, 6, size=80)
-    features = size[:, None] * (1.0 + 0.5 * rng.normal(size=(80, 200)))
-    found = simplex_weights(features @ features.T)
-    assert found.solved
-
-
-def smallest_value(gram):
-    """The smallest w'Kw, in fractions: the smallest over all sets of positive weights."""
-    exact = [[Fraction(float(x)) for x in row] for row in gram]
-    values = []
-    for size in range(1, len(gram) + 1):
-        for support in combinations(range(len(gram)), size):
-            x = solution([[exact[i][j] for j in support] for i in support])
-            if x is not None and min(x) >= 0 and sum(x) > 0:
-                values.append(1 / sum(x))
-    return min(value for value in values if value >= 0)
-
-
-def solution(matrix):
-    """The solution of a linear system with ones on its right side, None if it is singular."""
-    rows = [[*row, Fraction(1)] for row in matrix]
-    for i in range(len(rows)):
-        pivot = next((j for j in range(i, len(rows)) if rows[j][i]), None)
-        if pivot is None:
-            return None
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        for j, row in enumerate(rows):
-            if j != i and row[i]:
-                factor = row[i] / rows[i][i]
-                rows[j] = [a - factor * b for a, b in zip(row, rows[i], strict=True)]
-    return [row[-1] / row[i] for i, row in enumerate(rows)]
-
-
-def value_of(gram, weights):
-    """The value w'Kw over the squared sum of the weights, in fractions."""
-    w = [Fraction(float(x)) for x in weights]
-    terms = (
-        w[i] * w[j] * Fraction(float(gram[i, j])) for i in range(len(w)) for j in range(len(w))
-    )
-    return sum(terms) / sum(w) ** 2
-
-
-SCALES = {
-    "one scale": lambda rng, n: np.full(n, rng.integers(-530, 511)),
-    "any scales": lambda rng, n: rng.integers(-530, 511, size=n),
-    "both ends": lambda rng, n: rng.choice([-530, -510, 0, 510], size=n),
-    "below the smallest normal number": lambda rng, n: -535 + rng.integers(0, 30, size=n),
-}
-
-
-@pytest.mark.parametrize("scales", SCALES)
-def test_matrices_of_any_scale_are_solved(scales):
-    rng = np.random.default_rng(4)
-    for _ in range(40):
-        n = int(rng.integers(1, 5))
-        features = rng.normal(size=(n, n + 3)) + rng.uniform(-1, 2)
-        features /= np.linalg.norm(features, axis=1, keepdims=True)
-        exponents = SCALES[scales](rng, n)
-        gram = np.ldexp(features @ features.T, exponents[:, None] + exponents)
-        gram = np.triu(gram) + np.triu(gram, 1).T
-        if (np.diagonal(gram) > 0).all():
-            found = simplex_weights(gram)
-            assert found.solved
-            assert value_of(gram, found.weights) <= smallest_value(gram) * (1 + Fraction(1, 10**9))
-
-
-@pytest.mark.parametrize("size", [1e-320, 1e-308, 1e-200, 1.0, 1e200, 1e307])
-def test_tiny_and_huge_matrices(size):
-    found = simplex_weights([[size, 0.0], [0.0, 3 * size]])
-    np.testing.assert_allclose(found.weights, [0.75, 0.25], rtol=1e-3 if size < 1e-307 else 1e-12)
-    assert found.solved
-    np.testing.assert_allclose(
-        signed_weights([[size, 0.0], [0.0, 3 * size]]), [0.75, 0.25], rtol=1e-3
-    )
-    equal = simplex_weights(np.full((3, 3), size))
-    np.testing.assert_allclose(equal.weights, np.full(3, 1 / 3), rtol=1e-12)
-
-
-def test_entries_beyond_those_of_the_diagonal_are_refused():
-    with pytest.raises(KernelError, match=r"Got 1e\+299 in row 0, column 1, where the diagonal"):
-        simplex_weights([[5e-324, 1e299, 0], [1e299, 5e-324, 0], [0, 0, 1e308]])
+def test_the_ridge_of_merged_samples_is_that_of_all():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(12, 5))
+    member = rng.integers(12, size=40)
+    gram = (features @ features.T)[np.ix_(member, member)]
+    merged = minimised(gram, member, ridge=0.7)
+    shifted = gram + 0.7 * np.trace(gram) / 40 * np.eye(40)
+    alone = minimised(shifted, np.arange(40))
+    np.testing.assert_allclose(merged.weights, alone.weights, atol=1e-9)
+    assert merged.discrepancy == pytest.approx(alone.discrepancy)
+    assert merged.certificate < 1e-8
 
 
 def test_later_methods_agree_with_pivoting():
@@ -232,65 +61,3 @@ def test_pivoting_gives_way_to_other_methods(monkeypatch):
     found = simplex_weights(np.diag([1.0, 2.0, 4.0]))
     assert found.method == "non-negative least squares"
     np.testing.assert_allclose(found.weights, np.array([4, 2, 1]) / 7, rtol=1e-9)
-
-
-def test_signed_weights_solve_the_problem_without_signs():
-    rng = np.random.default_rng(0)
-    gram = stein_like(20, 40, rng, spread=0.5)
-    w = signed_weights(gram)
-    np.testing.assert_allclose(w.sum(), 1.0, rtol=1e-12)
-    slopes = (gram * 20 / np.trace(gram) + 1e-8 * np.eye(20)) @ w
-    np.testing.assert_allclose(slopes, slopes.mean(), rtol=1e-9)
-    assert w @ gram @ w <= simplex_weights(gram).discrepancy * (1 + 1e-6)
-    np.testing.assert_array_equal(signed_weights(np.zeros((4, 4))), np.full(4, 0.25))
-
-
-def test_smoothed_weights_are_a_mixture_with_uniform_ones():
-    w = np.array([0.5, 0.3, 0.2, 0.0])
-    np.testing.assert_allclose(smoothed_weights(w), (w + 0.01) / 1.04, rtol=1e-15)
-    np.testing.assert_array_equal(smoothed_weights(w, 0.0), w)
-
-
-@pytest.mark.parametrize(
-    ("gram", "text"),
-    [
-        (np.ones(3), "must be a square matrix"),
-        (np.zeros((0, 0)), "must be a square matrix"),
-        (np.ones((2, 3)), "must be a square matrix"),
-        ([[1.0, np.inf], [np.inf, 1.0]], "must be finite"),
-        ([[1.0, 0.0], [0.5, 1.0]], "must be symmetric"),
-        ([[1.0, 2.0], [2.0, 1.0]], "must be positive semidefinite"),
-        ([[-1.0]], "must be positive semidefinite"),
-    ],
-)
-@pytest.mark.parametrize("function", [simplex_weights, signed_weights])
-def test_matrices_that_are_no_gram_matrices_are_refused(function, gram, text):
-    with pytest.raises(KernelError, match=text):
-        function(gram)
-
-
-def test_bad_arguments_are_refused():
-    with pytest.raises(DataError, match="one label for each sample"):
-        simplex_weights(np.eye(3), groups=[0, 1])
-    with pytest.raises(DataError, match="'ridge' parameter"):
-        signed_weights(np.eye(3), ridge=0.0)
-    with pytest.raises(DataError, match="with sum 1"):
-        smoothed_weights([0.5, 0.2])
-    with pytest.raises(DataError, match="'amount' parameter"):
-        smoothed_weights([0.5, 0.5], -1.0)
-
-
-@pytest.mark.parametrize("K", ["K", [["a"]], [[1.0], [0.0, 1.0]], None])
-def test_what_is_no_matrix_of_numbers(K):
-    for make in (simplex_weights, signed_weights):
-        with pytest.raises(KernelError, match=r"'K' parameter of .* must be"):
-            make(K)
-
-
-def test_amounts_are_numbers():
-    with pytest.raises(DataError, match="'ridge' parameter of signed_weights must be a float"):
-        signed_weights(np.eye(2), ridge="small")
-    with pytest.raises(DataError, match="'amount' parameter of smoothed_weights must be a"):
-        smoothed_weights([1.0], "small")
-    with pytest.raises(KernelError, match="must be a vector of numbers"):
-        smoothed_weights("uniform")

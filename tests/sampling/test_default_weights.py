@@ -1,25 +1,16 @@
 """The default weights: what they minimise, when they are exact, and that they do no harm."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from expectedkernels import CollapsedSteinKernel, KernelError, SteinKernel, simplex_weights
-from expectedkernels.sampling.shrinkage import default_weights, z_score
-from expectedkernels.sampling.weights import minimised
+from stein_oracles import states_and_masses
 
 
 def both_grams(target, X):
     kernel = ek.ExpHamming()
     return SteinKernel(target, kernel)(X), SteinKernel(target, kernel, operator="gibbs")(X)
-
-
-def states_and_masses(target):
-    circuit = target.compile()[0]
-    X = np.array(list(product(*map(range, target.cardinalities))), dtype=float)
-    return X, np.exp(circuit.log_likelihood(X))
 
 
 def mean_error(weights, X, exact):
@@ -31,7 +22,7 @@ def test_samples_from_elsewhere_minimise_the_discrepancy_of_gibbs_updates():
     X, _ = states_and_masses(grid)
     X = X[np.random.default_rng(0).integers(0, 512, size=150)]
     K, G = both_grams(grid, X)
-    found = default_weights(K, G)
+    found = ek.stein.default_weights(K, G)
     assert (found.rule, found.ridge) == ("gibbs", 0.0)
     best = simplex_weights(G)
     np.testing.assert_array_equal(found.weights, best.weights)
@@ -46,7 +37,7 @@ def test_draws_from_the_target_keep_their_weight():
     X, masses = states_and_masses(grid)
     X = X[np.random.default_rng(0).choice(512, size=100, p=masses / masses.sum())]
     K, G = both_grams(grid, X)
-    found = default_weights(K, G)
+    found = ek.stein.default_weights(K, G)
     assert (found.rule, found.ridge) == ("gibbs", 1.0)
     best = simplex_weights(G + np.trace(G) / 100 * np.eye(100))
     np.testing.assert_allclose(found.weights, best.weights, atol=1e-12)
@@ -57,14 +48,14 @@ def test_draws_from_the_target_keep_their_weight():
     assert len(np.unique(label)) < 100
     for state in np.unique(label):
         np.testing.assert_allclose(np.ptp(found.weights[label == state]), 0.0, atol=1e-10)
-    again = default_weights(K, G, groups=label)
+    again = ek.stein.default_weights(K, G, groups=label)
     np.testing.assert_allclose(again.weights, found.weights, atol=1e-10)
 
 
 def test_samples_that_can_be_the_target_become_it():
     grid = ek.ising_grid(2, 2, rng=1)
     X, masses = states_and_masses(grid)
-    found = default_weights(*both_grams(grid, X))
+    found = ek.stein.default_weights(*both_grams(grid, X))
     assert found.rule == "exact"
     assert "up to rounding" in found.reason
     np.testing.assert_allclose(found.weights, masses, atol=1e-6)
@@ -75,7 +66,9 @@ def test_a_sample_with_everything_collapsed_takes_all():
     rows = [[0, 1], [np.nan, np.nan], [1, np.nan]]
     kernel = ek.ExpHamming()
     K = CollapsedSteinKernel(circuit, kernel)(rows)
-    found = default_weights(K, CollapsedSteinKernel(circuit, kernel, operator="gibbs")(rows))
+    found = ek.stein.default_weights(
+        K, CollapsedSteinKernel(circuit, kernel, operator="gibbs")(rows)
+    )
     np.testing.assert_array_equal(found.weights, [0.0, 1.0, 0.0])
 
 
@@ -96,7 +89,7 @@ def test_good_samples_are_not_spoiled_and_bad_ones_are_repaired(seed):
                 for w in (
                     np.full(60, 1 / 60),
                     simplex_weights(K).weights,
-                    default_weights(K, G).weights,
+                    ek.stein.default_weights(K, G).weights,
                 )
             ]
         means = np.log(errors).mean(axis=0)
@@ -107,37 +100,10 @@ def test_good_samples_are_not_spoiled_and_bad_ones_are_repaired(seed):
     assert np.mean(default) < np.mean(raw)
 
 
-def test_the_z_score_tells_draws_from_the_target_from_others():
-    grid = ek.ising_grid(3, 3, rng=0)
-    states, masses = states_and_masses(grid)
-    rng = np.random.default_rng(0)
-    gibbs = SteinKernel(grid, ek.ExpHamming(), operator="gibbs")
-    good = [
-        z_score(gibbs(states[rng.choice(512, size=60, p=masses / masses.sum())])) for _ in range(30)
-    ]
-    assert abs(np.mean(good)) < 1.0
-    assert np.std(good) < 3.0
-    assert z_score(gibbs(states[rng.integers(0, 512, size=60)])) > 6.0
-    assert z_score(np.eye(3)) == 0.0
-
-
 def test_matrices_of_other_samples_are_refused():
     with pytest.raises(KernelError, match="same samples"):
-        default_weights(np.eye(3), np.eye(2))
+        ek.stein.default_weights(np.eye(3), np.eye(2))
     with pytest.raises(KernelError, match="'K' parameter of default_weights must be finite"):
-        default_weights(np.full((2, 2), np.inf), np.eye(2))
+        ek.stein.default_weights(np.full((2, 2), np.inf), np.eye(2))
     with pytest.raises(KernelError, match="'G' parameter of default_weights must be symmetric"):
-        default_weights(np.eye(2), [[1.0, 0.5], [0.0, 1.0]])
-
-
-def test_the_ridge_of_merged_samples_is_that_of_all():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(12, 5))
-    member = rng.integers(12, size=40)
-    gram = (features @ features.T)[np.ix_(member, member)]
-    merged = minimised(gram, member, ridge=0.7)
-    shifted = gram + 0.7 * np.trace(gram) / 40 * np.eye(40)
-    alone = minimised(shifted, np.arange(40))
-    np.testing.assert_allclose(merged.weights, alone.weights, atol=1e-9)
-    assert merged.discrepancy == pytest.approx(alone.discrepancy)
-    assert merged.certificate < 1e-8
+        ek.stein.default_weights(np.eye(2), [[1.0, 0.5], [0.0, 1.0]])

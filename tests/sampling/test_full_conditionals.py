@@ -1,0 +1,203 @@
+"""Full conditionals in all forms, and the classes of states that single updates connect."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.sparse.csgraph import connected_components
+
+from circuit_oracles import drawn_deterministic, drawn_distribution, log_joint
+from expectedkernels import (
+    Circuit,
+    FactorGraph,
+    ReducibleWarning,
+    SizeError,
+    asia,
+    collapsed_gibbs,
+    factorized,
+    gibbs,
+    ising_grid,
+    mixture,
+    stein,
+)
+from expectedkernels.sampling import reducible, sites, targets
+from expectedkernels.sampling.reducible import count_classes, moves_of_factors
+from expectedkernels.sampling.targets import sampled_model
+from factor_graphs import equal_chain, factor_graphs, scores
+from oracles import worlds
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def joint(target):
+    """The unnormalised probabilities of all states, one axis per variable."""
+    if isinstance(target, FactorGraph):
+        return scores(target).reshape(target.cardinalities)
+    return np.exp(log_joint(target))
+
+
+POSITIONS = (np.arange(500) + 0.5) / 500
+"""Numbers in [0, 1): the share of those that lead to a state is its probability, up to 1/500."""
+
+
+def assert_conditionals(model, probabilities, collapsed=()):
+    """Compare the conditionals of all sites at all possible states with enumeration."""
+    marginal = probabilities.sum(axis=tuple(collapsed), keepdims=True)
+    states = worlds(probabilities.shape).astype(np.int64)
+    for site in model.sites:
+        lines = np.moveaxis(np.broadcast_to(marginal, probabilities.shape), site.variable, -1)
+        for x in states[:: max(1, len(states) // 20)]:
+            others = np.delete(x, site.variable)
+            line = lines[tuple(others)]
+            if line.sum() == 0:
+                continue
+            found = site.draw(np.repeat(x[None], len(POSITIONS), axis=0), POSITIONS)
+            if isinstance(site, sites.TableSite):
+                one = [site.draw_one(x.tolist(), u) for u in POSITIONS.tolist()]
+                np.testing.assert_array_equal(found, one)
+            share = np.bincount(found, minlength=len(line)) / len(POSITIONS)
+            assert not share[line == 0].any()
+            assert np.abs(share - line / line.sum()).max() <= 1.01 / len(POSITIONS)
+
+
+@settings(max_examples=40)
+@given(factor_graphs(), st.sampled_from([0, 2**16]))
+def test_conditionals_of_factor_graphs(model, entries):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sites, "SITE_ENTRIES", entries)
+        assert_conditionals(sampled_model(model, (), None, "gibbs"), joint(model))
+
+
+@settings(max_examples=40)
+@given(factor_graphs(), seeds, st.sampled_from([0, 2**16]))
+def test_collapsed_conditionals_of_factor_graphs(model, seed, entries):
+    rng = np.random.default_rng(seed)
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targets, "TABLE_STATES", entries)
+        found = sampled_model(model, collapsed, None, "gibbs")
+        assert_conditionals(found, joint(model), collapsed)
+
+
+@settings(max_examples=20)
+@given(factor_graphs(), seeds)
+def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
+    rng = np.random.default_rng(seed)
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
+    compile_model = FactorGraph.compile
+
+    def refuse(self, *args, **options):
+        if "max_bytes" not in options:
+            raise SizeError("too large")
+        return compile_model(self, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targets, "TABLE_STATES", 0)
+        patch.setattr(FactorGraph, "compile", refuse)
+        found = sampled_model(model, collapsed, None, "gibbs")
+        assert_conditionals(found, joint(model), collapsed)
+
+
+@settings(max_examples=30)
+@given(seeds, st.booleans(), st.booleans(), st.sampled_from([0, 2**16]))
+def test_conditionals_of_circuits(seed, deterministic, collapse, states):
+    p = drawn_deterministic(seed) if deterministic else drawn_distribution(seed, n_max=4)
+    rng = np.random.default_rng(seed)
+    collapsed = np.flatnonzero(rng.random(p.n_variables) < 0.5).tolist() if collapse else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targets, "TABLE_STATES", states)
+        assert_conditionals(sampled_model(p, collapsed, None, "gibbs"), joint(p), collapsed)
+
+
+def test_conditionals_are_evaluated_once(monkeypatch):
+    monkeypatch.setattr(targets, "TABLE_STATES", 0)
+    rows = []
+    log_likelihood = Circuit.log_likelihood
+
+    def counted(self, X):
+        rows.append(len(X))
+        return log_likelihood(self, X)
+
+    monkeypatch.setattr(Circuit, "log_likelihood", counted)
+    circuit, _ = ising_grid(2, 2, rng=0).compile()
+    gibbs(circuit, 500, rng=0, chains=10)
+    # four variables with eight states of the others, two values each; and the starts
+    assert sum(rows) <= 4 * 8 * 2 + 10
+
+
+@pytest.mark.parametrize("scan", ["systematic", "random"])
+@pytest.mark.parametrize("chains", [1, 3, 20])
+def test_all_ways_to_draw_give_the_same_chain(chains, scan, monkeypatch):
+    grid = ising_grid(2, 3, rng=0, cardinality=3)
+    circuit, _ = grid.compile()
+    options = {"rng": 7, "scan": scan, "chains": chains}
+    X = gibbs(grid, 40, 5, 3, **options)
+    hidden = collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options)
+    monkeypatch.setattr(sites, "SITE_ENTRIES", 0)
+    monkeypatch.setattr(sites, "REMEMBERED", 10)
+    monkeypatch.setattr(targets, "TABLE_STATES", 0)
+    np.testing.assert_array_equal(gibbs(grid, 40, 5, 3, **options), X)
+    np.testing.assert_array_equal(gibbs(circuit, 40, 5, 3, **options), X)
+    np.testing.assert_array_equal(collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options), hidden)
+
+
+def classes(possible):
+    """The number of connected parts of a set of states, by comparing all pairs of them."""
+    points = np.argwhere(possible)
+    linked = (points[:, None] != points[None, :]).sum(axis=2) <= 1
+    return connected_components(linked, directed=False)[0]
+
+
+@settings(max_examples=60)
+@given(seeds)
+def test_count_classes(seed):
+    rng = np.random.default_rng(seed)
+    shape = rng.integers(1, 4, size=rng.integers(1, 5))
+    possible = np.asarray(rng.random(shape) < rng.uniform(0.2, 0.9))
+    assert count_classes(possible) == (classes(possible) if possible.any() else 0)
+
+
+@settings(max_examples=60)
+@given(factor_graphs(), seeds, st.sampled_from([0, 2**16]))
+def test_classes_of_factor_graphs(model, seed, states):
+    rng = np.random.default_rng(seed)
+    collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.4).tolist()
+    possible = scores(model).reshape(model.cardinalities) > 0
+    expected = classes(possible.any(axis=tuple(collapsed)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targets, "TABLE_STATES", states)
+        moves = sampled_model(model, collapsed, None, "gibbs").moves()
+    assert moves.classes == expected
+    if moves.remedy:
+        after = possible.any(axis=tuple({*collapsed, *moves.remedy}))
+        assert classes(after) == 1
+    circuit, _ = model.compile()
+    assert sampled_model(circuit, collapsed, None, "gibbs").moves().classes == expected
+
+
+def test_classes_of_groups_multiply():
+    pairs = FactorGraph([2] * 40, [((i, i + 1), np.eye(2)) for i in range(0, 40, 2)])
+    moves = moves_of_factors(pairs.potential.factors)
+    assert moves.classes == 2**20
+    assert stein.irreducible(pairs, collapsed=range(0, 40, 2))
+
+
+def test_remedies_sum_out_what_others_determine():
+    network = asia()
+    moves = sampled_model(network, (), None, "gibbs").moves()
+    assert moves.classes == 2
+    assert [network.names[v] for v in moves.remedy] == ["either"]
+    moves = sampled_model(equal_chain(3), (), None, "gibbs").moves()
+    assert moves.classes == 2
+    assert len(moves.remedy) == 2
+
+
+def test_evidence_fixes_variables():
+    grid = ising_grid(2, 2, rng=0)
+    assert sampled_model(grid, (), {0: 1, 3: 0}, "gibbs").fixed == {0: 1, 3: 0}
+
+
+def test_zeros_of_circuits_too_large_for_products(monkeypatch):
+    halves = [factorized([[1.0, 0.0]] * 20), factorized([[0.0, 1.0]] * 20)]
+    monkeypatch.setattr(reducible, "PRODUCT_PAIRS", 0)
+    with pytest.warns(ReducibleWarning, match=r"The model has zeros. They may split"):
+        gibbs(mixture(halves), 3, rng=0)
