@@ -43,7 +43,7 @@ def in_notebook(monkeypatch):
 
 def test_bars_are_text_in_notebooks_without_widgets(monkeypatch):
     in_notebook(monkeypatch)
-    monkeypatch.setattr("expectedkernels.progress.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
     with progress_bar(3, "steps") as bar:
         assert not bar.disable
     with progress_bar(3, "steps", quiet=True) as bar:
@@ -55,7 +55,7 @@ def test_bars_are_widgets_where_there_are_some(monkeypatch):
     made = []
     fake = SimpleNamespace(tqdm=lambda **options: made.append(options))
     monkeypatch.setitem(sys.modules, "tqdm.notebook", fake)
-    monkeypatch.setattr("expectedkernels.progress.find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "ipywidgets", SimpleNamespace(__spec__=object()))
     progress_bar(3, "steps")
     assert made[0]["disable"] is False
 

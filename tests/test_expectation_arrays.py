@@ -7,7 +7,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close, host
-from expectedkernels.circuits.inputs import Normal, Table
+from oracles import Real, Table
 from strategies import circuit_twin, points, random_blocks, table_twin, with_swaps
 
 CARDS = (2, 3, 2, 4)
@@ -181,7 +181,7 @@ def parametric(circuit):
     places, start = [], []
     for node, block in enumerate(circuit.blocks):
         names = ["table"] if isinstance(block, Table) else ["weights"]
-        names += ["mean", "variance"] if isinstance(block, Normal) else []
+        names += ["mean", "variance"] if isinstance(block, Real) else []
         for name in names:
             if getattr(block, name) is not None:
                 places.append((node, name))

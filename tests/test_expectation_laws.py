@@ -8,8 +8,7 @@ from scipy import sparse
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.circuits.inputs import Table
-from oracles import worlds
+from oracles import Table, worlds
 from strategies import (
     circuits,
     domains,

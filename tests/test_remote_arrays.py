@@ -6,9 +6,7 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close, host
 from expectedkernels import SteinKernel
-from expectedkernels.circuits.inputs import Table
-from expectedkernels.engine.blocks import Inner
-from expectedkernels.expectation import _in_one_place
+from oracles import Inner, Table
 
 torch = pytest.importorskip("torch")
 
@@ -105,12 +103,11 @@ def test_targets_of_stein_kernels_and_weights():
 def test_circuits_in_two_places_meet_at_the_first():
     xp = pytest.importorskip("array_api_strict")
     p, q = P.to("torch"), Q.to(xp)
-    assert type(_in_one_place(p, q)[1].input(0).table) is torch.Tensor
-    assert_close(host(ek.expected_kernel(p, q, K)), ek.expected_kernel(P, Q, K))
-    assert_close(host(ek.expected_kernel(q, p, K)), ek.expected_kernel(Q, P, K))
-    same = _in_one_place(p, p)
-    assert same[0] is p
-    assert same[1] is p
+    first, second = ek.expected_kernel(p, q, K), ek.expected_kernel(q, p, K)
+    assert type(first) is torch.Tensor
+    assert type(second) is type(q.input(0).table)
+    assert_close(host(first), ek.expected_kernel(P, Q, K))
+    assert_close(host(second), ek.expected_kernel(Q, P, K))
 
 
 def test_witnesses_of_circuits_in_two_places():

@@ -83,13 +83,12 @@ def test_sums_of_lists_of_kernels():
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_points_against_points_in_chunks(monkeypatch, log):
+def test_points_against_points_in_chunks(log):
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(37, 3)), rng.normal(size=(23, 3))
-    w, v = rng.random(37), rng.random(23)
+    X, Y = rng.normal(size=(2_500, 3)), rng.normal(size=(1_700, 3))  # more than 2**21 pairs
+    w, v = rng.random(2_500), rng.random(1_700)
     k = ek.RBF(0.3)
     gram = k(X, Y)
-    monkeypatch.setattr("expectedkernels.expectation.CHUNK_BYTES", 16 * 50)
     cases = [
         (X, Y, gram),
         (ek.Empirical(X, w), Y, w @ gram),

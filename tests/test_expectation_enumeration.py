@@ -1,0 +1,359 @@
+"""Expected kernels in all their forms, against enumeration of all pairs of worlds."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import expectedkernels as ek
+from assertions import assert_close, assert_logs_close
+from oracles import (
+    conditionals,
+    distribution,
+    evidence_as_weights,
+    expected_kernel_by_units,
+    read_psdd_units,
+    unit_values_at,
+    units_of,
+    values_at,
+    worlds,
+)
+from strategies import (
+    KernelTwin,
+    circuits,
+    domains,
+    evidence,
+    kernels,
+    points,
+    rate_twin,
+    rngs,
+    vtrees,
+    with_swaps,
+)
+from unit_graphs import RandomGraphs
+
+TINY = 20_000
+"""Bytes for intermediate values that force rows into chunks."""
+
+
+class Problem(NamedTuple):
+    """Two circuits and a kernel, and their values on all worlds."""
+
+    p: Any
+    q: Any
+    twin: KernelTwin
+    X: Any
+    P: Any
+    Q: Any
+    K: Any
+
+    @property
+    def k(self):
+        return self.twin.kernel
+
+
+@st.composite
+def problems(draw, max_worlds=256, max_variables=6, form=None):
+    """Problems without negative numbers; q is on the vtree of p with random swaps."""
+    cards = draw(domains(max_worlds=max_worlds, max_variables=max_variables))
+    vtree = draw(vtrees(len(cards)))
+    p = draw(circuits(cards, vtree, form))
+    q = draw(circuits(cards, with_swaps(vtree, draw(rngs)), form))
+    twin = draw(kernels(cards, vtree))
+    X = worlds(cards)
+    return Problem(p, q, twin, X, distribution(p), distribution(q), twin.naive(X, X))
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_circuit_and_circuit(problem):
+    expected = problem.P @ problem.K @ problem.Q
+    actual = ek.expected_kernel(problem.p, problem.q, problem.k)
+    assert isinstance(actual, float)
+    assert_close(actual, expected)
+    # the other way round the blocks of p are aligned to those of q
+    assert_close(
+        ek.expected_kernel(problem.q, problem.p, problem.k), problem.Q @ problem.K @ problem.P
+    )
+    with np.errstate(divide="ignore"):
+        log = ek.expected_kernel(problem.p, problem.q, problem.k, log=True)
+        assert_logs_close(log, np.log(expected))
+
+
+@settings(max_examples=3)
+@given(problems(max_worlds=1024, max_variables=10))
+def test_many_worlds(problem):
+    expected = problem.P @ problem.K @ problem.Q
+    assert_close(ek.expected_kernel(problem.p, problem.q, problem.k), expected)
+
+
+@pytest.mark.parametrize(("units", "density"), [(5, None), (33, None), (70, 0.3), (300, 0.05)])
+def test_large_blocks(units, density):
+    rng = np.random.default_rng(units)
+    cards = (3, 2, 2, 4, 2)
+    vtree = ek.Vtree.random(rng.permutation(5).tolist(), rng)
+    p, q = (ek.random_circuit(vtree, units, rng, cards, density) for _ in range(2))
+    assert any(getattr(block, "is_sparse", False) for block in p.blocks) == (units == 300)
+    twin, X = rate_twin("RBF", 0.2), worlds(cards)
+    P, Q, K = distribution(p), distribution(q), twin.naive(X, X)
+    assert_close(P.sum(), 1.0)
+    assert_close(ek.expected_kernel(p, q, twin.kernel), P @ K @ Q)
+    E = np.where(rng.random((40, 5)) < 0.5, np.nan, points(rng, cards, 40))
+    for rows in (E[:3], E):
+        given_rows = conditionals(P, evidence_as_weights(rows, cards), X)
+        actual = ek.expected_kernel(p, q, twin.kernel, evidence_p=rows)
+        assert_close(actual, given_rows @ K @ Q)
+
+
+@settings(max_examples=40)
+@given(problems(), rngs, st.sampled_from([1, 3, 40]), st.sampled_from([TINY, None]))
+def test_circuit_and_points(problem, rng, n, max_bytes):
+    Y = points(rng, problem.p.cardinalities, n)
+    options = {} if max_bytes is None else {"max_bytes": max_bytes}
+    K = problem.twin.naive(problem.X, Y)
+    assert_close(ek.expected_kernel(problem.p, Y, problem.k, **options), problem.P @ K)
+    K = problem.twin.naive(Y, problem.X)
+    assert_close(ek.expected_kernel(Y, problem.q, problem.k, **options), K @ problem.Q)
+    with np.errstate(divide="ignore"):
+        logs = ek.expected_kernel(Y, problem.q, problem.k, log=True, **options)
+        assert_logs_close(logs, np.log(K @ problem.Q))
+
+
+@settings(max_examples=20)
+@given(problems(), rngs)
+def test_one_point_is_a_row_of_its_own(problem, rng):
+    y = points(rng, problem.p.cardinalities, 1)
+    K = problem.twin.naive(problem.X, y)
+    assert_close(ek.expected_kernel(problem.p, y.tolist(), problem.k), problem.P @ K)
+    with pytest.raises(ek.DataError, match=r"X.reshape\(1, -1\) if they are a single row"):
+        ek.expected_kernel(problem.p, y[0], problem.k)
+
+
+@settings(max_examples=20)
+@given(problems(max_worlds=64), rngs, st.sampled_from([1, 3, 40]))
+def test_points_and_points(problem, rng, n):
+    Y, Z = (points(rng, problem.p.cardinalities, m) for m in (n, 4))
+    assert_close(ek.expected_kernel(Y, Z, problem.k), problem.twin.naive(Y, Z))
+
+
+@settings(max_examples=30)
+@given(problems(), rngs, st.sampled_from([1, 3, 40]), st.sampled_from([TINY, None]))
+def test_empirical_distributions(problem, rng, n, max_bytes):
+    Y, Z = (points(rng, problem.p.cardinalities, m) for m in (n, 5))
+    a, b = rng.dirichlet(np.ones(n)), rng.uniform(0.1, 2.0, size=5)
+    one, other = ek.Empirical(Y, a), ek.Empirical(Z, b)
+    options = {} if max_bytes is None else {"max_bytes": max_bytes}
+    naive = problem.twin.naive
+    cases = [
+        (problem.p, one, problem.P @ naive(problem.X, Y) @ a),
+        (one, problem.q, a @ naive(Y, problem.X) @ problem.Q),
+        (one, other, a @ naive(Y, Z) @ b),
+        (one, Z, a @ naive(Y, Z)),
+        (Y, other, naive(Y, Z) @ b),
+    ]
+    for left, right, expected in cases:
+        assert_close(ek.expected_kernel(left, right, problem.k, **options), expected)
+        with np.errstate(divide="ignore"):
+            logs = ek.expected_kernel(left, right, problem.k, log=True, **options)
+            assert_logs_close(logs, np.log(expected))
+
+
+def test_an_empirical_distribution_has_equal_weights_by_default():
+    p = ek.factorized([[0.3, 0.7], [0.6, 0.4]])
+    q = ek.Empirical([[0, 0], [1, 1], [1, 1], [0, 1]])
+    assert_close(ek.expected_kernel(p, q, ek.Delta()), (0.3 * 0.6 + 2 * 0.7 * 0.4 + 0.3 * 0.4) / 4)
+    assert repr(q) == "<Empirical distribution of 4 points, 2 variables>"
+
+
+@settings(max_examples=60)
+@given(problems(), st.data(), st.sampled_from([TINY, None]))
+def test_evidence_on_one_or_both(problem, data, max_bytes):
+    options = {} if max_bytes is None else {"max_bytes": max_bytes}
+    E, F = data.draw(evidence(problem.p)), data.draw(evidence(problem.q))
+    P = conditionals(problem.P, E.weights, problem.X)
+    Q = conditionals(problem.Q, F.weights, problem.X)
+    cases = [
+        ({"evidence_p": E.given}, P @ problem.K @ problem.Q),
+        ({"evidence_q": F.given}, problem.P @ problem.K @ Q.T),
+        ({"evidence_p": E.given, "evidence_q": F.given}, P @ problem.K @ Q.T),
+    ]
+    for given_evidence, expected in cases:
+        actual = ek.expected_kernel(problem.p, problem.q, problem.k, **given_evidence, **options)
+        assert_close(actual, expected)
+    with np.errstate(divide="ignore"):
+        logs = ek.expected_kernel(
+            problem.p, problem.q, problem.k, log=True, **given_evidence, **options
+        )
+        assert_logs_close(logs, np.log(expected))
+
+
+@settings(max_examples=30)
+@given(problems(), st.data(), rngs, st.sampled_from([TINY, None]))
+def test_evidence_against_points(problem, data, rng, max_bytes):
+    options = {} if max_bytes is None else {"max_bytes": max_bytes}
+    E = data.draw(evidence(problem.p))
+    P = conditionals(problem.P, E.weights, problem.X)
+    Y = points(rng, problem.p.cardinalities, int(rng.choice([1, 7, 40])))
+    K = problem.twin.naive(problem.X, Y)
+    actual = ek.expected_kernel(problem.p, Y, problem.k, evidence_p=E.given, **options)
+    assert_close(actual, P @ K)
+    share = rng.dirichlet(np.ones(len(Y)))
+    actual = ek.expected_kernel(
+        problem.p, ek.Empirical(Y, share), problem.k, evidence_p=E.given, **options
+    )
+    assert_close(actual, P @ K @ share)
+    K = problem.twin.naive(Y, problem.X)
+    actual = ek.expected_kernel(Y, problem.p, problem.k, evidence_q=E.given, **options)
+    assert_close(actual, K @ P.T)
+
+
+@settings(max_examples=10)
+@given(problems(), st.data())
+def test_one_row_of_evidence(problem, data):
+    E = data.draw(evidence(problem.p, rows=1, form="holes"))
+    expected = conditionals(problem.P, E.weights, problem.X) @ problem.K @ problem.Q
+    row = E.given[0]
+    assert_close(ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=row), expected)
+    known = {v: int(value) for v, value in enumerate(row) if not np.isnan(value)}
+    assert_close(ek.expected_kernel(problem.p, problem.q, problem.k, evidence_p=known), expected)
+    conditional = problem.p.condition(known)
+    assert_close(ek.expected_kernel(conditional, problem.q, problem.k), expected[0])
+
+
+@settings(max_examples=30)
+@given(st.data(), domains(max_worlds=128), rngs)
+def test_several_roots(data, cards, rng):
+    vtree = data.draw(vtrees(len(cards)))
+    parts = [data.draw(circuits(cards, vtree)) for _ in range(3)]
+    q = data.draw(circuits(cards, with_swaps(vtree, rng), roots=2))
+    twin = data.draw(kernels(cards, vtree))
+    X = worlds(cards)
+    K = twin.naive(X, X)
+    P, Q = np.stack([distribution(p) for p in parts]), values_at(q, X).T
+    together = ek.algebra.stack(parts)
+    assert_close(ek.expected_kernel(together, q, twin.kernel), P @ K @ Q.T)
+    assert_close(ek.expected_kernel(together, parts[0], twin.kernel), P @ K @ P[0])
+    assert_close(ek.expected_kernel(parts[0], q, twin.kernel), P[0] @ K @ Q.T)
+    Y = points(rng, cards, 4)
+    assert_close(ek.expected_kernel(together, Y, twin.kernel), P @ twin.naive(X, Y))
+    E = data.draw(evidence(parts[0]))
+    expected = conditionals(P[0], E.weights, X) @ K @ Q.T
+    assert_close(ek.expected_kernel(parts[0], q, twin.kernel, evidence_p=E.given), expected)
+
+
+@settings(max_examples=30)
+@given(st.data(), domains(max_worlds=64), rngs)
+def test_unit_graphs(data, cards, rng):
+    vtree = data.draw(vtrees(len(cards)))
+    graphs = RandomGraphs(rng, cards, zeros=0.2)
+    # plain products along the vtree: graphs are compared by the splits of their products
+    graphs.factors = lambda nested: [graphs.unit(child) for child in nested]
+    a, b = (graphs.unit(vtree.to_nested()) for _ in range(2))
+    q = data.draw(circuits(cards, vtree))
+    twin = data.draw(kernels(cards, vtree))
+    X = worlds(cards)
+    K = twin.naive(X, X)
+    A, B, Q = unit_values_at(a, X), unit_values_at(b, X), distribution(q)
+    assert_close(ek.expected_kernel(a, q, twin.kernel), A @ K @ Q)
+    assert_close(ek.expected_kernel(q, a, twin.kernel), Q @ K @ A)
+    plain = rate_twin("RBF", 0.3)
+    assert_close(ek.expected_kernel(a, b, plain.kernel), A @ plain.naive(X, X) @ B)
+    Y = points(rng, cards, 3)
+    assert_close(ek.expected_kernel(a, Y, plain.kernel), A @ plain.naive(X, Y))
+
+
+@settings(max_examples=20)
+@given(st.data(), st.integers(2, 4))
+def test_a_single_variable(data, card):
+    p, q = (data.draw(circuits((card,))) for _ in range(2))
+    twin = data.draw(kernels((card,), ek.Vtree.balanced(1), signed=True))
+    X = worlds((card,))
+    P, Q, K = distribution(p), distribution(q), twin.naive(X, X)
+    assert_close(ek.expected_kernel(p, q, twin.kernel), P @ K @ Q, P @ np.abs(K) @ Q)
+    E = data.draw(evidence(p))
+    P = conditionals(P, E.weights, X)
+    actual = ek.expected_kernel(p, q, twin.kernel, evidence_p=E.given)
+    assert_close(actual, P @ K @ Q, P @ np.abs(K) @ Q)
+
+
+def test_an_input_against_a_sum_of_the_same_variable():
+    table = ek.Categorical(0, [0.2, 0.5, 0.3])
+    mixed = ek.Sum([ek.Indicator(0, 0, 3), ek.Categorical(0, [0.0, 0.5, 0.5])], [0.4, 0.6])
+    k, X = rate_twin("Laplacian", 0.7), worlds([3])
+    expected = np.array([0.2, 0.5, 0.3]) @ k.naive(X, X) @ np.array([0.4, 0.3, 0.3])
+    assert_close(ek.expected_kernel(table, mixed, k.kernel), expected)
+    wide = ek.Product([mixed, ek.Categorical(1, [0.1, 0.9])])
+    narrow = ek.Product([table, ek.Categorical(1, [0.3, 0.7])])
+    second = np.array([0.1, 0.9]) @ k.naive(X[:2], X[:2]) @ np.array([0.3, 0.7])
+    assert_close(ek.expected_kernel(wide, narrow, k.kernel), expected * second)
+
+
+def absolute(circuit):
+    """The circuit with the absolute values of its weights and tables."""
+    blocks = []
+    for block in circuit.blocks:
+        name = "table" if hasattr(block, "table") else "weights"
+        numbers = getattr(block, name)
+        blocks.append(block if numbers is None else replace(block, **{name: abs(numbers)}))
+    return ek.Circuit(circuit.vtree, tuple(blocks))
+
+
+@settings(max_examples=40)
+@given(st.data(), domains(), rngs)
+def test_signed_circuits_and_kernels(data, cards, rng):
+    vtree = data.draw(vtrees(len(cards)))
+    p = data.draw(circuits(cards, vtree, signed=True))
+    q = data.draw(circuits(cards, with_swaps(vtree, rng), signed=True))
+    twin = data.draw(kernels(cards, vtree, signed=True))
+    X = worlds(cards)
+    K = twin.naive(X, X)
+    # sums that cancel are compared with the sum of the absolute values of their terms
+    size_p, size_q = distribution(absolute(p)), distribution(absolute(q))
+    assert_close(
+        ek.expected_kernel(p, q, twin.kernel),
+        distribution(p) @ K @ distribution(q),
+        size_p @ np.abs(K) @ size_q,
+    )
+    Y = points(rng, cards, 40)
+    K = twin.naive(X, Y)
+    actual = ek.expected_kernel(p, Y, twin.kernel)
+    assert_close(actual, distribution(p) @ K, size_p @ np.abs(K))
+    share = rng.normal(size=40)
+    actual = ek.expected_kernel(p, ek.Empirical(Y, share), twin.kernel)
+    assert_close(actual, distribution(p) @ K @ share, size_p @ np.abs(K) @ np.abs(share))
+
+
+@settings(max_examples=20)
+@given(problems(max_worlds=128))
+def test_algorithm_1_agrees(problem):
+    (p,) = units_of(problem.p)
+    (q,) = units_of(problem.q.aligned_to(problem.p.vtree))
+    k = rate_twin("RBF", 0.4)
+    tables = [k.naive(x, x).tolist() for x in (worlds([c]) for c in problem.p.cardinalities)]
+    expected = expected_kernel_by_units(p, q, tables)
+    assert_close(expected, problem.P @ k.naive(problem.X, problem.X) @ problem.Q)
+    assert_close(ek.expected_kernel(problem.p, problem.q, k.kernel), expected)
+
+
+@pytest.mark.parametrize("name", ["toy", "elevators", "abalone"])
+def test_learned_circuits_agree_with_algorithm_1(data_dir, name):
+    vtree = ek.read_vtree(data_dir / "psdd" / f"{name}.vtree")
+    p = ek.read_psdd(data_dir / "psdd" / f"{name}.psdd", vtree)
+    root = read_psdd_units(data_dir / "psdd" / f"{name}.psdd")
+    table = rate_twin("RBF", 0.1).naive(worlds([2]), worlds([2])).tolist()
+    expected = expected_kernel_by_units(root, root, [table] * p.n_variables)
+    assert_close(ek.expected_kernel(p, p, ek.RBF(0.1)), expected)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_no_rows_give_no_values(log):
+    p, k, nothing = ek.random_circuit(5, 3, rng=0), ek.RBF(1.0), np.zeros((0, 5))
+    several = ek.algebra.stack([p, p])
+    assert ek.expected_kernel(p, nothing, k, log=log).shape == (0,)
+    assert ek.expected_kernel(nothing, several, k, log=log).shape == (0, 2)
+    assert ek.expected_kernel(nothing, np.zeros((3, 5)), k, log=log).shape == (0, 3)
+    assert ek.expected_kernel(p, p, k, evidence_p=nothing, log=log).shape == (0,)
+    rows = {"evidence_p": np.zeros((2, 5)), "evidence_q": nothing}
+    assert ek.expected_kernel(p, p, k, log=log, **rows).shape == (2, 0)
