@@ -1,0 +1,171 @@
+"""Statistics, their errors, and draws under the hypothesis, against their definitions."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import expectedkernels as ek
+from assertions import assert_close
+from expectedkernels.discrepancies.embeddings import mmd_noise, mmd_statistics, summable
+from expectedkernels.discrepancies.goodness import _signs
+from expectedkernels.discrepancies.noise import Noise, noise_between, score_interval
+from expectedkernels.discrepancies.nulls import gibbs_sweeps, null_drawer, null_generator
+from expectedkernels.discrepancies.outcomes import compared
+from expectedkernels.discrepancies.pairs import pair_means
+from oracles import distribution, worlds
+
+K = ek.ExpHamming(0.7)
+
+
+def test_p_values_are_those_of_student_if_nothing_is_skewed():
+    values = np.array([-1.0, 0.5, 1.0, 1.5, 3.0])
+    found = compared(values, ("a", "b"))
+    assert_close(found.p_value, stats.ttest_1samp(values, 0.0).pvalue)
+
+
+@pytest.mark.parametrize("n", [10, 100, 1000])
+def test_few_samples_that_differ_say_nothing(n):
+    for few in (1, 2, 3, 4):
+        values = np.full(n, 1.0)
+        values[:few] = 0.9
+        found = compared(values, ("a", "b"))
+        if few < n / 4:
+            assert (found.p_value, found.judged) == (1.0, False)
+            assert "which is not judged: too few samples" in str(found)
+    values = np.full(n, 1.0)
+    values[: max(5, n // 10)] = 0.9
+    found = compared(values, ("a", "b"))
+    assert found.judged
+    assert found.p_value < 1e-3
+    assert not compared(np.r_[np.full(98, 1.0), 0.9, 1.1], ("a", "b")).judged
+
+
+@pytest.mark.parametrize("expected", [2, 4, 6, 10])
+def test_rare_differences_keep_all_levels(expected):
+    """Of 100 samples so many are expected in rare states, without which the difference is wrong."""
+    rng, repeats, share = np.random.default_rng(expected), 4000, expected / 100
+    rare = rng.random((repeats, 100)) < share
+    for sizes in (np.ones(rare.shape), rng.exponential(size=rare.shape)):
+        values = np.where(rare, sizes, 0.0) - share
+        found = [
+            compared(row, ("a", "b")).p_value if np.ptp(row) > 0 else 1.0  # an error
+            for row in values
+        ]
+        for level in (0.05, 0.01, 0.001):
+            allowed = level + 3 * np.sqrt(level / repeats)
+            assert np.mean(np.array(found) <= level) <= allowed
+
+
+def test_the_statistic_is_unbiased():
+    """The mean over all pairs of states is the squared discrepancy, by enumeration."""
+    vtree = ek.Vtree.balanced(4)
+    p, q = (ek.random_circuit(vtree, 3, rng, cardinalities=[2, 3, 2, 2]) for rng in (0, 1))
+    X, chances = worlds(q.cardinalities), distribution(q)
+    pairs = np.stack([np.repeat(X, len(X), axis=0), np.tile(X, (len(X), 1))], axis=1)
+    weights = np.outer(chances, chances).reshape(-1)
+    [values] = mmd_statistics(summable(p), [K])(pairs)
+    assert_close(weights @ values, ek.mmd2(p, q, K))
+    # h has mean zero under p in each argument
+    h = values.reshape(len(X), len(X))
+    np.testing.assert_allclose(h @ distribution(p), 0.0, atol=1e-14)
+
+
+def test_chains_have_the_distribution_of_the_samples():
+    """Whatever the hub is: the samples and the ends of chains are exchangeable."""
+    p = ek.FactorGraph([2, 3], [([0, 1], [[5.0, 1.0, 0.0], [1.0, 1.0, 8.0]])])
+    rng = np.random.default_rng(3)
+    X = p.sample(20000, rng)
+    kind, draw = null_drawer(p, X, "gibbs", rng)
+    [Y] = draw(1)
+    assert kind == "gibbs"
+    table = np.zeros((6, 6))
+    np.add.at(table, tuple((Z @ [3, 1]).astype(int) for Z in (X, Y)), 1.0 / len(X))
+    np.testing.assert_allclose(table, table.T, atol=0.012)
+    np.testing.assert_allclose(table.sum(axis=0), table.sum(axis=1), atol=0.012)
+
+
+@pytest.mark.parametrize("distinct", [3, 200])
+def test_means_over_pairs_are_those_of_the_definition(distinct):
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(distinct, distinct))
+    matrix += matrix.T
+    place = rng.integers(distinct, size=(5, 7))
+    wanted = [
+        np.mean([matrix[a, b] for i, a in enumerate(row) for j, b in enumerate(row) if i != j])
+        for row in place
+    ]
+    found = pair_means(lambda a, b: matrix[np.ix_(a, b)], place, distinct)
+    assert_close(found, np.array(wanted), scale=10.0)
+
+
+@pytest.mark.parametrize(("change", "apart"), [(0.5, 1), (0.1, 5), (0.3, 2)])
+def test_samples_next_to_each_other_are_not_compared(change, apart):
+    p, _ = ek.ising_grid(2, 3, rng=0).compile()
+    X, n = p.sample(30, rng=0), 30
+    H = ek.SteinKernel(p, ek.ExpHamming(), operator="gibbs")(X)
+    far = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) >= apart
+    test = ek.kdsd_test(X, p, null="signs", change=change, n_null=7, rng=0)
+    signs = _signs(null_generator(0), 7, n, change)
+    assert_close(test.statistic, H[far].mean(), scale=1.0)
+    wanted = [(np.outer(s, s) * H)[far].mean() for s in signs]
+    np.testing.assert_allclose(test.null, wanted, atol=1e-14)
+
+
+def test_chains_of_functions_are_those_of_the_conditionals():
+    """A function is asked for other states only, with the same result as all conditionals."""
+    fg = ek.FactorGraph(
+        [3, 2, 4], [([0, 1], np.arange(1.0, 7.0).reshape(3, 2)), ([2], [0, 1, 2, 1])]
+    )
+    X = fg.sample(50, rng=0)
+    function = ek.Target(fg.log_score, fg.cardinalities)
+    ends = [gibbs_sweeps(t, X, [2, 0, 1], np.random.default_rng(0)) for t in (fg, function)]
+    np.testing.assert_array_equal(*ends)
+
+
+def test_networks_are_sampled_from_their_roots_down():
+    asia = ek.asia()
+    kind, draw = null_drawer(asia, asia.sample(20000, rng=0), "auto", np.random.default_rng(0))
+    [X] = draw(1)
+    assert kind == "model"
+    for v, table in enumerate(asia.marginals()):
+        np.testing.assert_allclose(np.bincount(X[:, v].astype(int)) / len(X), table, atol=0.015)
+    # no circuit is needed: a network in which every pair of variables has a common child
+    rng = np.random.default_rng(1)
+    parents = [[]] * 40 + [rng.choice(40, 8, replace=False).tolist() for _ in range(60)]
+    cpts = [rng.dirichlet([1.0, 1.0], size=(2,) * len(p)) for p in parents]
+    wide = ek.BayesianNetwork(parents, cpts)
+    _, draw = null_drawer(wide, np.zeros((5, 100)), "model", rng)
+    assert draw(2).shape == (2, 5, 100)
+
+
+def test_noise_is_that_of_the_definition():
+    p, q = ek.factorized([[0.5, 0.5], [0.3, 0.7]]), ek.factorized([[0.6, 0.4], [0.5, 0.5]])
+    X, n = q.sample(12, rng=0), 12
+    centre = np.eye(n) - np.full((n, n), 1 / n)
+    C = centre @ K(X) @ centre
+    _, noise = mmd_noise(summable(p), K, X)
+    assert_close(noise.mean, np.trace(C) / (n * (n - 1)))
+    assert_close(
+        noise.variance, 2 * (C - np.diag(np.diag(C))).__pow__(2).sum() / (n * (n - 1) ** 3)
+    )
+
+
+@pytest.mark.parametrize("d", [1, 3, 10])
+@pytest.mark.parametrize("found", [0.5, 4.0, 60.0])
+def test_ends_are_those_of_a_normal_vector(d, found):
+    """Errors alike in d directions make a noncentral chi-squared variable."""
+    low, high = score_interval(found, Noise(d, 2.0 * d, 10**7, 1.0), 0.9)
+
+    def end(tail):
+        def excess(theta2):
+            return stats.ncx2.cdf(found + d, d, theta2) - tail
+
+        return optimize.brentq(excess, 1e-9, 1e3) if excess(1e-9) > 0 else 0.0
+
+    np.testing.assert_allclose([low, high], [end(0.95), end(0.05)], atol=0.03 * np.sqrt(found + d))
+
+
+def test_simulated_samples_show_the_noise_where_samples_show_none():
+    noise = noise_between(0.0, 0.0, Noise(0.0, 0.0, 30), np.array([-0.02, 0.02]))
+    assert_close(noise.variance, 4e-4)
+    assert score_interval(0.0, noise, 0.9)[1] > 0.02
