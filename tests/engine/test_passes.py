@@ -1,12 +1,14 @@
-"""Passes up and down over levels, against sums written out over all points."""
+"""Forward and backward passes over layers in several semirings, against sums over all points."""
 
 import numpy as np
 import pytest
 
 from assertions import assert_close
 from circuit_oracles import (
+    all_worlds,
     as_weights,
     drawn_circuit,
+    drawn_deterministic,
     drawn_distribution,
     joint,
     log_weights,
@@ -17,11 +19,11 @@ from circuit_oracles import (
 from expectedkernels import Circuit, Vtree, factorized, gaussian_mixture, mixture, random_circuit
 from expectedkernels.circuits import posteriors
 from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.observed import chunks, observed
 from expectedkernels.engine import passes
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.semiring import COUNTS, LOGIC, MAX, lifted, up_over
+from oracles import Inner, Table
 
 SEEDS = range(12)
 
@@ -201,3 +203,34 @@ def test_large_matrices_are_not_copied():
     table = posterior(p, as_weights(X, p.cardinalities))
     for v, found in enumerate(p.marginals(X)):
         assert_close(found, marginal(table, v))
+
+
+def root_over(semiring, p, atoms):
+    return up_over(semiring, p.levels, lifted(semiring, p.levels), atoms)[-1]
+
+
+@pytest.mark.parametrize("form", [lambda p: p, sparsified])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_largest_value_of_deterministic_circuits(seed, form):
+    p = form(drawn_deterministic(seed))
+    one = np.zeros(p.levels.n_atoms)
+    largest = joint(p)[0].max()
+    assert_close(np.exp(root_over(MAX, p, one)), largest)
+    assert_close(np.exp(root_over(MAX, p, one[:, None].repeat(3, 1))), np.full(3, largest))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_supports_and_counts(seed):
+    p = drawn_deterministic(seed)
+    worlds = all_worlds(p.cardinalities)
+    atoms = observed(p, p.levels, as_evidence(worlds, p.schema)).values
+    positive = joint(p)[0].reshape(-1) > 0
+    np.testing.assert_array_equal(root_over(LOGIC, p, atoms > 0), positive)
+    everything = np.full(p.levels.n_atoms, 1, dtype=object)
+    assert root_over(COUNTS, p, everything) == positive.sum()
+
+
+def test_counts_have_any_size():
+    p = factorized([[0.5, 0.25, 0.25]] * 100)
+    everything = np.full(p.levels.n_atoms, 1, dtype=object)
+    assert root_over(COUNTS, p, everything) == 3**100

@@ -1,4 +1,6 @@
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product as pairs
+from threading import Barrier
 from unittest import mock
 
 import numpy as np
@@ -11,10 +13,10 @@ from circuit_oracles import random_blocks, random_domain
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place, namespace
 from expectedkernels.engine import sweep as engine
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.sweep import Operand, pad, peak_bytes, plan_of, sweep, upward, visit
-from expectedkernels.engine.value import from_log, plain, to_log
+from expectedkernels.engine.value import from_log, plain, to_log, weights_of
+from oracles import Inner
 
 seeds = st.integers(0, 2**32 - 1)
 FOLDED, NODE_BY_NODE = 2**40, 0
@@ -290,3 +292,31 @@ def test_memory_is_foreseen():
         for node in range(case.vtree.n_nodes)
     )
     assert peak >= largest
+
+
+def test_threads_that_make_the_same_thing_at_once_share_one():
+    vtree = Vtree.balanced(1)
+    operand = Operand(vtree, [1], [None], [2])
+    barrier = Barrier(4)
+
+    def make():
+        barrier.wait(10)  # until all have seen that there is none
+        return object()
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [pool.submit(operand.cached, "key", make) for _ in range(4)]
+        assert len({id(future.result(10)) for future in made}) == 1
+
+
+def test_operands_keep_few_parts_of_stacks():
+    p = ek.random_circuit(Vtree.balanced(8), 3, rng=0)
+    operand = p.operand
+    group = int(np.argmax([len(nodes) for nodes in operand.fold.members]))
+    matrices = np.random.default_rng(0).random((400, 2, 2))
+    for start in range(200):
+        for stop in (start + 1, start + 7):
+            part = operand.stacked(
+                "some", (group, slice(start, stop)), lambda: weights_of(matrices)
+            )
+            np.testing.assert_array_equal(part.matrix, matrices[start:stop])
+    assert len(operand._stacks) <= 8 * p.vtree.n_nodes + 1

@@ -2,15 +2,12 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import numpy as np
 import pytest
 
 import expectedkernels as ek
 from expectedkernels import Vtree
-from expectedkernels.engine.sweep import Operand
-from expectedkernels.engine.value import weights_of
 
 
 @pytest.fixture
@@ -59,34 +56,6 @@ def test_many_threads_get_what_one_thread_gets(busy):
     with ThreadPoolExecutor(8) as pool:
         for _ in range(3):
             assert list(pool.map(work, pairs(), timeout=60)) == alone
-
-
-def test_threads_that_make_the_same_thing_at_once_share_one():
-    vtree = Vtree.balanced(1)
-    operand = Operand(vtree, [1], [None], [2])
-    barrier = Barrier(4)
-
-    def make():
-        barrier.wait(10)  # until all have seen that there is none
-        return object()
-
-    with ThreadPoolExecutor(4) as pool:
-        made = [pool.submit(operand.cached, "key", make) for _ in range(4)]
-        assert len({id(future.result(10)) for future in made}) == 1
-
-
-def test_operands_keep_few_parts_of_stacks():
-    p = ek.random_circuit(Vtree.balanced(8), 3, rng=0)
-    operand = p.operand
-    group = int(np.argmax([len(nodes) for nodes in operand.fold.members]))
-    matrices = np.random.default_rng(0).random((400, 2, 2))
-    for start in range(200):
-        for stop in (start + 1, start + 7):
-            part = operand.stacked(
-                "some", (group, slice(start, stop)), lambda: weights_of(matrices)
-            )
-            np.testing.assert_array_equal(part.matrix, matrices[start:stop])
-    assert len(operand._stacks) <= 8 * p.vtree.n_nodes + 1
 
 
 def test_kernel_circuits_keep_few_vtrees():

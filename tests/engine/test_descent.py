@@ -1,10 +1,10 @@
-"""Passes in other semirings, and choices on the way down, against loops over units."""
+"""Samples and most probable rows from the root down, against loops over units."""
 
 import numpy as np
 import pytest
 
 from assertions import assert_close
-from circuit_oracles import all_worlds, drawn_deterministic, drawn_distribution, joint, sparsified
+from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
 from expectedkernels.circuits import choices
 from expectedkernels.circuits.evidence import as_evidence
@@ -13,43 +13,10 @@ from expectedkernels.circuits.observed import observed
 from expectedkernels.circuits.wide import as_plain, wide
 from expectedkernels.circuits.wide_passes import node_values, wide_up
 from expectedkernels.engine import descend
-from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.passes import up
-from expectedkernels.engine.semiring import COUNTS, LOGIC, MAX, lifted, up_over
+from oracles import Inner
 
 SEEDS = range(8)
-
-
-def root_over(semiring, p, atoms):
-    return up_over(semiring, p.levels, lifted(semiring, p.levels), atoms)[-1]
-
-
-@pytest.mark.parametrize("form", [lambda p: p, sparsified])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_largest_value_of_deterministic_circuits(seed, form):
-    p = form(drawn_deterministic(seed))
-    one = np.zeros(p.levels.n_atoms)
-    largest = joint(p)[0].max()
-    assert_close(np.exp(root_over(MAX, p, one)), largest)
-    assert_close(np.exp(root_over(MAX, p, one[:, None].repeat(3, 1))), np.full(3, largest))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_supports_and_counts(seed):
-    p = drawn_deterministic(seed)
-    worlds = all_worlds(p.cardinalities)
-    atoms = observed(p, p.levels, as_evidence(worlds, p.schema)).values
-    positive = joint(p)[0].reshape(-1) > 0
-    np.testing.assert_array_equal(root_over(LOGIC, p, atoms > 0), positive)
-    everything = np.full(p.levels.n_atoms, 1, dtype=object)
-    assert root_over(COUNTS, p, everything) == positive.sum()
-
-
-def test_counts_have_any_size():
-
-    p = factorized([[0.5, 0.25, 0.25]] * 100)
-    everything = np.full(p.levels.n_atoms, 1, dtype=object)
-    assert root_over(COUNTS, p, everything) == 3**100
 
 
 def walked(p, read, n, generator):
@@ -139,7 +106,6 @@ def test_most_probable_rows_with_long_units(seed, monkeypatch):
 
 
 def test_samples_out_of_range_are_drawn_in_wide_numbers():
-
     far = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
     tables = [far] * 200 + [far[::-1]] * 200
     p = mixture([factorized(tables), factorized(tables[::-1])])

@@ -1,0 +1,95 @@
+"""Forward and backward passes over layers in torch, and which circuits have them."""
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+from assertions import assert_close, host
+from expectedkernels import Vtree
+from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.observed import levels_of, observed
+from expectedkernels.engine import tensor_choices
+from expectedkernels.engine.passes import down, up
+from expectedkernels.engine.tensors import TensorLevels
+
+torch = pytest.importorskip("torch")
+
+SPARSE = ek.random_circuit(Vtree.random(40, rng=1), 12, rng=1, cardinalities=4, density=0.4)
+DEEP = ek.random_circuit(Vtree.right_linear(200), 17, rng=3, cardinalities=[2, 5] * 100)
+
+
+def rows_of(p, n, seed=0, missing=0.4):
+    rng = np.random.default_rng(seed)
+    X = p.sample(n, rng=rng)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+def tensor_pass(p, X):
+    levels = levels_of(p)
+    assert isinstance(levels, TensorLevels)
+    return up(levels, observed(p.host, levels, as_evidence(X, p.schema)))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_and_derivatives_of_every_node_add_up_to_one(dtype):
+    p = DEEP.to("torch", dtype=dtype)
+    found = tensor_pass(p, rows_of(DEEP, 7))
+    assert found.tops
+    below = down(found)
+    flow = (found.values * below.units).double().numpy()
+    for level in p.host.levels.levels:
+        sums = np.add.reduceat(flow[level.start : level.stop], level.unit_starts[:-1], axis=0)
+        np.testing.assert_allclose(sums, 1.0, atol=1e-12 if dtype == "float64" else 1e-5)
+    assert below.trusted.all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_out_of_range_are_done_again(dtype):
+    ahead, behind = [1 - 1e-3, 1e-3], [1e-3, 1 - 1e-3]
+    n = 200
+    one, other = [ahead] * n, [behind] * n
+    p = ek.mixture([ek.factorized(one + other), ek.factorized(other + one)])
+    q = p.to("torch", dtype=dtype)
+    X = np.zeros((3, 2 * n))
+    X[1, :5] = np.nan
+    found = tensor_pass(q, X)
+    assert found.has_raised
+    assert not down(found).trusted.any()
+    np.testing.assert_allclose(host(q.log_likelihood(X)), p.log_likelihood(X), rtol=1e-6)
+    for found, wanted in zip(q.marginals(X), p.marginals(X), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    for found, wanted in zip(q.all_site_logs(X), p.all_site_logs(X), strict=True):
+        np.testing.assert_allclose(host(found), wanted, rtol=1e-6)
+    np.testing.assert_array_equal(q.sample(9, rng=0, evidence=X), p.sample(9, rng=0, evidence=X))
+
+
+def test_samples_in_parts(monkeypatch):
+    p = SPARSE
+    monkeypatch.setattr(tensor_choices, "CHOICE_BYTES", 10_000)
+    X = rows_of(p, 3)
+    np.testing.assert_array_equal(
+        p.to("torch").sample(40, rng=1, evidence=X), p.sample(40, rng=1, evidence=X)
+    )
+
+
+def test_gradients_take_their_own_way():
+    p = ek.random_circuit(3, 2, rng=0).to("torch")
+    assert levels_of(p) is not None
+    normals = ek.gaussian_mixture([0.3, 0.7], [[0.0, 1.0], [2.0, -1.0]], [[1.0, 0.5], [2.0, 1.5]])
+    assert levels_of(normals.to("torch")) is not None
+    p.blocks[-1].weights.requires_grad_(True)
+    assert levels_of(p) is None
+    p.log_likelihood(np.zeros((1, 3))).sum().backward()
+    assert p.blocks[-1].weights.grad is not None
+    assert_close(p.marginals()[0], ek.random_circuit(3, 2, rng=0).marginals()[0])
+
+
+def test_negative_weights_and_half_precision_have_no_passes():
+    signed = ek.factorized([[0.5, -0.2], [1.0, 2.0]], normalized=False)
+    assert levels_of(signed.to("torch")) is None
+    assert_close(host(signed.to("torch").log_likelihood([[0, 1]])), signed.log_likelihood([[0, 1]]))
+    p = ek.random_circuit(2, 2, rng=0)
+    half = p.to("torch")
+    tables = [torch.asarray(block.arrays[0]).half() for block in half.blocks[:1]]
+    assert levels_of(ek.Circuit(Vtree.balanced(1), (type(half.blocks[0])(tables[0]),))) is None
