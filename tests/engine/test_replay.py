@@ -125,23 +125,6 @@ def test_a_tape_keeps_what_was_sent_and_read():
     assert first.tolist() == [3.0, 3.0]
 
 
-def test_many_states_are_put_together_for_a_tree(monkeypatch):
-    from expectedkernels.learning import hclt
-
-    monkeypatch.setattr(hclt, "MOST_STATES", 40)
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, 100, size=400)
-    X = np.stack([first, rng.integers(0, 5, size=400), (first + rng.integers(0, 3, 400)) % 100], 1)
-    states, cards, weights = hclt.grouped(X, np.ones(400), [100, 5, 100])
-    assert cards == [13, 5, 13]
-    assert len(weights) == len(states) == 400
-    p = ek.learn_hclt(X, 2, epochs=1, rng=0, progress=False)
-    assert p.vtree.scope(p.vtree.left[-1]).size in (1, 2)
-    sizes = np.bincount(states[:, 0])
-    assert sizes.min() > 10
-    assert (np.diff(states[np.argsort(X[:, 0], kind="stable"), 0]) >= 0).all()
-
-
 def test_a_graph_is_refused_unless_it_agrees():
     a = torch.tensor([1.0, -torch.inf, torch.nan], dtype=torch.float64)
     assert replay._agree(a, a.clone())

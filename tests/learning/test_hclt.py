@@ -256,3 +256,14 @@ def test_automatic_batches_of_weighted_rows():
     p = learned(X, 3, sample_weight=uneven)
     full = learned(X, 3, sample_weight=uneven, batch_size=None)
     assert abs(p.log_likelihood(X) @ uneven / (full.log_likelihood(X) @ uneven) - 1) < 0.01
+
+
+def test_trees_over_variables_with_very_many_states():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, [4200, 5], size=(8000, 2)).T
+    same = rng.random((2, 8000)) < 0.9
+    third, fourth = np.where(same, [first // 840, second], rng.integers(0, 5, size=(2, 8000)))
+    X, cards = np.stack([first, second, third, fourth], axis=1), [4200, 5, 5, 5]
+    p = ek.learn_hclt(X, 2, epochs=0, cardinalities=cards, rng=0, progress=False)
+    scopes = [set(p.vtree.scope(node).tolist()) for node in range(p.vtree.n_nodes)]
+    assert {0, 2} in scopes or {1, 3} in scopes
