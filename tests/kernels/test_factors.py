@@ -1,11 +1,18 @@
+"""Factors of kernels on states, points, normals and intervals, for pairs and triples."""
+
+from itertools import product
 from math import exp, inf
 
 import numpy as np
 import pytest
 
+import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
-from expectedkernels import Factor, KernelError
+from expectedkernels import KernelError
 from expectedkernels.circuits.sides import Atoms
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.triples import log_triples
+from oracles import Real
 
 
 def test_a_factor_by_definition():
@@ -49,3 +56,58 @@ def test_remote_differences_have_no_warnings():
     difference = np.array([1e150, 1e308])
     assert_logs_close(Factor(absolute=1e-10).log_at(difference), -1e-10 * difference)
     np.testing.assert_array_equal(Factor(unequal=inf).log_at(difference), [-inf, -inf])
+
+
+NODES, SHARES = np.polynomial.legendre.leggauss(50)
+
+
+ATOMS = Atoms(
+    None,
+    np.array([0.5, -0.3, 1.2, 0.8]),
+    np.array([0.0, 0.5, 0.0, 0.3]),
+    np.array([0.0, 0.0, 0.7, 0.4]),
+)
+
+
+def grid(i):
+    """Values and shares that stand for an atom."""
+    at, share = ATOMS.mean[i : i + 1], np.ones(1)
+    if ATOMS.half[i]:
+        at, share = at + ATOMS.half[i] * NODES, 0.5 * SHARES
+    if ATOMS.variance[i]:
+        density = 8.0 * SHARES * np.exp(-0.5 * (8.0 * NODES) ** 2) / np.sqrt(2 * np.pi)
+        at = (at[:, None] + np.sqrt(ATOMS.variance[i]) * 8.0 * NODES).ravel()
+        share = (share[:, None] * density).ravel()
+    return at, share
+
+
+def test_triples_of_real_atoms_against_sums_over_nodes():
+    found = np.exp(log_triples(Factor(square=0.7), ATOMS, ATOMS, ATOMS, 0)[0])
+    grids = [grid(i) for i in range(4)]
+    for i, j, k in product(range(4), repeat=3):
+        x, share = grids[i]
+        parts = [np.exp(-0.7 * (x[:, None] - y) ** 2) @ s for y, s in (grids[j], grids[k])]
+        assert found[i, j, k] == pytest.approx(share @ (parts[0] * parts[1]), rel=1e-11)
+
+
+def test_triples_where_values_must_agree():
+    logs, _ = log_triples(Factor(unequal=0.4), ATOMS, ATOMS, ATOMS, 0)
+    assert logs[0, 0, 0] == 0.0
+    assert logs[0, 0, 1] == pytest.approx(-0.4)
+    assert logs[1, 1, 0] == pytest.approx(-0.8)
+
+
+def test_remote_triples_have_logs():
+    x = Atoms(None, np.zeros(1), np.zeros(1), np.ones(1))
+    far = Atoms(None, np.array([40.0]), np.zeros(1))
+    logs, _ = log_triples(Factor(square=1.0), x, far, far, 0)
+    # both kernels at once are one of twice the rate
+    expected = ek.Circuit(ek.Vtree.balanced(1), (Real(np.eye(1), x.mean, x.variance, x.half),))
+    log = ek.expected_kernel(expected, [[40.0]], ek.RBF(2.0), log=True)
+    np.testing.assert_allclose(logs, log[0], rtol=1e-12)
+
+
+def test_triples_that_are_refused():
+    normal = Atoms(None, np.zeros(1), np.ones(1))
+    with pytest.raises(ek.KernelError, match="product of two values of a Laplacian kernel"):
+        log_triples(Factor(absolute=1.0), normal, normal, normal, 0)

@@ -1,74 +1,175 @@
-"""Matrices of expected kernels in pieces: the same numbers, and no second copy of them."""
-
-import tracemalloc
+"""Matrices of expected kernels in parts and on three axes, and Gaussian kernels by integration."""
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
+from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
 from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.sides import CircuitSide
-from expectedkernels.kernels import gram as gram_module
+from expectedkernels.circuits.sides import Atoms, CircuitSide, PointSide
+from expectedkernels.kernels import gram as module
+from expectedkernels.kernels.blocks import Tables, is_parallel, parallel_operand
+from expectedkernels.kernels.gaussian import at_known, on_atoms
 from expectedkernels.kernels.gram import gram, pieces
-
-K = ek.RBF(0.3)
-
-
-def rows_with_gaps(rng, n, m):
-    X = rng.integers(2, size=(n, m)).astype(float)
-    return np.where(rng.random(X.shape) < 0.4, np.nan, X)
+from oracles import distribution, worlds
 
 
-def rare(n_variables):
-    """A circuit whose points have probabilities far below the smallest float, and these."""
-    rng = np.random.default_rng(0)
-    p = ek.factorized([[x, 1.0 - x] for x in rng.uniform(1e-5, 1e-2, size=n_variables)])
-    X = (rng.random((70, n_variables)) < rng.random((70, 1))).astype(float)
-    return p, X, np.asarray(p.log_likelihood(X))
+def mean_over(f, low, high):
+    if low == high:
+        return f(low)
+    kinks = np.linspace(low, high, 9)[1:-1]
+    return quad(f, low, high, points=kinks, epsabs=1e-14, limit=400)[0] / (high - low)
 
 
-@pytest.mark.parametrize("log", [False, True])
-@pytest.mark.parametrize("chunk", [2000, 50_000])
-def test_pieces_make_the_whole(monkeypatch, chunk, log):
-    rng = np.random.default_rng(0)
-    vtree = ek.Vtree.balanced(4)
-    p, q = ek.random_circuit(vtree, 3, rng=0), ek.random_circuit(vtree, 2, rng=1)
-    E, F, X = (
-        rows_with_gaps(rng, 37, 4),
-        rows_with_gaps(rng, 23, 4),
-        rng.integers(2, size=(29, 4)),
+def intervals(low, high):
+    low, high = np.array(low, dtype=float), np.array(high, dtype=float)
+    return Atoms(None, 0.5 * (low + high), np.zeros_like(low), 0.5 * (high - low))
+
+
+def interval(low, high):
+    return intervals([low], [high])
+
+
+def at(*values):
+    return Atoms(None, np.array(values, dtype=float), np.zeros(len(values)))
+
+
+ends = st.tuples(st.floats(-3, 3), st.floats(0, 5) | st.just(0.0) | st.floats(1e-9, 1e-3)).map(
+    lambda x: (x[0], x[0] + x[1])
+)
+rates = st.floats(1e-4, 1e3)
+
+
+@given(rates, ends, st.floats(-4, 4))
+def test_sections_are_means_over_intervals(rate, ends, centre):
+    expected = mean_over(lambda x: np.exp(-rate * (x - centre) ** 2), *ends)
+    got = on_atoms(np.array([rate]), interval(*ends), at(centre))
+    np.testing.assert_allclose(got, [[expected]], rtol=1e-9, atol=1e-13)
+
+
+@given(st.floats(1e-3, 20), ends, ends)
+def test_pairs_of_intervals(rate, a, b):
+    def inner(y):
+        return mean_over(lambda x: np.exp(-rate * (x - y) ** 2), *a)
+
+    got = on_atoms(np.array([rate]), interval(*a), interval(*b))
+    np.testing.assert_allclose(got, [[mean_over(inner, *b)]], rtol=1e-8, atol=1e-11)
+    back = on_atoms(np.array([rate]), interval(*b), interval(*a))
+    np.testing.assert_allclose(got, back.T, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("rate", [0.01, 1.0, 3e4])
+@pytest.mark.parametrize("landmarks", ["points", "intervals"])
+def test_triples(rate, landmarks):
+    low, high = np.array([0.0, 1.0, 0.5]), np.array([1.0, 1.0, 0.75])
+    u, ends = intervals(low, high), np.array([0.2, 0.9])
+    a = at(*ends) if landmarks == "points" else intervals(ends, ends + 0.4)
+    got = on_atoms(np.array([rate]), u, a, a)
+    for i in range(3):
+        for j in range(2):
+            for k in range(2):
+
+                def f(x, j=j, k=k):
+                    values = on_atoms(np.array([rate]), at(x), a)[0]
+                    return values[j] * values[k]
+
+                expected = mean_over(f, low[i], high[i])
+                np.testing.assert_allclose(got[i, j, k], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_columns_multiply():
+    a, b = (
+        Atoms(None, x, np.zeros_like(x))
+        for x in (np.array([[0.0, 1.0], [2.0, 3.0]]), np.ones((1, 2)))
     )
-    w = rng.normal(size=29) if not log else rng.random(29)
-    cases = [
-        lambda: ek.expected_kernel(p, X, K, evidence_p=E, log=log),
-        lambda: ek.expected_kernel(X, p, K, evidence_q=E, log=log),
-        lambda: ek.expected_kernel(p, q, K, evidence_p=E, evidence_q=F, log=log),
-        lambda: ek.expected_kernel(p, q, K, evidence_p=E, log=log),
-        lambda: ek.expected_kernel(p, ek.Empirical(X, w), K, evidence_p=E, log=log),
-        lambda: ek.expected_kernel(ek.Empirical(X, w), q, K, evidence_q=F, log=log),
-        lambda: ek.expected_kernel(ek.Empirical(X, w), q, K, log=log),
-        lambda: ek.expected_kernel(ek.algebra.stack([p, p]), X, K, log=log),
-    ]
-    whole = [case() for case in cases]
-    monkeypatch.setattr(gram_module, "CHUNK_BYTES", chunk)
-    for case, expected in zip(cases, whole, strict=True):
-        got = case()
-        assert np.shape(got) == np.shape(expected)
-        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
+    rates = np.array([0.3, 0.7])
+    np.testing.assert_allclose(on_atoms(rates, a, b)[:, 0], np.exp([-0.3, -0.3 - 0.7 * 4]))
+    np.testing.assert_allclose(on_atoms(rates, a, b, b)[:, 0, 0], np.exp([-0.6, -0.6 - 1.4 * 4]))
 
 
-@pytest.mark.parametrize("n_variables", [3, 300])
-def test_sums_over_weighted_points_in_pieces_keep_their_scales(monkeypatch, n_variables):
-    p, X, logs = rare(n_variables)
-    w = np.linspace(0.5, 1.5, 70)
-    monkeypatch.setattr(gram_module, "CHUNK_BYTES", 30_000)
-    got = ek.expected_kernel(ek.Empirical(X, w), p, ek.Delta(), log=True)
-    np.testing.assert_allclose(got, np.logaddexp.reduce(np.log(w) + logs), rtol=1e-12)
+def test_normals_against_integration():
+    rate = 0.8
+    u, a = (Atoms(None, np.array([m]), np.array([v])) for m, v in ((0.3, 0.5), (1.0, 0.7)))
+
+    def density(x, d):
+        return np.exp(-((x - d.mean[0]) ** 2) / (2 * d.variance[0])) / np.sqrt(
+            2 * np.pi * d.variance[0]
+        )
+
+    def k(x, y):
+        return np.exp(-rate * (x - y) ** 2)
+
+    both = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y), -9, 9, -9, 9)[0]
+    np.testing.assert_allclose(on_atoms(np.array([rate]), u, a), [[both]], rtol=1e-7)
+    three = dblquad(lambda y, x: density(x, u) * density(y, a) * k(x, y) * k(x, -0.4), -9, 9, -9, 9)
+    np.testing.assert_allclose(
+        on_atoms(np.array([rate]), u, a, at(-0.4)), [[[three[0]]]], rtol=1e-7
+    )
+
+
+def test_zero_rates_give_ones():
+    pieces = interval(0.0, 1.0)
+    np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces), [[1.0]])
+    np.testing.assert_array_equal(on_atoms(np.zeros(1), pieces, pieces, pieces), [[[1.0]]])
+
+
+def test_intervals_that_are_wide_for_the_kernel():
+    ends = np.array([[0.0, 100.0], [50.0, 5000.0], [200.0, 300.0], [20.0, 21.0], [60.0, 60.0]])
+    pieces = intervals(*ends.T)
+    got = on_atoms(np.array([1.0]), pieces, pieces)
+    np.testing.assert_allclose(got, got.T, rtol=1e-9, atol=1e-15)
+    for i, (low, high) in enumerate(ends):
+        for j, (a, b) in enumerate(ends):
+            nodes = np.linspace(low, high, 20001) if high > low else np.array([low])
+            means = on_atoms(np.ones(1), interval(a, b), at(*nodes))[0]
+            expected = np.trapezoid(means, nodes) / (high - low) if high > low else means[0]
+            np.testing.assert_allclose(got[i, j], expected, rtol=1e-4, atol=1e-12)
+
+
+def test_intervals_of_outliers_stay_small_in_memory():
+    edges = np.array([-1.0, 0.0, 1.0, 1e300])
+    bins = intervals(edges[:-1], edges[1:])
+    values = on_atoms(np.array([1.0]), bins, bins, at(0.5, -1e300))
+    assert values.shape == (3, 3, 2)
+    assert ((values >= 0) & (values <= 1)).all()
+
+
+def test_values_beside_pieces():
+    both = Atoms(None, np.array([0.5, 0.5, 2.0]), np.zeros(3), np.array([0.5, 0.0, 0.0]))
+    values = on_atoms(np.ones(1), both, at(0.5))[:, 0]
+    np.testing.assert_allclose(values[1:], [1.0, np.exp(-2.25)])
+    np.testing.assert_array_equal(values[:1], on_atoms(np.ones(1), interval(0.0, 1.0), at(0.5))[0])
+
+
+def test_triples_of_intervals_that_are_wide_for_the_kernel():
+    # in closed form, and by panels of the first interval in parts
+    s = at(0.3, 7.0)
+    whole = on_atoms(np.array([40.0]), interval(0.0, 16.0), s, s)[0]
+    parts = [on_atoms(np.array([40.0]), interval(i, i + 1.0), s, s)[0] for i in range(16)]
+    np.testing.assert_allclose(whole, np.mean(parts, axis=0), rtol=1e-11)
+
+
+@pytest.mark.parametrize("away", [0.0, 1e2, 1e4, 1e6, 1e9, 1e200])
+def test_remote_rows_keep_the_digits_of_small_distances(away):
+    # around zero, and around a place where squares have no digits left for small distances
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(12, 2))
+    points[6:] += away
+    Z = np.vstack([points[::2] + rng.normal(size=(6, 2)), points[::3]])
+    Z[::4, 1] = np.nan
+    rates = np.array([0.5, 0.8])
+    got = at_known(rates, Z, ~np.isnan(Z), points)
+    with np.errstate(over="ignore"):
+        squares = np.nan_to_num(rates * (Z[:, None] - points[None]) ** 2, posinf=np.inf)
+    expected = np.exp(-squares.sum(axis=2))
+    assert (expected[Z[:, 0] >= away - 9] > 1e-6).any()
+    np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-100)
 
 
 @pytest.mark.parametrize("chunk", [2**27, 400_000])
 def test_symmetric_matrices_keep_the_scales_of_both_triangles(monkeypatch, chunk):
-    monkeypatch.setattr(gram_module, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
     p, X, logs = rare(300)
     assert logs.min() < -700  # not a float
     assert np.ptp(logs) > 700  # nor do all have one scale
@@ -79,29 +180,158 @@ def test_symmetric_matrices_keep_the_scales_of_both_triangles(monkeypatch, chunk
     np.testing.assert_allclose(found.log(), expected, rtol=1e-12)
 
 
-def test_results_are_not_copied():
-    rng = np.random.default_rng(0)
-    p = ek.random_circuit(ek.Vtree.balanced(10), 2, rng=0)
-    E, X = rows_with_gaps(rng, 1500, 10), rng.integers(2, size=(800, 10))
-    ek.expected_kernel(p, X[:2], K, evidence_p=E[:2])
-    size, budget = 8 * len(E) * len(X), 2_000_000
-    for log in (False, True):
-        tracemalloc.start()
-        ek.expected_kernel(p, X, K, evidence_p=E, log=log, max_bytes=budget)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < size + 2 * budget
-
-
 def test_pieces_of_few_patterns_are_spread_in_parts(monkeypatch):
     # all rows are equal: one pattern, but as many numbers as pairs of rows
     p = ek.factorized([[0.5, 0.5], [0.2, 0.8]])
     side = CircuitSide(p, as_evidence(np.zeros((1000, 2)), p.cardinalities))
-    blocks = K.blocks(p.vtree, p.cardinalities)
-    monkeypatch.setattr(gram_module, "CHUNK_BYTES", 64 * 1000 * 30)
+    blocks = ek.RBF(0.3).blocks(p.vtree, p.cardinalities)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 64 * 1000 * 30)
     seen = np.zeros((1000, 1000), dtype=int)
     for at, piece in pieces((side, side), blocks, 2**30):
         seen[at] += 1
         assert piece.data.shape == seen[at].shape
         assert len(piece.data) <= 30
     assert (seen == 1).all()
+
+
+CARDS = [2, 3, 2]
+
+
+KERNELS = {
+    "RBF": ek.RBF(0.4),
+    "Laplacian": ek.Laplacian(0.3),
+    "product": ek.RBF(0.2) * ek.ExpHamming(0.6),
+}
+
+
+def circuits(seed):
+    rng = np.random.default_rng(seed)
+    vtree = ek.Vtree.random(3, rng)
+    return [ek.random_circuit(vtree, 3, rng, CARDS) for _ in range(3)]
+
+
+def expected(p, q, r, k):
+    """The expectation by its definition, over all worlds."""
+    X = worlds(CARDS)
+    K = k.gram(X, X)
+    return distribution(p) @ ((K @ distribution(q)) * (K @ distribution(r)))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("seed", range(3))
+def test_three_circuits(name, seed):
+    p, q, r = circuits(seed)
+    k = KERNELS[name]
+    axes = tuple(map(CircuitSide, (p, q, r)))
+    found = gram(axes, k.blocks(p.vtree, p.cardinalities), 2**30).linear()
+    np.testing.assert_allclose(found, expected(p, q, r, k), rtol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [2**27, 3000])
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_rows_points_and_a_circuit(monkeypatch, chunk, rows_first):
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
+    p, q, _ = circuits(5)
+    k = KERNELS["RBF"]
+    rng = np.random.default_rng(0)
+    E = np.array([rng.integers(CARDS) for _ in range(40)], dtype=float)
+    E[rng.random(E.shape) < 0.5] = np.nan
+    S = np.array([rng.integers(CARDS) for _ in range(7)], dtype=float)
+    side = CircuitSide(p, as_evidence(E, p.cardinalities))
+    axes = (side, PointSide(S, p.vtree, p.cardinalities), CircuitSide(q))
+    values = np.full((40, 7, 1), np.nan)
+    blocks = k.blocks(p.vtree, p.cardinalities)
+    for at, piece in pieces(axes, blocks, 2**30, rows_first=rows_first):
+        values[at] = piece.linear()
+    np.testing.assert_allclose(gram(axes, blocks, 2**30).linear(), values, rtol=1e-13)
+    X = worlds(CARDS)
+    K = k.gram(X, X)
+    fits = (np.isnan(E[:, None]) | (E[:, None] == X)).all(axis=2)
+    wanted = (fits * distribution(p) * (K @ distribution(q))) @ k.gram(X, S)
+    np.testing.assert_allclose(values[:, :, 0], wanted, rtol=1e-12)
+
+
+def test_a_kernel_given_by_tables():
+    p, q, r = circuits(1)
+    k = KERNELS["product"]
+    factors = k.blocks(p.vtree, p.cardinalities).factors
+
+    def table(variable, atoms):
+        n = atoms[0].cardinality
+        difference = np.arange(n)[:, None] - np.arange(n)
+        one = np.exp(factors[variable][0].log_at(difference.astype(float)))
+        return one if len(atoms) == 2 else one[:, :, None] * one[:, None, :]
+
+    tables = Tables(p.vtree, table)
+    axes = tuple(map(CircuitSide, (p, q, r)))
+    found = gram(axes, tables, 2**30).linear()
+    np.testing.assert_allclose(found, expected(p, q, r, k), rtol=1e-12)
+    pairs = gram(axes[:2], tables, 2**30).linear()
+    np.testing.assert_allclose(pairs, ek.expected_kernel(p, q, k), rtol=1e-12)
+
+
+NEAR, SAME = [[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.0], [0.0, 1.0]]
+
+
+VTREE = ek.Vtree.balanced(2)
+
+
+def product(*tables):
+    return ek.Product([ek.kernels.kernel_input(i, table) for i, table in enumerate(tables)])
+
+
+PRODUCT = ek.KernelCircuit(product(NEAR, SAME), vtree=VTREE)
+
+
+SUM_INSIDE = ek.KernelCircuit(
+    ek.Sum([product(NEAR, SAME), product(SAME, NEAR)], [0.3, 0.7]), vtree=VTREE
+)
+
+
+FORMS = [
+    (ek.RBF(0.3), True),
+    (2.0 * ek.RBF(0.3) + ek.Delta(), True),
+    ((ek.RBF(0.3) + ek.Delta()) * (ek.Laplacian(1.0) + ek.Delta()), True),
+    (PRODUCT, True),
+    (SUM_INSIDE, False),
+    (SUM_INSIDE + ek.RBF(0.3), False),
+    (SUM_INSIDE * ek.RBF(0.3), False),
+    (PRODUCT + SUM_INSIDE * PRODUCT, False),
+    (PRODUCT * ek.RBF(0.3) + 0.5 * PRODUCT, True),
+]
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel, _ in FORMS], ids=range(len(FORMS)))
+def test_expectations_of_all_forms_are_sums_over_states(kernel):
+    p = ek.random_circuit(VTREE, 2, rng=0)
+    X = np.array([[a, b] for a in (0, 1) for b in (0, 1)])
+    mass = np.exp(p.log_likelihood(X))
+    expected = mass @ kernel(X, X) @ mass
+    np.testing.assert_allclose(ek.expected_kernel(p, p, kernel), expected, rtol=1e-12)
+
+
+def rare(n_variables):
+    """A circuit whose points have probabilities far below the smallest float, and these."""
+    rng = np.random.default_rng(0)
+    p = ek.factorized([[x, 1.0 - x] for x in rng.uniform(1e-5, 1e-2, size=n_variables)])
+    X = (rng.random((70, n_variables)) < rng.random((70, 1))).astype(float)
+    return p, X, np.asarray(p.log_likelihood(X))
+
+
+def test_three_axes_need_a_product_kernel():
+    p, q, r = circuits(2)
+    k = ek.RBF(0.3) + ek.Delta()
+    with pytest.raises(ek.KernelError, match="needs a kernel that is a product over the variab"):
+        gram(tuple(map(CircuitSide, (p, q, r))), k.blocks(p.vtree, p.cardinalities), 2**30)
+
+
+@pytest.mark.parametrize(("kernel", "parallel"), FORMS, ids=range(len(FORMS)))
+def test_what_is_kept_does_not_change_what_kernels_are(kernel, parallel):
+    blocks = kernel.blocks(VTREE, [2, 2])
+    assert is_parallel(blocks) == parallel
+    parallel_operand.cache_clear()
+    assert is_parallel(blocks) == parallel
+    for terms in range(1, 40):
+        parallel_operand(VTREE, terms)
+    assert is_parallel(blocks) == parallel
+    assert is_parallel(kernel.blocks(VTREE, [2, 2])) == parallel

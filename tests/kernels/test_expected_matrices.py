@@ -1,0 +1,74 @@
+"""Matrices of expected kernels in pieces: the same numbers, and no second copy of them."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import expectedkernels as ek
+
+K = ek.RBF(0.3)
+
+
+def rows_with_gaps(rng, n, m):
+    X = rng.integers(2, size=(n, m)).astype(float)
+    return np.where(rng.random(X.shape) < 0.4, np.nan, X)
+
+
+def rare(n_variables):
+    """A circuit whose points have probabilities far below the smallest float, and these."""
+    rng = np.random.default_rng(0)
+    p = ek.factorized([[x, 1.0 - x] for x in rng.uniform(1e-5, 1e-2, size=n_variables)])
+    X = (rng.random((70, n_variables)) < rng.random((70, 1))).astype(float)
+    return p, X, np.asarray(p.log_likelihood(X))
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("chunk", [2000, 50_000])
+def test_pieces_make_the_whole(chunk, log):
+    rng = np.random.default_rng(0)
+    vtree = ek.Vtree.balanced(4)
+    p, q = ek.random_circuit(vtree, 3, rng=0), ek.random_circuit(vtree, 2, rng=1)
+    E, F, X = (
+        rows_with_gaps(rng, 37, 4),
+        rows_with_gaps(rng, 23, 4),
+        rng.integers(2, size=(29, 4)),
+    )
+    w = rng.normal(size=29) if not log else rng.random(29)
+    cases = [
+        lambda **options: ek.expected_kernel(p, X, K, evidence_p=E, **options),
+        lambda **options: ek.expected_kernel(X, p, K, evidence_q=E, **options),
+        lambda **options: ek.expected_kernel(p, q, K, evidence_p=E, evidence_q=F, **options),
+        lambda **options: ek.expected_kernel(p, q, K, evidence_p=E, **options),
+        lambda **options: ek.expected_kernel(p, ek.Empirical(X, w), K, evidence_p=E, **options),
+        lambda **options: ek.expected_kernel(ek.Empirical(X, w), q, K, evidence_q=F, **options),
+        lambda **options: ek.expected_kernel(ek.Empirical(X, w), q, K, **options),
+        lambda **options: ek.expected_kernel(ek.algebra.stack([p, p]), X, K, **options),
+    ]
+    whole = [case(log=log) for case in cases]
+    for case, expected in zip(cases, whole, strict=True):
+        got = case(log=log, max_bytes=chunk)
+        assert np.shape(got) == np.shape(expected)
+        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_variables", [3, 300])
+def test_sums_over_weighted_points_in_pieces_keep_their_scales(n_variables):
+    p, X, logs = rare(n_variables)
+    w = np.linspace(0.5, 1.5, 70)
+    got = ek.expected_kernel(ek.Empirical(X, w), p, ek.Delta(), log=True, max_bytes=30_000)
+    np.testing.assert_allclose(got, np.logaddexp.reduce(np.log(w) + logs), rtol=1e-12)
+
+
+def test_results_are_not_copied():
+    rng = np.random.default_rng(0)
+    p = ek.random_circuit(ek.Vtree.balanced(10), 2, rng=0)
+    E, X = rows_with_gaps(rng, 1500, 10), rng.integers(2, size=(800, 10))
+    ek.expected_kernel(p, X[:2], K, evidence_p=E[:2])
+    size, budget = 8 * len(E) * len(X), 2_000_000
+    for log in (False, True):
+        tracemalloc.start()
+        ek.expected_kernel(p, X, K, evidence_p=E, log=log, max_bytes=budget)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < size + 2 * budget
