@@ -66,13 +66,6 @@ def test_one_point_is_a_row_of_its_own():
         k([0, 1], [[1, 1]])
 
 
-def test_many_points_in_chunks(monkeypatch):
-    monkeypatch.setattr("expectedkernels.kernels.kernel.CHUNK", 10)
-    X = np.random.default_rng(0).normal(size=(7, 2))
-    twin = rate_twin("Laplacian", 0.4)
-    assert_gram(twin, X, X[:4])
-
-
 def test_logs_of_remote_points():
     X, Y = np.array([[0.0], [3.0]]), np.array([[1e6], [2.0]])
     logs, signs = ek.RBF(2.0).logs(X, Y)
@@ -142,3 +135,64 @@ def test_singular_tables_are_positive_definite():
 )
 def test_representations(k, text):
     assert repr(k) == text
+
+
+def test_remote_points_have_kernel_zero():
+    X = np.array([[1e200, 0.5], [0.0, 0.5]])
+    assert ek.RBF(1.0)(X).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert ek.RBF(1.0).logs(X)[0][0, 1] == -np.inf
+
+
+@pytest.mark.parametrize("k", [ek.RBF(0.01), ek.Laplacian(0.1), ek.ExpHamming(), ek.Delta()])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_gram_matrix_of_several_blocks_is_symmetric_and_as_defined(k, whole):
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 9, (1100, 4)).astype(float) if whole else rng.normal(size=(1100, 4))
+    found = k(X)
+    assert np.array_equal(found, found.T)
+    assert (np.diag(found) == 1.0).all()
+    some = rng.integers(0, len(X), 50)
+    difference = X[some, None] - X
+    logs = sum(factor.log_at(difference[:, :, v]) for v, factor in enumerate(k.factors(4)))
+    np.testing.assert_allclose(found[some], np.exp(logs), rtol=1e-12, atol=0)
+
+
+def test_a_kernel_that_is_not_symmetric_is_not_mirrored():
+    rng = np.random.default_rng(2)
+    table = rng.random((3, 3))
+    k = ek.TableKernel([table]) + 0.5 * ek.RBF(1.0) * ek.TableKernel([table.T])
+    X = rng.integers(0, 3, (1030, 1)).astype(float)
+    codes = X[:, 0].astype(int)
+    single = table + 0.5 * ek.RBF(1.0)([[0], [1], [2]]) * table.T
+    assert_close(k(X), single[codes][:, codes])
+
+
+def test_no_points_give_an_empty_matrix():
+    for k in (ek.RBF(1.0), ek.Laplacian(1.0), ek.ExpHamming(), ek.Delta()):
+        assert k(np.zeros((0, 2)), [[0.0, 1.5]]).shape == (0, 1)
+        assert k([[0.0, 1.5]], np.zeros((0, 2))).shape == (1, 0)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_sums_over_all_pairs_of_one_set_take_half_of_them(log):
+    rng, n = np.random.default_rng(5), 2000  # their pairs do not fit into one piece
+    X, weights = rng.integers(0, 3, (n, 2)).astype(float), (rng.normal(size=n) + 1.0) / n
+    q, table = ek.Empirical(X, weights), rng.random((3, 3))
+    for k in (ek.RBF(0.4), ek.TableKernel([table, table])):
+        found = ek.expected_kernel(q, q, k, log=log)
+        assert_close(np.exp(found) if log else found, weights @ k(X) @ weights)
+
+
+def test_a_product_of_kernels_is_one_product_of_factors():
+    rng = np.random.default_rng(6)
+    X = rng.integers(0, 3, (12, 3)).astype(float)
+    tables = [rng.normal(size=(3, 3)) for _ in range(3)]
+    parts = [ek.RBF(0.2), ek.ExpHamming([0.1, 0.0, 2.0]), ek.Laplacian(0.3), ek.TableKernel(tables)]
+    k = parts[0] * parts[1] * parts[2] * parts[3]
+    assert len(k.single_product(3)) == 3
+    values = np.prod([part(X) for part in parts], axis=0)
+    np.testing.assert_allclose(k(X), values, rtol=1e-12, atol=0)
+    twice = ek.TableKernel(tables) * ek.TableKernel(tables)
+    assert twice.single_product(3) is None
+    assert (k + k).single_product(3) is None
+    np.testing.assert_allclose(twice(X), ek.TableKernel(tables)(X) ** 2, rtol=1e-12, atol=0)

@@ -5,7 +5,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.circuits.inputs import Table
+from oracles import Table
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")

@@ -2,10 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels import Factor
-from expectedkernels.kernels.kernel import BLOCK
+from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.points import log_products
 
 
@@ -93,71 +91,9 @@ def test_squared_distances_do_not_cancel(offset, spread):
         assert_as_defined([Factor(square=rate)] * 7, X, Y)
 
 
-def test_remote_points_have_kernel_zero():
-    X = np.array([[1e200, 0.5], [0.0, 0.5]])
-    assert ek.RBF(1.0)(X).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert ek.RBF(1.0).logs(X)[0][0, 1] == -np.inf
-
-
 @pytest.mark.parametrize("size", [1e-150, 1e150])
 def test_products_of_large_tables_keep_their_digits(size):
     rng = np.random.default_rng(0)
     tables = [(size if v % 2 else 1 / size) * (0.5 + rng.random((3, 3))) for v in range(40)]
     X = rng.integers(0, 3, (8, 40)).astype(float)
     assert_as_defined([Factor(table=table) for table in tables], X, X)
-
-
-@pytest.mark.parametrize("k", [ek.RBF(0.01), ek.Laplacian(0.1), ek.ExpHamming(), ek.Delta()])
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_gram_matrix_of_several_blocks_is_symmetric_and_as_defined(k, whole):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(BLOCK + 70, 4)) if not whole else rng.integers(0, 9, (BLOCK + 70, 4)) * 1.0
-    found = k(X)
-    assert np.array_equal(found, found.T)
-    assert (np.diag(found) == 1.0).all()
-    some = rng.integers(0, len(X), 50)
-    np.testing.assert_allclose(
-        found[some], by_definition(k.factors(4), X[some], X), rtol=1e-12, atol=0
-    )
-
-
-def test_a_kernel_that_is_not_symmetric_is_not_mirrored():
-    rng = np.random.default_rng(2)
-    table = rng.random((3, 3))
-    k = ek.TableKernel([table]) + 0.5 * ek.RBF(1.0) * ek.TableKernel([table.T])
-    X = rng.integers(0, 3, (BLOCK + 5, 1)).astype(float)
-    codes = X[:, 0].astype(int)
-    single = table + 0.5 * ek.RBF(1.0)([[0], [1], [2]]) * table.T
-    assert_close(k(X), single[codes][:, codes])
-
-
-def test_no_points_give_an_empty_matrix():
-    for k in (ek.RBF(1.0), ek.Laplacian(1.0), ek.ExpHamming(), ek.Delta()):
-        assert k(np.zeros((0, 2)), [[0.0, 1.5]]).shape == (0, 1)
-        assert k([[0.0, 1.5]], np.zeros((0, 2))).shape == (1, 0)
-
-
-@pytest.mark.parametrize("log", [False, True])
-def test_sums_over_all_pairs_of_one_set_take_half_of_them(monkeypatch, log):
-    monkeypatch.setattr("expectedkernels.expectation.CHUNK_BYTES", 64 * 30 * 4)
-    rng = np.random.default_rng(5)
-    X, weights = rng.integers(0, 3, (30, 2)).astype(float), rng.normal(size=30) + 1.0
-    q, table = ek.Empirical(X, weights), rng.random((3, 3))
-    for k in (ek.RBF(0.4), ek.TableKernel([table, table])):
-        found = ek.expected_kernel(q, q, k, log=log)
-        assert_close(np.exp(found) if log else found, weights @ k(X) @ weights)
-
-
-def test_a_product_of_kernels_is_one_product_of_factors():
-    rng = np.random.default_rng(6)
-    X = rng.integers(0, 3, (12, 3)).astype(float)
-    tables = [rng.normal(size=(3, 3)) for _ in range(3)]
-    parts = [ek.RBF(0.2), ek.ExpHamming([0.1, 0.0, 2.0]), ek.Laplacian(0.3), ek.TableKernel(tables)]
-    k = parts[0] * parts[1] * parts[2] * parts[3]
-    assert len(k.single_product(3)) == 3
-    values = np.prod([part(X) for part in parts], axis=0)
-    np.testing.assert_allclose(k(X), values, rtol=1e-12, atol=0)
-    twice = ek.TableKernel(tables) * ek.TableKernel(tables)
-    assert twice.single_product(3) is None
-    assert (k + k).single_product(3) is None
-    np.testing.assert_allclose(twice(X), ek.TableKernel(tables)(X) ** 2, rtol=1e-12, atol=0)

@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 
 import expectedkernels as ek
-from expectedkernels.kernels.rows import sample_rows
 
 NAMES, CARDS = ["a", "b", "c"], [2, 3, 2]
 STATES = [["no", "yes"], ["x", "y", "z"], ["no", "yes"]]
@@ -64,9 +63,14 @@ FORMS = {
 }
 
 
+def rows_of(target, samples):
+    """The samples as the library reads them."""
+    return ek.WeightedSamples(target, samples).rows
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_all_forms_are_the_same_rows(form):
-    np.testing.assert_array_equal(sample_rows(NAMED, FORMS[form]), X)
+    np.testing.assert_array_equal(rows_of(NAMED, FORMS[form]), X)
 
 
 @pytest.mark.parametrize("form", ["chains", "labelled", "inference data", "polars, labels"])
@@ -87,8 +91,8 @@ def test_all_functions_read_them(form):
 
 def test_without_names_columns_go_by_position():
     for form in ("dataset", "labelled", "pandas, by position"):
-        np.testing.assert_array_equal(sample_rows(PLAIN, FORMS[form]), X)
-    swapped = sample_rows(PLAIN, dataset(["c", "b", "a"]))
+        np.testing.assert_array_equal(rows_of(PLAIN, FORMS[form]), X)
+    swapped = rows_of(PLAIN, dataset(["c", "b", "a"]))
     np.testing.assert_array_equal(swapped, X[:, ::-1])
 
 
@@ -96,12 +100,12 @@ def test_what_is_missing_is_collapsed():
     table = pd.DataFrame(frame(labels=True)).astype(object)
     table.loc[1, "b"] = None
     table.loc[2, "a"] = np.nan
-    rows = sample_rows(NAMED, table)
+    rows = rows_of(NAMED, table)
     assert np.argwhere(np.isnan(rows)).tolist() == [[1, 1], [2, 0]]
     table = pl.DataFrame({"a": [0, None], "b": ["x", None], "c": [1, 1]})
-    np.testing.assert_array_equal(sample_rows(NAMED, table), [[0, 0, 1], [np.nan, np.nan, 1]])
+    np.testing.assert_array_equal(rows_of(NAMED, table), [[0, 0, 1], [np.nan, np.nan, 1]])
     table = pd.DataFrame({"a": pd.array([0, None], dtype="Int64"), "b": [0, 1], "c": [1, 1]})
-    np.testing.assert_array_equal(sample_rows(NAMED, table), [[0, 0, 1], [np.nan, 1, 1]])
+    np.testing.assert_array_equal(rows_of(NAMED, table), [[0, 0, 1], [np.nan, 1, 1]])
 
 
 def test_bools_are_labels_where_states_have_labels():
@@ -109,10 +113,10 @@ def test_bools_are_labels_where_states_have_labels():
     with pytest.raises(
         ek.DataError, match=r"'a' must hold one of 'no', 'yes', or nothing\. Got True in row 0"
     ):
-        sample_rows(NAMED, table)
-    np.testing.assert_array_equal(sample_rows(PLAIN, table), [[1, 0, 1], [0, 1, 1]])
+        rows_of(NAMED, table)
+    np.testing.assert_array_equal(rows_of(PLAIN, table), [[1, 0, 1], [0, 1, 1]])
     turned = ek.Target(NAMED.log_score, CARDS, NAMES, [["true", "false"], "xyz", ["yes", "no"]])
-    rows = sample_rows(turned, table.assign(c=["no", "yes"]))
+    rows = rows_of(turned, table.assign(c=["no", "yes"]))
     np.testing.assert_array_equal(rows, [[0, 0, 1], [1, 1, 0]])
 
 
@@ -120,10 +124,10 @@ def test_bools_are_labels_where_states_have_labels():
 def test_columns_may_have_any_name(names):
     target = ek.FactorGraph(CARDS, [((0, 1, 2), TABLE)], names)
     for table in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=list(names))):
-        np.testing.assert_array_equal(sample_rows(target, table), X)
+        np.testing.assert_array_equal(rows_of(target, table), X)
     if "dims" not in names:
         columns = {name: (("draw",), X[:, v]) for v, name in enumerate(names)}
-        np.testing.assert_array_equal(sample_rows(target, xr.Dataset(columns)), X)
+        np.testing.assert_array_equal(rows_of(target, xr.Dataset(columns)), X)
 
 
 def test_weights_that_come_with_samples():
@@ -182,26 +186,26 @@ def test_states_counted_from_one(call):
 
 def test_columns_that_do_not_fit():
     with pytest.raises(ek.DataError, match="lacks columns that the model has: 'b'"):
-        sample_rows(NAMED, pd.DataFrame({"a": [0], "d": [1], "c": [1]}))
+        rows_of(NAMED, pd.DataFrame({"a": [0], "d": [1], "c": [1]}))
     with pytest.raises(ek.DataError, match=r"columns that the model does not have: 'd'\. Select"):
-        sample_rows(NAMED, dataset().assign(d=dataset()["a"]))
+        rows_of(NAMED, dataset().assign(d=dataset()["a"]))
     with pytest.raises(ek.DataError, match=r"'b' must hold one of 'x', 'y', .*Got 'q' in row 0"):
-        sample_rows(NAMED, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
+        rows_of(NAMED, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
     with pytest.raises(ek.DataError, match=r"the states of variable 0 have no labels"):
-        sample_rows(PLAIN, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
+        rows_of(PLAIN, pd.DataFrame({"a": ["no"], "b": ["q"], "c": ["no"]}))
     with pytest.raises(ek.DataError, match=r"one column per variable, 3 in all\. Got 2: 'a', 'b'"):
-        sample_rows(PLAIN, pd.DataFrame({"a": [0], "b": [0]}))
+        rows_of(PLAIN, pd.DataFrame({"a": [0], "b": [0]}))
     with pytest.raises(ek.DataError, match="distinct column names"):
-        sample_rows(NAMED, pd.DataFrame([[0, 0, 0, 0]], columns=["a", "b", "c", "a"]))
+        rows_of(NAMED, pd.DataFrame([[0, 0, 0, 0]], columns=["a", "b", "c", "a"]))
     square = xr.DataArray(np.zeros((2, 5, 2, 2)), dims=["chain", "draw", "row", "column"])
     with pytest.raises(ek.DataError, match=r"\.stack\(variable=\['row', 'column'\]\)"):
-        sample_rows(NAMED, square)
+        rows_of(NAMED, square)
     with pytest.raises(ek.DataError, match=r"\.expand_dims\('variable'\)"):
-        sample_rows(NAMED, dataset()["a"])
+        rows_of(NAMED, dataset()["a"])
     with pytest.raises(ek.DataError, match="'grid' has the dimensions"):
-        sample_rows(NAMED, xr.Dataset({"a": dataset()["a"], "grid": square}))
+        rows_of(NAMED, xr.Dataset({"a": dataset()["a"], "grid": square}))
     single = ek.FactorGraph([2], [], names=["a"])
-    assert sample_rows(single, dataset()["a"].expand_dims("variable")).shape == (10, 1)
+    assert rows_of(single, dataset()["a"].expand_dims("variable")).shape == (10, 1)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.kernels.defaults import default_kernel
 
 
 def test_the_median_heuristic_is_that_of_all_pairs():
@@ -56,11 +55,13 @@ def test_kernels_fit_the_kinds_of_variables():
 
 
 def test_mixed_variables_get_a_product():
-    units = ek.Product([ek.Categorical(0, [0.2, 0.8]), ek.Gaussian(1, 0.0, 2.0)])
-    p = ek.Circuit.from_units(units)
+    p, q = (
+        ek.Circuit.from_units(ek.Product([ek.Categorical(0, table), ek.Gaussian(1, 0.0, 2.0)]))
+        for table in ([0.2, 0.8], [0.6, 0.4])
+    )
     wanted = ek.RBF([0.0, 0.125]) * ek.ExpHamming([1.0, 0.0])
     X = [[0.0, 0.3], [1.0, -2.0]]
-    np.testing.assert_allclose(default_kernel(p)(X), wanted(X))
+    np.testing.assert_allclose(ek.witness(p, q, X), ek.witness(p, q, wanted, X))
 
 
 def test_a_witness_takes_a_default_kernel_and_frames():
@@ -135,7 +136,8 @@ def test_the_type_of_a_column_of_a_frame_says_what_it_is():
 )
 def test_whole_numbers_in_arrays_are_categorical_if_they_are_few(column, categorical):
     X = np.asarray(column, dtype=float)[:, None]
-    assert isinstance(default_kernel(X), ek.ExpHamming if categorical else ek.RBF)
+    kernel = ek.ExpHamming() if categorical else ek.RBF(ek.median_gamma(X))
+    assert_close(ek.mmd2(X[:1], X[1:]), ek.mmd2(X[:1], X[1:], kernel))
 
 
 def test_the_caller_says_what_is_categorical():
