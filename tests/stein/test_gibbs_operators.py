@@ -1,7 +1,5 @@
 """Kernels of Gibbs operators against their definition by enumeration."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,8 @@ from expectedkernels import (
     FactorGraph,
     SteinKernel,
 )
+from oracles import worlds
+from stein_oracles import gibbs_gram
 
 CARDINALITIES = [(2, 2, 2), (3, 2, 4), (3, 3, 2)]
 
@@ -25,30 +25,10 @@ def random_model(cardinalities, rng, zeros=False):
     return FactorGraph(cardinalities, [Factor(range(len(cardinalities)), table)])
 
 
-def given(table, row):
-    """The distribution of all variables given the values of a row that are not NaN."""
-    kept = np.ones(table.shape, dtype=bool)
-    for variable, value in enumerate(row):
-        if not np.isnan(value):
-            states = np.arange(table.shape[variable]) == value
-            kept &= states.reshape([-1 if v == variable else 1 for v in range(table.ndim)])
-    masses = np.where(kept, table, 0.0)
-    return masses / masses.sum()
-
-
-def by_definition(table, rows, kernel):
-    """Sums over all pairs of points of the measures that the operators make of each sample."""
-    points = np.array(list(product(*map(range, table.shape))), dtype=float)
-    k = kernel.gram(points, points)
-    total = np.zeros((len(rows), len(rows)))
-    for i in range(table.ndim):
-        measures = []
-        for row in rows:
-            without = np.array(row, dtype=float)
-            without[i] = np.nan
-            measures.append((given(table, row) - given(table, without)).ravel())
-        total += np.array(measures) @ k @ np.array(measures).T
-    return total
+def by_definition(model, rows, kernel):
+    """The matrix of the operators by enumeration of all states of one table."""
+    table = model.factors[0].table
+    return gibbs_gram(rows, table.ravel() / table.sum(), table.shape, kernel.gram)
 
 
 def random_rows(cardinalities, n, rng, share=0.4):
@@ -61,17 +41,12 @@ def random_rows(cardinalities, n, rng, share=0.4):
 @pytest.mark.parametrize("cardinalities", CARDINALITIES)
 def test_points_follow_the_definition(cardinalities, kernel):
     model = random_model(cardinalities, np.random.default_rng(1))
-    X = np.array(list(product(*map(range, cardinalities))), dtype=float)
-    table = model.factors[0].table
-    expected = by_definition(table, X, kernel)
-    np.testing.assert_allclose(
-        SteinKernel(model, kernel, operator="gibbs")(X), expected, atol=1e-13
-    )
-    circuit, _ = model.compile()
-    np.testing.assert_allclose(
-        SteinKernel(circuit, kernel, operator="gibbs")(X), expected, atol=1e-13
-    )
-    np.testing.assert_allclose(table.ravel() @ expected, 0.0, atol=1e-13)
+    X = worlds(cardinalities)
+    expected = by_definition(model, X, kernel)
+    for target in (model, model.compile()[0]):
+        found = SteinKernel(target, kernel, operator="gibbs")(X)
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+    np.testing.assert_allclose(model.factors[0].table.ravel() @ expected, 0.0, atol=1e-13)
 
 
 @pytest.mark.parametrize("cardinalities", CARDINALITIES)
@@ -79,7 +54,7 @@ def test_collapsed_samples_follow_the_definition(cardinalities):
     rng = np.random.default_rng(2)
     model = random_model(cardinalities, rng)
     rows = random_rows(cardinalities, 12, rng)
-    expected = by_definition(model.factors[0].table, rows, ek.ExpHamming())
+    expected = by_definition(model, rows, ek.ExpHamming())
     stein = CollapsedSteinKernel(model.compile()[0], ek.ExpHamming(), operator="gibbs")
     np.testing.assert_allclose(stein(rows), expected, atol=1e-13)
     np.testing.assert_allclose(stein(rows[:5], rows[5:]), expected[:5, 5:], atol=1e-13)
@@ -111,13 +86,13 @@ def test_a_fixed_partition_agrees_with_the_whole_model(cardinality):
 
 def test_the_mean_is_zero_for_targets_with_zeros_too():
     model = random_model((3, 2, 2), np.random.default_rng(5), zeros=True)
-    X = np.array(list(product(range(3), range(2), range(2))), dtype=float)[1:]
+    X = worlds([3, 2, 2])[1:]
     gram = SteinKernel(model, ek.ExpHamming(), operator="gibbs")(X)
     masses = model.factors[0].table.ravel()[1:]
     np.testing.assert_allclose(masses @ gram, 0.0, atol=1e-13)
     rows = np.vstack([X, [[0, np.nan, 0], [np.nan, 1, np.nan]]])
     stein = CollapsedSteinKernel(model.compile()[0], ek.ExpHamming(), operator="gibbs")
-    expected = by_definition(model.factors[0].table, rows, ek.ExpHamming())
+    expected = by_definition(model, rows, ek.ExpHamming())
     np.testing.assert_allclose(stein(rows), expected, atol=1e-13)
 
 
