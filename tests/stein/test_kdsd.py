@@ -1,7 +1,7 @@
 """The measure behind KDSD between circuits, the supports it counts, and what is kept of it."""
 
 import gc
-from importlib import import_module
+import sys
 from weakref import ref
 
 import numpy as np
@@ -21,8 +21,6 @@ from expectedkernels.discrepancies.kdsd import (
 from factor_graphs import factor_graphs, random_chain
 from oracles import distribution, worlds
 from stein_oracles import circuit_problems, moved
-
-module = import_module("expectedkernels.discrepancies.kdsd")
 
 
 @settings(max_examples=30)
@@ -128,7 +126,7 @@ def test_a_second_call_keeps_the_measure_and_nothing_alive():
 
 
 def test_large_measures_are_not_kept(monkeypatch):
-    monkeypatch.setattr(module, "KEPT_BYTES", 0)
+    monkeypatch.setattr(sys.modules[KeptMeasures.__module__], "KEPT_BYTES", 0)
     p, q = ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.3, 0.7]] * 3)
     ek.kdsd(q, p, ek.ExpHamming())
     assert len(q.operand.cached("stein measures", KeptMeasures)) == 0
