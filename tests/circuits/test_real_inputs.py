@@ -59,9 +59,14 @@ def test_densities_integrate_to_one_and_have_the_moments(i):
     step = x[1] - x[0]
     assert density.sum() * step == pytest.approx(1.0, rel=1e-5)
     assert (density * (x - MEAN[i]) ** 2).sum() * step == pytest.approx(block().spread[i], rel=1e-4)
-    one = Circuit(Vtree.balanced(1), (block().take([i]),))
-    mode = one.log_likelihood(one.map([[np.nan]]))
-    assert np.exp(mode[0]) == pytest.approx(density.max(), rel=1e-6)
+    # beside an interval of density one, it is the more probable from weight 1 / density.max() on
+    beside = Real(
+        np.eye(2), *(np.array([x[i], y]) for x, y in ((MEAN, 9), (VARIANCE, 0), (HALF, 0.5)))
+    )
+    for weight, state in ((1 + 1e-6, 0), (1 - 1e-6, 1)):
+        top = Inner(2, 1, None, None, np.array([[weight / density.max(), 1.0]]))
+        p = Circuit(Vtree.balanced(2), (beside, Table(np.eye(2)), top))
+        np.testing.assert_allclose(p.map([np.nan, np.nan]), [[MEAN[i], 9.0][state], state])
 
 
 def test_a_narrow_interval_hardly_changes_a_normal():
