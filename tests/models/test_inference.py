@@ -201,24 +201,5 @@ def test_models_that_do_not_fit_are_refused():
         ising_grid(30, 30, rng=0).marginals()
 
 
-@pytest.mark.parametrize("tiny", [1.0, 1e-250])
-def test_tables_with_many_short_axes(tiny):
-    rng = np.random.default_rng(0)
-    shape = (2, 3, 1, 4, 2, 5, 2, 3, 2, 2)
-    for _ in range(20):
-        scopes = [tuple(np.flatnonzero(rng.random(10) < 0.6).tolist()) for _ in range(3)]
-        factors = [(scope, tiny * rng.random([shape[v] for v in scope])) for scope in scopes]
-        model, joint = FactorGraph(shape, factors), np.ones(shape)
-        for scope, table in factors:
-            joint = joint * (table / tiny).reshape(
-                [n if v in scope else 1 for v, n in enumerate(shape)]
-            )
-        log_z = np.log(joint.sum()) + 3 * np.log(tiny)
-        np.testing.assert_allclose(model.log_partition(), log_z, rtol=1e-13)
-        for v, found in enumerate(model.marginals()):
-            axes = tuple(u for u in range(10) if u != v)
-            np.testing.assert_allclose(found, joint.sum(axis=axes) / joint.sum(), rtol=1e-13)
-
-
 def test_marginals_of_one_variable_are_an_array():
     assert isinstance(ek.BayesianNetwork([[]], [[0.2, 0.8]]).marginals()[0], np.ndarray)
