@@ -178,7 +178,7 @@ def test_many_completions_come_in_chunks_or_not_at_all():
     whole = sum(table[1] for table in samples.marginals())
     np.testing.assert_allclose(samples.expect(lambda X: X.sum(axis=1)), whole, rtol=1e-12)
     large = WeightedSamples(ising_grid(1, 21, rng=0), [[0] + [np.nan] * 20])
-    with pytest.raises(CircuitError, match=r"1048576 completions of the 20 .* scope=\["):
+    with pytest.raises(CircuitError, match=r"1.05e\+06 completions of the 20 .* scope=\["):
         large.expect(lambda X: X.sum(axis=1))
     assert 0 < large.expect(lambda X: X[:, 0] * X[:, 1], scope=[4, 5]) < 1
 
