@@ -15,6 +15,7 @@ from expectedkernels.circuits.schema import listed
 from expectedkernels.cli.base import note, warn
 from expectedkernels.cli.tables import (
     ADVICE,
+    LIKE_NUMBER,
     MAX_SHOWN,
     among_numbers,
     capitalized,
@@ -259,8 +260,9 @@ def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -
     if form == TEXT and not odd:
         words = column.words(marks) if column.is_text else set(map(str, column.values)) - {"None"}
         if look_numeric(words):
+            shown = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
             raise DataError(
-                f"{place} holds numbers that are written as text, such as {min(words)!r}. "
+                f"{place} holds numbers that are written as text, such as {shown!r}. "
                 f"{ADVICE}; {classes}."
             )
         odd = among_numbers(words)

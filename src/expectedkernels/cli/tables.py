@@ -40,7 +40,8 @@ FEW_CATEGORIES, FEW_ROWS = 20, 10
 """So many categories are never too many, and so few rows do not tell."""
 SIGNS = re.escape("$€£¥₹")
 LIKE_NUMBER = re.compile(
-    rf"(?P<before>[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?(\d{{1,3}}([.,'\s]\d{{3}})+|\d+)([.,]\d+)?\s*"
+    rf"[+-]?(?P<before>[{SIGNS}]|[A-Z]{{3}} )?\s*[+-]?"
+    rf"(\d{{1,3}}([.,'\s]\d{{3}})+|\d+)([.,]\d+)?\s*"
     rf"(?P<after>%|[{SIGNS}]|[^\W\d_]\S{{0,7}})?"
 )
 """A number with signs between thousands, a currency or a unit."""
@@ -141,7 +142,7 @@ def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
     for column in columns:
         words = [] if column.kind != "label" else list(map(str, column.distinct))
         if look_numeric(words):
-            numbers[column.name] = words[0]
+            numbers[column.name] = next(filter(LIKE_NUMBER.fullmatch, words))
         elif odd := among_numbers(words):
             mixed[column.name] = odd[:MAX_SHOWN]
         elif words and sum(DATE.fullmatch(word) is not None for word in words) > 0.9 * len(words):
@@ -166,11 +167,14 @@ def warn_of_text(path: str, columns: Iterable[FrameColumn]) -> None:
 def look_numeric(words: Collection[str]) -> bool:
     """Whether all words are numbers with separators, a currency or a unit, the same in all.
 
+    Marks of missing values among them do not count.
+
     Examples
     --------
-    >>> look_numeric(["3,300 g", "4 g"]), look_numeric(["1a", "1b"])
+    >>> look_numeric(["3,300 g", "4 g", "-"]), look_numeric(["1a", "1b"])
     (True, False)
     """
+    words = [word for word in words if word.lower() not in AMONG_NUMBERS]
     found = [LIKE_NUMBER.fullmatch(word) for word in words]
     units = {(m["before"] or "", m["after"] or "") for m in found if m} - {("", "")}
     return all(found) and bool(words) and len(units) < 2 and not {u for _, u in units} & ORDINALS
