@@ -1,7 +1,9 @@
-"""Numbers that are written as text, with marks of missing values among them."""
+"""Targets of numbers as text beside missing values; impossible rows of collapsed graphs."""
 
+import numpy as np
 import pytest
 
+import expectedkernels as ek
 from cli_files import invoke
 
 
@@ -23,3 +25,13 @@ def test_targets_of_numbers_as_text_beside_missing_marks(words, tmp_path):
     assert "holds numbers that are written as text, such as" in done.stderr
     assert repr(min(set(words) - {"-", "?", "none"})) in done.stderr
     assert invoke("predict", table, "--train", table, "--target", "y", "--classify").exit_code == 0
+
+
+@pytest.mark.parametrize("zero", [0, 2])
+def test_impossible_rows_of_collapsed_graphs_are_those_of_the_table(zero):
+    table = [[1.0, 0.5], [0.5, 0.0]]
+    graph = ek.FactorGraph([2] * 3, [((0, 1), table), ((1, 2), table)])
+    rows = np.array([[0, 0, 0]] * 4 + [[0, 1, 0]] * 2 + [[1, 1, 0]] + [[0, 0, 1]] * 5)
+    logs = np.where(np.arange(len(rows)) < zero, -np.inf, 0.0)
+    with pytest.raises(ek.EvidenceError, match="evidence in row 6 has probability zero"):
+        ek.collapsed_bbis(graph, rows, [2], log_weights=logs)

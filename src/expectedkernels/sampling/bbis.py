@@ -14,7 +14,7 @@ from expectedkernels.compilation.conditionals import CollapsedModel
 from expectedkernels.compilation.factors import FactorGraph
 from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.errors import DataError, PropertyError, SizeError
+from expectedkernels.errors import DataError, EvidenceError, PropertyError, SizeError
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.library import ExpHamming
 from expectedkernels.kernels.rows import check_roles
@@ -308,7 +308,10 @@ def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSample
     if (hidden != hidden[0]).any() or hidden.all():
         return samples
     distinct, groups, _ = distinct_rows(counted)
-    if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
+    try:
+        if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
+            return samples
+    except EvidenceError:  # weights name the row among all samples
         return samples
     collapsed = np.flatnonzero(hidden[0]).tolist()
     try:
