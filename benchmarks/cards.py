@@ -10,14 +10,12 @@ import numpy as np
 
 import expectedkernels as ek
 from benchmarks.timing import alternating, best_of, seconds, show
-from expectedkernels.circuits.evidence import Evidence
-from expectedkernels.learning.batches import start_of
-from expectedkernels.learning.data import Rows
+from expectedkernels.data.evidence import Evidence
+from expectedkernels.learning.chow_liu import spanning_edges
 from expectedkernels.learning.em import wide_counts
-from expectedkernels.learning.epochs import epochs
 from expectedkernels.learning.hclt import grouped
-from expectedkernels.learning.statistics import PairCounts, mutual_information
-from expectedkernels.learning.trees import spanning_edges
+from expectedkernels.learning.minibatch import epochs, start_of
+from expectedkernels.learning.training_data import PairCounts, Rows, mutual_information
 
 KERNEL = ek.RBF(0.1)
 

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
 from benchmarks.timing import PeakMemory, seconds, show
-from expectedkernels.compilation.datasets import ising_grid
-from expectedkernels.errors import SizeError
+from expectedkernels.checks import SizeError
+from expectedkernels.datasets import ising_grid
 
 SMALL = ("alarm", "hailfinder", "win95pts")
 LARGE = ("diabetes", "munin2", "munin3", "barley", "mildew", "munin4", "munin", "link", "munin1")

@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
 from benchmarks.timing import alternating, best_of, seconds, show
-from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.discrepancies.kdsd import stein_measure
-from expectedkernels.sampling.bbis import bbis, collapsed_bbis
+from expectedkernels.stein.bbis import bbis, collapsed_bbis
+from expectedkernels.stein.collapsed import CollapsedSteinKernel
+from expectedkernels.stein.kdsd import stein_measure
 from studies.inference.models import BURN_IN, THIN, Model, collapse, make_model
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))

@@ -13,12 +13,12 @@ from benchmarks.timing import best_of, seconds, show
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.discrepancies.mmd import mmd2
 from expectedkernels.kernels.empirical import Empirical
-from expectedkernels.kernels.library import ExpHamming
-from expectedkernels.learning import gradients
+from expectedkernels.kernels.kernel import ExpHamming
+from expectedkernels.learning import fit_mmd as gradients
 from expectedkernels.learning.chow_liu import chow_liu_tree, learn_chow_liu
-from expectedkernels.learning.data import distinct_rows
 from expectedkernels.learning.hclt import learn_hclt
 from expectedkernels.learning.strudel import learn_strudel
+from expectedkernels.learning.training_data import distinct_rows
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import learning_oracles

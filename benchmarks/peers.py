@@ -77,7 +77,7 @@ def naive(p: Any, X: Any) -> Any:
     """Log-likelihoods of rows of states, unit by unit, in long doubles."""
     import numpy as np
 
-    from expectedkernels.engine.nodes import from_leaves
+    from expectedkernels.engine.blocks import from_leaves
 
     def leaf(node: int, variable: int) -> Any:
         table = p.blocks[node].numbers.astype(np.longdouble)

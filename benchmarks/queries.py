@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 import expectedkernels as ek
 from benchmarks.inference import _alarm
 from benchmarks.timing import alternating, seconds, show
-from expectedkernels.circuits.determinism import deterministic
+from expectedkernels.circuits.sample_map import deterministic
 
 ROWS = 1000
 

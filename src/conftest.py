@@ -1,5 +1,8 @@
 """Examples that need an optional package are skipped where it cannot be imported."""
 
+import doctest
+import inspect
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,14 +12,30 @@ from warnings import catch_warnings, simplefilter
 import pytest
 
 NEEDED = {
-    "expectedkernels.compilation.cirkit": "cirkit.pipeline",
-    "expectedkernels.compilation.graphs": "networkx",
-    "expectedkernels.compilation.spflow": "spflow.modules.sums",
     "expectedkernels.kernels.kernel.Kernel": "torch",
-    "expectedkernels.learning.gradients": "torch",
-    "expectedkernels.sampling.samples.WeightedSamples.to_arviz": "arviz",
+    "expectedkernels.learning.fit_mmd": "torch",
+    "expectedkernels.models.interop.from_cirkit": "cirkit.pipeline",
+    "expectedkernels.models.interop.to_cirkit": "cirkit.pipeline",
+    "expectedkernels.models.interop.from_spflow": "spflow.modules.sums",
+    "expectedkernels.models.interop.to_spflow": "spflow.modules.sums",
+    "expectedkernels.models.interop.to_networkx": "networkx",
+    "expectedkernels.stein.weighted_samples.WeightedSamples.to_arviz": "arviz",
 }
 """Whose examples need more than the library does, and what they import."""
+
+
+_found_by_module = doctest.DocTestFinder._from_module  # type: ignore[attr-defined]
+
+
+def _from_module(finder: Any, module: Any, value: Any) -> bool:
+    """Whether a module defines a value; public classes name the package as their module."""
+    if inspect.isclass(value) and value.__module__.partition(".")[0] == "expectedkernels":
+        source = inspect.getsource(module)
+        return bool(re.search(rf"^class {value.__name__}\b", source, flags=re.MULTILINE))
+    return bool(_found_by_module(finder, module, value))
+
+
+doctest.DocTestFinder._from_module = _from_module  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:

@@ -8,8 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.base import CONTEXT, Seed, errors, fail
-from expectedkernels.cli.pages import Remembering, Report, settings_of
+from expectedkernels.cli.options import (
+    CONTEXT,
+    Remembering,
+    Report,
+    Seed,
+    errors,
+    fail,
+    settings_of,
+)
 
 app = typer.Typer(
     name="python -m studies",

@@ -18,8 +18,7 @@ import joblib
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from expectedkernels.errors import DataError, ParseError
-from expectedkernels.progress import progress_bar
+from expectedkernels.checks import DataError, ParseError, progress_bar
 from expectedkernels.reports import write_report
 
 FILES = "files"
@@ -419,7 +418,7 @@ def curve(x: Sequence[float], errors: Sequence[Any]) -> Any:
     [2.0]
     """
     # Here and not above: results and tables do not need matplotlib.
-    from expectedkernels.plotting.panels import Curve
+    from expectedkernels.plotting.results import Curve
 
     there = [(place, e) for place, e in zip(x, errors, strict=True) if len(e)]
     if not there:

@@ -1,17 +1,103 @@
-"""The page on the architecture speaks of files, functions and layers that are there."""
+"""The size of the package, its layers, and the page on its architecture."""
 
 import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmarks import house
+from benchmarks import call_traces
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "expectedkernels"
+TEXTS = {
+    path.relative_to(SOURCE): path.read_text(encoding="utf-8")
+    for path in sorted(SOURCE.rglob("*.py"))
+}
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+CODE_LINES = 36_084
+STATEMENTS = 28_350
+FILES = 125
+MODULES_PER_FOLDER = 16
+INNER_TEST_FILES = 60
+"""Budgets. They only go down."""
+
+
+def documentation(tree):
+    """The statements that are strings alone: docstrings, and what is said below constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            yield node
+
+
+def code_lines(text):
+    """The number of lines that are not blank, no comment and no part of documentation."""
+    words = set()
+    for node in documentation(ast.parse(text)):
+        words |= set(range(node.lineno, node.end_lineno + 1))
+    lines = [(i, line.strip()) for i, line in enumerate(text.splitlines(), 1)]
+    return sum(bool(line) and line[0] != "#" and i not in words for i, line in lines)
+
+
+def statements(text):
+    """The number of statements, documentation apart."""
+    tree = ast.parse(text)
+    count = sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
+    return count - len(list(documentation(tree)))
+
+
+def test_lines_of_code_are_neither_blank_nor_comments_nor_documentation():
+    text = (
+        '"""Words."""\n\n# more\nx = """a\nb"""\n"""Words."""\n\ndef f():\n    """Words.\n    """\n'
+    )
+    assert code_lines(text) == 3
+    assert statements(text) == 2
+
+
+def test_lines_of_code_are_within_the_budget():
+    assert sum(map(code_lines, TEXTS.values())) <= CODE_LINES
+
+
+def test_statements_are_within_the_budget():
+    assert sum(map(statements, TEXTS.values())) <= STATEMENTS
+
+
+def test_files_are_within_the_budget():
+    assert len(TEXTS) <= FILES
+    modules = [path for path in TEXTS if path.name != "__init__.py"]
+    assert max(Counter(path.parent for path in modules).values()) <= MODULES_PER_FOLDER
+
+
+def test_no_module_name_is_used_twice():
+    names = Counter(path.name for path in TEXTS if path.name != "__init__.py")
+    assert [name for name, n in names.items() if n > 1] == []
+
+
+def uses_inner_names(tree):
+    """Whether a test file imports from modules of the package that are not public."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("expectedkernels."):
+            return True
+        names = node.names if isinstance(node, ast.Import) else ()
+        if any(alias.name.startswith("expectedkernels.") for alias in names):
+            return True
+    return False
+
+
+def test_few_test_files_use_inner_names_directly_or_through_a_helper():
+    trees = {p: ast.parse(p.read_text(encoding="utf-8")) for p in ROOT.glob("tests/**/*.py")}
+    inner = {path for path, tree in trees.items() if uses_inner_names(tree)}
+    helpers = {path.stem for path in inner if not path.name.startswith("test_")}
+    through = {
+        path
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in helpers
+    }
+    assert len(inner | through) <= INNER_TEST_FILES
 
 
 def rows(title):
@@ -43,11 +129,11 @@ def test_enough_files_are_named():
     assert len(NAMED) > 30
 
 
-@pytest.mark.parametrize("row", rows("The walk of one call"), ids=lambda row: row[0][:40])
-def test_every_function_on_the_walk_is_in_a_file_named_beside_it(row):
-    there = set().union(*(functions(path) for path in quoted(row[1])))
+@pytest.mark.parametrize("row", rows("The trace of one call"), ids=lambda row: row[0][:40])
+def test_every_function_of_the_trace_is_in_a_file_named_beside_it(row):
+    defined = set().union(*(functions(path) for path in quoted(row[1])))
     assert quoted(row[2])
-    assert set(quoted(row[2])) <= there
+    assert set(quoted(row[2])) <= defined
 
 
 def test_layers_are_those_of_the_contract_from_the_top_down():
@@ -55,23 +141,10 @@ def test_layers_are_those_of_the_contract_from_the_top_down():
     [contract] = [
         c for c in project["tool"]["importlinter"]["contracts"] if "down the layers" in c["name"]
     ]
-    wanted = [set(re.findall(r"\w+", layer)) - {"__main__"} for layer in contract["layers"]]
-    shown = [layer for row in rows("Layers") for layer in quoted(row[0])]
-    for level in filter(None, wanted):
-        assert set(shown[: len(level)]) == level
-        shown = shown[len(level) :]
-    assert shown == []
+    assert quoted(" ".join(row[0] for row in rows("Layers"))) == contract["layers"][1:]
 
 
-def places(home, count):
-    """The files outside of their home in which something is counted."""
-    texts = house.sources(SOURCE).items()
-    return {path for path, text in texts if not path.startswith(home) and count(text)}
-
-
-def test_blocks_are_not_asked_for_their_kind():
-    assert places(house.AT_HOME, house.kind_tests) == set()
-
-
-def test_nodes_of_vtrees_are_gone_through_by_the_engine():
-    assert places(house.OF_NODES, lambda text: sum(house.node_loops(text))) == set()
+def test_the_functions_that_a_call_runs_are_found():
+    found = call_traces.visited(call_traces.expected_kernel())
+    assert found["expectation.py", "expected_kernel"] == 1
+    assert ("engine/sweep.py", "sweep") in found

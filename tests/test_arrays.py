@@ -3,20 +3,20 @@ import pytest
 from scipy import sparse
 
 from assertions import host
-from expectedkernels import CircuitError
+from expectedkernels import CircuitError, arrays as equal_rows
 from expectedkernels.arrays import (
     Place,
     as_generator,
     as_like,
     detach,
     device_of,
+    distinct_dense_rows,
+    distinct_rows,
     frozen,
     is_numpy,
     namespace,
     to_numpy,
 )
-from expectedkernels.circuits import equal_rows
-from expectedkernels.circuits.equal_rows import distinct_dense_rows, distinct_rows
 
 
 @pytest.fixture

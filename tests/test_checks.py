@@ -8,8 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from expectedkernels import CircuitError
-from expectedkernels.checks import check_choice, removed
-from expectedkernels.progress import progress_bar
+from expectedkernels.checks import check_choice, progress_bar, removed
 
 
 class Estimator(BaseEstimator):

@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
-from expectedkernels import CircuitError, Vtree, ising_grid
-from expectedkernels.compilation import orders
-from expectedkernels.compilation.orders import elimination, interaction_graph
-from expectedkernels.sampling import cis_tables
+from expectedkernels import CircuitError, Vtree, ising_grid, vtrees as cis_tables, vtrees as orders
+from expectedkernels.vtrees import elimination, interaction_graph
 from factor_graphs import factor_graphs, grid_scopes, scores
 from oracles import worlds
 from strategies import rngs
@@ -234,7 +232,7 @@ def test_fills_are_kept_up_to_date(score):
 def test_the_cost_of_elimination_is_about_the_size_of_the_circuit():
     for side in (3, 4, 5, 6):
         grid = ising_grid(side, side, rng=0)
-        cost = cis_tables.elimination_cost(
+        cost = cis_tables.min_fill_cost(
             [f.scope for f in grid.factors], range(side**2), [2] * side**2
         )
         products = grid.plan().n_products
@@ -251,7 +249,7 @@ def test_sums_and_marginals_are_those_of_enumeration(graph, number, small):
     sums = np.bincount(points[:, v], values, minlength=graph.cardinalities[v])
     everything = range(graph.n_variables)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cis_tables, "SMALL", small)
+        patch.setattr(cis_tables, "SMALL_JOINT", small)
         logs = cis_tables.log_sum(tables, everything, (v,), graph.cardinalities)
         total = cis_tables.log_sum(tables, everything, (), graph.cardinalities)
     np.testing.assert_allclose(np.exp(logs), sums, rtol=1e-10)
@@ -277,6 +275,6 @@ def test_components_and_elimination():
     # a tree: 0 - 1 - 2 - 3, with 4 hanging on 1; variable 5 is apart with 6
     scopes = [(2, 3), (0, 1), (1, 2), (1, 4), (5, 6)]
     assert cis_tables.components(scopes, range(8)) == [[0, 1, 2, 4, 3], [5, 6], [7]]
-    steps = cis_tables.elimination(scopes, range(7))
+    steps = cis_tables.min_fill_elimination(scopes, range(7))
     assert [len(near) for _, near in steps].count(1) == 5
-    assert cis_tables.elimination_cost(scopes, range(7), [2] * 7) == 5 * 4 + 2 * 2
+    assert cis_tables.min_fill_cost(scopes, range(7), [2] * 7) == 5 * 4 + 2 * 2

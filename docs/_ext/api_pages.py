@@ -15,15 +15,17 @@ TITLES = {
     "vtree": "Variable trees",
     "kernels": "Kernels",
     "expectation": "Expected kernels",
-    "explanation": "What a call does",
+    "data": "Data in chunks",
     "discrepancies": "Discrepancies and tests",
     "estimators": "Predictions from rows with holes",
     "learning": "Circuits from data",
-    "compilation": "Circuits from models",
-    "sampling": "Samples and weights",
+    "models": "Circuits from models",
+    "datasets": "Models to try",
+    "sampling": "Samplers",
+    "stein": "Samples and weights",
+    "monitoring": "Drift",
     "io": "Files",
-    "verdict": "Verdicts",
-    "errors": "Errors and warnings",
+    "checks": "Verdicts, errors and warnings",
 }
 """Headings of the folders, in the order of the page."""
 
@@ -39,7 +41,7 @@ def groups() -> dict[str, list[str]]:
     flat = [name for name in ek.__all__ if name not in spaces]
     found: dict[str, list[str]] = {title: [] for title in TITLES.values()}
     for name in flat:
-        found[TITLES[getattr(ek, name).__module__.split(".")[1]]].append(name)
+        found[TITLES[ek._HOMES[name].split(".")[0]]].append(name)
     for space in spaces:
         names = [name for name in getattr(ek, space).__all__ if name not in flat]
         found[f"ek.{space}"] = [f"{space}.{name}" for name in names]

@@ -1,85 +1,173 @@
 """Exact expectations of kernels under probabilistic circuits."""
 
-import ast as _ast
 import sys as _sys
 from importlib import import_module as _import_module
-from importlib.machinery import ModuleSpec as _ModuleSpec
-from pathlib import Path as _Path
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 __version__ = "0.2.0"
 
+_MODULES = {
+    "checks": (
+        "CircuitError CompatibilityError DataError EvidenceError KernelError ParseError "
+        "PropertyError SizeError Verdict VtreeError"
+    ),
+    "circuits.build": "factorized gaussian_mixture hmm mixture random_circuit",
+    "circuits.circuit": "Circuit",
+    "circuits.graph": "Categorical Gaussian Indicator Product Sum",
+    "circuits.properties": "is_compatible properties",
+    "data.chunks": "over_chunks",
+    "datasets": "asia ising_grid",
+    "discrepancies.attribution": "group_discrepancies",
+    "discrepancies.choose_kernel": "choose_kernel",
+    "discrepancies.hypothesis_tests": (
+        "kdsd_test mmd_compare mmd_compare_all mmd_test mmd_two_sample_test"
+    ),
+    "discrepancies.mmd": "mmd mmd2 witness",
+    "discrepancies.null_distributions": "GoodnessOfFit",
+    "discrepancies.quadrature": "HerdedPoints herd quadrature",
+    "estimators.acquisition": "acquire acquisition_gain",
+    "estimators.classification": "ExpectedSVC",
+    "estimators.gaussian_process": "ExpectedGaussianProcessRegressor",
+    "estimators.imputation": "CircuitImputer ExpectedKernelFeatures",
+    "estimators.prediction": "expected_prediction",
+    "estimators.regression": "ExpectedKernelClassifier ExpectedKernelRidge ExpectedSVR",
+    "estimators.shapley": "ShapleyValues shapley_values",
+    "expectation": "expected_kernel explain monte_carlo_expected_kernel",
+    "io": "load save",
+    "io.bif": "read_bif",
+    "io.jpc": "read_jpc write_jpc",
+    "io.psdd": "read_psdd write_psdd",
+    "io.uai": "read_uai read_uai_evidence write_uai",
+    "io.vtree_format": "read_vtree write_vtree",
+    "kernels.empirical": "Empirical median_gamma",
+    "kernels.kernel": "Delta ExpHamming Kernel Laplacian RBF TableKernel",
+    "kernels.kernel_circuit": "KernelCircuit is_kernel_compatible",
+    "kernels.target": "Target",
+    "learning.chow_liu": "learn_chow_liu",
+    "learning.em": "em",
+    "learning.fit_mmd": "fit_mmd",
+    "learning.hclt": "learn_hclt",
+    "learning.mixtures": "learn_mixture",
+    "learning.strudel": "learn_strudel",
+    "models.factor_graph": "BayesianNetwork Factor FactorGraph",
+    "models.interop": "as_model",
+    "monitoring": "drift",
+    "sampling.full_conditionals": "ReducibleWarning",
+    "sampling.gibbs": "collapsed_gibbs gibbs",
+    "sampling.weights": "simplex_weights",
+    "stein.bbis": "bbis collapsed_bbis",
+    "stein.bridge": "log_partition_estimate",
+    "stein.cis": "cis",
+    "stein.collapsed": "CollapsedSteinKernel",
+    "stein.kdsd": "kdsd",
+    "stein.stein_kernel": "SteinKernel",
+    "stein.weighted_samples": "WeightedSamples stein_thin",
+    "vtree": "Vtree",
+}
+"""The public names of every module, imported when they are first used."""
+_NAMESPACES = {
+    "algebra": (
+        "linear_combination logarithm marginalize multiply nonnegative power quotient "
+        "reciprocal shift square stack"
+    ),
+    "datasets": "asia ising_grid",
+    "divergences": "cross_entropy entropy kl_divergence power_divergence renyi_divergence",
+    "io": (
+        "compile_file load read_bif read_jpc read_model read_psdd read_spn read_table read_uai "
+        "read_uai_evidence read_vtree save write_bif write_jpc write_psdd write_spn write_uai "
+        "write_uai_evidence write_vtree"
+    ),
+    "kernels": (
+        "Delta ExpHamming Kernel KernelCircuit Laplacian RBF TableKernel is_kernel_compatible "
+        "kernel_input median_gamma"
+    ),
+    "models": (
+        "BayesianNetwork CollapsedModel Factor FactorGraph as_model from_cirkit from_spflow "
+        "to_cirkit to_networkx to_pgmpy to_pyagrum to_spflow"
+    ),
+    "monitoring": "Drift Groups Monitor ignoring monitor shapley_account univariate",
+    "plotting": "plot plot_circuit plot_gram plot_intervals plot_model plot_vtree plot_witness",
+    "reports": "write_report",
+    "stein": (
+        "CollapsedSteinKernel PartitionSteinKernel SteinKernel SteinSamples default_weights "
+        "determined_variables irreducible is_strictly_positive_definite signed_weights "
+        "simplex_weights smoothed_weights"
+    ),
+    "vtrees": "align bisection_vtree conditioning_vtree elimination_vtree min_fill_order",
+}
+"""The public names of the namespaces, which are modules of the same name."""
 
-def _homes() -> tuple[dict[str, str], dict[str, str]]:
-    """The module of every public name and of every namespace, as the stub beside this lists them.
+_MOVED = {
+    "checks": "errors verdict",
+    "circuits.block_circuit": "circuits.base",
+    "circuits.graph": "circuits.units",
+    "circuits.queries": "circuits.marginals",
+    "data.evidence": "circuits.evidence",
+    "data.schema": "circuits.schema",
+    "discrepancies.null_distributions": "discrepancies.outcomes",
+    "estimators.calibration": "estimators.intervals",
+    "estimators.circuit_density": "estimators.averages estimators.circuits",
+    "estimators.classification": "estimators.classifiers",
+    "estimators.densities": "estimators.normals",
+    "estimators.encoding": "estimators.columns estimators.variables",
+    "estimators.gaussian_process": "estimators.processes",
+    "estimators.imputation": "estimators.features estimators.imputer",
+    "estimators.kernel_expansion": "estimators.expansion estimators.masks",
+    "estimators.kernel_model": "estimators.machines estimators.scaling",
+    "estimators.regression": "estimators.least_squares estimators.regressors",
+    "kernels.empirical": "kernels.rows",
+    "kernels.kernel": "kernels.library",
+    "kernels.kernel_circuit": "kernels.circuit",
+    "models.clique_tree": "compilation.plan compilation.tables",
+    "models.compiler": "compilation.tensors",
+    "models.factor_graph": (
+        "compilation.bayesian compilation.conditionals compilation.factor compilation.factors"
+    ),
+    "models.messages": "compilation.messages",
+    "stein.bbis": "sampling.stein_samples",
+    "stein.collapsed": "discrepancies.collapsed sampling.partition",
+    "stein.stein_kernel": "kernels.stein",
+    "stein.weighted_samples": "sampling.samples",
+    "vtrees": "compilation.orders",
+}
+"""Modules of version 0.2.0 that pickles name, by the module that holds their classes now."""
 
-    Namespaces are what the stub imports relatively.
-    """
-    stub = _ast.parse(_Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    names, namespaces = {}, {}
-    for node in stub.body:
-        if isinstance(node, _ast.ImportFrom):
-            for alias in node.names:
-                if node.level:
-                    inside = (__name__, node.module, alias.name)
-                    namespaces[alias.name] = ".".join(part for part in inside if part)
-                else:
-                    names[alias.name] = str(node.module)
-    return names, namespaces
-
-
-# Names are imported when they are first used, so that starting up is quick.
-_NAMES, _NAMESPACES = _homes()
-__all__ = sorted({*_NAMES, *_NAMESPACES})
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted({*_HOMES, *_NAMESPACES})
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _NAMES:
-        value = getattr(_import_module(_NAMES[name]), name)
-    elif name in _NAMESPACES:
-        value = _import_module(_NAMESPACES[name])
-    else:
+    if name in _NAMESPACES:
+        return _import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
         message = f"module {__name__!r} has no attribute {name!r}"
-        places = [space for space in _NAMESPACES if name in _listed(_NAMESPACES[space])]
-        if places:
-            message += f": {name} is now ek.{places[0]}.{name}"
-        raise AttributeError(message)
-    globals()[name] = value
+        homes = [space for space, names in _NAMESPACES.items() if name in names.split()]
+        raise AttributeError(f"{message}: {name} is now ek.{homes[0]}.{name}" if homes else message)
+    value = globals()[name] = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
     return value
-
-
-class _Namespaces:
-    """Finds and loads namespaces where imports name them: ``import expectedkernels.algebra``."""
-
-    @staticmethod
-    def find_spec(name: str, path: _Any = None, target: _Any = None) -> _ModuleSpec | None:
-        package, _, namespace = name.rpartition(".")
-        if package != __name__ or namespace not in _NAMESPACES:
-            return None
-        return _ModuleSpec(name, _Namespaces())
-
-    @staticmethod
-    def create_module(spec: _ModuleSpec) -> None:
-        """The module that there would be by default: it is replaced below."""
-
-    @staticmethod
-    def exec_module(module: _Any) -> None:
-        # one module under two names: classes of a copy would not be those of the library
-        _sys.modules[module.__name__] = __getattr__(module.__name__.rpartition(".")[2])
-
-
-_sys.meta_path.append(_Namespaces)
-
-
-def _listed(module: str) -> list[str]:
-    """The names that a namespace lists, read from its text: asking for a name imports nothing."""
-    path = _Path(__file__).parent.joinpath(*module.split(".")[1:])
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    for node in _ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, _ast.Assign) and _ast.unparse(node.targets[0]) == "__all__":
-            return list(_ast.literal_eval(node.value))
-    return []
 
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+class _MovedModule(_ModuleType):
+    """A module of version 0.2.0, for its pickles: looks its classes up where they are now."""
+
+    def __getattr__(self, name: str) -> _Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return getattr(_import_module(self.__doc__ or ""), name)
+        except AttributeError:
+            raise ImportError(
+                f"A file of expectedkernels 0.2.0 needs {self.__name__}.{name}, which version "
+                f"{__version__} does not have. Load it with 0.2.0, and save circuits as .npz files "
+                "and estimators as .skops files."
+            ) from None
+
+
+for _module, _old in ((m, o) for m, names in _MOVED.items() for o in names.split()):
+    _path = f"{__name__}.{_old}"
+    _sys.modules[_path] = _MovedModule(_path, f"{__name__}.{_module}")

@@ -1,4 +1,4 @@
-"""Arrays of NumPy and of other array-API libraries: which one, how to get there, random ones."""
+"""Arrays of several libraries, distinct rows and columns, and orders by content."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,8 +15,9 @@ import array_api_compat
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.special import ndtri
 
-from expectedkernels.errors import CircuitError, SizeError
+from expectedkernels.checks import CircuitError, SizeError
 
 Array = Any
 """An array of NumPy, torch or another library: which one depends on what a call is given."""
@@ -91,7 +93,7 @@ def require_memory(n_bytes: float, what: str, advice: str, limit: float | None =
     --------
     >>> require_memory(2.0**60, "A matrix of all pairs of rows", "Take fewer rows.", 2.0**33)
     Traceback (most recent call last):
-    expectedkernels.errors.SizeError: A matrix of all pairs of rows needs about 1.07e+09 GiB of
+    expectedkernels.SizeError: A matrix of all pairs of rows needs about 1.07e+09 GiB of
     memory, and 8 GiB can be used. Take fewer rows.
     """
     if n_bytes <= FEW_BYTES and limit is None:
@@ -503,3 +505,254 @@ class Place:
             return array
         array = to_numpy(array)
         return array if self.xp is np else _sent(array, self.xp, self.device)
+
+
+FEW = 64
+"""So many rows are compared one by one: faster than to set up anything else."""
+MIX = [np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
+"""Odd numbers that spread the bits of what they are multiplied with."""
+
+FLAGS = 8
+"""Pairs are told apart by flags for all that are possible if these are at most so many per pair."""
+
+
+def distinct_pairs(first: Any, second: Any, shape: tuple[int, int]) -> tuple[tuple[Any, Any], Any]:
+    """The distinct pairs of numbers in ascending order, and the place of every pair among them.
+
+    The numbers are below those of the shape.
+
+    Examples
+    --------
+    >>> (a, b), place = distinct_pairs(np.array([1, 0, 1]), np.array([0, 2, 0]), (2, 3))
+    >>> a.tolist(), b.tolist(), place.tolist()
+    ([0, 1], [2, 0], [1, 0, 1])
+    """
+    keys = first.astype(np.int64) * shape[1] + second
+    n_keys = shape[0] * shape[1]
+    if n_keys > FLAGS * len(keys) + 1024:
+        distinct, place = np.unique(keys, return_inverse=True)
+    else:
+        seen = np.zeros(n_keys, dtype=np.bool_)
+        seen[keys] = True
+        distinct, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+    return np.divmod(distinct, max(1, shape[1])), place.reshape(-1)
+
+
+def distinct_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
+    """The first of equal rows, ascending, and for every row its place among these (empty: -1).
+
+    Parameters
+    ----------
+    starts : int array of shape (rows + 1,)
+        Where the entries of every row begin.
+    columns, numbers : arrays of shape (entries,)
+        Entries that are not zero; columns ascend within a row.
+
+    Notes
+    -----
+    Rows with different hashes are different; those with equal hashes are compared entry by entry.
+
+    Examples
+    --------
+    >>> starts, columns = np.array([0, 1, 1, 2, 4]), np.array([3, 3, 0, 3])
+    >>> kept, place = distinct_rows(starts, columns, np.array([0.5, 0.5, 0.5, 0.5]))
+    >>> kept.tolist(), place.tolist()
+    ([0, 3], [0, -1, 0, 1])
+    """
+    sizes = np.diff(starts)
+    filled = np.flatnonzero(sizes)
+    if len(filled) <= FEW:
+        return _one_by_one(starts, columns, numbers)
+    hashes = _hashes(columns, numbers, starts[filled])
+    order = np.argsort(hashes, kind="stable")
+    fresh = np.ones(len(order), dtype=np.bool_)
+    fresh[1:] = hashes[order[1:]] != hashes[order[:-1]]
+    place = np.full(len(sizes), -1, dtype=np.intp)
+    if fresh.all():
+        place[filled] = np.arange(len(filled))
+        return filled, place
+    twin = np.empty_like(filled)  # the first row with the same hash
+    twin[order] = filled[order[np.flatnonzero(fresh)]][np.cumsum(fresh) - 1]
+    again = filled != twin
+    if not _same(starts, columns, numbers, filled[again], twin[again]):
+        return _one_by_one(starts, columns, numbers)
+    kept = filled[~again]
+    place[kept] = np.arange(len(kept))
+    place[filled] = place[twin]
+    return kept, place
+
+
+def distinct_dense_rows(rows: Any) -> tuple[Any, Any]:
+    """What `distinct_rows` gives, for the rows of a matrix."""
+    used = rows != 0
+    starts = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
+    return distinct_rows(starts, np.nonzero(used)[1], rows[used])
+
+
+def _hashes(columns: Any, numbers: Any, starts: Any) -> Any:
+    """A number per row that is the same for equal rows: the sum of its mixed entries."""
+    mixed = numbers.view(np.uint64) ^ (columns.astype(np.uint64) * MIX[0])
+    for shift, factor in ((31, MIX[1]), (29, MIX[2])):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= factor
+    return np.add.reduceat(mixed, starts)
+
+
+def _same(starts: Any, columns: Any, numbers: Any, rows: Any, twins: Any) -> bool:
+    """Whether all rows are equal to their twins."""
+    sizes = starts[rows + 1] - starts[rows]
+    if not np.array_equal(sizes, starts[twins + 1] - starts[twins]):
+        return False
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    a, b = within + np.repeat(starts[rows], sizes), within + np.repeat(starts[twins], sizes)
+    return bool((columns[a] == columns[b]).all() and (numbers[a] == numbers[b]).all())
+
+
+def _one_by_one(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
+    """What `distinct_rows` gives, by looking up every row among those before it."""
+    ends = starts.tolist()
+    place: list[int] = []
+    first: dict[Any, int] = {}
+    kept: list[int] = []
+    for row, (a, b) in enumerate(pairwise(ends)):
+        found = -1
+        if a < b:
+            found = first.setdefault((columns[a:b].tobytes(), numbers[a:b].tobytes()), len(kept))
+            if found == len(kept):
+                kept.append(row)
+        place.append(found)
+    return np.asarray(kept, dtype=np.intp), np.asarray(place, dtype=np.intp)
+
+
+ROUNDS = 3
+
+
+def content_keys(Z: Any) -> tuple[Any, Any]:
+    """A key for every row and for every column of a table: integers that look random.
+
+    They depend on the ranks of entries in their columns only. Rows and columns that these do not
+    tell apart have equal keys: equal ones, and those that a symmetry of the table exchanges.
+
+    Parameters
+    ----------
+    Z : array of shape (rows, columns)
+        NaN is missing.
+
+    Examples
+    --------
+    >>> rows, columns = content_keys(np.array([[2.0, 10.0], [1.0, 30.0], [1.0, 20.0]]))
+    >>> again, others = content_keys(np.array([[20.0, 1.0], [10.0, 2.0], [30.0, 1.0]]))
+    >>> (rows == again[[1, 2, 0]]).all(), (columns == others[[1, 0]]).all()
+    (np.True_, np.True_)
+    """
+    ranks = _ranks(Z)
+    columns = np.zeros(Z.shape[1], dtype=np.uint64)
+    for _ in range(ROUNDS):  # rows are told apart by columns, and these by rows
+        rows = np.zeros(len(Z), dtype=np.uint64)
+        for key, own in zip(columns, ranks, strict=True):
+            rows += _mixed(key ^ _mixed(own))
+        columns = np.array([_mixed(rows ^ _mixed(own)).sum() for own in ranks], dtype=np.uint64)
+    return rows, columns
+
+
+def own_order(Z: Any, *beside: Any) -> tuple[Any, Any]:
+    """The numbers of the rows and of the columns of a table, in the order of their keys.
+
+    Rows and columns of equal keys stay as they come.
+
+    Parameters
+    ----------
+    Z : array of shape (rows, columns)
+        NaN is missing.
+    *beside : arrays of shape (rows,) or (rows, targets)
+        What else tells apart rows that are equal.
+
+    Examples
+    --------
+    >>> Z = np.array([[2.0, 10.0], [1.0, 30.0], [1.0, 20.0]])
+    >>> rows, columns = own_order(Z)
+    >>> again, other = own_order(Z[::-1, ::-1])
+    >>> (Z[rows][:, columns] == Z[::-1, ::-1][again][:, other]).all()
+    np.True_
+    """
+    rows, columns = content_keys(Z)
+    keys = [x for y in beside for x in y.reshape(len(Z), -1).T]
+    return np.lexsort((*keys, rows)), np.argsort(columns, kind="stable")
+
+
+def column_ranks(Z: Any, names: Sequence[Any] | None = None) -> Any:
+    """The place of every column by its key, and by its name where keys are equal.
+
+    Without names, columns of equal keys have equal ranks.
+
+    Examples
+    --------
+    >>> Z = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    >>> ranks = column_ranks(Z)
+    >>> bool(ranks[0] == ranks[2] != ranks[1])
+    True
+    >>> sorted(column_ranks(Z, ["a", "b", "c"]).tolist())
+    [0, 1, 2]
+    """
+    keys = content_keys(Z)[1]
+    names = [0] * len(keys) if names is None else names
+    pairs = list(zip(keys.tolist(), names, strict=True))
+    place = {pair: i for i, pair in enumerate(sorted(set(pairs)))}
+    return np.array([place[pair] for pair in pairs])
+
+
+def chosen_rows(Z: Any, n: int, seed: int, *beside: Any) -> Any:
+    """The numbers of about n rows, drawn by their keys: all of those that are alike, or none.
+
+    Equal rows differ by how many of them come before, so that some of them may be drawn.
+
+    Parameters
+    ----------
+    Z : array of shape (rows, columns)
+    n : int
+    seed : int
+    *beside : arrays of shape (rows,) or (rows, targets)
+        What else tells apart rows that are equal.
+    """
+    if len(Z) <= n:
+        return np.arange(len(Z))
+    keys = row_keys(Z, seed, *beside)
+    return np.flatnonzero(keys <= np.partition(keys, n - 1)[n - 1])
+
+
+def row_keys(Z: Any, seed: int, *beside: Any) -> Any:
+    """Keys of rows that differ between equal rows too."""
+    whole = np.column_stack([Z, *beside])
+    entries = np.nan_to_num(whole, nan=np.inf)
+    _, number = np.unique(entries, axis=0, return_inverse=True)
+    order = np.argsort(number.reshape(-1), kind="stable")
+    counts = np.bincount(number.reshape(-1))
+    before = np.empty(len(Z), dtype=np.uint64)
+    before[order] = np.arange(len(Z)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return _mixed(content_keys(whole)[0] ^ _mixed(before ^ np.uint64(seed)))
+
+
+def normal_numbers(rows: Any, columns: Any, n: int) -> Any:
+    """Numbers as if drawn from the normal distribution, (n, rows, columns), by keys."""
+    draw = _mixed(np.arange(n, dtype=np.uint64))[:, None, None]
+    keys = _mixed(rows[:, None] ^ _mixed(columns ^ draw))
+    return ndtri(((keys >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+
+
+def _mixed(x: Any) -> Any:
+    """Numbers that look random, the same for the same ones (the last steps of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(x, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def _ranks(Z: Any) -> list[Any]:
+    """For every entry of each column the number of different smaller ones; 0 if it is missing."""
+    found = []
+    for x in Z.T:
+        seen, ranks = ~np.isnan(x), np.zeros(len(x), dtype=np.uint32)
+        ranks[seen] = np.unique(x[seen], return_inverse=True)[1].reshape(-1) + 1
+        found.append(ranks)
+    return found

@@ -1,14 +1,197 @@
-"""Checks of parameters, one wording each: what is wanted, of which function, and what was given."""
+"""Errors, verdicts, progress bars, and checks of arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
 from math import inf
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from expectedkernels.errors import CircuitError
+from tqdm import tqdm
+
+
+def public(kind: type[T]) -> type[T]:
+    """A class that pickles, files and pages find in the package, wherever it is defined."""
+    kind.__module__ = "expectedkernels"
+    return kind
+
+
+def public_in(namespace: str) -> Callable[[type[T]], type[T]]:
+    """Likewise for the classes of a namespace such as ``ek.kernels``."""
+
+    def placed(kind: type[T]) -> type[T]:
+        kind.__module__ = f"expectedkernels.{namespace}"
+        return kind
+
+    return placed
+
+
+@public
+class CircuitError(ValueError):
+    """Base class: something is wrong with a circuit, a kernel, or a question put to them.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong. Where it has ``{row}``, the number of a row is put.
+    row : int, optional
+        The row of a table that is wrong.
+
+    Examples
+    --------
+    >>> str(CircuitError("Got NaN in row {row}.", row=3))
+    'Got NaN in row 3.'
+    """
+
+    def __init__(self, message: str = "", row: int | None = None):
+        super().__init__(message if row is None else message.replace("{row}", str(row)))
+        self.message, self.row = message, row
+
+
+@contextmanager
+def rows_numbered(numbers: Any) -> Iterator[None]:
+    """Errors about rows of a table name them by these numbers, those that the caller knows.
+
+    Examples
+    --------
+    >>> with rows_numbered([4, 6]):
+    ...     raise CircuitError("Got NaN in row {row}.", row=1)
+    Traceback (most recent call last):
+    expectedkernels.CircuitError: Got NaN in row 6.
+    """
+    try:
+        yield
+    except CircuitError as error:
+        if error.row is None or error.row >= len(numbers):
+            raise
+        raise type(error)(error.message, row=int(numbers[error.row])) from None
+
+
+@public
+class VtreeError(CircuitError):
+    """The arguments do not describe a variable tree."""
+
+
+@public
+class PropertyError(CircuitError):
+    """A circuit lacks a structural property that the question needs."""
+
+
+@public
+class CompatibilityError(CircuitError):
+    """Two circuits (or a kernel and a circuit) do not decompose their variables in the same way."""
+
+
+@public
+class SizeError(CircuitError):
+    """A computation needs more memory than there is, or than it is allowed to take."""
+
+
+@public
+class KernelError(CircuitError):
+    """A kernel is malformed, or does not fit the variables it is used on."""
+
+
+@public
+class DataError(CircuitError):
+    """Points have missing values, values outside the domain, or the wrong number of columns."""
+
+
+@public
+class EvidenceError(CircuitError):
+    """Evidence is malformed, or has probability zero."""
+
+
+@public
+class ParseError(CircuitError):
+    """A file does not follow its format.
+
+    Parameters
+    ----------
+    message : str
+        What was expected and what was found.
+    path : str, optional
+        The file.
+    line : int, optional
+        The number of the offending line, from 1.
+
+    Examples
+    --------
+    >>> str(ParseError("expected a leaf or inner node, found 'X'", path="a.vtree", line=3))
+    "a.vtree, line 3: expected a leaf or inner node, found 'X'"
+    """
+
+    def __init__(self, message: str, path: str | None = None, line: int | None = None):
+        self.path, self.line = path, line
+        place = ", ".join(
+            part for part in (path, None if line is None else f"line {line}") if part is not None
+        )
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+@public
+@dataclass(frozen=True)
+class Verdict:
+    """True, false or undecided, and why.
+
+    Attributes
+    ----------
+    holds : bool or None
+        The answer; None if it could not be decided.
+    reason : str
+        Why, and where.
+
+    Examples
+    --------
+    >>> verdict = Verdict(False, "sum unit 3 has inputs over different variables")
+    >>> bool(verdict)
+    False
+    >>> verdict
+    no: sum unit 3 has inputs over different variables
+    """
+
+    holds: bool | None
+    reason: str
+
+    def __bool__(self) -> bool:
+        return self.holds is True
+
+    def __repr__(self) -> str:
+        word = {True: "yes", False: "no", None: "undecided"}[self.holds]
+        return f"{word}: {self.reason}"
+
+
+def progress_bar(total: int, what: str, quiet: bool = False, unit: str = "it") -> Any:
+    """A bar that appears after a second, if anybody is looking.
+
+    In notebooks it is a widget where ipywidgets is installed, and text elsewhere.
+
+    Examples
+    --------
+    >>> with progress_bar(3, "steps", quiet=True) as bar:
+    ...     bar.update(3)
+    >>> bar.total
+    3
+    """
+    notebook = _in_notebook()
+    widgets = notebook and not quiet and find_spec("ipywidgets") is not None
+    kind = import_module("tqdm.notebook").tqdm if widgets else tqdm
+    # None: only if the output is a terminal, which that of a notebook is not
+    disable = True if quiet else False if notebook else None
+    return kind(total=total, desc=what, unit=unit, delay=1.0, leave=False, disable=disable)
+
+
+def _in_notebook() -> bool:
+    """Whether this runs in the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -146,7 +329,7 @@ def removed(**advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     ...     return X
     >>> learn(1, beam=3)
     Traceback (most recent call last):
-    expectedkernels.errors.CircuitError: The 'beam' parameter of learn was removed: set n.
+    expectedkernels.CircuitError: The 'beam' parameter of learn was removed: set n.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:

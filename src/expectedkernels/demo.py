@@ -18,7 +18,7 @@ from sklearn.svm import SVR
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
-from expectedkernels.progress import progress_bar
+from expectedkernels.checks import progress_bar
 
 EXPECTED, ITERATIVE, NEIGHBOURS, MEDIAN = (
     "expected prediction",
@@ -323,7 +323,7 @@ def plot(result: Result) -> Any:
     'root mean squared error'
     """
     # Here and not above: the table does not need matplotlib.
-    from expectedkernels.plotting.panels import Curve, Explained, plot_missing_values
+    from expectedkernels.plotting.results import Curve, Explained, plot_missing_values
 
     rates, start = [0.0, *RATES], result.complete.mean()
     found, rows = result.shown, slice(SHOWN_ROWS)

@@ -11,12 +11,12 @@ from pathlib import Path
 from platform import platform, python_version
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from expectedkernels.checks import shown
-from expectedkernels.errors import DataError
-from expectedkernels.html import NOTEBOOK, pairs, table
+from expectedkernels.checks import DataError, shown
+from expectedkernels.display import NOTEBOOK, pairs, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 __all__ = ["write_report"]
 

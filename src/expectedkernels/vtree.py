@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expectedkernels.arrays import RngLike, as_generator, require_memory
-from expectedkernels.checks import is_int
-from expectedkernels.errors import VtreeError
-from expectedkernels.html import overview
-from expectedkernels.layouts import FEW, svg, tree_layout
+from expectedkernels.checks import VtreeError, is_int, public
+from expectedkernels.display import FEW, overview, svg, tree_layout
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]
 Nested = int | Sequence["Nested"]
@@ -29,6 +27,7 @@ class Alignment(NamedTuple):
     """Whether that node has its children the other way round."""
 
 
+@public
 class Vtree:
     """A full binary tree with one leaf per variable.
 

@@ -10,18 +10,18 @@ from zlib import crc32
 
 import numpy as np
 
-from expectedkernels.discrepancies.collapsed import CollapsedSteinKernel
-from expectedkernels.kernels.library import ExpHamming
-from expectedkernels.kernels.stein import SteinKernel
-from expectedkernels.sampling.cis import cis
-from expectedkernels.sampling.rows import distinct_rows
-from expectedkernels.sampling.shrinkage import default_weights
+from expectedkernels.kernels.empirical import distinct_rows
+from expectedkernels.kernels.kernel import ExpHamming
 from expectedkernels.sampling.weights import (
     check_gram,
+    default_weights,
     minimised,
     signed_weights,
     smoothed_weights,
 )
+from expectedkernels.stein.cis import cis
+from expectedkernels.stein.collapsed import CollapsedSteinKernel
+from expectedkernels.stein.stein_kernel import SteinKernel
 from studies.base import cell_rng
 from studies.inference.models import (
     THIN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from expectedkernels.plotting.panels import Curve, plot_panels
+from expectedkernels.plotting.results import Curve, plot_panels
 from studies.base import curve
 from studies.inference.claims import PROPOSAL, masks_of
 from studies.inference.records import InferenceRecords

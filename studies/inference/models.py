@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from expectedkernels.checks import DataError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.compilation.datasets import asia, ising_grid
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import DataError
-from expectedkernels.io.models import read_model
+from expectedkernels.datasets import asia, ising_grid
+from expectedkernels.io import read_model
+from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import collapsed_gibbs
-from expectedkernels.sampling.zeros import determined_variables
+from expectedkernels.stein.collapsed import determined_variables
 
 GRID_FILE = "ising_4x4.uai"
 """The grid of the paper, in the data folder or in its folder `uai`."""

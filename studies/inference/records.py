@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.errors import DataError
+from expectedkernels.checks import DataError
 from studies.base import FILES, ResultsFile
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from expectedkernels.errors import DataError
+from expectedkernels.checks import DataError
 from studies.base import Done, Drawing, check_jobs, check_names, chosen, collect, written
 from studies.inference.cells import CIS_RULES, RULES, Settings, evaluate
 from studies.inference.models import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.plotting.panels import Curve, plot_panels
+from expectedkernels.plotting.results import Curve, plot_panels
 from studies.base import spread
 from studies.missing.methods import EXPECTED
 from studies.missing.records import Records

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import datasets
 
-from expectedkernels.errors import DataError
+from expectedkernels.checks import DataError
 from studies.regression.datasets import data_folder, read_table
 from studies.regression.sources import SOURCES
 

@@ -12,7 +12,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from expectedkernels.errors import DataError
+from expectedkernels.checks import DataError
 from studies.base import check_names
 from studies.regression.sources import SOURCES, Source
 
@@ -123,7 +123,7 @@ def load(name: str, folder: str | Path | None = None, *, check: bool = True) -> 
     >>> load("iris")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    expectedkernels.errors.DataError: There is no data set 'iris'. There are: abalone; ...
+    expectedkernels.DataError: There is no data set 'iris'. There are: abalone; ...
     """
     check_names([name], SOURCES, "data set")
     source = SOURCES[name]

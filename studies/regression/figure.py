@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from expectedkernels.plotting.panels import Curve, plot_panels
+from expectedkernels.plotting.results import Curve, plot_panels
 from studies.base import curve
 from studies.regression.published import published
 from studies.regression.records import COMPLETE, Records

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.expectation import expected_kernel
-from expectedkernels.kernels.library import RBF, TableKernel
+from expectedkernels.kernels.kernel import RBF, TableKernel
 from expectedkernels.learning.chow_liu import learn_chow_liu
 from expectedkernels.learning.strudel import learn_strudel
 from studies.regression.datasets import Dataset, one_hot

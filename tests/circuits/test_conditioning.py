@@ -15,10 +15,10 @@ from circuit_oracles import (
     sparsified,
 )
 from expectedkernels import Circuit
-from expectedkernels.circuits.conditioned import conditioned_blocks
-from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.circuits.block_circuit import plain_blocks
+from expectedkernels.circuits.conditioning import conditioned_blocks
 from expectedkernels.circuits.queries import conditional_parts
-from expectedkernels.circuits.ranges import plain_blocks
+from expectedkernels.data.evidence import as_evidence
 from oracles import Inner
 
 

@@ -6,16 +6,23 @@ from hypothesis import given, settings, strategies as st
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.circuits.choice import choose, evidence_side, side_in
-from expectedkernels.circuits.conditionals import (
+from expectedkernels.circuits.evidence_forms import (
     ConditionalsSide,
+    choose,
     conditional_circuits,
+    evidence_side,
     mean_reach,
+    side_in,
 )
-from expectedkernels.circuits.evidence import Column, Evidence, as_evidence
-from expectedkernels.circuits.extents import extent_of_operand, flat_extent, sweep_cost
+from expectedkernels.circuits.operands import (
+    CircuitSide,
+    PointSide,
+    extent_of_operand,
+    flat_extent,
+    sweep_cost,
+)
 from expectedkernels.circuits.queries import log_values
-from expectedkernels.circuits.sides import CircuitSide, PointSide
+from expectedkernels.data.evidence import Column, Evidence, as_evidence
 from expectedkernels.kernels.gram import expected, gram
 from oracles import Inner, Real, Table, conditionals, distribution, values_at, worlds
 from strategies import circuits, domains, evidence
@@ -61,8 +68,8 @@ def test_the_choice_does_not_change_expected_kernels(monkeypatch, n):
     k = ek.RBF(0.2)
     whole = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y)
     assert_close(whole, values_as_single_conditionals(p, k, X, Y))
-    monkeypatch.setattr("expectedkernels.circuits.choice.SMALL", 0.0)
-    monkeypatch.setattr("expectedkernels.circuits.choice.CONDITION", 0.0)
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.SMALL", 0.0)
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION", 0.0)
     assert_close(ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=Y), whole)
     same = ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X)
     assert_close(same, ek.expected_kernel(p, p, k, evidence_p=X, evidence_q=X.copy()))
@@ -99,8 +106,8 @@ def test_conditionals_are_chosen_where_they_are_small(data_dir):
 
 
 def test_signed_circuits_have_no_conditionals(monkeypatch):
-    monkeypatch.setattr("expectedkernels.circuits.choice.SMALL", 0.0)
-    monkeypatch.setattr("expectedkernels.circuits.choice.CONDITION", 0.0)
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.SMALL", 0.0)
+    monkeypatch.setattr("expectedkernels.circuits.evidence_forms.CONDITION", 0.0)
     parts = [ek.factorized([[0.5, 0.5]] * 3), ek.factorized([[0.9, 0.1]] * 3)]
     signed = ek.algebra.linear_combination(parts, [2.0, -1.0])
     choice = choose(((signed, as_evidence([[0, 1, np.nan]], signed.cardinalities)),
@@ -355,7 +362,7 @@ def test_numbers_that_are_no_doubles(monkeypatch):
         return expected((ConditionalsSide(p, given), CircuitSide(p)), kernel, 2**27)
 
     together = answers()
-    monkeypatch.setattr("expectedkernels.circuits.conditioned.TINY", 0.3)
+    monkeypatch.setattr("expectedkernels.circuits.conditioning.TINY", 0.3)
     np.testing.assert_allclose(answers(), together, rtol=1e-12)
 
 

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from assertions import assert_close
-from expectedkernels.circuits.boxes import log_box, log_boxes
-from expectedkernels.circuits.wide import (
+from expectedkernels.circuits.inputs import (
     Wide,
     as_plain,
     is_plain,
+    log_box,
+    log_boxes,
     sums,
     tops,
     wide,

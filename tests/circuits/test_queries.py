@@ -12,11 +12,15 @@ import expectedkernels as ek
 from assertions import assert_logs_close
 from circuit_oracles import drawn_circuit
 from expectedkernels import factorized, mixture, random_circuit
-from expectedkernels.circuits import sites
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.likelihoods import by_rows, level_logs
-from expectedkernels.circuits.normal_mixtures import normal_mixture_logs
-from expectedkernels.circuits.queries import _swept_logs, log_values
+from expectedkernels.circuits import queries as sites
+from expectedkernels.circuits.queries import (
+    _swept_logs,
+    by_rows,
+    level_logs,
+    log_values,
+    normal_mixture_logs,
+)
+from expectedkernels.data.evidence import as_evidence
 
 LARGE = 2**30
 
@@ -113,7 +117,7 @@ def quick(circuit, X):
 @pytest.mark.parametrize("vtree", [None, ek.Vtree.right_linear(4)])
 @pytest.mark.parametrize("holes", [0.0, 0.4])
 def test_log_densities_are_those_of_sums_over_components(vtree, holes, monkeypatch):
-    monkeypatch.setattr("expectedkernels.circuits.normal_mixtures.CHUNK_ROWS", 7)
+    monkeypatch.setattr("expectedkernels.circuits.queries.CHUNK_ROWS", 7)
     given = parameters()
     circuit = ek.gaussian_mixture(*given, vtree)
     rng = np.random.default_rng(1)

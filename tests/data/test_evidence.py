@@ -4,14 +4,15 @@ from hypothesis import given, strategies as st
 
 from assertions import assert_close
 from expectedkernels import DataError, EvidenceError, Vtree
-from expectedkernels.circuits.evidence import (
+from expectedkernels.data.evidence import (
     FEW_ROWS,
     Evidence,
     as_evidence,
     as_points,
     is_batch,
+    patterns,
+    uniform,
 )
-from expectedkernels.engine.patterns import patterns, uniform
 from unit_graphs import random_nested
 
 seeds = st.integers(0, 2**32 - 1)

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from expectedkernels.circuits.bins import binned, edges_of
-from expectedkernels.circuits.frames import FrameColumn, frame_columns
+from expectedkernels.data.tables import FrameColumn, binned, edges_of, frame_columns
 
 RNG = np.random.default_rng(0)
 COLUMNS = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.discrepancies import ascent, power
+from expectedkernels.discrepancies import choose_kernel as ascent, choose_kernel as power
 
 
 def two(n=60, m=45, seed=0):

@@ -6,12 +6,20 @@ from scipy import optimize, stats
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.discrepancies.embeddings import mmd_noise, mmd_statistics, summable
-from expectedkernels.discrepancies.goodness import _signs
-from expectedkernels.discrepancies.noise import Noise, noise_between, score_interval
-from expectedkernels.discrepancies.nulls import gibbs_sweeps, null_drawer, null_generator
-from expectedkernels.discrepancies.outcomes import compared
-from expectedkernels.discrepancies.pairs import pair_means
+from expectedkernels.discrepancies.hypothesis_tests import _signs
+from expectedkernels.discrepancies.null_distributions import (
+    Noise,
+    compared,
+    gibbs_sweeps,
+    mmd_noise,
+    mmd_statistics,
+    noise_between,
+    null_drawer,
+    null_generator,
+    pair_means,
+    score_interval,
+    summable,
+)
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.7)

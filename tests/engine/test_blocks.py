@@ -5,8 +5,14 @@ from scipy import sparse
 
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place
-from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner
-from expectedkernels.engine.nodes import at_nodes, from_leaves, from_root
+from expectedkernels.engine.blocks import (
+    DENSE_BELOW,
+    Inner,
+    at_nodes,
+    from_leaves,
+    from_root,
+    inner,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 VTREES = [Vtree.balanced(1), Vtree.balanced(5), Vtree.right_linear(4), Vtree.random(9, rng=0)]

@@ -6,13 +6,12 @@ import pytest
 from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
-from expectedkernels.circuits import choices
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.likelihoods import certain
-from expectedkernels.circuits.observed import observed
-from expectedkernels.circuits.wide import as_plain, wide
-from expectedkernels.circuits.wide_passes import node_values, wide_up
-from expectedkernels.engine import descend
+from expectedkernels.circuits import sample_map as choices
+from expectedkernels.circuits.conditioning import node_values, observed, wide_up
+from expectedkernels.circuits.inputs import as_plain, wide
+from expectedkernels.circuits.queries import certain
+from expectedkernels.data.evidence import as_evidence
+from expectedkernels.engine import passes as descend
 from expectedkernels.engine.passes import up
 from oracles import Inner
 

@@ -9,14 +9,14 @@ import expectedkernels as ek
 from assertions import host
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.observed import levels_of, observed
-from expectedkernels.engine import on_tensors
+from expectedkernels.circuits.conditioning import levels_of, observed
+from expectedkernels.data.evidence import as_evidence
+from expectedkernels.engine import torch_ops as on_tensors
 from expectedkernels.engine.passes import down, up
-from expectedkernels.learning import epochs as passes
-from expectedkernels.learning.batches import circuit_of, moved, row_sums, start_of
-from expectedkernels.learning.data import Rows
+from expectedkernels.learning import minibatch as passes
 from expectedkernels.learning.em import wide_counts
+from expectedkernels.learning.minibatch import circuit_of, moved, row_sums, start_of
+from expectedkernels.learning.training_data import Rows
 
 torch = pytest.importorskip("torch")
 if find_spec("triton") is None:

@@ -17,12 +17,11 @@ from circuit_oracles import (
     sparsified,
 )
 from expectedkernels import Circuit, Vtree, factorized, gaussian_mixture, mixture, random_circuit
-from expectedkernels.circuits import posteriors
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.observed import chunks, observed
+from expectedkernels.circuits import queries as posteriors
+from expectedkernels.circuits.conditioning import chunks, observed
+from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes
-from expectedkernels.engine.passes import down, up
-from expectedkernels.engine.semiring import COUNTS, LOGIC, MAX, lifted, up_over
+from expectedkernels.engine.passes import COUNTS, LOGIC, MAX, down, lifted, up, up_over
 from oracles import Inner, Table
 
 SEEDS = range(12)

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from circuit_oracles import random_blocks, random_domain
 from expectedkernels import Vtree
+from expectedkernels.data.evidence import patterns, uniform
 from expectedkernels.engine import plan as plan_module
-from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.plan import child_index, fold, folded_plan
 from oracles import Inner
 

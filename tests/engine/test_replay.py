@@ -5,9 +5,9 @@ import pytest
 
 import expectedkernels as ek
 from expectedkernels.arrays import TAPE, Tape, as_like, numbers, to_numpy
-from expectedkernels.engine import replay, sweep, tensors
+from expectedkernels.engine import replay, sweep, torch_ops as tensors
 from expectedkernels.kernels import gram
-from expectedkernels.learning import epochs
+from expectedkernels.learning import minibatch as epochs
 
 torch = pytest.importorskip("torch")
 

@@ -12,8 +12,8 @@ from assertions import assert_close, assert_logs_close, host
 from circuit_oracles import random_blocks, random_domain
 from expectedkernels import Vtree
 from expectedkernels.arrays import Place, namespace
+from expectedkernels.data.evidence import patterns, uniform
 from expectedkernels.engine import sweep as engine
-from expectedkernels.engine.patterns import patterns, uniform
 from expectedkernels.engine.sweep import Operand, pad, peak_bytes, plan_of, sweep, upward, visit
 from expectedkernels.engine.value import from_log, plain, to_log, weights_of
 from oracles import Inner

@@ -6,11 +6,11 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close, host
 from expectedkernels import Vtree
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.observed import levels_of, observed
-from expectedkernels.engine import tensor_choices
+from expectedkernels.circuits.conditioning import levels_of, observed
+from expectedkernels.data.evidence import as_evidence
+from expectedkernels.engine import passes as tensor_choices
 from expectedkernels.engine.passes import down, up
-from expectedkernels.engine.tensors import TensorLevels
+from expectedkernels.engine.torch_ops import TensorLevels
 
 torch = pytest.importorskip("torch")
 

@@ -7,8 +7,13 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import expectedkernels as ek
 from expectedkernels.estimators import calibration
-from expectedkernels.estimators.calibration import hidden, moments, n_missing
-from expectedkernels.estimators.intervals import Scores, cautious_quantiles
+from expectedkernels.estimators.calibration import (
+    Scores,
+    cautious_quantiles,
+    hidden,
+    moments,
+    n_missing,
+)
 
 NAN = np.nan
 PROCESS = ek.ExpectedGaussianProcessRegressor(RBF(2.0) + WhiteKernel(0.1), optimizer=None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.estimators import nodes
+from expectedkernels.estimators import circuit_density as nodes
 from normal_densities import products_of_normals
 
 NAN = np.nan

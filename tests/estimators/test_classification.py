@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 import expectedkernels as ek
-from expectedkernels.estimators import classifiers
-from expectedkernels.estimators.probabilities import coupled, learn_sigmoid, logits
+from expectedkernels.estimators import classification as classifiers
+from expectedkernels.estimators.classification import coupled, learn_sigmoid, logits
 
 NAN = np.nan
 

@@ -5,14 +5,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import multivariate_normal
 
-from expectedkernels.estimators.expansion import Expansion, Prior
-from expectedkernels.estimators.normals import LEFT_OUT, NormalDensity
-from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.scaling import Scaling
-from expectedkernels.estimators.variables import Variable
-from expectedkernels.learning.normals import (
-    NormalMixture,
-)
+from expectedkernels.estimators.densities import LEFT_OUT, NormalDensity
+from expectedkernels.estimators.encoding import Variable
+from expectedkernels.estimators.kernel_expansion import Expansion, Prior, Resources
+from expectedkernels.estimators.kernel_model import Scaling
+from expectedkernels.learning.normals import NormalMixture
 
 RATES = np.array([0.3, 0.7, 0.2])
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)

@@ -7,12 +7,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import expectedkernels as ek
 from expectedkernels import ExpectedGaussianProcessRegressor
-from expectedkernels.estimators.marginal import (
+from expectedkernels.estimators.gaussian_process import (
     Covariances,
     log_marginal_likelihood,
     most_likely_kernel,
 )
-from expectedkernels.estimators.resources import Resources
+from expectedkernels.estimators.kernel_expansion import Resources
 
 KERNEL = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
 

@@ -22,15 +22,18 @@ from expectedkernels import (
     ExpectedSVR,
     expected_prediction,
 )
-from expectedkernels.circuits.choice import side_in
-from expectedkernels.estimators import expansion, gram
-from expectedkernels.estimators.expansion import Expansion, _Squares
-from expectedkernels.estimators.gram import Work, each_kernel
+from expectedkernels.circuits.evidence_forms import side_in
+from expectedkernels.estimators import kernel_expansion as expansion, kernel_expansion as gram
+from expectedkernels.estimators.kernel_expansion import (
+    Expansion,
+    Resources,
+    Rows,
+    Work,
+    _Squares,
+    each_kernel,
+)
 from expectedkernels.estimators.prediction import coded_density
-from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import Rows
-from expectedkernels.kernels.gaussian import at_known
-from expectedkernels.kernels.gram import expected
+from expectedkernels.kernels.gram import at_known, expected
 from normal_densities import products_of_normals
 
 CARDS = [3, 2, 4]
@@ -237,7 +240,7 @@ def test_rows_of_one_pattern_are_worked_on_in_parts(monkeypatch):
     wanted = model.predict(holes, return_std=True)
     filled = ek.CircuitImputer(density="auto").fit(X).transform(holes)
     monkeypatch.setattr("expectedkernels.learning.normals.CHUNK_ENTRIES", 600)
-    monkeypatch.setattr("expectedkernels.estimators.resources.CHUNK_BYTES", 2**16)
+    monkeypatch.setattr("expectedkernels.estimators.kernel_expansion.CHUNK_BYTES", 2**16)
     np.testing.assert_allclose(model.predict(holes, return_std=True), wanted, rtol=1e-10)
     again = ek.CircuitImputer(density="auto").fit(X).transform(holes)
     np.testing.assert_allclose(again, filled, rtol=1e-10)

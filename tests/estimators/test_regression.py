@@ -8,8 +8,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import expectedkernels as ek
-from expectedkernels.estimators import least_squares
-from expectedkernels.estimators.least_squares import as_probabilities, leave_one_out
+from expectedkernels.estimators import regression as least_squares
+from expectedkernels.estimators.base import leave_one_out
+from expectedkernels.estimators.regression import as_probabilities
 
 NAN = np.nan
 NAMES = np.array(["blue", "green", "red"])

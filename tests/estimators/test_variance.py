@@ -8,11 +8,11 @@ from hypothesis import given, settings, strategies as st
 from sklearn.svm import SVR
 
 import expectedkernels as ek
-from expectedkernels.estimators import rounding, spread
-from expectedkernels.estimators.machines import read_machine
+from expectedkernels.estimators import variance as rounding, variance as spread
+from expectedkernels.estimators.kernel_expansion import Resources
+from expectedkernels.estimators.kernel_model import read_machine
 from expectedkernels.estimators.prediction import coded_density
-from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rounding import rounded_variance
+from expectedkernels.estimators.variance import rounded_variance
 from strategies import rngs
 
 NAN = np.nan

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.io.raw import forms_of, frame_of, read_raw
-from expectedkernels.io.tables import TableSource, read_cells
+from expectedkernels.io.table_files import TableSource, forms_of, frame_of, read_cells, read_raw
 
 WORDS = [
     "gas",

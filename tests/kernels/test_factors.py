@@ -9,9 +9,8 @@ import pytest
 import expectedkernels as ek
 from assertions import assert_close, assert_logs_close
 from expectedkernels import KernelError
-from expectedkernels.circuits.sides import Atoms
-from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.triples import log_triples
+from expectedkernels.circuits.operands import Atoms
+from expectedkernels.kernels.factors import Factor, log_triples
 from oracles import Real
 
 

@@ -6,12 +6,18 @@ from hypothesis import given, strategies as st
 from scipy.integrate import dblquad, quad
 
 import expectedkernels as ek
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.circuits.sides import Atoms, CircuitSide, PointSide
+from expectedkernels.circuits.operands import Atoms, CircuitSide, PointSide
+from expectedkernels.data.evidence import as_evidence
 from expectedkernels.kernels import gram as module
-from expectedkernels.kernels.blocks import Tables, is_parallel, parallel_operand
-from expectedkernels.kernels.gaussian import at_known, on_atoms
-from expectedkernels.kernels.gram import gram, pieces
+from expectedkernels.kernels.gram import (
+    Tables,
+    at_known,
+    gram,
+    is_parallel,
+    on_atoms,
+    parallel_operand,
+    pieces,
+)
 from oracles import distribution, worlds
 
 

@@ -12,21 +12,18 @@ from assertions import assert_close
 from expectedkernels import em, learn_chow_liu
 from expectedkernels.learning.chow_liu import (
     ChowLiuTree,
+    Forest,
     chow_liu_tree,
     content_tree,
-    flow_blocks,
-    tree_blocks,
-)
-from expectedkernels.learning.data import as_states
-from expectedkernels.learning.logical import tree_circuit
-from expectedkernels.learning.statistics import PairCounts, shares
-from expectedkernels.learning.trees import (
-    Forest,
     decided_edges,
+    flow_blocks,
     rooted,
     spanning_edges,
+    tree_blocks,
     tree_vtree,
 )
+from expectedkernels.learning.structure_search import tree_circuit
+from expectedkernels.learning.training_data import PairCounts, as_states, shares
 from oracles import distribution, worlds
 from strategies import domains, rngs
 

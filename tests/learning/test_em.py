@@ -10,10 +10,9 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import drawn_distribution, sparsified
 from expectedkernels import Circuit, em, random_circuit
-from expectedkernels.circuits.evidence import as_evidence
+from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import value
-from expectedkernels.learning.em import expected_counts
-from expectedkernels.learning.row_counts import row_counts
+from expectedkernels.learning.em import expected_counts, row_counts
 from oracles import Inner, Table
 
 module = sys.modules[em.__module__]  # the package has the function under this name
@@ -68,8 +67,8 @@ def test_values_out_of_range_make_no_difference(monkeypatch, density, always_gat
     X[rng.random(X.shape) < 0.3] = NAN
     plain = fit(p, X, 2)
     if always_gather:
-        monkeypatch.setattr("expectedkernels.learning.flows.GATHER_ABOVE", 0)
-        monkeypatch.setattr("expectedkernels.learning.flows.CHUNK", 100)
+        monkeypatch.setattr("expectedkernels.learning.em.GATHER_ABOVE", 0)
+        monkeypatch.setattr("expectedkernels.learning.em.CHUNK", 100)
     else:
         monkeypatch.setattr(value, "limit", lambda array: 0.5)
     same_parameters(fit(p, X, 2), plain)

@@ -5,7 +5,7 @@ import pytest
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.learning import gradients
+from expectedkernels.learning import fit_mmd as gradients
 from strategies import points, random_blocks
 
 torch = pytest.importorskip("torch")

@@ -9,13 +9,13 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import sparsified
 from expectedkernels import Vtree
-from expectedkernels.circuits.evidence import as_evidence
-from expectedkernels.engine import tensors
-from expectedkernels.engine.counts import EdgeCounts
-from expectedkernels.engine.tensors import TensorLevels
-from expectedkernels.learning import epochs
-from expectedkernels.learning.batches import batch_counts, circuit_of, start_of, stepped
+from expectedkernels.data.evidence import as_evidence
+from expectedkernels.engine import torch_ops as tensors
+from expectedkernels.engine.passes import EdgeCounts
+from expectedkernels.engine.torch_ops import TensorLevels
+from expectedkernels.learning import minibatch as epochs
 from expectedkernels.learning.em import wide_counts
+from expectedkernels.learning.minibatch import batch_counts, circuit_of, start_of, stepped
 
 P = ek.random_circuit(Vtree.random(12, rng=1), 18, rng=1, cardinalities=4, density=0.5)
 START = ek.random_circuit(P.vtree, 18, rng=5, cardinalities=4, density=0.7)

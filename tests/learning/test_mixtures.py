@@ -10,8 +10,8 @@ from assertions import assert_close
 from circuit_oracles import drawn_deterministic
 from expectedkernels import em, learn_mixture, learn_strudel
 from expectedkernels.learning import mixtures as module
-from expectedkernels.learning.active import Parameters
 from expectedkernels.learning.em import normalized
+from expectedkernels.learning.mixtures import Parameters
 from strategies import seeds
 
 NAN = np.nan

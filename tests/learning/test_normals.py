@@ -2,12 +2,7 @@
 
 import numpy as np
 
-from expectedkernels.learning.normals import (
-    fit_mixture,
-    fit_normal,
-    kernel_mixture,
-    log_likelihood,
-)
+from expectedkernels.learning.normals import fit_mixture, fit_normal, kernel_mixture, log_likelihood
 
 
 def test_learning_with_holes_never_lowers_the_likelihood():

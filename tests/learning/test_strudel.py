@@ -11,13 +11,14 @@ from scipy.special import softmax
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import learn_strudel
-from expectedkernels.learning.blocks import blocks_of, plan
-from expectedkernels.learning.candidates import Candidates, in_order
 from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
-from expectedkernels.learning.complete import CompleteSearch
-from expectedkernels.learning.incomplete import IncompleteSearch, _inherit
-from expectedkernels.learning.logical import Logical
-from expectedkernels.learning.search import best_variable
+from expectedkernels.learning.structure_search import Candidates, Logical, blocks_of, in_order, plan
+from expectedkernels.learning.strudel import (
+    CompleteSearch,
+    IncompleteSearch,
+    _inherit,
+    best_variable,
+)
 from learning_oracles import NaiveStrudel
 from learning_searches import assert_same_circuit, random_rows
 from oracles import distribution, worlds

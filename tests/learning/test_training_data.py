@@ -8,9 +8,15 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 
 import learning_oracles
-from expectedkernels.learning.data import as_cardinalities, as_states, as_weights, distinct_rows
-from expectedkernels.learning.orders import own_order
-from expectedkernels.learning.statistics import PairCounts, mutual_information
+from expectedkernels.arrays import own_order
+from expectedkernels.learning.training_data import (
+    PairCounts,
+    as_cardinalities,
+    as_states,
+    as_weights,
+    distinct_rows,
+    mutual_information,
+)
 from strategies import domains, rngs
 
 
@@ -140,7 +146,7 @@ def test_mutual_information_comes_in_parts_for_many_states(monkeypatch):
     cardinalities = [2, 1, 4, 3, 2]
     X = np.stack([rng.integers(card, size=50) for card in cardinalities], axis=1)
     whole = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
-    monkeypatch.setattr("expectedkernels.learning.statistics.CHUNK", 40)
+    monkeypatch.setattr("expectedkernels.learning.training_data.CHUNK", 40)
     parts = mutual_information(PairCounts(X, cardinalities, np.ones(50)))
     np.testing.assert_allclose(parts, whole, atol=1e-15)
     np.testing.assert_allclose(whole[1], 0.0, atol=1e-15)

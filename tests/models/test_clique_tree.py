@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from expectedkernels.compilation import tables
+from expectedkernels.models import clique_tree as tables
 
 
 def test_tables_with_many_short_axes():

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 
 import expectedkernels as ek
 from expectedkernels import asia, ising_grid
-from expectedkernels.compilation import answers, messages, single_rows
+from expectedkernels.models import messages, messages as answers, messages as single_rows
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs
@@ -46,8 +46,8 @@ def test_single_rows_are_answered_as_by_messages(model, rng):
     weights = {v: given for v, given in weights.items() if states[v] >= 0}
     found = single_rows.passed(plan, states)
     np.testing.assert_allclose(found.log_z, messages.log_partition(plan, weights), atol=1e-12)
-    wanted = messages.marginals(messages.Solution(plan, weights, True))
-    for one, other in zip(single_rows.marginals(plan, states, found), wanted, strict=True):
+    wanted = messages.solution_marginals(messages.Solution(plan, weights, True))
+    for one, other in zip(single_rows.row_marginals(plan, states, found), wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 

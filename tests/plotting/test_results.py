@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.plotting.panels import Curve, Explained, plot_missing_values, plot_panels
+from expectedkernels.plotting.results import Curve, Explained, plot_missing_values, plot_panels
 
 
 def test_panels_have_curves_bands_and_one_legend():

@@ -19,9 +19,16 @@ from expectedkernels import (
     mixture,
     stein,
 )
-from expectedkernels.sampling import reducible, sites, targets
-from expectedkernels.sampling.reducible import count_classes, moves_of_factors
-from expectedkernels.sampling.targets import sampled_model
+from expectedkernels.sampling import (
+    full_conditionals as reducible,
+    full_conditionals as sites,
+    full_conditionals as targets,
+)
+from expectedkernels.sampling.full_conditionals import (
+    count_classes,
+    moves_of_factors,
+    sampled_model,
+)
 from factor_graphs import equal_chain, factor_graphs, scores
 from oracles import worlds
 

@@ -6,8 +6,7 @@ import pytest
 import expectedkernels as ek
 from expectedkernels import SteinKernel, simplex_weights
 from expectedkernels.sampling import weights as module
-from expectedkernels.sampling.shrinkage import z_score
-from expectedkernels.sampling.weights import certify, minimised
+from expectedkernels.sampling.weights import certify, minimised, z_score
 from stein_oracles import states_and_masses, stein_like
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from expectedkernels.sampling.bridge import _bridge, _mean_variance
+from expectedkernels.stein.bridge import _bridge, _mean_variance
 
 
 def iterated(ours, theirs):

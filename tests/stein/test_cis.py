@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from expectedkernels import Factor, FactorGraph, Vtree, algebra, cis, ising_grid
-from expectedkernels.sampling.cis_rules import (
+from expectedkernels.stein.cis import (
     ORDERS,
     RULES,
+    Model,
     Situation,
+    Walk,
     breadth_first,
     by_vtree,
     choices,
 )
-from expectedkernels.sampling.cis_tables import restricted
-from expectedkernels.sampling.cis_walk import Model, Walk
+from expectedkernels.vtrees import restricted
 from factor_graphs import factor_graphs, random_graph, scores
 from oracles import worlds
 

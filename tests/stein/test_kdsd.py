@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import expectedkernels as ek
 from assertions import assert_close
-from expectedkernels.discrepancies.collapsed import is_positive
-from expectedkernels.discrepancies.kdsd import (
+from expectedkernels.stein.collapsed import is_positive
+from expectedkernels.stein.kdsd import (
     KEPT_MEASURES,
     KeptMeasures,
     require_positive,

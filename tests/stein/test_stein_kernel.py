@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.kernels import stein_columns
-from expectedkernels.kernels.stein_columns import gram_columns
+from expectedkernels.stein import stein_kernel as stein_columns
+from expectedkernels.stein.stein_kernel import gram_columns
 
 CARDS = [2, 3, 4]
 TABLES = [np.eye(n) + 0.2 + 0.05 * np.add.outer(np.arange(n), np.arange(n)) for n in CARDS]

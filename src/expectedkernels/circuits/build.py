@@ -17,19 +17,13 @@ from expectedkernels.arrays import (
     as_generator,
     require_memory,
 )
-from expectedkernels.checks import check_count, check_real
-from expectedkernels.circuits.alignment import align, require_circuits
-from expectedkernels.circuits.base import host_for
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Normal, Table
-from expectedkernels.circuits.minimize import minimize
-from expectedkernels.circuits.numbers import as_floats
+from expectedkernels.checks import CircuitError, CompatibilityError, check_count, check_real
+from expectedkernels.circuits.block_circuit import host_for, minimize, replaced_blocks
+from expectedkernels.circuits.circuit import Circuit, align, require_circuits
+from expectedkernels.circuits.inputs import Input, Normal, Table, mixed, wide
 from expectedkernels.circuits.queries import TOLERANCE
-from expectedkernels.circuits.ranges import replaced_blocks
-from expectedkernels.circuits.wide import mixed, wide
-from expectedkernels.engine.blocks import Inner, inner, side_by_side
-from expectedkernels.engine.nodes import at_nodes
-from expectedkernels.errors import CircuitError, CompatibilityError
+from expectedkernels.data.tables import as_floats
+from expectedkernels.engine.blocks import Inner, at_nodes, inner, side_by_side
 from expectedkernels.vtree import Vtree
 
 TABLES = "Tables, weights, means and variances must be arrays"

@@ -1,19 +1,23 @@
-"""Circuit: sums and products of univariate inputs on a vtree, and what can be asked of them."""
+"""Circuits, and their alignment by names and vtrees."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike
-from expectedkernels.circuits import choices, posteriors, queries, sites
-from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.evidence import EvidenceLike
+from expectedkernels.checks import CircuitError, DataError, check_choice, public
+from expectedkernels.circuits import queries, sample_map
+from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.circuits.marginals import Marginals
+from expectedkernels.circuits.queries import Marginals
 from expectedkernels.circuits.structure import circuit_blocks
+from expectedkernels.data.evidence import EvidenceLike
+from expectedkernels.data.schema import Matching, Schema, match
 from expectedkernels.vtree import Vtree
 
 
+@public
 class Circuit(BlockCircuit):
     """A smooth, structured-decomposable circuit: one block of units per vtree node.
 
@@ -178,7 +182,7 @@ class Circuit(BlockCircuit):
         >>> [np.exp(logs).round(12).tolist() for logs in p.all_site_logs([[0, 1]])]
         [[[0.15, 0.45]], [[0.1, 0.15]]]
         """
-        return sites.all_site_logs(self, X, variables)
+        return queries.all_site_logs(self, X, variables)
 
     def log_partition(self) -> Array:
         """The log of the sum (or integral) of the circuit over all states; 0 if normalised.
@@ -240,7 +244,7 @@ class Circuit(BlockCircuit):
         >>> named.marginals({"rain": "yes"})["wet"].tolist()
         [0.0, 1.0]
         """
-        return posteriors.marginals(self, evidence)
+        return queries.marginals(self, evidence)
 
     def condition(self, evidence: EvidenceLike) -> Circuit:
         """The circuit of the conditional distribution given one row of evidence, normalised.
@@ -298,7 +302,7 @@ class Circuit(BlockCircuit):
         >>> rain.map({}).to_dict("records")
         [{'rain': 'yes'}]
         """
-        return self.schema.labelled(choices.most_probable(self, X), X, as_frame)
+        return self.schema.labelled(sample_map.most_probable(self, X), X, as_frame)
 
     def sample(
         self,
@@ -335,10 +339,128 @@ class Circuit(BlockCircuit):
         >>> rain.sample(1, as_frame=True).to_dict("records")
         [{'rain': 'yes'}]
         """
-        drawn = choices.sample(self, n, rng, evidence)
+        drawn = sample_map.sample(self, n, rng, evidence)
         if not as_frame:
             return drawn
         index = None
         if drawn.ndim == 3:
             index = [range(size) for size in drawn.shape[:2]]
         return self.schema.frame(drawn.reshape(-1, self.n_variables), index)
+
+
+def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circuit]:
+    """Two circuits with the variables and states of the second as in the first, by their names.
+
+    Variables are renumbered and states recoded; no number changes. If one of the circuits has no
+    names, variables are taken in their order.
+
+    Parameters
+    ----------
+    p, q : Circuit
+    states : "same" or "union"
+        What to do if a variable has labels that only one of the circuits knows: refuse, or join
+        them (with probability zero in the other circuit).
+
+    Returns
+    -------
+    tuple of two Circuits
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits have different variables or states, with what differs.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["rain", "wet"])
+    >>> q = ek.factorized([[0.1, 0.9], [0.3, 0.7]]).with_names(["wet", "rain"])
+    >>> align(p, q)[1].marginals()["rain"].tolist()
+    [0.3, 0.7]
+    >>> align(p, q)[1].names
+    ('rain', 'wet')
+    """
+    check_choice("align", "states", states, ("same", "union"))
+    require_circuits("align", p, q)
+    if p is q or p.schema.is_plain or q.schema.is_plain:
+        return p, q
+    matching = match(p.schema, q.schema, union=states == "union")
+    return _widened(p, matching), q.matched(matching)
+
+
+def require_circuits(function: str, *given: Any) -> None:
+    """Raise unless all arguments of a function are circuits; say how other things become one."""
+    for circuit in given:
+        if isinstance(circuit, Circuit):
+            continue
+        how = "Circuit.from_units makes one of a graph of units"
+        if hasattr(circuit, "compile"):
+            how = "a model becomes one by model.circuit()"
+        raise CircuitError(
+            f"{function} works on Circuits. Got {type(circuit).__name__} instead; {how}."
+        )
+
+
+def in_order(
+    circuit: Circuit, columns: Sequence[Any], states: Mapping[int, Sequence[Any]] | None = None
+) -> Circuit:
+    """The circuit with its variables in the order of the columns of a table, by their names.
+
+    It stays as it is if it has no names, or the columns are only numbered.
+
+    Parameters
+    ----------
+    circuit : Circuit
+    columns : sequence
+        The names of the columns, one per variable.
+    states : mapping from columns to labels, optional
+        In which order the states of some columns are.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]]).with_names(["rain", "wet"])
+    >>> in_order(p, ["wet", "rain"]).names
+    ('wet', 'rain')
+    """
+    schema = circuit.schema
+    if schema.is_plain or len(columns) != schema.n_variables:
+        return circuit
+    numbers = list(range(schema.n_variables))
+    if schema.names is not None and list(columns) != numbers:
+        names = tuple(map(str, columns))
+        only = [sorted({*a} - {*b}) for a, b in ((names, schema.names), (schema.names, names))]
+        if any(only):
+            raise DataError(
+                "A circuit with names is matched with the columns of a table by these. Only the "
+                f"table has {only[0]}, only the circuit {only[1]}; rename one of them, or take the "
+                "names off to match them by position: Circuit(circuit.vtree, circuit.blocks)."
+            )
+        numbers = [schema.variable(name) for name in names]
+    wanted = schema.subset(numbers)
+    labels: list[Any] = [wanted.labels(v) for v in range(schema.n_variables)]
+    for v, given in (states or {}).items():
+        if labels[v] is not None and len(labels[v]) != len(given):
+            raise DataError(
+                f"The column {columns[v]!r} has the categories {list(given)[:20]}, and the circuit "
+                f"the states {list(labels[v])[:20]}: they must be the same."
+            )
+        labels[v] = labels[v] and tuple(given)
+    cards = [c if x is None else len(x) for c, x in zip(wanted.cardinalities, labels, strict=True)]
+    return circuit.matched(match(Schema(tuple(cards), wanted.names, tuple(labels)), schema))
+
+
+def _widened(p: Circuit, matching: Matching) -> Circuit:
+    """The first circuit with the states that only the second one has."""
+    if not any(matching.first_states):
+        return p.with_schema(matching.schema)
+    same = tuple(range(p.n_variables))
+    own = Matching(matching.schema, same, matching.first_states, ())
+    return p.matched(own)
+
+
+def vtree_for(model: Any, other: Any, vtree: Vtree) -> Vtree:
+    """A vtree of another model in the numbers that a model has for variables of the same name."""
+    if model.schema.names is None or other.schema.names is None:
+        return vtree
+    return vtree.renumbered(match(other.schema, model.schema).variables)

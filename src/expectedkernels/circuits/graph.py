@@ -1,12 +1,8 @@
-"""Graphs of units: sums and products of univariate inputs, as people write circuits down.
-
-Such a graph need not be structured, smooth or even decomposable. The families of inputs are in
-`units`; nothing here names them.
-"""
+"""Units as graphs: sums, products and inputs, evaluated as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,11 +10,180 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import RngLike, RowsLike
-from expectedkernels.circuits import graph_queries
-from expectedkernels.errors import CircuitError
+from expectedkernels.arrays import RngLike, RowsLike, as_generator, on_host
+from expectedkernels.checks import CircuitError, DataError, PropertyError, is_int, public
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+CELLS_AT_ONCE = 2**24
+"""Rows are evaluated in chunks of about this many values over all units."""
+
+
+def evaluate(graph: Graph, columns: dict[int, Array]) -> tuple[list[Array], list[Array]]:
+    """The log of the absolute value and the sign of every unit, at every row.
+
+    `columns` holds prepared values, one column per variable (see `prepared`).
+    """
+    logs: list[Array] = []
+    signs: list[Array] = []
+    for unit, inputs in zip(graph.units, graph.inputs, strict=True):
+        if unit.kind == "input":
+            log, sign = unit.log_values(columns[unit.variable])  # type: ignore[attr-defined]
+        else:
+            log, sign = np.stack([logs[j] for j in inputs]), np.stack([signs[j] for j in inputs])
+            if unit.kind == "sum":
+                log, sign = _weighted_sum(unit.weights, log, sign)  # type: ignore[attr-defined]
+            else:
+                log, sign = log.sum(axis=0), sign.prod(axis=0)
+        logs.append(log)
+        signs.append(sign)
+    return logs, signs
+
+
+def _weighted_sum(weights: Array, logs: Array, signs: Array) -> tuple[Array, Array]:
+    """The weighted sum of the rows as log and sign, scaled by the largest term."""
+    with np.errstate(divide="ignore"):
+        terms = logs + np.log(np.abs(weights))[:, None]
+        top = terms.max(axis=0)
+        top = np.where(top == -np.inf, 0.0, top)
+        total = (np.sign(weights)[:, None] * signs * np.exp(terms - top)).sum(axis=0)
+        return top + np.log(np.abs(total)), np.sign(total)
+
+
+def log_likelihood(graph: Graph, X: Any) -> Array:
+    """The log of the root's value at every row, NaN entries marginalised out."""
+    columns, missing = prepared(graph, X)
+    if missing:
+        _require_tractable(graph, "Marginalising out missing values")
+    n = len(next(iter(columns.values())))
+    rows = max(1, CELLS_AT_ONCE // len(graph.units))
+    log, sign = np.empty(n), np.empty(n)
+    for start in range(0, n, rows):
+        part = slice(start, start + rows)
+        logs, signs = evaluate(graph, {v: column[part] for v, column in columns.items()})
+        log[part], sign[part] = logs[-1], signs[-1]
+    if (sign < 0).any():
+        raise PropertyError(
+            "A circuit must be non-negative to have a log-likelihood. "
+            f"Got a negative value in row {int(np.argmax(sign < 0))}."
+        )
+    return log
+
+
+def log_partition(graph: Graph) -> float:
+    """The log of the root's sum or integral over all values of its variables."""
+    logs, signs = _integrals(graph, "A partition function")
+    if signs[-1] < 0:
+        raise PropertyError(
+            "The partition function of a circuit must be non-negative to have a logarithm. "
+            f"Got a negative one, with absolute value exp({logs[-1]:.6g})."
+        )
+    return float(logs[-1])
+
+
+def sample(graph: Graph, n: int, rng: Any) -> Array:
+    """Samples from the distribution proportional to the root, NaN outside its scope."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
+    if (reason := graph.has_negative()) is not None:
+        raise PropertyError(f"Sampling needs non-negative weights and tables, but {reason}.")
+    logs, _ = _integrals(graph, "Sampling")
+    if logs[-1] == -np.inf:
+        raise PropertyError("The circuit is zero everywhere: there is nothing to sample from.")
+    generator = as_generator(rng)
+    X = np.full((int(n), graph.masks[-1].bit_length()), np.nan)
+    arriving: list[list[Array]] = [[] for _ in graph.units]
+    arriving[-1].append(np.arange(int(n)))
+    for i in range(len(graph.units) - 1, -1, -1):
+        if not arriving[i]:
+            continue
+        rows = np.concatenate(arriving[i])
+        arriving[i] = []
+        unit: Any = graph.units[i]
+        if unit.kind == "input":
+            X[rows, unit.variable] = unit.draw(len(rows), generator)
+        elif unit.kind == "sum":
+            with np.errstate(divide="ignore"):
+                scores = np.log(unit.weights) + logs[list(graph.inputs[i])]
+            choice = draw_positions(np.exp(scores - scores.max()), len(rows), generator)
+            for j, chosen in _groups(rows, choice):
+                arriving[graph.inputs[i][j]].append(chosen)
+        else:
+            for j in graph.inputs[i]:
+                arriving[j].append(rows)
+    return X
+
+
+def prepared(graph: Graph, X: Any) -> tuple[dict[int, Array], bool]:
+    """The checked columns of the variables in the scope, and whether any value is missing.
+
+    States of discrete variables become integers, with the number of states standing for
+    "missing"; values of real variables stay floats, with NaN for it.
+    """
+    try:
+        X = np.asarray(on_host(X), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X must be an array of numbers: {error}.") from None
+    width = graph.masks[-1].bit_length()
+    if X.ndim != 2 or X.shape[1] < width:
+        raise DataError(
+            f"X must have shape (rows, columns) with at least {width} columns, one per variable. "
+            f"Got shape {X.shape} instead."
+        )
+    columns: dict[int, Array] = {}
+    any_missing = False
+    for v, card in graph.cardinalities.items():
+        columns[v], missing = _prepared_column(X[:, v], v, card)
+        any_missing = any_missing or missing
+    return columns, any_missing
+
+
+def _prepared_column(column: Array, variable: int, card: int | None) -> tuple[Array, bool]:
+    missing = np.isnan(column)
+    if card is None:
+        wrong, domain = np.isinf(column), "finite"
+    else:
+        inside = (column >= 0) & (column < card) & (column == np.floor(column))
+        wrong, domain = ~missing & ~inside, f"integers from 0 to {card - 1}"
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"The values of variable {variable} must be {domain}, or NaN for missing. "
+            f"Got {column[row]} in row {row}."
+        )
+    if card is not None:
+        column = np.where(missing, card, column).astype(np.intp)
+    return column, bool(missing.any())
+
+
+def _integrals(graph: Graph, what: str) -> tuple[Array, Array]:
+    """The partition function of every unit as log and sign."""
+    _require_tractable(graph, what)
+    columns = {
+        v: np.array([np.nan]) if card is None else np.array([card])
+        for v, card in graph.cardinalities.items()
+    }
+    logs, signs = evaluate(graph, columns)
+    return np.concatenate(logs), np.concatenate(signs)
+
+
+def _require_tractable(graph: Graph, what: str) -> None:
+    reason = graph.not_smooth() or graph.not_decomposable()
+    if reason is not None:
+        raise PropertyError(f"{what} needs a smooth and decomposable circuit, but {reason}.")
+
+
+def draw_positions(weights: Array, n: int, generator: np.random.Generator) -> Array:
+    """Positions drawn with probabilities proportional to the weights."""
+    cumulative = np.cumsum(weights)
+    return np.searchsorted(cumulative / cumulative[-1], generator.random(n), side="right")
+
+
+def _groups(rows: Array, choice: Array) -> Iterator[tuple[int, Array]]:
+    """The rows of every choice that occurs."""
+    order = np.argsort(choice, kind="stable")
+    values, starts = np.unique(choice[order], return_index=True)
+    return zip(values.tolist(), np.split(rows[order], starts[1:]), strict=True)
 
 
 class Unit:
@@ -104,7 +269,7 @@ class Unit:
         >>> np.exp(p.log_likelihood([[0], [1], [np.nan]])).round(12).tolist()
         [0.2, 0.8, 1.0]
         """
-        return graph_queries.log_likelihood(Graph(self), X)
+        return log_likelihood(Graph(self), X)
 
     def log_partition(self) -> float:
         """The log of the sum (or integral) of the unit over all values of its variables.
@@ -122,7 +287,7 @@ class Unit:
         >>> round(float(np.exp(p.log_partition())), 12)
         4.0
         """
-        return graph_queries.log_partition(Graph(self))
+        return log_partition(Graph(self))
 
     def sample(self, n: int, rng: RngLike = None) -> Array:
         """Independent samples from the distribution proportional to the unit.
@@ -151,14 +316,15 @@ class Unit:
         >>> p.sample(2, rng=0).tolist()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        return graph_queries.sample(Graph(self), n, rng)
+        return sample(Graph(self), n, rng)
 
     def _repr_html_(self) -> str:
-        from expectedkernels.circuits.drawings import unit_html
+        from expectedkernels.circuits.drawing import unit_html
 
         return unit_html(self)
 
 
+@public
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Sum(Unit):
     """A weighted sum of units.
@@ -201,6 +367,7 @@ class Sum(Unit):
         return f"<Sum of {len(self.inputs)} inputs over variables {show(self.mask)}>"
 
 
+@public
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Product(Unit):
     """A product of units.
@@ -438,3 +605,187 @@ def _checked_inputs(inputs: Sequence[Unit], owner: str) -> tuple[Unit, ...]:
         if not isinstance(unit, Unit):
             raise CircuitError(f"The inputs of {owner} must be units. Got {unit!r} among them.")
     return units
+
+
+MAX_VARIABLES = 2**20
+"""Variables are numbered below this (a scope is stored as an integer with one bit for each)."""
+
+
+class _Discrete(Leaf):
+    """An input unit of a discrete variable, with a value for every state."""
+
+    probs: Array
+
+    @property
+    def cardinality(self) -> int:
+        return len(self.probs)
+
+    @property
+    def least_value(self) -> float:
+        return float(self.probs.min())
+
+    def log_values(self, column: Array) -> tuple[Array, Array]:
+        scale = np.abs(self.probs).max() or 1.0
+        values = self.probs / scale  # so that the total of large values does not overflow
+        values = np.append(values, values.sum())
+        with np.errstate(divide="ignore"):
+            return (np.log(np.abs(values)) + np.log(scale))[column], np.sign(values)[column]
+
+    def draw(self, n: int, generator: np.random.Generator) -> Array:
+        return draw_positions(self.probs / self.probs.max(), n, generator).astype(float)
+
+
+@public
+@dataclass(frozen=True, eq=False, init=False)
+class Categorical(_Discrete):
+    """A table with one value per state of a discrete variable.
+
+    Parameters
+    ----------
+    variable : int
+        The variable, from 0.
+    probs : sequence of float
+        The values for states 0, 1, ...; finite, not necessarily normalised or positive.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> ek.Categorical(0, [0.2, 0.8]).cardinality
+    2
+    """
+
+    variable: int
+    probs: Array
+
+    def __init__(self, variable: int, probs: ArrayLike):
+        array = checked_vector(probs, "probs", "Categorical")
+        set_attributes(self, variable=_checked_variable(variable, "Categorical"), probs=array)
+
+
+@public
+@dataclass(frozen=True, eq=False, init=False)
+class Indicator(_Discrete):
+    """One at one state of a discrete variable, zero at the others.
+
+    Parameters
+    ----------
+    variable : int
+        The variable, from 0.
+    value : int
+        The state, from 0.
+    card : int
+        The number of states of the variable.
+
+    Raises
+    ------
+    CircuitError
+        If there is no such state.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> ek.Indicator(0, 1, 3).probs.tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    variable: int
+    value: int
+    card: int
+
+    def __init__(self, variable: int, value: int, card: int):
+        if not is_int(card) or card < 1:
+            raise CircuitError(f"The 'card' of Indicator must be a positive int. Got {card!r}.")
+        if not is_int(value) or not 0 <= value < card:
+            raise CircuitError(
+                f"The 'value' of Indicator must be an int in the range [0, {card}). "
+                f"Got {value!r} instead."
+            )
+        checked = _checked_variable(variable, "Indicator")
+        set_attributes(self, variable=checked, value=int(value), card=int(card))
+
+    @property
+    def cardinality(self) -> int:
+        """The number of states, told without the table."""
+        return self.card
+
+    @cached_property
+    def probs(self) -> Array:  # type: ignore[override]
+        """The one-hot table."""
+        table: Array = np.eye(1, self.card, self.value)[0]
+        return table
+
+
+@public
+@dataclass(frozen=True, eq=False, init=False)
+class Gaussian(Leaf):
+    """The normal density of a real variable.
+
+    Parameters
+    ----------
+    variable : int
+        The variable, from 0.
+    mean : float
+        The mean.
+    variance : float
+        The variance, positive.
+
+    Raises
+    ------
+    CircuitError
+        If a parameter is not finite, or the variance is not positive.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> round(float(np.exp(ek.Gaussian(0, 0.0, 1.0).log_likelihood([[0.0]])[0])), 4)
+    0.3989
+    """
+
+    variable: int
+    mean: float
+    variance: float
+
+    def __init__(self, variable: int, mean: float, variance: float):
+        if not _is_real(mean) or not np.isfinite(mean):
+            raise CircuitError(f"The 'mean' of Gaussian must be a finite float. Got {mean!r}.")
+        if not _is_real(variance) or not 0 < variance < np.inf:
+            raise CircuitError(
+                "The 'variance' of Gaussian must be a float in the range (0, inf). "
+                f"Got {variance!r} instead."
+            )
+        checked = _checked_variable(variable, "Gaussian")
+        set_attributes(self, variable=checked, mean=float(mean), variance=float(variance))
+
+    @property
+    def cardinality(self) -> None:
+        """None: the variable is real."""
+        return None
+
+    @property
+    def least_value(self) -> float:
+        """Zero: densities are not negative."""
+        return 0.0
+
+    def log_values(self, column: Array) -> tuple[Array, Array]:
+        """The log-density at each entry, 0 where it is missing, and signs of one."""
+        with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
+            square = (column - self.mean) ** 2 / self.variance
+        log = -0.5 * (square + np.log(2 * np.pi * self.variance))
+        return np.where(np.isnan(column), 0.0, log), np.ones(len(column))
+
+    def draw(self, n: int, generator: np.random.Generator) -> Array:
+        """Samples from the normal distribution."""
+        return generator.normal(self.mean, np.sqrt(self.variance), size=n)
+
+
+def _checked_variable(variable: int, owner: str) -> int:
+    if not is_int(variable) or not 0 <= variable < MAX_VARIABLES:
+        raise CircuitError(
+            f"The 'variable' of {owner} must be an int in the range [0, {MAX_VARIABLES}). "
+            f"Got {variable!r} instead."
+        )
+    return int(variable)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

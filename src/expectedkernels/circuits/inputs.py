@@ -1,41 +1,306 @@
-"""Input blocks: the univariate units of one variable, one class per family.
-
-A family is a row of numbers per unit, and what the columns of these rows stand for: the states of
-a discrete variable, or distributions of a real one. All families answer the questions that all
-blocks do (see `engine/blocks`), and these:
-
-    zero()                          the block of one unit that is zero
-    beside(others)                  the block of all units of several
-    meets(other), overlaps(other)   which columns, and which units, can be not zero together
-    log_weights(column), log_modes(column), wide_weights(column)
-                                    what evidence makes of the columns: the logs of weights or
-                                    densities, of the largest ones, and the wide numbers of them
-    marginal(shares, evidence, v)   what is told of a variable, given the shares of the columns
-    noise, drawn(columns, ...)      what is random in a sample, and the values that columns give
-    given(column, numbers, alive)   the block given what one row says, and its wide numbers
-    with_points(rows, values)       the block with other numbers, and columns for observed values
-    times(other, units, partners)   the products of pairs of units, and their wide numbers
-    power(alpha), no_power(alpha)   the powers of all components, and why there are none
-    take(units), merged()           some units, and the distinct ones
-    complaint()                     what is wrong with the parameters, None if nothing is
-"""
+"""Input units: tables of states, normals, intervals and points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from math import inf, log, pi
+from math import inf, log, pi, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from expectedkernels.arrays import Array, as_like, is_numpy, namespace, to_numpy
-from expectedkernels.circuits.boxes import log_box
-from expectedkernels.circuits.equal_rows import distinct_dense_rows
-from expectedkernels.circuits.wide import Wide, wide, wide_exp
+from expectedkernels.arrays import (
+    Array,
+    as_like,
+    distinct_dense_rows,
+    is_numpy,
+    namespace,
+    to_numpy,
+)
+from expectedkernels.checks import CircuitError, PropertyError
 from expectedkernels.engine.blocks import ReadOnly
-from expectedkernels.errors import CircuitError, PropertyError
+
+LOG_2 = log(2.0)
+MILD = 1000
+"""Powers of numbers between 2^-MILD and 2^MILD, if they are so too, are taken plainly."""
+LOWEST = -(2**40)
+"""Stands for the exponent of zero."""
+FAR = 4000
+"""Exponents beyond this mean zero or infinity in any case."""
+
+Scale = Any
+"""Binary exponents that the units of a block are short of, or None: all zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wide:
+    """Numbers of any size.
+
+    Attributes
+    ----------
+    mantissa : array
+        Zero, or of absolute value in [1/2, 1).
+    exponent : int array
+        What power of two the mantissas are multiplied with.
+    """
+
+    mantissa: Any
+    exponent: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return self.mantissa.shape
+
+    def __getitem__(self, chosen: Any) -> Wide:
+        return Wide(self.mantissa[chosen], self.exponent[chosen])
+
+    def __setitem__(self, chosen: Any, numbers: Wide) -> None:
+        self.mantissa[chosen], self.exponent[chosen] = numbers.mantissa, numbers.exponent
+
+    def followed_by(self, other: Wide) -> Wide:
+        """The numbers, and then those of another array."""
+        parts = ((self.mantissa, other.mantissa), (self.exponent, other.exponent))
+        return Wide(*(np.concatenate(part) for part in parts))
+
+    def shifted(self, exponents: Any) -> Wide:
+        """The numbers times powers of two."""
+        return Wide(self.mantissa, self.exponent + exponents)
+
+    def __mul__(self, other: Wide) -> Wide:
+        mantissa, shift = np.frexp(self.mantissa * other.mantissa)
+        return Wide(mantissa, self.exponent + other.exponent + shift)
+
+    def __truediv__(self, other: Wide) -> Wide:
+        """The quotients; what is divided by zero becomes zero."""
+        some = other.mantissa != 0
+        ratio = np.where(some, self.mantissa, 0.0) / np.where(some, other.mantissa, 1.0)
+        mantissa, shift = np.frexp(ratio)
+        return Wide(mantissa, np.where(some, self.exponent - other.exponent + shift, 0))
+
+    def __pow__(self, alpha: float) -> Wide:
+        """The power of the numbers that are not zero; they must be positive."""
+        positive = self.mantissa != 0
+        bits = self.exponent + np.log2(np.where(positive, self.mantissa, 1.0))
+        with np.errstate(over="ignore"):
+            power = np.clip(alpha * bits, LOWEST / 2, -LOWEST / 2)
+        # plain powers are the most precise, above all those of one
+        mild = positive & (np.abs(bits) <= MILD) & (np.abs(power) <= MILD)
+        base = as_plain(Wide(np.where(mild, self.mantissa, 1.0), np.where(mild, self.exponent, 0)))
+        whole = np.where(mild, 0.0, np.floor(power))
+        mantissa = np.where(mild, base**alpha, np.exp2(np.where(mild, 0.0, power - whole)))
+        mantissa, shift = np.frexp(np.where(positive, mantissa, 0.0))
+        return Wide(mantissa, np.where(positive, whole.astype(np.int64) + shift, 0))
+
+
+def wide(numbers: Any) -> Wide:
+    """Plain numbers as wide ones."""
+    mantissa, exponent = np.frexp(np.asarray(numbers, dtype=np.float64))
+    return Wide(mantissa, exponent.astype(np.int64))
+
+
+def wide_exp(logs: Any) -> Wide:
+    """The exponentials of natural logarithms; -inf gives zero."""
+    finite = logs > -np.inf
+    safe = np.where(finite, logs, 0.0)
+    whole = np.floor(safe / LOG_2)
+    mantissa, shift = np.frexp(np.where(finite, np.exp(safe - whole * LOG_2), 0.0))
+    return Wide(mantissa, whole.astype(np.int64) + shift)
+
+
+def logs_of(numbers: Wide) -> Any:
+    """The natural logarithms of numbers that are not negative."""
+    with np.errstate(divide="ignore"):
+        return np.log(numbers.mantissa) + numbers.exponent * LOG_2
+
+
+def tops(numbers: Wide, starts: Any) -> Any:
+    """The largest exponent of every run of numbers, zero for runs of zeros.
+
+    The numbers of run i are those from `starts[i]` to `starts[i + 1]`.
+    """
+    top = np.zeros((len(starts) - 1, *numbers.shape[1:]), dtype=np.int64)
+    filled = np.flatnonzero(np.diff(starts))
+    if len(filled):
+        exponent = np.where(numbers.mantissa != 0, numbers.exponent, LOWEST)
+        top[filled] = np.maximum.reduceat(exponent, starts[filled])
+    return np.where(top == LOWEST, 0, top)
+
+
+def sums(numbers: Wide, starts: Any) -> Wide:
+    """The sum of every run of numbers."""
+    top = tops(numbers, starts)
+    total = np.zeros(top.shape)
+    filled = np.flatnonzero(np.diff(starts))
+    if len(filled):
+        plain = as_plain(numbers.shifted(-np.repeat(top, np.diff(starts), axis=0)))
+        total[filled] = np.add.reduceat(plain, starts[filled])
+    mantissa, shift = np.frexp(total)
+    return Wide(mantissa, top + shift)
+
+
+def as_plain(numbers: Wide) -> Any:
+    """The numbers as doubles: zero or infinite where these do not reach."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(numbers.mantissa, np.clip(numbers.exponent, -FAR, FAR).astype(np.int32))
+
+
+def is_plain(numbers: Wide) -> bool:
+    """Whether all numbers are doubles, to the last digit."""
+    back = wide(as_plain(numbers))
+    same = (back.mantissa == numbers.mantissa) & (back.exponent == numbers.exponent)
+    return bool((same | (numbers.mantissa == 0)).all())
+
+
+def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
+    """The numbers and entries of runs: run i has `counts[i]` entries from `starts[i]` on."""
+    run = np.repeat(np.arange(len(counts)), counts)
+    shift = starts - (np.cumsum(counts) - counts)
+    return run, np.arange(len(run)) + shift[run]
+
+
+def mixed(block: Any, numbers: Wide, units: Any, weights: Wide, starts: Any) -> tuple[Any, Wide]:
+    """The block of weighted sums of the units of another (with these numbers), and its numbers.
+
+    Sum i takes the units and weights from `starts[i]` to `starts[i + 1]`.
+    """
+    first = block.flat[1]
+    place, entry = runs(first[units], np.diff(first)[units])
+    terms = weights[place] * numbers[entry]
+    n = len(starts) - 1
+    key = np.repeat(np.arange(n), np.diff(starts))[place] * block.width + block.columns[entry]
+    order = np.argsort(key, kind="stable")
+    distinct, begins = np.unique(key[order], return_index=True)
+    found = sums(terms[order], np.append(begins, len(key)))
+    new, at = block.entered(n, distinct)
+    full = wide(np.zeros(len(new.flat[0])))
+    full.mantissa[at], full.exponent[at] = found.mantissa, found.exponent
+    return new, full
+
+
+FEW_NODES, FEW_SHARES = np.polynomial.legendre.leggauss(12) * np.array([[1.0], [0.5]])
+"""Enough for exp(4 t) between -1 and 1."""
+RULE = np.polynomial.legendre.leggauss(16)
+PANEL = 0.75
+"""This rule is exact up to rounding on panels of this width."""
+MOST_PANELS = 48
+"""Wider intervals have closed forms in which nothing cancels."""
+STEEP = 1.0
+"""From this product of half a width and a distance on, the near end of an interval rules."""
+SERIES_FROM = 8.0
+SERIES_TERMS = 24
+
+
+@np.errstate(over="ignore")  # the log of a remote value is -inf
+def log_box(d: Any, a: Any) -> Any:
+    """The log of B(d, a, 0), elementwise.
+
+    Examples
+    --------
+    >>> log_box(np.array([1.0, 0.0, 40.0]), np.array([0.0, 1.0, 1.0])).round(4).tolist()
+    [-1.0, -0.2919, -1526.0502]
+    """
+    from scipy.special import erf, erfcx  # slow to import, and only needed here
+
+    d, a = np.broadcast_arrays(np.abs(d), np.asarray(a, dtype=np.float64))
+    logs = -(d**2)
+    narrow = (a > 0) & (a <= 0.5) & (a * d <= 2.0)
+    outside = (a > 0) & ~narrow & (d > a)
+    across = (a > 0) & ~narrow & ~outside
+    if narrow.any():
+        x, w = d[narrow][:, None], a[narrow][:, None]
+        inside = w * FEW_NODES
+        terms = inside * (-2.0 * x - inside)
+        logs[narrow] += np.log(np.exp(terms, out=terms) @ FEW_SHARES)
+    if outside.any():
+        x, w = d[outside], a[outside]
+        tail = erfcx(x - w) - np.exp(-4.0 * w * x) * erfcx(x + w)
+        logs[outside] = -((x - w) ** 2) + np.log(tail) + log(sqrt(pi) / 4.0) - np.log(w)
+    if across.any():
+        x, w = d[across], a[across]
+        area = erf(x + w) + erf(w - x)
+        logs[across] = np.log(area) + log(sqrt(pi) / 4.0) - np.log(w)
+    return logs
+
+
+@np.errstate(over="ignore", divide="ignore")
+def log_boxes(d: Any, a: Any, b: Any) -> Any:
+    """The log of B(d, a, b), elementwise.
+
+    Examples
+    --------
+    >>> log_boxes(np.zeros(2), np.array([0.0, 1.0]), np.ones(2)).round(4).tolist()
+    [-0.2919, -0.4515]
+    """
+    d, a, b = np.broadcast_arrays(np.abs(d), a, b)
+    wide, narrow = np.maximum(a, b), np.minimum(a, b)
+    steep = (narrow > 0) & (d > wide + narrow) & (narrow * (d - wide) >= STEEP)
+    panels = np.ceil(2.0 * narrow / PANEL)
+    flat = (narrow > 0) & ~steep & (panels <= MOST_PANELS)
+    closed = (narrow > 0) & ~steep & ~flat
+    logs = log_box(d, wide)
+    if steep.any():
+        logs[steep] = _log_apart(d[steep], wide[steep], narrow[steep])
+    if closed.any():
+        logs[closed] = _log_overlap(d[closed], wide[closed], narrow[closed])
+    for n in np.unique(panels[flat]).astype(int).tolist():
+        some = flat & (panels == n)
+        logs[some] = _log_mean(d[some], wide[some], narrow[some], n)
+    return logs
+
+
+def _log_mean(d: Any, wide: Any, narrow: Any, panels: int) -> Any:
+    """The mean over the narrower interval by a rule with nodes."""
+    nodes, shares = panel_rule(panels)
+    logs = log_box(d[:, None] + narrow[:, None] * nodes, wide[:, None])
+    top = logs.max(axis=1)
+    return top + np.log(np.exp(logs - top[:, None]) @ shares)
+
+
+def panel_rule(panels: int, rule: tuple[Any, Any] = RULE) -> tuple[Any, Any]:
+    """Nodes between -1 and 1, in panels of one width, and their shares, which sum to one."""
+    nodes, shares = rule
+    start = 2.0 * np.arange(panels)[:, None] - panels + 1.0
+    return ((start + nodes) / panels).ravel(), np.tile(0.5 * shares / panels, panels)
+
+
+def _log_apart(d: Any, wide: Any, narrow: Any) -> Any:
+    """The log where the intervals are apart: differences of tails, that of the near ends first."""
+    near = d - wide - narrow
+    total = _tail(near)
+    for sign, step in ((-1.0, 2.0 * narrow), (-1.0, 2.0 * wide), (1.0, 2.0 * (narrow + wide))):
+        # t^2 - near^2 = (t - near) (t + near)
+        total = total + sign * np.exp(-step * (2.0 * near + step)) * _tail(near + step)
+    return -(near**2) + np.log(total) + log(sqrt(pi) / 8.0) - np.log(wide) - np.log(narrow)
+
+
+def _log_overlap(d: Any, wide: Any, narrow: Any) -> Any:
+    """The log where both are wide for the kernel: by how much they overlap, and what edges add."""
+    total = 2.0 * np.clip(wide + narrow - d, 0.0, 2.0 * narrow)
+    for sign, t in (
+        (1.0, d + wide + narrow),
+        (-1.0, d + wide - narrow),
+        (-1.0, d - wide + narrow),
+        (1.0, d - wide - narrow),
+    ):
+        t = np.abs(t)
+        total = total + sign * np.exp(-(np.minimum(t, 40.0) ** 2)) * _tail(t)
+    return np.log(total) + log(sqrt(pi) / 8.0) - np.log(wide) - np.log(narrow)
+
+
+def _tail(t: Any) -> Any:
+    """The integral of erfc from t to infinity times exp(t^2), for t that are not negative."""
+    from scipy.special import erfcx
+
+    near = 1.0 / sqrt(pi) - t * erfcx(t)
+    inverse = 0.5 / np.maximum(t, SERIES_FROM) ** 2
+    term, series = inverse, inverse
+    for k in range(1, SERIES_TERMS):
+        term = -term * (2 * k + 1) * inverse
+        series = series + term
+    return np.where(t < SERIES_FROM, near, series / sqrt(pi))
+
 
 EDGE = 8.0 * float(np.finfo(np.float64).eps)
 """Ends of intervals are rounded: values this near (relatively) count as inside."""

@@ -1,35 +1,233 @@
-"""Questions to one circuit: likelihoods, partition functions, marginals, conditionals."""
+"""Queries of circuits: likelihoods, marginals, full conditionals, moments."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_numpy
-from expectedkernels.circuits.base import BlockCircuit, host_for, shortcut
-from expectedkernels.circuits.conditioned import conditioned_blocks
-from expectedkernels.circuits.evidence import Evidence, as_evidence
-from expectedkernels.circuits.frames import is_frame
-from expectedkernels.circuits.labelled import as_table
-from expectedkernels.circuits.likelihoods import by_rows, level_logs
-from expectedkernels.circuits.normal_mixtures import normal_mixture_logs
-from expectedkernels.circuits.numbers import as_floats
-from expectedkernels.circuits.ranges import Part, plain_blocks
-from expectedkernels.circuits.sides import CircuitSide, check_single_root
-from expectedkernels.circuits.wide import Wide, sums, wide
-from expectedkernels.circuits.wide_passes import node_values, wide_up
-from expectedkernels.engine.nodes import at_nodes
-from expectedkernels.engine.sweep import (
-    DEFAULT_MAX_BYTES,
-    peak_bytes,
-    sweep,
+from expectedkernels.checks import EvidenceError, PropertyError, Verdict
+from expectedkernels.circuits.block_circuit import (
+    BlockCircuit,
+    Part,
+    host_for,
+    plain_blocks,
+    shortcut,
 )
+from expectedkernels.circuits.conditioning import (
+    chunks,
+    conditioned_blocks,
+    levels_of,
+    node_values,
+    observed,
+    wide_up,
+    wide_ups,
+)
+from expectedkernels.circuits.inputs import Wide, as_plain, logs_of, sums, wide
+from expectedkernels.circuits.operands import CircuitSide, check_single_root
+from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
+from expectedkernels.data.schema import Schema
+from expectedkernels.data.tables import as_floats, as_table, is_frame
+from expectedkernels.engine.blocks import at_nodes, from_leaves
+from expectedkernels.engine.layers import Levels
+from expectedkernels.engine.passes import (
+    AnyLevels,
+    Atoms,
+    Up,
+    chunk_rows,
+    down,
+    operations,
+    up,
+    workspace,
+)
+from expectedkernels.engine.replay import replayed_pass
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
+from expectedkernels.engine.torch_ops import States, TensorLevels, normalised, raised_mark
 from expectedkernels.engine.value import Value, plain, to_log
-from expectedkernels.errors import EvidenceError, PropertyError
+
+ENTRY = 5e-10
+"""Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
+REPEATED = 4.0
+"""How much longer an entry takes if it is shared by all rows that look alike at a node."""
+LEVEL = 2e-5
+"""Seconds that one level takes, however few its entries are."""
+IN_RANGE = 1.5e-8
+"""Seconds that keeping a value in range takes."""
+NODE, NODE_ROW = 6e-5, 1e-8
+"""Seconds that finding and using the patterns of rows takes at a node, and of every row."""
+
+
+def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
+    """Whether a pass over levels, row by row, is the cheapest way to likelihoods.
+
+    The other way works on the patterns of rows at every node, which is better for many rows that
+    look alike. It is only considered where the time it takes in any case is not decisive.
+    """
+    levels = levels_of(circuit)
+    if levels is None:
+        return False
+    if evidence is None or not isinstance(levels, Levels):
+        return True
+    n = evidence.n_rows
+    n_chunks = -(-n // chunk_rows(levels, values_only=True))
+    cost = ENTRY * n * levels.n_entries + LEVEL * n_chunks * len(levels.levels)
+    real = None in circuit.cardinalities
+    cost += IN_RANGE * n * (levels.n_units + levels.n_atoms if real else levels.n_watched)
+    other = circuit.vtree.n_nodes * (NODE + NODE_ROW * n)
+    if cost <= other:
+        return True
+    counts = np.asarray(evidence.patterns(circuit.vtree).count)
+    return cost <= other + REPEATED * ENTRY * float(counts @ levels.entries)
+
+
+def level_logs(
+    circuit: BlockCircuit, evidence: Evidence | None, max_bytes: float
+) -> tuple[Any, Any]:
+    """The logs of the values of the roots, (rows, roots), and the rows where they are not right."""
+    levels: Any = levels_of(circuit)
+    host = circuit.host
+    n = 1 if evidence is None else evidence.n_rows
+    parts, lost = [], []
+    work = workspace(levels)
+    for rows in chunks(levels, n, max_bytes, values_only=True):
+        some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
+        atoms = observed(host, levels, some)
+        roots, raised = _root_logs(levels, atoms, work)
+        parts.append(roots.reshape(circuit.n_roots, -1).T)
+        if raised:
+            lost.append(rows.start + np.flatnonzero(~certain(up(levels, atoms, work))))
+    logs = parts[0] if len(parts) == 1 else circuit.xp.concat(parts)
+    return logs, np.concatenate(lost) if lost else ()
+
+
+def _root_logs(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, bool]:
+    """The logs of the values of the roots, and whether a value was raised on the way."""
+    if isinstance(levels, Levels) or not isinstance(atoms.values, States):
+        found = up(levels, atoms, work, values_only=True)
+        return found.log_roots, found.has_raised
+
+    def run(states: Any) -> tuple[Any, Any]:
+        found = up(levels, Atoms(replace(atoms.values, states=states)), work, values_only=True)
+        return found.log_roots, raised_mark(found)
+
+    logs, mark = replayed_pass(levels, "likelihoods", atoms.values.states, run)
+    return logs, mark is not None and bool(mark)
+
+
+def certain(found: Up) -> Any:
+    """Which rows are right although small values were raised: little flows through these."""
+    values = found.values[found.levels.roots]
+    if len(values) > 1:
+        return np.zeros(values.shape[1:] or 1, dtype=np.bool_)
+    # a sum is zero only if all its terms are
+    return np.atleast_1d(to_numpy(down(found).trusted | (values[0] == 0)))
+
+
+CHUNK_ROWS = 2048
+"""How many rows are worked on at once: they stay in the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The components of a mixture of products of normals.
+
+    Attributes
+    ----------
+    logs : array of shape (components,)
+        The logs of their weights.
+    means, variances : arrays of shape (components, variables)
+    """
+
+    logs: Any
+    means: Any
+    variances: Any
+
+    def log_density(self, X: Any) -> Any:
+        """The log-densities of what rows show, (rows,); NaN is missing."""
+        known = ~np.isnan(X)
+        complete = bool(known.all())
+        sizes = -0.5 * np.log(2.0 * np.pi * self.variances)
+        rates = -0.5 / self.variances
+        found, away = np.empty((len(self.logs), len(X))), np.empty_like(X)
+        with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
+            for k, mean in enumerate(self.means):
+                np.subtract(X, mean, out=away)
+                np.multiply(away, away, out=away)
+                if complete:
+                    found[k] = away @ rates[k] + (self.logs[k] + sizes[k].sum())
+                else:
+                    away[~known] = 0.0
+                    found[k] = away @ rates[k] + known @ sizes[k] + self.logs[k]
+        top = found.max(axis=0)
+        top[top == -np.inf] = 0.0
+        found -= top
+        with np.errstate(divide="ignore"):
+            return np.log(np.exp(found, out=found).sum(axis=0)) + top
+
+
+def normal_mixture_logs(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+    """The log-densities of rows, (rows,), None if the circuit is no mixture of normals."""
+    if evidence is None or evidence.values is None or not circuit.is_on_host:
+        return None
+    parts = circuit.remembered("normal components", lambda: _components(circuit))
+    if parts is None:
+        return None
+    X = evidence.values
+    chunks = (X[i : i + CHUNK_ROWS] for i in range(0, len(X), CHUNK_ROWS))
+    return np.concatenate([parts.log_density(chunk) for chunk in chunks])
+
+
+def _components(circuit: BlockCircuit) -> Components | None:
+    """The components, None if there are sums below the root, or inputs that are not normal."""
+    n, root = circuit.n_variables, circuit.vtree.root
+    blocks: Any = circuit.blocks
+    if circuit.n_roots != 1 or n == 1 or set(circuit.cardinalities) != {None}:
+        return None
+
+    def leaf(node: int, variable: int) -> Components | None:
+        return _inputs(blocks[node], np.eye(n)[variable])
+
+    def inner(node: int, left: Components | None, right: Components | None) -> Components | None:
+        if left is None or right is None:
+            return None
+        return _sums(blocks[node], left, right, node == root)
+
+    return from_leaves(circuit.vtree, leaf, inner)[root]
+
+
+def _inputs(block: Any, place: Any) -> Components | None:
+    """The units of an input, with zeros in other columns; None if they are not normal."""
+    weights = np.asarray(block.weights)
+    if block.half is not None or block.mean.ndim != 1 or (block.variance <= 0).any():
+        return None
+    if ((weights != 0).sum(axis=1) != 1).any() or (weights.max(axis=1) <= 0).any():
+        return None
+    at = weights.argmax(axis=1)
+    means, variances = block.mean[at], block.variance[at]
+    return Components(
+        np.log(weights.max(axis=1)), *(np.outer(x, place) for x in (means, variances))
+    )
+
+
+def _sums(block: Any, left: Components, right: Components, root: bool) -> Components | None:
+    """The units of an inner node, all terms of the root; None if others have several."""
+    a, b = block.inputs
+    logs, means, variances = (
+        getattr(left, name)[a] + getattr(right, name)[b] for name in ("logs", "means", "variances")
+    )
+    if block.weights is not None:
+        numbers, starts = block.flat
+        if (numbers <= 0).any() or not (root or (np.diff(starts) == 1).all()):
+            return None
+        at = block.columns
+        logs, means, variances = np.log(numbers) + logs[at], means[at], variances[at]
+    return Components(logs, means, variances)
+
 
 TOLERANCE, SINGLE_TOLERANCE = 1e-6, 1e-3
 """How far the log of the sum of a normalised circuit may be from zero, in doubles and in singles.
@@ -304,3 +502,349 @@ def refuse_impossible(possible: Any, given: bool) -> None:
         "conditional distribution. Check the row, or smooth the circuit's parameters.",
         row=row,
     )
+
+
+CHUNK = 2**14
+"""How many rows are asked at once, at most."""
+
+
+def nonnegative(circuit: BlockCircuit) -> Verdict:
+    """Whether a circuit is known to have no negative values, with the reason.
+
+    It has none if it has no negative weights, or if it was made by `square`, or from such a square
+    by conditioning, marginalising, renaming, moving, copying or storing it. Of other circuits it is
+    not known: that is hard to decide.
+
+    Parameters
+    ----------
+    circuit : Circuit
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f = ek.factorized([[1.0, -2.0]], normalized=False)
+    >>> bool(ek.algebra.nonnegative(f)), bool(ek.algebra.nonnegative(ek.algebra.square(f)))
+    (False, True)
+    """
+    if circuit.is_known_nonnegative:
+        return Verdict(True, "it is the square of a circuit")
+    node = negative_node(circuit.host)
+    if node is None:
+        return Verdict(True, "no weight is negative")
+    return Verdict(False, f"there is a negative weight at vtree node {node}, and it is no square")
+
+
+def conditional_samples(
+    circuit: BlockCircuit, evidence: Evidence | None, n: int, rng: Any, out: Any
+) -> None:
+    """Draw variable by variable, each given those before it; n rows for every row of evidence."""
+    weights = _statements(circuit, evidence, "Sampling")
+    for start in range(0, len(out), CHUNK):
+        rows = np.arange(start, min(len(out), start + CHUNK))
+        given = [w[rows // n] for w in weights]
+        for v, allowed in enumerate(given):
+            chances = _chances(circuit, given, v)
+            noise = rng.random((len(rows), 1))
+            state = (np.cumsum(chances, axis=1) <= noise).sum(axis=1)
+            # rounding may leave the last sum below one, and a state that is impossible after it
+            last = allowed.shape[1] - 1 - np.argmax(chances[:, ::-1] > 0, axis=1)
+            out[rows, v] = np.minimum(state, last)
+            given[v] = np.eye(allowed.shape[1])[out[rows, v].astype(np.intp)]
+
+
+def conditional_marginals(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+    """The probabilities of the states of every variable, (rows, cardinality)."""
+    weights = _statements(circuit, evidence, "A list of marginals")
+    return [_chances(circuit, weights, v) for v in range(len(weights))]
+
+
+def _statements(circuit: BlockCircuit, evidence: Evidence | None, what: str) -> list[Any]:
+    """For every variable what rows allow it to be, (rows, cardinality)."""
+    found = []
+    for v, cardinality in enumerate(circuit.cardinalities):
+        if cardinality is None:
+            raise PropertyError(
+                f"{what} of a square goes through the states of every variable. Variable {v} is "
+                "real."
+            )
+        column = None if evidence is None else evidence.column(v)
+        known = np.ones((1, cardinality)) if column is None else column.weights[column.codes]
+        found.append(known)
+    return found
+
+
+def _chances(circuit: BlockCircuit, weights: list[Any], variable: int) -> Any:
+    """The probabilities of the states of a variable, given what rows allow all of them to be."""
+    n, cardinality = weights[variable].shape
+    given = [np.repeat(w, cardinality, axis=0) for w in weights]
+    given[variable] = given[variable] * np.tile(np.eye(cardinality), (n, 1))
+    logs, sign = log_values(circuit, as_evidence(given, circuit.schema))
+    logs = logs[:, 0].reshape(n, cardinality)
+    if sign is not None:  # of what cancels, rounding may be left
+        logs = np.where(np.reshape(sign[:, 0], (n, cardinality)) > 0, logs, -np.inf)
+    top = logs.max(axis=1, keepdims=True)
+    if not np.isfinite(top).all():
+        raise EvidenceError(
+            f"Row {int(np.argmin(np.isfinite(top[:, 0])))} of the evidence has probability zero."
+        )
+    values = np.exp(logs - top)
+    return values / values.sum(axis=1, keepdims=True)
+
+
+MOST_LINES = 60
+"""How many lines a table prints before it is cut."""
+
+
+class Marginals(list[Any]):
+    """A list of one array per variable, also indexed by names, that prints as a table.
+
+    Parameters
+    ----------
+    arrays : iterable of arrays
+        Probabilities of the states of every variable, (cardinality,) or (rows, cardinality); mean
+        and variance of a real one.
+    schema : Schema
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
+    >>> p.marginals()["rain"].tolist()
+    [0.2, 0.8]
+    >>> p.marginals()
+    variable  state  probability
+    rain      no             0.2
+              yes            0.8
+    """
+
+    def __init__(self, arrays: Iterable[Any], schema: Schema):
+        super().__init__(arrays)
+        self.schema = schema
+
+    def __getitem__(self, key: SupportsIndex | slice | str) -> Any:
+        return super().__getitem__(self.schema.variable(key) if isinstance(key, str) else key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (list(self), self.schema)
+
+    def __repr__(self) -> str:
+        lines = [("variable", "state", "probability")]
+        for v, array in enumerate(self):
+            lines += _lines(self.schema, v, to_numpy(array))
+        widths = [max(len(line[i]) for line in lines) for i in range(3)]
+        shown = [f"{a:{widths[0]}}  {b:{widths[1]}}  {c:>{widths[2]}}" for a, b, c in lines]
+        if len(shown) > MOST_LINES:
+            shown = [*shown[:MOST_LINES], f"... ({len(self)} variables in all)"]
+        return "\n".join(line.rstrip() for line in shown)
+
+
+def _lines(schema: Schema, variable: int, array: Any) -> list[tuple[str, str, str]]:
+    """The lines of one variable."""
+    name = str(schema.name(variable))
+    card = schema.cardinalities[variable]
+    rows: Any = schema.labels(variable) or range(card or 0)
+    if card is None:
+        rows = ("mean", "variance")
+    if array.ndim != 1:
+        return [(name, ", ".join(map(str, rows)), f"{len(array)} rows")]
+    values = [f"{x:.6g}" for x in array.tolist()]
+    return [
+        ("" if i else name, str(label), value)
+        for i, (label, value) in enumerate(zip(rows, values, strict=True))
+    ]
+
+
+def marginals(circuit: BlockCircuit, evidence: Any = None) -> Marginals:
+    """See `Circuit.marginals`."""
+    check_single_root(circuit, "Marginals")
+    host = circuit.host
+    read = None if evidence is None else as_evidence(evidence, circuit.schema)
+    if read is not None and read.n_rows == 0:
+        empty = [np.empty((0, 2 if card is None else card)) for card in circuit.cardinalities]
+        return Marginals(empty, circuit.schema)
+    result = shortcut(circuit, "marginals", read)
+    if circuit.has_gradients:
+        result = _with_gradients(circuit, read)
+    elif result is None and circuit.is_known_nonnegative:
+        result = conditional_marginals(host, read)
+    elif result is None:
+        refuse_signed(host, "A list of marginals")
+        result = _by_variable(host, read, atom_shares(circuit, read))
+    if not is_batch(evidence):
+        result = [array[0] for array in result]
+    return Marginals(result, circuit.schema)
+
+
+def _with_gradients(circuit: BlockCircuit, evidence: Evidence | None) -> list[Any]:
+    """The marginals of all variables as tensors: likelihoods of all their states, normalised."""
+    domains = circuit.cardinalities
+    if None in domains:
+        raise PropertyError(
+            "Marginals of real variables do not follow gradients, and they are asked for by "
+            "numbers of this circuit. Give circuit.to('numpy'), which has none."
+        )
+    given = evidence or Evidence(domains, np.full((1, len(domains)), np.nan))
+    require_possible(circuit, given)
+    return [states_with_gradients(circuit, given, v) for v in range(len(domains))]
+
+
+def states_with_gradients(circuit: BlockCircuit, evidence: Evidence, variable: int) -> Any:
+    """The marginals of one variable as a tensor, (rows, states)."""
+    weights = evidence.state_weights([variable])[0]
+    row, state = np.nonzero(weights)
+    own, alone = weights[row], weights[row] * np.eye(weights.shape[1])[state]
+    whole = log_values(circuit, evidence)[0][:, 0]
+    logs = _logs_with(circuit, evidence.rows(row), variable, alone)
+    shares = (logs - whole[as_like(row, logs)]).exp()
+    zero = np.flatnonzero(to_numpy(logs) == -np.inf)
+    if len(zero):
+        # a log of zero has no derivative, that of a sum with other states has
+        more = _logs_with(circuit, evidence.rows(row[zero]), variable, (own + alone)[zero])
+        risen = (more - whole[as_like(row[zero], logs)]).exp()
+        shares = shares.index_put((as_like(zero, logs),), risen - risen.detach())
+    places = as_like(row * weights.shape[1] + state, logs)
+    every = logs.new_zeros(weights.size).index_put((places,), shares)
+    return every.reshape(weights.shape)
+
+
+def _logs_with(circuit: BlockCircuit, cases: Evidence, variable: int, weights: Any) -> Any:
+    """The logs of the values of rows with other weights of the states of one variable."""
+    columns = [cases.column(v) for v in range(circuit.n_variables)]
+    columns[variable] = Column(weights, None, np.arange(len(weights)))
+    return log_values(circuit, Evidence(circuit.cardinalities, columns=columns))[0][:, 0]
+
+
+def _by_variable(circuit: BlockCircuit, evidence: Evidence | None, shares: Any) -> list[Any]:
+    """The marginals of all variables, given the posterior probabilities of atoms, (rows, atoms)."""
+    result: list[Any] = [None] * circuit.n_variables
+    for variable, first, stop in circuit.atom_slices:
+        block = circuit.input(variable)
+        result[variable] = block.marginal(shares[:, first:stop], evidence, variable)
+    return result
+
+
+def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+    """The posterior probabilities of all atoms, (rows, atoms)."""
+    levels = levels_of(circuit)
+    circuit = circuit.host
+    if levels is None:
+        return _wide_shares(circuit, evidence)
+    n = 1 if evidence is None else evidence.n_rows
+    shares = np.zeros((n, levels.n_atoms))
+    trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+    work = workspace(levels)
+    for rows in chunks(levels, n):
+        some = evidence if evidence is None or rows.stop - rows.start == n else evidence.rows(rows)
+        found = _terms(levels, observed(circuit, levels, some), work)
+        possible[rows] = to_numpy(found[2])
+        if possible[rows].all():
+            shares[rows], trusted[rows] = to_numpy(found[0]), to_numpy(found[1])
+    refuse_impossible(possible, evidence is not None)
+    if isinstance(levels, Levels):
+        starts = levels.levels[0].product_starts
+        with np.errstate(invalid="ignore", over="ignore"):
+            totals = np.add.reduceat(shares, starts[:-1], axis=1)
+            shares /= totals.take(circuit.leaf_of_atom, axis=1)
+    if not trusted.all():
+        lost = np.flatnonzero(~trusted)
+        shares[lost] = _wide_shares(circuit, None if evidence is None else evidence.rows(lost))
+    return shares
+
+
+def _terms(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, Any, Any]:
+    """The flows through atoms, (rows, atoms), rows where they are right, and possible ones.
+
+    In tensors those of a variable add up to one.
+    """
+    ops = operations(levels)
+
+    def run(states: Any = None) -> tuple[Any, Any, Any]:
+        given = atoms if states is None else Atoms(replace(atoms.values, states=states))
+        found = up(levels, given, work)
+        possible = found.possible
+        if isinstance(levels, Levels) and not possible.all():
+            return None, None, possible
+        below = down(found, work=work)
+        with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
+            terms = ops.times_atoms(found, below.atoms)
+        if isinstance(levels, TensorLevels):
+            terms = normalised(levels, terms)
+        return terms.T, below.trusted, possible
+
+    if isinstance(levels, Levels) or not isinstance(atoms.values, States):
+        return run()
+    shares, trusted, possible = replayed_pass(levels, "marginals", atoms.values.states, run)
+    return shares, trusted, possible
+
+
+def _wide_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+    """The same, for values of any range."""
+    shares = np.empty((1 if evidence is None else evidence.n_rows, circuit.levels.n_atoms))
+    possible = np.ones(len(shares), dtype=np.bool_)
+    for rows, found in wide_ups(circuit, evidence):
+        possible[rows] = found.possible
+        terms = found.atoms * found.derivatives()
+        totals = sums(terms, circuit.levels.levels[0].product_starts)
+        shares[rows] = as_plain(terms / totals[circuit.leaf_of_atom]).T
+    refuse_impossible(possible, evidence is not None)
+    return shares
+
+
+def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
+    """See `Circuit.all_site_logs`."""
+    every = range(circuit.n_variables) if variables is None else variables
+    chosen = [circuit.schema.variable(v) for v in every]
+    for variable in chosen:
+        if circuit.cardinalities[variable] is None:
+            raise EvidenceError(
+                "Only discrete variables are set to each of their states. "
+                f"Variable {variable} is real."
+            )
+    levels = levels_of(circuit)
+    signed = circuit.is_on_host and circuit.levels.signed
+    if circuit.n_roots > 1 or signed or (levels is None and not circuit.is_on_host):
+        return [site_logs(circuit, X, v) for v in chosen]
+    points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
+    evidence = as_evidence(points, circuit.schema, single=False)
+    found = _atom_logs(circuit, evidence)
+    place = {variable: slice(first, stop) for variable, first, stop in circuit.host.atom_slices}
+    return [found[:, place[v]] for v in chosen]
+
+
+def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
+    """The log of the circuit with every atom set in turn, (rows, atoms)."""
+    levels = levels_of(circuit)
+    if levels is None:
+        return _wide_atom_logs(circuit, evidence)
+    xp, host = circuit.xp, circuit.host
+    parts = [xp.zeros((0, levels.n_atoms))] if evidence.n_rows == 0 else []
+    trusted = np.empty(evidence.n_rows, dtype=np.bool_)
+    work = workspace(levels)
+    for rows in chunks(levels, evidence.n_rows):
+        found = up(levels, observed(host, levels, evidence.rows(rows)), work)
+        below = down(found, exact=True, work=work)
+        roots = found.log_roots[0]
+        scale = xp.zeros_like(roots) if found.scale is None else found.scale[-1]
+        with np.errstate(invalid="ignore"):
+            logs = operations(levels).logs(below.atoms)
+            logs += xp.where(roots > -np.inf, roots, scale)
+        parts.append(logs.reshape(levels.n_atoms, -1).T)
+        trusted[rows] = to_numpy(below.trusted)
+    logs = parts[0] if len(parts) == 1 else xp.concat(parts)
+    if not trusted.all():
+        lost = np.flatnonzero(~trusted)
+        again = _wide_atom_logs(host, evidence.rows(lost))
+        logs[as_like(lost, logs)] = as_like(again, logs)
+    return logs
+
+
+def _wide_atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
+    """The same, for values of any range."""
+    logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
+    for rows, found in wide_ups(circuit, evidence):
+        logs[rows] = logs_of(found.derivatives()).T
+    return logs

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from expectedkernels import __version__
-from expectedkernels.cli import answers, circuits, comparisons, rows
-from expectedkernels.cli.base import CONTEXT, WRONG_USAGE, fail
-from expectedkernels.cli.pages import Remembering
+from expectedkernels.cli import comparison, model_commands, table_commands
+from expectedkernels.cli.options import CONTEXT, WRONG_USAGE, Remembering, fail
 
 app = typer.Typer(
     name="expectedkernels",
@@ -22,29 +21,33 @@ app = typer.Typer(
 )
 
 COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
-    ("learn", circuits.learn, "learn patients.csv -o c.npz --without id"),
-    ("compile", circuits.compile_model, "compile rain.uai -o rain.npz"),
-    ("info", circuits.info, "info c.npz --json"),
-    ("sample", answers.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
-    ("marginals", answers.marginals, "marginals c.npz --given smoker=yes --of sex"),
-    ("plot", answers.plot, "plot c.npz --given smoker=yes -o marginals.png"),
-    ("test", comparisons.judge, "test c.npz rows.csv --level 0.01"),
-    ("mmd", comparisons.mmd, "mmd c.npz rows.csv"),
-    ("kdsd", comparisons.kdsd, "kdsd rows.csv c.npz"),
-    ("fit", rows.fit, "fit patients.csv --target pressure --without id -o pressure.skops"),
-    ("predict", rows.predict, "predict new.csv --model pressure.skops --interval 0.9"),
-    ("impute", rows.impute, "impute patients.csv --without id -o filled.csv"),
-    ("explain", rows.explain, "explain new.csv --model pressure.skops --row 2"),
-    ("drift", comparisons.drift, "drift patients.csv later.csv --without id"),
-    ("audit", comparisons.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
-    ("convert", circuits.convert, "convert patients.csv patients.tsv"),
-    ("demo", rows.demo, "demo --out picture.png"),
+    ("learn", model_commands.learn, "learn patients.csv -o c.npz --without id"),
+    ("compile", model_commands.compile_model, "compile rain.uai -o rain.npz"),
+    ("info", model_commands.info, "info c.npz --json"),
+    ("sample", model_commands.sample, "sample c.npz -n 500 --given smoker=yes -o rows.csv"),
+    ("marginals", model_commands.marginals, "marginals c.npz --given smoker=yes --of sex"),
+    ("plot", model_commands.plot, "plot c.npz --given smoker=yes -o marginals.png"),
+    ("test", comparison.judge, "test c.npz rows.csv --level 0.01"),
+    ("mmd", comparison.mmd, "mmd c.npz rows.csv"),
+    ("kdsd", comparison.kdsd, "kdsd rows.csv c.npz"),
+    (
+        "fit",
+        table_commands.fit,
+        "fit patients.csv --target pressure --without id -o pressure.skops",
+    ),
+    ("predict", table_commands.predict, "predict new.csv --model pressure.skops --interval 0.9"),
+    ("impute", table_commands.impute, "impute patients.csv --without id -o filled.csv"),
+    ("explain", table_commands.explain, "explain new.csv --model pressure.skops --row 2"),
+    ("drift", comparison.drift, "drift patients.csv later.csv --without id"),
+    ("audit", comparison.audit, "audit patients.csv --without id --by sex --by sex,smoker"),
+    ("convert", model_commands.convert, "convert patients.csv patients.tsv"),
+    ("demo", table_commands.demo, "demo --out picture.png"),
 ]
 """Names of commands, what they run, and an example of each."""
 
 for name, command, example in COMMANDS:
     app.command(name, epilog=f"Example: expectedkernels {example}")(command)
-app.command("compare", hidden=True)(comparisons.drift)  # its name before
+app.command("compare", hidden=True)(comparison.drift)  # its name before
 
 REMOVED = {
     "reproduce": "Run `python -m studies NAME` in a clone of the repository.",

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from expectedkernels.circuits.frames import FrameColumn, as_label, match_labels
-from expectedkernels.circuits.schema import listed
-from expectedkernels.cli.base import note, warn
-from expectedkernels.cli.tables import (
+from expectedkernels.checks import DataError
+from expectedkernels.cli.input import (
     ADVICE,
     LIKE_NUMBER,
     MAX_SHOWN,
@@ -27,13 +25,21 @@ from expectedkernels.cli.tables import (
     read_file,
     warn_of_text,
 )
-from expectedkernels.errors import DataError
-from expectedkernels.estimators.imputer import CircuitImputer
-from expectedkernels.estimators.least_squares import ExpectedKernelClassifier
-from expectedkernels.estimators.persistence import load_estimator, save_estimator
-from expectedkernels.estimators.regressors import ExpectedKernelRidge
-from expectedkernels.io.raw import RawTable, forms_of, frame_of, marks_among_numbers
-from expectedkernels.io.tables import POINT, TEXT, TRUTH
+from expectedkernels.cli.options import note, warn
+from expectedkernels.data.schema import listed
+from expectedkernels.data.tables import FrameColumn, as_label, match_labels
+from expectedkernels.estimators.imputation import CircuitImputer
+from expectedkernels.estimators.regression import ExpectedKernelClassifier, ExpectedKernelRidge
+from expectedkernels.io.skops_format import load_estimator, save_estimator
+from expectedkernels.io.table_files import (
+    POINT,
+    TEXT,
+    TRUTH,
+    RawTable,
+    forms_of,
+    frame_of,
+    marks_among_numbers,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,28 +1,52 @@
-"""Which variables a discrepancy comes from."""
+"""Discrepancies attributed to columns, and of subgroups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.arrays import Array
-from expectedkernels.circuits.alignment import align, require_circuits
-from expectedkernels.circuits.base import host_for
+from expectedkernels.arrays import Array, RowsLike, spans
+from expectedkernels.checks import (
+    DataError,
+    EvidenceError,
+    KernelError,
+    check_real,
+    is_int,
+    public_in,
+)
+from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import stack
-from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.circuit import Circuit, align, require_circuits
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.operands import CircuitSide, check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
-from expectedkernels.circuits.sides import CircuitSide, check_single_root
+from expectedkernels.data.tables import as_floats, as_table, is_frame, ranked_frame
+from expectedkernels.engine.blocks import at_nodes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import KernelError
-from expectedkernels.kernels.blocks import is_parallel
-from expectedkernels.kernels.changed import one_changed
-from expectedkernels.kernels.defaults import default_kernel
+from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.empirical import default_kernel
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import by_kernel_root
-from expectedkernels.kernels.kernel import Kernel, factor_matrix, refuse_gradients, require_kernel
+from expectedkernels.kernels.gram import by_kernel_root, is_parallel, one_changed
+from expectedkernels.kernels.kernel import (
+    FactorKernel,
+    Kernel,
+    SumKernel,
+    factor_matrix,
+    refuse_gradients,
+    require_kernel,
+)
+from expectedkernels.reports import Reported
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
 
 AT_ONCE = 64
 """How many variables are changed in one sweep, at most."""
@@ -218,3 +242,386 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
 def _groups(n: int) -> Iterator[range]:
     for start in range(0, n, AT_ONCE):
         yield range(start, min(n, start + AT_ONCE))
+
+
+GroupsLike = int | RowsLike | Sequence[Mapping[str, Any]] | Sequence[str | Sequence[str]]
+"""Rows of evidence, mappings from variables to states, or variables whose states are groups."""
+
+
+FEW_AT_ONCE = 8
+"""The same where every group comes many times."""
+
+
+@public_in("monitoring")
+@dataclass(frozen=True, eq=False)
+class Groups(Reported):
+    """What `group_discrepancies` finds.
+
+    Attributes
+    ----------
+    groups : list of str
+        What is known of every group.
+    probabilities : array of shape (groups,)
+        How large the groups are.
+    mmd2 : array of shape (groups,)
+        The squared discrepancy of every group from the population.
+    rows : array of shape (groups, variables)
+        The groups as evidence, NaN where nothing is known.
+    circuit : Circuit
+    kernel : Kernel
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> found = ek.group_discrepancies(ek.asia().circuit(), ["smoke", "tub"])
+    >>> found.groups, found.between.shape
+    (['smoke = yes', 'smoke = no', 'tub = yes', 'tub = no'], (4, 4))
+    """
+
+    groups: list[str]
+    probabilities: Array
+    mmd2: Array
+    rows: Array = field(repr=False)
+    circuit: Circuit = field(repr=False)
+    kernel: Kernel = field(repr=False)
+
+    _title = "Groups of a population"
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"groups": len(self.groups), "largest discrepancy": self.mmd.max()}
+
+    def _settings(self) -> dict[str, Any]:
+        return {"kernel": repr(self.kernel)}
+
+    def _tables(self) -> dict[str, Any]:
+        return {"Groups, the furthest first": self.frame()}
+
+    def _pictures(self) -> dict[str, Any]:
+        return {"Discrepancies and sizes": self.plot}
+
+    @property
+    def mmd(self) -> Array:
+        """The discrepancy of every group from the population."""
+        return np.sqrt(np.maximum(self.mmd2, 0.0))
+
+    @cached_property
+    def between(self) -> Array:
+        """The squared discrepancies between all pairs of groups, (groups, groups).
+
+        The kernel ignores the variables that either of the two is made by. Cost: a Gram matrix of
+        the groups, and one value for every group and set of such variables.
+        """
+        known = ~np.isnan(self.rows)
+        sets, place = np.unique(known, axis=0, return_inverse=True)
+        kernels = _kernels(self.circuit, _terms(self.kernel, self.circuit), DEFAULT_MAX_BYTES)
+        across = kernels(self.rows, known, self.rows, known)
+        own = np.empty((len(known), len(sets)))
+        for part in spans(len(known), FEW_AT_ONCE):
+            # what is hidden on one side is ignored: the own variables here, those of others there
+            rows, n = self.rows[part], len(self.rows[part])
+            others = np.repeat(rows, len(sets), axis=0), np.tile(sets, (n, 1))
+            values = kernels(rows, known[part], *others).reshape(n, n, len(sets))
+            own[part] = values[np.arange(n), np.arange(n)]
+        pairs = own[:, place.reshape(-1)]
+        found = pairs + pairs.T - across - across.T
+        np.fill_diagonal(found, 0.0)
+        return found
+
+    def frame(self) -> DataFrame:
+        """A data frame with a row per group, the furthest from the population first. Needs pandas.
+
+        Returns
+        -------
+        DataFrame
+            With the columns `probability` and `mmd`.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).frame().shape
+        (2, 2)
+        """
+        order = np.argsort(-self.mmd2, kind="stable")
+        return ranked_frame(self.groups, order, probability=self.probabilities, mmd=self.mmd)
+
+    def plot(self) -> Axes:
+        """Axes with the discrepancies of the groups against their sizes. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.group_discrepancies(ek.asia().circuit(), ["smoke"]).plot().get_xlabel()
+        'probability of the group'
+        """
+        from expectedkernels.plotting.results import plot_groups
+
+        return plot_groups(self)
+
+    def __str__(self) -> str:
+        top = int(np.argmax(self.mmd2))
+        return (
+            f"{len(self.groups)} groups, by {self.kernel!r}. The furthest from the population is "
+            f"{self.groups[top]}: discrepancy {self.mmd[top]:.4g}, probability "
+            f"{self.probabilities[top]:.3g}. Of rare groups a circuit knows little."
+        )
+
+
+def group_discrepancies(
+    p: Circuit,
+    groups: GroupsLike,
+    k: Kernel | None = None,
+    *,
+    min_probability: float = 0.0,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Groups:
+    """How far subgroups are from the population, all at once, with their probabilities.
+
+    A group is what is left of the circuit given evidence. The variables that a group is
+    made by are ignored by the kernel: they differ from those of the population by definition.
+
+    Parameters
+    ----------
+    p : Circuit
+        Of the population; it must sum to one.
+    groups : array or frame of evidence, list of mappings, list of names, or int
+        Rows with NaN for "not known"; mappings from names (or numbers) of variables to states;
+        names of variables, each for all of its states, or tuples of names, for all combinations
+        of their states; or a number, for all combinations of so many discrete variables.
+    k : Kernel, optional
+        A product over the variables, or a sum of such. Default: as for `mmd2`.
+    min_probability : float
+        Combinations of states that are less probable are left out, and those of probability zero.
+    max_bytes : int
+        How much memory intermediate values may take, as for `expected_kernel`.
+
+    Returns
+    -------
+    Groups
+        Prints a sentence; has `mmd`, `probabilities`, `between`, `frame()` and `plot()`.
+
+    Raises
+    ------
+    EvidenceError
+        If a group that was given by its states has probability zero.
+    DataError
+        If groups are given in another way.
+    KernelError
+        If the kernel is no sum of products over the variables.
+
+    Notes
+    -----
+    Every state gets a copy that the kernel does not look at. Evidence on the copies makes groups,
+    so that all groups are one call of `expected_kernel`, whatever variables they are made by.
+    What a circuit says of groups that were rare in the data it was learned from is a guess:
+    read the discrepancies beside the probabilities.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.asia().circuit()
+    >>> found = ek.group_discrepancies(p, [{"smoke": 0}, {"smoke": 1}, {"tub": 0, "smoke": 1}])
+    >>> found.groups
+    ['smoke = yes', 'smoke = no', 'tub = yes, smoke = no']
+    >>> found.mmd.round(3).tolist()
+    [0.093, 0.093, 0.591]
+    """
+    require_circuits("group_discrepancies", p)
+    check_single_root(p, "A discrepancy")
+    require_normalized(p, "A discrepancy")
+    check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
+    p = host_for(p, "group_discrepancies")
+    k = default_kernel(p) if k is None else k
+    require_kernel(k)
+    refuse_gradients("group_discrepancies", k)
+    terms = _terms(k, p)
+    rows, enumerated = _rows_of(p, groups)
+    chances = np.exp(p.log_likelihood(rows))
+    kept = chances > 0
+    if not enumerated and not kept.all():
+        raise EvidenceError(
+            f"Group {int(np.argmin(kept))}, {_call(p, rows[np.argmin(kept)])}, has probability "
+            "zero, so there is no distribution of its members. Leave it out."
+        )
+    if enumerated:
+        kept &= chances >= min_probability
+    rows, chances = rows[kept], chances[kept]
+    if not len(rows):
+        raise DataError("There are no groups of at least this probability. Lower min_probability.")
+    mmd2 = _from_population(p, rows, terms, max_bytes)
+    return Groups([_call(p, row) for row in rows], chances, mmd2, rows, p, k)
+
+
+def _from_population(p: Circuit, rows: Any, terms: Any, max_bytes: int) -> Any:
+    """The squared discrepancies of groups from the population."""
+    known = ~np.isnan(rows)
+    sets, place = np.unique(known, axis=0, return_inverse=True)
+    kernels = _kernels(p, terms, max_bytes)
+    parts = [(rows[part], known[part]) for part in spans(len(rows), AT_ONCE)]
+    own = np.concatenate([np.diag(kernels(*part, *part)) for part in parts])
+    # beside the groups the population, of which the variables of every set are hidden
+    free = np.full(sets.shape, np.nan)
+    both = np.concatenate([rows, free]), np.concatenate([known, sets])
+    across = kernels(*both, free[:1], np.zeros_like(sets[:1]))[:, 0]
+    return own + across[len(rows) :][place.reshape(-1)] - 2.0 * across[: len(rows)]
+
+
+def _kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
+    """The expected kernels of rows of evidence, given with what the kernel ignores of each."""
+    circuit = _with_copies(p)
+    kernel = _weighted(
+        (weight, list(map(_beside_copies, factors, p.cardinalities, range(p.n_variables))))
+        for weight, factors in terms
+    )
+
+    def between(rows: Any, hidden: Any, others: Any, other_hidden: Any) -> Any:
+        E, F = _evidence(p, rows, hidden), _evidence(p, others, other_hidden)
+        given: Any = {"evidence_p": E, "evidence_q": F}
+        return expected_kernel(circuit, circuit, kernel, **given, max_bytes=max_bytes)
+
+    return between
+
+
+def _with_copies(p: Circuit) -> Circuit:
+    """The circuit with a copy of every state of discrete variables."""
+
+    def leaf(node: int, variable: int) -> Any:
+        block = p.blocks[node]
+        if block.cardinality is None:
+            return block
+        return Table(np.concatenate([block.numbers, block.numbers], axis=1))
+
+    return Circuit(p.vtree, tuple(at_nodes(p.vtree, leaf, p.blocks.__getitem__)))
+
+
+def _beside_copies(factor: Factor, cardinality: int | None, variable: int) -> Factor:
+    """The factor on states and their copies, which it does not look at."""
+    if cardinality is None:
+        return factor
+    table = np.ones((2 * cardinality, 2 * cardinality))
+    table[:cardinality, :cardinality] = factor_matrix(factor, cardinality, variable)
+    return Factor(table=table)
+
+
+def _evidence(p: Circuit, rows: Any, hidden: Any) -> list[Any]:
+    """What rows allow every variable to be: states, or copies of them where they are hidden."""
+    found: list[Any] = []
+    for v, cardinality in enumerate(p.cardinalities):
+        if cardinality is None:
+            found.append(rows[:, v])
+            continue
+        states = np.arange(cardinality)
+        allowed = np.isnan(rows[:, v, None]) | (rows[:, v, None] == states)
+        parts = [allowed & ~hidden[:, v, None], allowed & hidden[:, v, None]]
+        found.append(np.concatenate(parts, axis=1).astype(np.float64))
+    return found
+
+
+class _Factors(FactorKernel):
+    """The product of given factors."""
+
+    def __init__(self, factors: Sequence[Factor]):
+        self._factors = list(factors)
+
+    def factors(self, n_variables: int) -> list[Factor]:
+        """One factor per variable."""
+        return self._factors
+
+
+def _terms(k: Kernel, p: Circuit) -> list[tuple[float, Sequence[Factor]]]:
+    """The kernel as weights and products of factors."""
+    blocks = k.blocks(p.vtree, p.cardinalities)
+    if not is_parallel(blocks):
+        raise KernelError(
+            "The kernel of groups ignores the variables that they are made by, so it must be a "
+            f"product over the variables, or a sum of such. Got {k!r}, which has sums inside."
+        )
+    return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
+
+
+def _weighted(terms: Iterable[tuple[float, Sequence[Factor]]]) -> Kernel:
+    weights, products = zip(*terms, strict=True)
+    return SumKernel([_Factors(factors) for factors in products], list(weights))
+
+
+def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
+    """Groups as rows of evidence, and whether they are all combinations of states."""
+    groups = as_table(groups)
+    if is_int(groups):
+        discrete = [v for v, card in enumerate(p.cardinalities) if card is not None]
+        if not 1 <= groups <= len(discrete):
+            raise DataError(
+                f"Groups are made by 1 to {len(discrete)} discrete variables. Got {groups}."
+            )
+        return _combined(p, combinations(discrete, groups)), True
+    if is_frame(groups):
+        return _checked(p, p.schema.read_frame(groups)), False
+    if isinstance(groups, (list, tuple)) and groups:
+        if all(isinstance(x, Mapping) for x in groups):
+            return _checked(p, np.stack([_row(p, x) for x in groups])), False
+        if any(isinstance(x, str) or (isinstance(x, (list, tuple)) and _named(x)) for x in groups):
+            keys = [(x,) if isinstance(x, str) else x for x in groups]
+            return _combined(p, [p.schema.variables(key) for key in keys]), True
+    rows = as_floats(groups)
+    if rows.ndim != 2 or rows.shape[1] != p.n_variables or not len(rows):
+        raise DataError(
+            "Groups are rows of evidence with one column per variable, a list of mappings from "
+            "names to states, a list of names (or tuples of names), or a number of variables. "
+            f"Got an array of shape {rows.shape} for {p.n_variables} variables."
+        )
+    return _checked(p, rows), False
+
+
+def _named(group: Any) -> bool:
+    return bool(group) and all(isinstance(x, str) for x in group)
+
+
+def _row(p: Circuit, group: Mapping[Any, Any]) -> Any:
+    row = np.full(p.n_variables, np.nan)
+    for key, state in group.items():
+        variable = p.schema.variable(key)
+        if p.cardinalities[variable] is None:
+            row[variable] = float(state)
+        else:
+            row[variable] = p.schema.state(variable, state)
+    return row
+
+
+def _checked(p: Circuit, rows: Any) -> Any:
+    """The rows, after checking that groups are made by states, each by at least one."""
+    known = ~np.isnan(rows)
+    if not known.any(axis=1).all():
+        group = int(np.argmin(known.any(axis=1)))
+        raise DataError(f"Group {group} says nothing, so it is the population. Leave it out.")
+    for v in np.flatnonzero(known.any(axis=0)).tolist():
+        if p.cardinalities[v] is None:
+            raise DataError(
+                f"Groups are made by states, and {p.schema.call(v)} is real. Divide it into bins "
+                "before the circuit is learned."
+            )
+    return rows
+
+
+def _combined(p: Circuit, sets: Iterable[Sequence[int]]) -> Any:
+    """A row for every combination of states of every set of variables."""
+    rows = []
+    for variables in sets:
+        cards = [p.cardinalities[v] or 1 for v in variables]
+        for states in product(*map(range, cards)):
+            row = np.full(p.n_variables, np.nan)
+            row[list(variables)] = states
+            rows.append(row)
+    return _checked(p, np.stack(rows))
+
+
+def _call(p: Circuit, row: Any) -> str:
+    """What is known of a group, in words."""
+    parts = []
+    for v in np.flatnonzero(~np.isnan(row)).tolist():
+        labels = p.schema.labels(v)
+        state = int(row[v])
+        parts.append(f"{p.schema.name(v)} = {state if labels is None else labels[state]}")
+    return ", ".join(parts)

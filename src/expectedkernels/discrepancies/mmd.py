@@ -6,25 +6,29 @@ from math import sqrt
 from typing import Any
 
 from expectedkernels.arrays import Array, RowsLike, VariablesLike, as_like, detach
+from expectedkernels.checks import DataError, KernelError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.frames import is_frame
-from expectedkernels.circuits.labelled import as_table
-from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.circuits.units import Unit
-from expectedkernels.compilation.others import converted
+from expectedkernels.circuits.graph import Unit
+from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.data.tables import as_table, is_frame
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.errors import DataError, KernelError
 from expectedkernels.expectation import (
     expected_kernel,
     refuse_functions,
     require_distribution,
     two_distributions,
 )
-from expectedkernels.kernels.circuit import is_kernel_compatible
-from expectedkernels.kernels.defaults import default_kernel, refuse_features
-from expectedkernels.kernels.empirical import DistributionLike, Empirical, shared_schema
+from expectedkernels.kernels.empirical import (
+    DistributionLike,
+    Empirical,
+    default_kernel,
+    refuse_features,
+    sample_weights,
+    shared_schema,
+)
 from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.rows import sample_weights
+from expectedkernels.kernels.kernel_circuit import is_kernel_compatible
+from expectedkernels.models.interop import converted
 
 ROUNDING = 2.0**-49
 """A squared discrepancy that is no larger, of the size of its terms, is their rounding error."""

@@ -1,33 +1,90 @@
-"""Blocks: all units of one vtree node, and those of inner ones, as index arrays and weights.
-
-All blocks are rows of numbers, one per unit, and answer the same questions, so that nobody need ask
-which one they have got. The columns of an inner block are its products, those of an input block
-the states or components of its variable (see `circuits/inputs`).
-
-    n_units, width                  how many units and columns there are
-    numbers, with_numbers(rows)     the rows, and the block with others in their place
-    mapped(change)                  the block with all its numbers changed
-    matrix                          the rows as they are best worked with
-    inputs                          the left and right inputs of products; None of input blocks
-    flat, columns                   all numbers in a row, with their starts, and their columns
-    refilled(flat), entered(n, at)  the block with other numbers, or other places for them
-    noise                           the kinds of random numbers that a sample takes there
-    cardinality                     how many states the variable has; None if there is none
-    sizes                           how many units, edges and parameters it counts for
-    moved(move)                     the block with its arrays elsewhere
-"""
+"""Blocks of units, and passes over the nodes of a vtree."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import frozen
+from expectedkernels.vtree import Vtree
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+def at_nodes(
+    vtree: Vtree, leaf: Callable[[int, int], Any] | None, inner: Callable[[int], Any]
+) -> list[Any]:
+    """What `leaf(node, variable)` and `inner(node)` give at every node, children first.
+
+    Without `leaf` there is None at leaves.
+
+    Examples
+    --------
+    >>> at_nodes(Vtree.balanced(2), lambda node, variable: variable, lambda node: "both")
+    [0, 1, 'both']
+    """
+    return [
+        inner(node) if v < 0 else None if leaf is None else leaf(node, v)
+        for node, v in enumerate(vtree.variable.tolist())
+    ]
+
+
+def from_leaves(
+    vtree: Vtree, leaf: Callable[[int, int], T], inner: Callable[[int, T, T], T]
+) -> list[T]:
+    """What is found at every node: `leaf(node, variable)`, or `inner(node, left, right)` above.
+
+    Here left and right are what was found at the children.
+
+    Examples
+    --------
+    >>> from_leaves(Vtree.balanced(3), lambda _, variable: 1, lambda _, left, right: left + right)
+    [1, 1, 1, 2, 3]
+    """
+    found: list[T] = []
+    children = zip(vtree.left.tolist(), vtree.right.tolist(), strict=True)
+    for node, (v, (a, b)) in enumerate(zip(vtree.variable.tolist(), children, strict=True)):
+        found.append(leaf(node, v) if v >= 0 else inner(node, found[a], found[b]))
+    return found
+
+
+def from_root(
+    vtree: Vtree,
+    given: S,
+    leaf: Callable[[int, int, S], T],
+    inner: Callable[[int, S], tuple[T, S, S]],
+) -> list[T]:
+    """What is found at every node, children first, going from the root down.
+
+    `leaf(node, variable, given)` is what is found at a leaf, and `inner(node, given)` what is found
+    at an inner node, with what its left and its right child are given.
+
+    Examples
+    --------
+    >>> def inner(node, depth):
+    ...     return depth, depth + 1, depth + 1
+    >>> from_root(Vtree.balanced(3), 0, lambda node, variable, depth: depth, inner)
+    [1, 2, 2, 1, 0]
+    """
+    handed: list[Any] = [None] * vtree.n_nodes
+    found: list[Any] = [None] * vtree.n_nodes
+    handed[vtree.root] = given
+    variables, lefts, rights = (x.tolist() for x in (vtree.variable, vtree.left, vtree.right))
+    for node in range(vtree.root, -1, -1):
+        mine, handed[node] = handed[node], None
+        if variables[node] >= 0:
+            found[node] = leaf(node, variables[node], mine)
+        else:
+            a, b = lefts[node], rights[node]
+            found[node], handed[a], handed[b] = inner(node, mine)
+    return found
+
 
 Array = Any
 """An array of NumPy or of any library that follows the array-API standard."""

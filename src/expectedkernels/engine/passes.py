@@ -1,24 +1,19 @@
-"""One pass up and one down over the levels of a circuit, in plain numbers kept in range.
-
-Up, values: V = W (V[left] * V[right]). Down, derivatives of the root over its value: R. At every
-node the sum of V * R over its units is one. Where bounds of the values leave a double's range,
-the values of a node are divided by their largest, whose log is kept; scales of children add up to
-that of their product, so the way down needs none. Values that are still too small are raised, and
-the flow through them bounds the error that makes.
-"""
+"""Passes over layers: forward, backward, counts, semirings and sampling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from expectedkernels.engine import on_arrays, on_tensors
-from expectedkernels.engine.levels import Levels
-from expectedkernels.engine.tensors import TensorLevels
+from expectedkernels.arrays import as_like, namespace, spans, to_numpy
+from expectedkernels.engine import numpy_ops, torch_ops
+from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.torch_ops import States, TensorLevels, times_atoms
 
 AnyLevels = Levels | TensorLevels
 
@@ -32,7 +27,7 @@ FEWEST, MOST = 32, 1024
 
 def operations(levels: AnyLevels) -> Any:
     """What works on the arrays of these levels."""
-    return on_arrays if isinstance(levels, Levels) else on_tensors
+    return numpy_ops if isinstance(levels, Levels) else torch_ops
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,3 +233,543 @@ def down(
         total = (sent if to_atoms else here).sum(axis=0)
         trusted = (total - total == 0) & (lost <= levels.lost * weights)
     return Down(derivatives, sent if to_atoms else None, trusted)
+
+
+class EdgeCounts:
+    """Expected counts of all weights of a circuit, level by level."""
+
+    def __init__(self, levels: AnyLevels) -> None:
+        self.levels = levels
+        every: Any = levels.levels
+        zeros = namespace(every[0].edges.weights).zeros_like
+        self._stacks = [[zeros(stack.weights) for stack in level.stacks] for level in every]
+        self._edges = [zeros(level.edges.weights) for level in every]
+
+    def take_in(self, found: Up, number: int, units: Any) -> None:
+        """Add w * sum over rows of (derivative of the unit) * (value of the product)."""
+        level: Any = self.levels.levels[number]
+        ops, products = operations(self.levels), found.products[number]
+        if isinstance(products, tuple):  # the states of variables, in tensors
+            stacks, dots = ops.table_counts(*products[:1], ops.table_uses(*products, units))
+            for counts, more in zip(self._stacks[number], stacks, strict=True):
+                counts += more
+            self._edges[number] += dots
+            return
+        for counts, stack in zip(self._stacks[number], level.stacks, strict=True):
+            n, height, width = stack.weights.shape
+            above = units[stack.units].reshape(n, height, -1)
+            below = products[stack.products].reshape(n, width, -1)
+            counts += stack.weights * (above @ below.swapaxes(1, 2))
+        if len(level.edges.weights):
+            self._edges[number] += level.edges.weights * ops.edge_dots(level, units, products)
+
+    def add(self, other: EdgeCounts) -> None:
+        """Add the counts of other rows."""
+        for stacks, more in zip(self._stacks, other._stacks, strict=True):
+            for counts, found in zip(stacks, more, strict=True):
+                counts += found
+        for counts, found in zip(self._edges, other._edges, strict=True):
+            counts += found
+
+    def add_nodes(self, found: Sequence[Any]) -> None:
+        """Add the counts of other rows, given as `by_node` gives them."""
+        for level, stacks, edges in zip(
+            self.levels.host.levels, self._stacks, self._edges, strict=True
+        ):
+            free = level.n_passed_nodes
+            own = [found[node] for node in level.nodes[free:].tolist()]
+            at = 0
+            for counts in stacks:
+                parts = zip(level.matrices[free + at :], own[at : at + len(counts)], strict=False)
+                counts += as_like(np.stack([_written(*part) for part in parts]), counts)
+                at += len(counts)
+            if len(edges):
+                edges += as_like(_edge_numbers(level, level.matrices[free + at :], own[at:]), edges)
+
+    def by_node(self) -> list[Any]:
+        """The counts of every vtree node as its weights are stored, None where there are none.
+
+        A matrix for dense weights, one number per stored entry for sparse ones.
+        """
+        return by_node(self.levels.host, self.by_level())
+
+    def by_level(self) -> list[tuple[list[Any], Any]]:
+        """The counts of the stacks and of the edges of every level."""
+        return list(zip(self._stacks, self._edges, strict=True))
+
+
+def by_node(levels: Levels, numbers: Sequence[tuple[list[Any], Any]]) -> list[Any]:
+    """Numbers of stacks and edges of every level as the weights of vtree nodes are stored."""
+    found: list[Any] = [None] * levels.vtree.n_nodes
+    for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
+        parts = _cut(level, list(map(to_numpy, stacks)), to_numpy(edges))
+        for node, part in zip(level.nodes[level.n_passed_nodes :].tolist(), parts, strict=True):
+            found[node] = part
+    return found
+
+
+def _cut(level: Level, stacks: list[Any], edges: Any) -> list[Any]:
+    """The counts of the nodes of a level that have weights."""
+    own = level.matrices[level.n_passed_nodes :]
+    found = [matrix for stack in stacks for matrix in stack]
+    for i, matrix in enumerate(found):
+        if sparse.issparse(own[i]):
+            found[i] = matrix[own[i].nonzero()]
+    rest = own[len(found) :]
+    small = [matrix for matrix in rest if not sparse.issparse(matrix)]
+    flat = np.zeros(sum(matrix.size for matrix in small))
+    n = len(level.edges.kept)
+    flat[level.edges.kept] = edges[:n]
+    ends = np.cumsum([matrix.size for matrix in small])[:-1]
+    parts = np.split(flat, ends) if small else []
+    found += [part.reshape(m.shape) for part, m in zip(parts, small, strict=True)]
+    stored = [matrix.nnz for matrix in rest if sparse.issparse(matrix)]
+    return found + (np.split(edges[n:], np.cumsum(stored)[:-1]) if stored else [])
+
+
+def _written(matrix: Any, numbers: Any) -> Any:
+    """Numbers as a dense matrix, given those of stored entries if the weights are sparse."""
+    if not sparse.issparse(matrix):
+        return numbers
+    dense = np.zeros(matrix.shape)
+    dense[matrix.nonzero()] = numbers
+    return dense
+
+
+def _edge_numbers(level: Level, matrices: Sequence[Any], own: Sequence[Any]) -> Any:
+    """Numbers of the sparse nodes of a level, edge by edge."""
+    pairs = list(zip(matrices, own, strict=True))
+    small = [numbers.reshape(-1) for matrix, numbers in pairs if not sparse.issparse(matrix)]
+    stored = [numbers for matrix, numbers in pairs if sparse.issparse(matrix)]
+    kept = np.concatenate(small)[level.edges.kept] if small else np.zeros(0)
+    return np.concatenate([kept, *stored])
+
+
+def count(found: Up, weights: Any, counts: EdgeCounts, work: Any = None) -> Down:
+    """The pass down that adds the expected counts of all edges in weighted rows."""
+    return down(
+        found,
+        work=work,
+        each=lambda number, units: counts.take_in(found, number, units),
+        to_atoms=False,
+        weights=weights,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Semiring:
+    """Two operations that distribute over each other, on arrays of some kind.
+
+    Attributes
+    ----------
+    full : callable
+        From a shape and False or True to an array of zeros or ones.
+    times : callable
+    sums : callable
+        From edges, their lifted weights (None: all are one) and an array of products to the sum
+        over the edges of every unit.
+    lift : callable
+        From weights to elements.
+
+    Examples
+    --------
+    >>> MAX.times(MAX.full((2,), True), -1.0).tolist(), LOGIC.lift(np.array([0.0, 0.3])).tolist()
+    ([-1.0, -1.0], [False, True])
+    """
+
+    full: Callable[[tuple[int, ...], bool], Any]
+    times: Callable[[Any, Any], Any]
+    sums: Callable[[Edges, Any, Any], Any]
+    lift: Callable[[Any], Any]
+
+
+def _of_ufuncs(
+    plus: Any, times: Any, zero: Any, one: Any, dtype: Any, lift: Callable[[Any], Any]
+) -> Semiring:
+    """The semiring on arrays of one type."""
+
+    def full(shape: tuple[int, ...], ones: bool) -> Any:
+        return np.full(shape, one if ones else zero, dtype=dtype)
+
+    def terms(edges: Edges, weights: Any, products: Any, chosen: Any = slice(None)) -> Any:
+        found = products[edges.products[chosen]]
+        if weights is None:
+            return found
+        return times(found, weights[chosen].reshape(-1, *[1] * (products.ndim - 1)))
+
+    def sums(edges: Edges, weights: Any, products: Any) -> Any:
+        if products.ndim == 1 and not edges.has_idle:
+            return plus.reduceat(terms(edges, weights, products), edges.starts[:-1])
+        out = full((len(edges.starts) - 1, *products.shape[1:]), False)
+        for units, chosen in edges.diagonals:
+            out[units] = plus(out[units], terms(edges, weights, products, chosen))
+        return out
+
+    return Semiring(full, times, sums, lift)
+
+
+def _logs(weights: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def _ones(weights: Any) -> Any:
+    """One for every weight that is not zero, as an int of any size."""
+    return np.array([int(w != 0) for w in weights], dtype=object)
+
+
+MAX = _of_ufuncs(np.maximum, np.add, -np.inf, 0.0, np.float64, _logs)
+"""Logs of values, the largest in the place of the sum."""
+LOGIC = _of_ufuncs(np.logical_or, np.logical_and, False, True, np.bool_, lambda w: w != 0)
+"""Which values are not zero."""
+COUNTS = _of_ufuncs(np.add, np.multiply, 0, 1, object, _ones)
+"""How many terms are not zero, exactly."""
+
+
+def lifted(semiring: Semiring, levels: Levels) -> list[Any]:
+    """The weights of all edges of every level as elements of a semiring."""
+    return [semiring.lift(level.all_edges.weights) for level in levels.levels]
+
+
+def up_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], atoms: Any) -> Any:
+    """The values of all units, (units, ...), given lifted weights and atoms, (atoms, ...)."""
+    values = semiring.full((levels.n_units, *atoms.shape[1:]), False)
+    for number, level in enumerate(levels.levels):
+        products = products_over(semiring, levels, number, values, atoms)
+        found = semiring.sums(level.all_edges, weights[number], products)
+        values[level.start : level.stop] = found
+    return values
+
+
+def products_over(semiring: Semiring, levels: Levels, number: int, values: Any, atoms: Any) -> Any:
+    """The values of a level's products (atoms at the lowest), given those of all units below."""
+    inputs = levels.levels[number].inputs
+    return atoms if inputs is None else semiring.times(values[inputs[0]], values[inputs[1]])
+
+
+def down_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], values: Any) -> Any:
+    """The derivatives of the (only) root in all atoms, (atoms, ...), given all values."""
+    found = semiring.full(values.shape, False)
+    found[levels.roots] = semiring.full((1, *values.shape[1:]), True)
+    sent: Any = None
+    for level, own in zip(levels.levels[::-1], weights[::-1], strict=True):
+        order, by_product = level.by_product
+        sent = semiring.sums(by_product, own[order], found[level.start : level.stop])
+        if level.inputs is not None:
+            for (units, edges), others in zip(level.used_by, level.inputs[::-1], strict=True):
+                found[units] = semiring.sums(edges, None, semiring.times(sent, values[others]))
+    return sent
+
+
+Choose = Callable[["Choice"], Any]
+"""From what there is to choose from to the chosen edge of every (node, row)."""
+LONG = 12
+"""From so many edges a unit, all of them are looked at together."""
+Scores = Callable[[Any, Any], Any]
+"""From places in a list of units, and an edge of each, to scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Units of one level, one of whose edges each is to be chosen.
+
+    Attributes
+    ----------
+    number : int
+        The number of the level.
+    level : Level
+    nodes : int array
+        The vtree nodes, without those that have no weights.
+    units : int array of shape (nodes, rows)
+        Their units, counted within the level.
+    """
+
+    number: int
+    level: Level
+    nodes: Any
+    units: Any
+
+    @property
+    def flat(self) -> Any:
+        """The units of all nodes, one after the other."""
+        return self.units.reshape(-1)
+
+
+def descend(levels: Levels, n: int, choose: Choose) -> Any:
+    """The chosen atom of every leaf (in the order of the lowest level) and row, (leaves, n)."""
+    at = np.zeros((levels.vtree.n_nodes, n), dtype=np.intp)
+    at[-1] = levels.roots.start
+    products: Any = None
+    for number in range(len(levels.levels) - 1, -1, -1):
+        level = levels.levels[number]
+        products = at[level.nodes] - level.start
+        free = level.n_passed_nodes
+        if free < len(level.nodes):
+            choice = Choice(number, level, level.nodes[free:], products[free:])
+            products[free:] = level.all_edges.products[choose(choice)]
+        if level.inputs is not None:
+            for side, children in enumerate((levels.vtree.left, levels.vtree.right)):
+                at[children[level.nodes]] = level.inputs[side][products]
+    return products
+
+
+def _runs(edges: Edges, units: Any) -> tuple[Any, Any, Any]:
+    """The edges of units end to end: where each unit's begin, the unit's place, and the edges."""
+    first = edges.starts[units]
+    sizes = edges.starts[units + 1] - first
+    begins = np.cumsum(sizes) - sizes
+    owners = np.repeat(np.arange(len(units)), sizes)
+    return begins, owners, np.arange(len(owners)) + (first - begins)[owners]
+
+
+def _are_long(edges: Edges, units: Any) -> bool:
+    """Whether units have so many edges that looking at one after the other takes too long."""
+    counts = np.diff(edges.starts)
+    return bool(counts.max() > LONG and counts[units].mean() > LONG)
+
+
+def walked_to(edges: Edges, units: Any, scores: Scores, goals: Any) -> Any:
+    """The first edge of every unit whose score reaches a goal; some edge does."""
+    if _are_long(edges, units):
+        begins, owners, every = _runs(edges, units)
+        reached = np.flatnonzero(scores(owners, every) >= goals[owners])
+        return every[reached[np.searchsorted(reached, begins)]]
+    at = edges.starts[units]
+    chosen = at.copy()
+    waiting = np.arange(len(units))
+    while len(waiting):
+        missed = np.flatnonzero(scores(waiting, at) < goals)
+        waiting, at, goals = waiting[missed], at[missed] + 1, goals[missed]
+        chosen[waiting] = at
+    return chosen
+
+
+def drawn(edges: Edges, units: Any, scores: Scores, totals: Any, uniform: Any) -> Any:
+    """One edge of every unit, with probability in proportion to scores, whose sums are given.
+
+    The first edge up to which scores add up to more than a uniform number times their sum; if
+    rounding makes that none, the last one whose score is positive.
+    """
+    if _are_long(edges, units):
+        begins, owners, every = _runs(edges, units)
+        shares = scores(owners, every) / totals[owners]
+        ends = np.append(begins[1:], len(every))
+        return every[_sampled_edges(shares, begins, ends, np.arange(len(units)), uniform)]
+    goals = uniform * totals
+    at, end = edges.starts[units], edges.starts[units + 1]
+    chosen = at.copy()
+    waiting, sums = np.arange(len(units)), np.zeros(len(units))
+    while len(waiting):
+        found = scores(waiting, at)
+        sums += found
+        taken = np.flatnonzero(found > 0)
+        chosen[waiting[taken]] = at[taken]
+        short = np.flatnonzero((sums <= goals) & (at + 1 < end))
+        waiting, at, end = waiting[short], at[short] + 1, end[short]
+        sums, goals = sums[short], goals[short]
+    return chosen
+
+
+def searched(shares: Any, edges: Edges, units: Any, uniform: Any) -> Any:
+    """One edge for every unit of a list (with repetitions), drawn from the shares of all edges.
+
+    Shares lie end to end, so that one search finds all.
+    """
+    return _sampled_edges(shares, edges.starts[:-1], edges.starts[1:], units, uniform)
+
+
+def _sampled_edges(shares: Any, begins: Any, ends: Any, units: Any, uniform: Any) -> Any:
+    """Where uniform numbers fall among the shares of their units, which lie end to end."""
+    edge = np.cumsum(shares)
+    before = np.concatenate([[0.0], edge])[begins]
+    total = edge[ends - 1] - before
+    found = np.searchsorted(edge, before[units] + uniform * total[units], side="right")
+    # rounding may step over the last share that is positive
+    positive = np.flatnonzero(shares > 0)
+    last = positive[np.searchsorted(positive, ends) - 1]
+    return np.minimum(found, last[units])
+
+
+CHOICE_BYTES = 2**28
+"""How much memory the edges of all chosen units of a level may take, about."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTensors:
+    """All edges of a level, unit by unit.
+
+    Attributes
+    ----------
+    starts, products : int tensors
+    units : int tensor
+        The unit of every edge.
+    weights : tensor
+    most : int
+        How many edges a unit has at most.
+    """
+
+    starts: Any
+    products: Any
+    units: Any
+    weights: Any
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class TensorChoice:
+    """The edges of chosen units of one level, side by side: (nodes, rows, edges).
+
+    Attributes
+    ----------
+    number : int
+    nodes : int tensor
+        The vtree nodes.
+    units : int tensor of shape (nodes, rows)
+    places : int tensor
+        The edges; where a unit has fewer than others, its last one again.
+    real : bool tensor
+        Which of them are edges.
+    edges : EdgeTensors
+    """
+
+    number: int
+    nodes: Any
+    units: Any
+    places: Any
+    real: Any
+    edges: EdgeTensors
+
+
+def edge_tensors(levels: TensorLevels, number: int) -> EdgeTensors:
+    """All edges of a level in tensors, kept with the levels."""
+    kept = vars(levels).setdefault("_edges", {})
+    if number not in kept:
+        edges = levels.host.levels[number].all_edges
+        like = levels.bases
+        index = (edges.starts, edges.products, edges.units)
+        starts, products, units = (as_like(np.array(x), like) for x in index)
+        weights = as_like(np.array(edges.weights), like).to(levels.like.dtype)
+        most = int(np.diff(edges.starts).max())
+        kept[number] = EdgeTensors(starts, products, units, weights, most)
+    return kept[number]
+
+
+def tensor_descend(
+    levels: TensorLevels, n: int, choose: Callable[[TensorChoice, slice], Any]
+) -> Any:
+    """The chosen atom of every leaf and row, (leaves, n), on the host.
+
+    `choose` leads from edges, and the rows they are of, to the chosen ones, counted from the first
+    of their unit.
+    """
+    host = levels.host
+    widest = max(
+        len(level.nodes) * edge_tensors(levels, i).most for i, level in enumerate(host.levels)
+    )
+    step = max(1, CHOICE_BYTES // (48 * widest))
+    parts = spans(n, step)
+    return np.concatenate([_descend(levels, rows, choose) for rows in parts], axis=1)
+
+
+def _descend(
+    levels: TensorLevels, rows: slice, choose: Callable[[TensorChoice, slice], Any]
+) -> Any:
+    """The same for some rows at once."""
+    host = levels.host
+    at = levels.bases.new_zeros((host.vtree.n_nodes, rows.stop - rows.start))
+    at[-1] = host.roots.start
+    products: Any = None
+    for number in range(len(host.levels) - 1, -1, -1):
+        own, level = host.levels[number], levels.levels[number]
+        products = at[level.nodes] - level.start
+        free = own.n_passed_nodes
+        if free < len(own.nodes):
+            choice = _choice(levels, number, level.nodes[free:], products[free:])
+            first = choice.places[..., :1]
+            chosen = first + choose(choice, rows)[..., None]
+            products[free:] = choice.edges.products[chosen[..., 0]]
+        if level.inputs is not None and level.children is not None:
+            for child, inputs in zip(level.children, level.inputs, strict=True):
+                at[child] = inputs[products]
+    return to_numpy(products)
+
+
+def _choice(levels: TensorLevels, number: int, nodes: Any, units: Any) -> TensorChoice:
+    """The edges of units, side by side."""
+    edges = edge_tensors(levels, number)
+    xp = namespace(units)
+    first, end = edges.starts[units], edges.starts[units + 1]
+    places = first[..., None] + xp.arange(edges.most, device=units.device)
+    real = places < end[..., None]
+    return TensorChoice(number, nodes, units, xp.minimum(places, end[..., None] - 1), real, edges)
+
+
+def drawing(found: Any, row_of: Any, uniform: Any) -> Callable[[TensorChoice, slice], Any]:
+    """What draws edges in proportion to weights times values, given values of rows.
+
+    `row_of` says which row every sample is of, and `uniform` holds a number per vtree node and
+    sample, both on the host.
+    """
+    levels = found.levels
+    atoms = _atom_values(found)
+    row_of, uniform = as_like(np.array(row_of), levels.bases), as_like(uniform, levels.bases)
+
+    def choose(choice: TensorChoice, rows: slice) -> Any:
+        inputs = found.products[choice.number] if choice.number else atoms
+        which = row_of[rows][None, :, None]
+        edges = choice.edges
+        scores = edges.weights[choice.places] * inputs[edges.products[choice.places], which]
+        scores = scores.masked_fill_(~choice.real, 0.0)
+        reached = scores.cumsum(-1)
+        goals = uniform[choice.nodes, rows].to(scores.dtype)
+        chosen = (reached <= (goals * reached[..., -1])[..., None]).sum(-1)
+        # rounding may step over the last edge whose score is positive
+        numbers = namespace(scores).arange(edges.most, device=scores.device)
+        last = numbers.masked_fill(scores <= 0, 0).amax(-1)
+        return namespace(chosen).minimum(chosen, last)
+
+    return choose
+
+
+def _atom_values(found: Any) -> Any:
+    """The values of all atoms, (atoms, rows)."""
+    if not isinstance(found.atoms.values, States):
+        return found.atoms.values
+    return times_atoms(found, found.values.new_ones(found.atoms.values.shape))
+
+
+def best_values(levels: TensorLevels, atoms: Any) -> tuple[Any, list[Any]]:
+    """The logs of all units and of all products, the largest term in the place of sums.
+
+    They are of the type of the atoms: double precision, or sums of many logs become equal.
+    """
+    values = atoms.new_full((levels.n_units, atoms.shape[1]), -inf)
+    products = []
+    for number, level in enumerate(levels.levels):
+        edges = edge_tensors(levels, number)
+        made = atoms
+        if level.inputs is not None:
+            made = values.index_select(0, level.inputs[0]) + values.index_select(0, level.inputs[1])
+        products.append(made)
+        weights = edges.weights.to(values.dtype).log()
+        terms = made.index_select(0, edges.products) + weights[:, None]
+        index = edges.units[:, None].expand_as(terms)
+        values[level.start : level.stop].scatter_reduce_(0, index, terms, "amax")
+    return values, products
+
+
+def best(
+    levels: TensorLevels, values: Any, products: list[Any]
+) -> Callable[[TensorChoice, slice], Any]:
+    """What chooses the first edge that makes up the value of its unit."""
+
+    def choose(choice: TensorChoice, rows: slice) -> Any:
+        edges = choice.edges
+        which = namespace(values).arange(rows.start, rows.stop, device=values.device)
+        inputs = products[choice.number][edges.products[choice.places], which[None, :, None]]
+        scores = inputs + edges.weights.to(values.dtype).log()[choice.places]
+        goals = values[levels.levels[choice.number].start + choice.units, which[None]]
+        missed = (scores < goals[..., None]) | ~choice.real
+        return missed.to(choice.places.dtype).cumprod(-1).sum(-1).clamp(max=edges.most - 1)
+
+    return choose

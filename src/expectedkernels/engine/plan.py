@@ -12,8 +12,8 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
+from expectedkernels.data.evidence import Patterns
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.patterns import Patterns
 from expectedkernels.vtree import Vtree
 
 IntArray = np.ndarray[Any, np.dtype[np.intp]]

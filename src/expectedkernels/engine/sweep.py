@@ -27,7 +27,8 @@ from expectedkernels.arrays import (
     require_memory,
     take,
 )
-from expectedkernels.engine.patterns import Patterns
+from expectedkernels.checks import DataError
+from expectedkernels.data.evidence import Patterns
 from expectedkernels.engine.plan import (
     FOLD_DEVICE,
     FOLD_HOST,
@@ -54,7 +55,6 @@ from expectedkernels.engine.value import (
     weighted,
     weights_of,
 )
-from expectedkernels.errors import DataError
 from expectedkernels.vtree import Vtree
 
 Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expectedkernels.arrays import Array, RowsLike, spans
-from expectedkernels.checks import check_real
-from expectedkernels.circuits.frames import column_number
-from expectedkernels.errors import DataError
+from expectedkernels.checks import DataError, check_real
+from expectedkernels.data.tables import column_number
 from expectedkernels.estimators.base import KernelMachine
-from expectedkernels.estimators.circuits import CircuitDensity
-from expectedkernels.estimators.columns import Columns
-from expectedkernels.estimators.machines import expect, read_rows
-from expectedkernels.estimators.nodes import Nodes
-from expectedkernels.estimators.rows import distinct
-from expectedkernels.estimators.tables import is_missing
-from expectedkernels.estimators.variables import Variable
+from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
+from expectedkernels.estimators.encoding import Columns, Variable, is_missing
+from expectedkernels.estimators.kernel_expansion import distinct
+from expectedkernels.estimators.kernel_model import expect, read_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 CHUNK_ROWS = 256
 """For how many rows the nodes of all columns are asked about at once."""
@@ -167,7 +164,7 @@ class Acquisition:
         >>> history.plot().get_xlabel()
         'variance explained, per cost'
         """
-        from expectedkernels.plotting.contributions import plot_importances
+        from expectedkernels.plotting.results import plot_importances
 
         if not -len(self.gains) <= question < len(self.gains):
             raise DataError(f"There were {len(self.gains)} questions. Got number {question}.")

@@ -1,4 +1,4 @@
-"""What the estimators share: columns, density, and fitting to incomplete rows."""
+"""What all estimators share."""
 
 from __future__ import annotations
 
@@ -11,51 +11,106 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    make_constraint,
-)
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, make_constraint
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from expectedkernels.arrays import Array
-from expectedkernels.checks import check_choice, check_real
+from expectedkernels.arrays import Array, chosen_rows
+from expectedkernels.checks import DataError, check_choice, check_real
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.sources import is_source
-from expectedkernels.circuits.streams import ROWS, StreamLike, over_chunks, paths_of
-from expectedkernels.errors import DataError
-from expectedkernels.estimators.circuits import CircuitDensity
-from expectedkernels.estimators.columns import learn_columns
+from expectedkernels.data.chunks import ROWS, StreamLike, is_source, over_chunks, paths_of
+from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.densities import (
     MIXTURES,
     NAMES,
     REMOVED,
+    gram,
+    kept,
+    key_of,
     known_labels,
+    learned,
+    means,
     named,
     parts_of,
 )
-from expectedkernels.estimators.expansion import Expansion
-from expectedkernels.estimators.keeping import gram, kept, key_of, learned, means
-from expectedkernels.estimators.left_out import leave_one_out
-from expectedkernels.estimators.machines import Machine, expect, read_machine, read_rows
-from expectedkernels.estimators.masks import MULTIPLES, Masks, chosen, masks_of, unit_rate
-from expectedkernels.estimators.resources import Resources
-from expectedkernels.estimators.rows import distinct
-from expectedkernels.estimators.scaling import (
+from expectedkernels.estimators.encoding import (
+    as_frame,
+    completed_groups,
+    learn_columns,
+    read_table,
+    read_target,
+)
+from expectedkernels.estimators.kernel_expansion import (
+    MULTIPLES,
+    Expansion,
+    Masks,
+    Resources,
+    chosen,
+    distinct,
+    masks_of,
+    unit_rate,
+)
+from expectedkernels.estimators.kernel_model import (
     FAR,
+    Machine,
     Scaling,
     centre_far,
+    expect,
     learn_scaling,
     numeric_columns,
     of_target,
+    read_machine,
+    read_rows,
     rescaled,
 )
-from expectedkernels.estimators.tables import as_frame, read_table, read_target
-from expectedkernels.estimators.variables import completed_groups
-from expectedkernels.learning.orders import chosen_rows
+
+ROUNDING = 1e-9
+"""Losses that differ by less, relative to their size, are equal: the order of rows changes them."""
+
+
+def leave_one_out(gram: Any, targets: Any, alphas: Any, weights: Any) -> Any:
+    """What kernel ridge regression without each row says of it, (alphas, rows, outputs).
+
+    With S = diag(weights)^1/2 and c = (S K S + alpha)^-1 S y, the error at row i of the fit to all
+    other rows is c_i / (s_i (S K S + alpha)^-1_ii): one decomposition serves all alphas.
+
+    Parameters
+    ----------
+    gram : array of shape (rows, rows)
+    targets : array of shape (rows, outputs)
+    alphas : array
+    weights : array of shape (rows,)
+        Positive.
+
+    Examples
+    --------
+    >>> leave_one_out(np.eye(2), np.array([[1.0], [2.0]]), [0.5], np.ones(2)).tolist()
+    [[[0.0], [0.0]]]
+    """
+    root = np.sqrt(weights)[:, None]
+    values, vectors = eigh(root * gram * root.T)
+    values = np.maximum(values, 0.0)
+    turned = vectors.T @ (root * targets)
+    answers = []
+    for alpha in alphas:
+        share = 1.0 / (values + alpha)
+        coef = vectors @ (share[:, None] * turned)
+        answers.append(targets - coef / (root * (vectors**2 @ share)[:, None]))
+    return np.stack(answers)
+
+
+def least(losses: Any) -> int:
+    """The number of the smallest loss, the first of those that are equal up to rounding.
+
+    Examples
+    --------
+    >>> least(np.array([0.3, 0.1 + 1e-17, 0.1, 0.2]))
+    1
+    """
+    return int(np.argmax(losses <= (1.0 + ROUNDING) * np.min(losses)))
+
 
 MOST_COMPLETE, MOST_INCOMPLETE = 1000, 300
 """How many rows a choice is made by, at most: some of them where there are more."""

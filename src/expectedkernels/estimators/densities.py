@@ -1,41 +1,484 @@
-"""Densities: the circuits that say what missing values could be."""
+"""Normal densities, and densities by name."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Integral
+from os import PathLike, fspath
 from typing import Any, Protocol
 
+import joblib
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_memory
 
-from expectedkernels.circuits.alignment import in_order
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.others import converted
-from expectedkernels.errors import DataError
-from expectedkernels.estimators.averages import AverageDensity
-from expectedkernels.estimators.circuits import AnyDensity, CircuitDensity
-from expectedkernels.estimators.columns import MOST_BYTES, Columns
-from expectedkernels.estimators.normals import NormalDensity
-from expectedkernels.estimators.scaling import Scaling, learn_scaling, numeric_columns
-from expectedkernels.estimators.variables import (
+from expectedkernels.arrays import own_order
+from expectedkernels.checks import DataError, KernelError
+from expectedkernels.circuits.circuit import Circuit, in_order
+from expectedkernels.estimators.circuit_density import (
+    AnyDensity,
+    AverageDensity,
+    CircuitDensity,
+    Nodes,
+)
+from expectedkernels.estimators.encoding import (
+    MOST_BYTES,
+    Columns,
     Variable,
     check_circuit,
     codes_variable,
     completed_groups,
 )
+from expectedkernels.estimators.kernel_expansion import (
+    Expansion,
+    Prior,
+    Resources,
+    chunks,
+    kernels_between,
+)
+from expectedkernels.estimators.kernel_model import Scaling, learn_scaling, numeric_columns
+from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.chow_liu import content_tree
 from expectedkernels.learning.mixtures import learn_mixture
 from expectedkernels.learning.normals import (
+    Given,
     NormalMixture,
+    conditional_means,
+    draws,
     fit_mixture,
     fit_normal,
+    given,
     kernel_mixture,
     log_likelihood,
 )
-from expectedkernels.learning.orders import own_order
 from expectedkernels.learning.strudel import learn_strudel
+from expectedkernels.models.factor_graph import FactorGraph
+from expectedkernels.models.interop import converted
+
+LEFT_OUT = 1e-4
+"""Components that have less than this share of a row, all together, are left out: answers change
+by at most this share of the range of f."""
+SAME = 1e-9
+"""Shares that differ by less, relative to their size, are equal up to rounding."""
+DOUBTFUL = 1e4
+"""A variance is made anew from covariances if not larger than its rounding error by this factor."""
+FARTHEST = 1e100
+"""Standardised values beyond this are as good as this: every kernel is zero there."""
+CHUNK_ENTRIES = 2**21
+EPS = float(np.finfo(np.float64).eps)
+HERMITE = np.polynomial.hermite_e.hermegauss(7)
+
+
+class NormalDensity:
+    """A mixture of normal distributions as a density of columns of data.
+
+    Parameters
+    ----------
+    mixture : NormalMixture
+        Of standardised columns.
+    scaling : Scaling
+    variables : sequence of Variable
+        Which columns belong together.
+    """
+
+    circuit = None
+
+    def __init__(self, mixture: NormalMixture, scaling: Scaling, variables: Sequence[Variable]):
+        self.mixture, self.scaling, self.variables = mixture, scaling, list(variables)
+
+    def rows(self, Z: Any) -> Any:
+        """The standardised rows."""
+        return np.clip(self.scaling.apply(Z), -FARTHEST, FARTHEST)
+
+    def check(self, rows: Any, names: Any = None) -> None:
+        """Every row is possible."""
+
+    def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
+        """The expectations of functions given rows, (rows, outputs)."""
+        rates, points = self._scaled(f)
+        return self._kernels(rates, rows, points, f.coef, resources) + f.intercept
+
+    def variance(
+        self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
+    ) -> Any:
+        """The variances of functions given rows, with those of a process: (rows, outputs)."""
+        rates, points = self._scaled(f)
+        form = None if prior is None else prior.form
+        if f.is_embedded:
+            forms = self._known_forms(rates, rows, points, form)
+            variance = np.zeros_like(mean)
+        else:
+            parts = [
+                _spreads(self.mixture, rows[at], rates, points, f.coef, form)
+                for at in chunks(np.arange(len(rows)), len(points), resources.chunk_bytes)
+            ]
+            variance, forms = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return variance if prior is None else variance + prior.left(forms)
+
+    def _known_forms(self, rates: Any, rows: Any, points: Any, form: Any) -> Any:
+        """E[k' Q k] where points have missing values and rows have none."""
+        if np.isnan(rows).any():
+            raise KernelError(
+                "A machine that was fitted to expected kernels under normal distributions has no "
+                "standard deviations for rows with missing values. Fit it with fit_missing='mean', "
+                "or under a circuit, such as density='chow_liu'."
+            )
+        if form is None:
+            return np.zeros(len(rows))
+        kernels = self._gram(rates, rows, points, Resources())
+        return np.einsum("ri,ri->r", kernels @ form, kernels)
+
+    def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
+        """The expected kernels between rows, (rows of A, rows of B)."""
+        rates, resources = rates * self.scaling.scale**2, resources or Resources()
+        A = self.rows(A)
+        return self._gram(rates, A, None if B is None else self.rows(B), resources)
+
+    def _gram(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+        other = A if B is None else B
+        gaps = [np.isnan(x).any(axis=1) for x in (A, other)]
+        (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
+        gram = np.empty((len(A), len(other)))
+        gram[np.ix_(np.arange(len(A)), b)] = self._kernels(rates, A, other[b], None, resources)
+        gram[np.ix_(a, j)] = self._kernels(rates, other[j], A[a], None, resources).T
+        if len(i) and len(j):
+            gram[np.ix_(i, j)] = between(self.mixture, A[i], None if B is None else other[j], rates)
+        return gram if B is not None else 0.5 * (gram + gram.T)
+
+    def _kernels(self, rates: Any, rows: Any, points: Any, coef: Any, resources: Resources) -> Any:
+        """E[k(x, s) | row], (rows, points); with coefficients their sums, (rows, outputs)."""
+        if np.isnan(points).any():
+            gram = self._gram(rates, rows, points, resources)
+            return gram if coef is None else gram @ coef
+        found = np.empty((len(rows), len(points) if coef is None else coef.shape[1]))
+        known = ~np.isnan(rows)
+        for at in chunks(np.arange(len(rows)), len(points), resources.chunk_bytes):
+            kernels = at_known(rates, rows[at], known[at], points)
+            kernels *= embed(self.mixture, rows[at], rates, points)
+            found[at] = kernels if coef is None else kernels @ coef
+        return found
+
+    def means(self, Z: Any) -> Any:
+        """The rows with the expected values of what is missing."""
+        Z = completed_groups(self.variables, Z)
+        filled = self.scaling.undo(conditional_means(self.mixture, self.rows(Z)))
+        return np.where(np.isnan(Z), filled, Z)
+
+    def draws(self, Z: Any, n: int, rng: Any) -> Any:
+        """Completions of the rows, (n, rows, columns)."""
+        Z = completed_groups(self.variables, Z)
+        drawn = self.scaling.undo(draws(self.mixture, self.rows(Z), n, rng))
+        return np.where(np.isnan(Z), drawn, Z)
+
+    def nodes(self, rows: Any) -> list[Nodes]:
+        """The nodes of every variable, given what rows show of the others.
+
+        A column has the Gauss rule of its conditional distribution, exact for polynomials of
+        degree 13; a group of bits has its categories, weighted by the means of the bits.
+        """
+        found: list[list[Any]] = [[] for _ in self.variables]
+        for part in given(self.mixture, rows):
+            for i, variable in enumerate(self.variables):
+                if part.missing[variable.columns].any():
+                    for r, row in enumerate(part.rows):
+                        values, weights = self._rule(part, r, variable)
+                        found[i].append((np.full(len(weights), row), values, weights))
+        return [
+            _joined(each, len(v.columns)) for each, v in zip(found, self.variables, strict=True)
+        ]
+
+    def _rule(self, part: Given, r: int, variable: Variable) -> tuple[Any, Any]:
+        """Values of the columns of a variable given a row, (nodes, columns), and weights."""
+        columns: Any = variable.columns
+        scale, centre = self.scaling.scale[columns], self.scaling.centre[columns]
+        if len(columns) > 1:
+            fits = variable.fits((part.shares[r] @ part.means[r][:, columns])[None])[0]
+            weights = np.maximum(fits, 0.0) if (fits > 0).any() else (fits == fits.max()) * 1.0
+            kept = weights > 0
+            return variable.pieces.low[kept], weights[kept] / weights.sum()  # type: ignore[union-attr]
+        ((means, shares, variances),) = _kept(part, r, columns, together=True)
+        steps, weights = HERMITE
+        values = means + np.sqrt(variances) * steps
+        nodes, weights = _gauss_rule(values.ravel(), (shares[:, None] * weights).ravel())
+        return centre + scale * nodes[:, None], weights
+
+    def alone(self, i: int) -> NormalDensity:
+        """The density of one variable, of tables of its columns only."""
+        at, mixture = self.variables[i].columns, self.mixture
+        covariances = mixture.covariances[:, at[:, None], at]
+        own = NormalMixture(mixture.weights, mixture.means[:, at], covariances)
+        scaling = Scaling(self.scaling.centre[at], self.scaling.scale[at])
+        return NormalDensity(own, scaling, [self.variables[i].alone()])
+
+    def log_density(self, Z: Any) -> Any:
+        """The log-densities of what rows show, (rows,)."""
+        Z = completed_groups(self.variables, Z)
+        logs = np.where(np.isnan(Z), 0.0, np.log(self.scaling.scale)).sum(axis=1)
+        return log_likelihood(self.mixture, self.rows(Z)) - logs
+
+    def _scaled(self, f: Expansion) -> tuple[Any, Any]:
+        return f.rates * self.scaling.scale**2, self.rows(f.points)
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """What a covariance of the missing columns, and rates, make of kernels.
+
+    Attributes
+    ----------
+    turn : array of shape (missing, missing)
+        G^1/2 times the eigenvectors of A.
+    a : array of shape (missing,)
+        The eigenvalues.
+    """
+
+    turn: Any
+    a: Any
+
+    @classmethod
+    def of(cls, S: Any, root: Any) -> Axes:
+        """Those of a covariance, and of roots of rates."""
+        a, vectors = np.linalg.eigh(root[:, None] * S * root)
+        return cls(root[:, None] * vectors, np.maximum(a, 0.0))
+
+    def kernels(self, means: Any, points: Any) -> Any:
+        """E k(x, s) for all means and points, (means, points)."""
+        scale = 1.0 / np.sqrt(1.0 + 2.0 * self.a)
+        away = _squares(means @ self.turn * scale, points @ self.turn * scale)
+        return np.exp(-away) * np.prod(scale)
+
+    def roots(self, means: Any, points: Any) -> tuple[Any, Any]:
+        """Factors of E k(x, s) k(x, r) = h_s h_r B_sr: (means, points) and (points, points)."""
+        b = 1.0 + 4.0 * self.a
+        t = points @ self.turn
+        h = np.exp(-_squares(means @ self.turn / np.sqrt(b), t / np.sqrt(b)))
+        t = t * np.sqrt(2.0 * self.a / b)
+        return h * np.prod(b) ** -0.25, np.exp(-_squares(t, t))
+
+    def covariances(self, mean: Any, points: Any) -> Any:
+        """Cov(k(x, s), k(x, r)) for all pairs of points, one mean."""
+        a, t = self.a, (points - mean) @ self.turn
+        b, c = 1.0 + 4.0 * a, 1.0 + 2.0 * a
+        e = np.exp(-(t**2 / c).sum(axis=1)) / np.sqrt(np.prod(c))
+        p = -4.0 * (t**2) @ (a**2 / (b * c))
+        q = t * np.sqrt(4.0 * a / b)
+        logs = 0.5 * np.log1p(4.0 * a**2 / b).sum() + p[:, None] + p + q @ q.T
+        both = e[:, None] * e
+        with np.errstate(over="ignore", invalid="ignore"):  # of points that are remote from x
+            found = both * np.expm1(logs)
+        return np.where(both > 0, found, 0.0)
+
+    def at(self, means: Any, points: Any) -> At:
+        """The components with some means."""
+        return At(self, means, points)
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """Components of one covariance and the points of an expansion, at the missing columns."""
+
+    axes: Axes
+    means: Any
+    points: Any
+
+
+def _joined(found: list[Any], width: int) -> Nodes:
+    if not found:
+        return Nodes(np.empty(0, dtype=np.intp), np.empty((0, width)), np.empty(0))
+    return Nodes(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+
+def _gauss_rule(values: Any, weights: Any) -> tuple[Any, Any]:
+    """The Gauss rule of weighted values with as many nodes as `HERMITE` has, by Lanczos steps."""
+    weights = weights / weights.sum()
+    centre = weights @ values
+    values = values - centre
+    scale = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    basis = [np.sqrt(weights)]
+    diagonal, beside = [], []
+    for _ in HERMITE[0]:
+        v = values / scale * basis[-1]
+        diagonal.append(float(basis[-1] @ v))
+        for _ in range(2):  # twice: rounding must not bring back what was taken out
+            v = v - np.stack(basis).T @ (np.stack(basis) @ v)
+        beside.append(float(np.linalg.norm(v)))
+        if beside[-1] < 1e-10:
+            break
+        basis.append(v / beside[-1])
+    off = beside[: len(diagonal) - 1]
+    nodes, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    return centre + scale * nodes, vectors[0] ** 2
+
+
+def _squares(x: Any, y: Any) -> Any:
+    """The squared distances between rows."""
+    away = (-2.0 * x) @ y.T  # and from here in place: pairs of components are many
+    away += np.einsum("ij,ij->i", x, x)[:, None]
+    away += np.einsum("ij,ij->i", y, y)
+    return np.maximum(away, 0.0, out=away)
+
+
+def kept_components(shares: Any) -> tuple[Any, Any]:
+    """The components that count for a row, and their shares; equal shares all count, or none."""
+    ordered = np.sort(shares)
+    least = ordered[np.searchsorted(np.cumsum(ordered), LEFT_OUT, side="right")]
+    kept = np.flatnonzero(shares >= (1.0 - SAME) * least)
+    return kept, shares[kept] / shares[kept].sum()
+
+
+def _kept(part: Given, r: int, u: Any, together: bool = False) -> Iterator[tuple[Any, Any, Any]]:
+    """Means, shares and covariances of the components that count for a row, over columns.
+
+    Those that have one covariance come together; with `together` all do, with variances only.
+    """
+    kept, shares = kept_components(part.shares[r])
+    means = part.means[r][np.ix_(kept, u)]
+    if together:
+        at = kept if len(part.covariances) > 1 else np.zeros_like(kept)
+        yield means, shares, part.covariances[:, u, u].reshape(-1, len(u))[at]
+    elif len(part.covariances) == 1:
+        yield means, shares, 0
+    else:
+        for k, c in enumerate(kept):
+            yield means[k : k + 1], shares[k : k + 1], int(c)
+
+
+def _axes(part: Given, u: Any, root: Any) -> list[Axes]:
+    return [Axes.of(S[np.ix_(u, u)], root[u]) for S in part.covariances]
+
+
+def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
+    """E[k(x, s)] over the missing columns of rows, for all rows and points, (rows, points)."""
+    found = np.ones((len(Z), len(points)))
+    for part in given(mixture, Z):
+        u = np.flatnonzero(part.missing)
+        if not len(u):
+            continue
+        axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
+        if mixture.means.shape[0] == 1:
+            found[part.rows] = axes[0].kernels(part.means[:, 0, u], seen)
+            continue
+        for r, row in enumerate(part.rows):
+            found[row] = sum(
+                shares @ axes[at].kernels(means, seen) for means, shares, at in _kept(part, r, u)
+            )
+    return found
+
+
+def _spreads(
+    mixture: NormalMixture, Z: Any, rates: Any, points: Any, coef: Any, form: Any
+) -> tuple[Any, Any]:
+    """Var[f(x)] given rows, (rows, outputs), and E[k' form k], (rows,)."""
+    variances, forms = np.zeros((len(Z), coef.shape[1])), np.zeros(len(Z))
+    known = ~np.isnan(Z)
+    for part in given(mixture, Z):
+        u = np.flatnonzero(part.missing)
+        axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
+        near = at_known(rates, Z[part.rows], known[part.rows], points)
+        for r, row in enumerate(part.rows):
+            parts = [(axes[at].at(means, seen), shares, *axes[at].roots(means, seen))
+                     for means, shares, at in _kept(part, r, u)]  # fmt: skip
+            variances[row] = variance_of(parts, near[r][:, None] * coef)
+            if form is not None:
+                for _, shares, h, pairs in parts:
+                    v = h * near[r]
+                    forms[row] += shares @ np.einsum("ci,ci->c", v @ (form * pairs), v)
+    return variances, forms
+
+
+def variance_of(parts: list[Any], coef: Any) -> Any:
+    """The variance of sum_j coef_j k(x, s_j) under components, (outputs,).
+
+    Parameters
+    ----------
+    parts : list of (At, shares, h, B)
+        With the factors of E k(x, s) k(x, r) = h_s h_r B_sr.
+    coef : array of shape (points, outputs)
+    """
+    shares = np.concatenate([part[1] for part in parts])
+    centres = np.concatenate([at.axes.kernels(at.means, at.points) @ coef for at, *_ in parts])
+    variance = shares @ (centres - shares @ centres) ** 2
+    squares, sizes = [], []
+    for _, _, h, pairs in parts:
+        for output in coef.T:
+            weighed = h * output
+            squares.append(np.einsum("cj,cj->c", weighed @ pairs, weighed))
+            sizes.append(np.abs(weighed).sum(axis=1) ** 2)
+    n = coef.shape[1]
+    within, error = (
+        np.concatenate([np.stack(x[i : i + n], axis=1) for i in range(0, len(x), n)])
+        for x in (squares, sizes)
+    )
+    within = within - centres**2
+    if (shares @ within > DOUBTFUL * EPS * (shares @ error)).all():
+        return variance + shares @ np.maximum(within, 0.0)
+    for at, weights, *_ in parts:
+        for mean, share in zip(at.means, weights, strict=True):
+            covariances = at.axes.covariances(mean, at.points)
+            inner = np.einsum("jo,jo->o", coef, covariances @ coef)
+            variance = variance + share * np.maximum(inner, 0.0)
+    return variance
+
+
+def between(mixture: NormalMixture, Z: Any, W: Any, rates: Any) -> Any:
+    """E k(x, y) for x and y independent given rows of Z and of W, (rows of Z, rows of W).
+
+    W is Z by default. Every pair of components is a normal distribution of x - y.
+    """
+    left = _listed(mixture, Z)
+    right = left if W is None else _listed(mixture, W)
+    found, root = np.zeros((len(left), len(right))), np.sqrt(rates)
+    if not right:
+        return found
+    for i, (means, shares, S) in enumerate(left):
+        start = i if W is None else 0
+        others = right[start:]
+        for a, covariance in enumerate(S):
+            of = slice(None) if len(S) == 1 else slice(a, a + 1)
+            found[i, start:] += _met(means[of], shares[of], covariance, others, root)
+    if W is None:
+        found = np.triu(found) + np.triu(found, 1).T
+    return found
+
+
+def _met(means: Any, shares: Any, S: Any, others: list[Any], root: Any) -> Any:
+    """What components of one covariance and those of other rows make of the kernel, (others,)."""
+    d, found = len(root), []
+    size = max(1, CHUNK_ENTRIES // (d * d * max(len(T) for _, _, T in others)))
+    for start in range(0, len(others), size):
+        some = others[start : start + size]
+        T = np.concatenate([T for _, _, T in some])
+        L = np.linalg.cholesky(np.eye(d) + 2.0 * root[:, None] * (S + T) * root)
+        scale = 1.0 / np.prod(L[:, np.arange(d), np.arange(d)], axis=1)
+        turn = np.linalg.solve(L, np.broadcast_to(np.diag(root), L.shape))
+        at = 0
+        for centres, weights, own in some:
+            total = 0.0
+            for k in range(len(own)):
+                to = slice(None) if len(own) == 1 else slice(k, k + 1)
+                Y = turn[at].T
+                near = _squares(means @ Y, centres[to] @ Y)
+                near = np.exp(np.negative(near, out=near), out=near)
+                total += float(shares @ near @ weights[to]) * scale[at]
+                at += 1
+            found.append(total)
+    return np.array(found)
+
+
+def _listed(mixture: NormalMixture, Z: Any) -> list[Any]:
+    """Means, shares and covariances (one, or one for each) of every row."""
+    found: list[Any] = [None] * len(Z)
+    every = np.arange(mixture.means.shape[1])
+    for part in given(mixture, Z):
+        for r, row in enumerate(part.rows):
+            parts = list(_kept(part, r, every))
+            means = np.concatenate([means for means, _, _ in parts])
+            shares = np.concatenate([shares for _, shares, _ in parts])
+            found[row] = means, shares, part.covariances[[at for _, _, at in parts]]
+    return found
+
 
 NORMALS = ("gaussian", "kernel", "gaussian_mixture")
 NAMES = ("auto", *NORMALS, "chow_liu", "strudel", "mixture")
@@ -254,3 +697,52 @@ def _check_states(columns: Columns, Z: Any, column: int, cardinality: int) -> No
             f"With this circuit as density, column {name!r} must hold states 0..{cardinality - 1}. "
             f"Got {x[row]} in row {row}. Other densities are learned from real values."
         )
+
+
+IGNORED = ("recipe", "density", "resources")
+"""Arguments that the key stands for, or that do not change what is found."""
+
+
+def key_of(memory: Any, recipe: dict[str, Any]) -> str | None:
+    """What stands for the density of a recipe; None if nothing is to be kept.
+
+    Objects that learn a circuit may do so in another way each time: theirs are not kept.
+
+    Examples
+    --------
+    >>> key_of(None, {"density": "gaussian"}) is None
+    True
+    >>> len(key_of("folder", {"density": "gaussian"}))
+    32
+    """
+    if memory is None or hasattr(recipe["density"], "fit"):
+        return None
+    found: str = joblib.hash(recipe)
+    return found
+
+
+def kept(memory: Any, key: str | None, function: Any, **given: Any) -> Any:
+    """What a function of this module gives, from memory if it was asked before."""
+    if key is None:
+        return function(key=key, **given)
+    memory = check_memory(fspath(memory) if isinstance(memory, PathLike) else memory)
+    ignored = [name for name in IGNORED if name in given]
+    # strides count in keys, and in last digits
+    arrays = {k: np.ascontiguousarray(x) for k, x in given.items() if isinstance(x, np.ndarray)}
+    return memory.cache(function, ignore=ignored)(key=key, **(given | arrays))
+
+
+def learned(key: Any, recipe: dict[str, Any]) -> Any:
+    """The density of a recipe: the arguments of `learn_density`, with a seed."""
+    rest = {name: value for name, value in recipe.items() if name != "seed"}
+    return learn_density(**rest, rng=np.random.default_rng(recipe["seed"]))
+
+
+def means(key: Any, density: Any, Z: Any) -> Any:
+    """The rows with the expected values of what is missing."""
+    return density.means(Z)
+
+
+def gram(key: Any, density: Any, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+    """The expected kernels between rows, (rows of A, rows of B); B is A by default."""
+    return kernels_between(density, rates, A, A if B is None else B, resources)

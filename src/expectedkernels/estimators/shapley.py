@@ -1,10 +1,11 @@
-"""Shapley values of expected predictions: what every column of a row contributes."""
+"""Shapley values of expected predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +13,239 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
-from expectedkernels.checks import check_choice, check_count
-from expectedkernels.circuits.frames import column_number
-from expectedkernels.errors import DataError, EvidenceError
+from expectedkernels.checks import (
+    DataError,
+    EvidenceError,
+    SizeError,
+    check_choice,
+    check_count,
+    public,
+)
+from expectedkernels.data.tables import column_number
+from expectedkernels.display import NOTEBOOK, number, overview, table
 from expectedkernels.estimators.base import KernelMachine
-from expectedkernels.estimators.coalitions import Shares, by_orders, by_subsets
-from expectedkernels.estimators.independent import independent_shares
-from expectedkernels.estimators.tables import NUMBERS, checked, column_names
-from expectedkernels.html import NOTEBOOK, number, overview, table
+from expectedkernels.estimators.circuit_density import AnyDensity
+from expectedkernels.estimators.encoding import NUMBERS, Variable, checked, column_names
+from expectedkernels.estimators.kernel_expansion import Expansion, Resources, chunks, distinct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+MOST_PLAYERS = 20
+"""Of more players not all subsets are asked for."""
+BATCH = 2**15
+"""Rows are taken together up to so many coalitions: they share what depends on these only."""
+
+Worth = Callable[[Any, Any], Any]
+"""From numbers of rows, and who takes part, (coalitions, players), to (rows, coalitions,
+outputs)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What players of rows get: always with an axis of outputs, the last one.
+
+    Attributes
+    ----------
+    values : array of shape (rows, players, outputs)
+    base, total : arrays of shape (rows, outputs)
+        The worth of nobody, and of all.
+    errors : array of the shape of values, or None
+    pairs : array of shape (rows, players, players, outputs), or None
+    """
+
+    values: Any
+    base: Any
+    total: Any
+    errors: Any = None
+    pairs: Any = None
+
+
+def by_subsets(worth: Worth, active: Any, interactions: bool = False) -> Shares:
+    """The exact values, from all subsets of the active players of every row, (rows, players)."""
+    most = int(active.sum(axis=1).max(initial=0))
+    if most > MOST_PLAYERS:
+        raise SizeError(
+            f"Exact Shapley values need the worth of all subsets of players. Got {most} players, "
+            f"more than {MOST_PLAYERS}. Put columns together by the 'players' parameter, or use "
+            "method='permutations'."
+        )
+    parts = []
+    for rows, who in _alike(active, lambda k: 2**k):
+        subsets = _subsets(len(who))
+        v = worth(rows, _of_all(subsets, who, active.shape[1]))
+        values = _placed(np.einsum("sk,rso->rko", _weights(subsets), v), who, active.shape[1])
+        pairs = _pairs(subsets, v, who, active.shape[1]) if interactions else None
+        parts.append((rows, Shares(values, v[:, 0], v[:, -1], None, pairs)))
+    return _together(parts, len(active))
+
+
+def by_orders(worth: Worth, active: Any, n_orders: int, rng: Any) -> Shares:
+    """Unbiased values from random orders and their reverses, with standard errors over pairs."""
+    half, m, parts = (n_orders + 1) // 2, active.shape[1], []
+    for rows, who in _alike(active, lambda k: 2 * half * max(1, k)):
+        k = len(who)
+        rank = rng.permuted(np.tile(np.arange(k), (half, 1)), axis=1)
+        rank = np.stack([rank, k - 1 - rank], axis=1).reshape(-1, k)
+        before = rank[:, None, :] < np.arange(k + 1)[None, :, None]
+        first, number = distinct(before.reshape(-1, k))
+        v = worth(rows, _of_all(before.reshape(-1, k)[first], who, m))
+        steps = v[:, number].reshape(len(rows), 2 * half, k + 1, -1)
+        gains = np.take_along_axis(np.diff(steps, axis=2), rank[None, :, :, None], axis=2)
+        gains = gains.reshape(len(rows), half, 2, k, -1).mean(axis=2)
+        errors = gains.std(axis=1, ddof=1) / np.sqrt(half)
+        values, errors = (_placed(x, who, m) for x in (gains.mean(axis=1), errors))
+        parts.append((rows, Shares(values, steps[:, 0, 0], steps[:, 0, -1], errors)))
+    return _together(parts, len(active))
+
+
+def _alike(active: Any, n_coalitions: Callable[[int], int]) -> Iterator[tuple[Any, Any]]:
+    """Numbers of rows with the same active players, and these, batch by batch."""
+    first, number = distinct(active)
+    for group, row in enumerate(first):
+        members, who = np.flatnonzero(number == group), np.flatnonzero(active[row])
+        size = max(1, BATCH // n_coalitions(len(who)))
+        for start in range(0, len(members), size):
+            yield members[start : start + size], who
+
+
+def _of_all(shown: Any, who: Any, m: int) -> Any:
+    every = np.zeros((len(shown), m), dtype=np.bool_)
+    every[:, who] = shown
+    return every
+
+
+def _placed(found: Any, who: Any, m: int) -> Any:
+    """What some players get, among all of them."""
+    every = np.zeros((len(found), m, found.shape[2]))
+    every[:, who] = found
+    return every
+
+
+def _together(parts: list[tuple[Any, Shares]], n: int) -> Shares:
+    """The shares of all rows, from those of batches of them."""
+    rows = np.concatenate([rows for rows, _ in parts])
+    back = np.empty(n, dtype=np.intp)
+    back[rows] = np.arange(n)
+
+    def joined(name: str) -> Any:
+        arrays = [getattr(shares, name) for _, shares in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)[back]
+
+    return Shares(*map(joined, ("values", "base", "total", "errors", "pairs")))
+
+
+def _subsets(m: int) -> Any:
+    """All subsets of m players, (2^m, m): nobody first, all last."""
+    return (np.arange(2**m)[:, None] >> np.arange(m)) & 1 == 1
+
+
+def _weights(subsets: Any) -> Any:
+    """How much every subset counts for every player, (subsets, players)."""
+    m = subsets.shape[1]
+    size = subsets.sum(axis=1)
+    joins = np.array([*(1.0 / (m * comb(m - 1, s)) for s in range(m)), 0.0])
+    return np.where(subsets, joins[size - 1][:, None], -joins[size][:, None])
+
+
+def _pairs(subsets: Any, v: Any, who: Any, n_players: int) -> Any:
+    """The Shapley interaction indices of all pairs, zero on the diagonal.
+
+    sum over S without i and j of |S|! (m - |S| - 2)! / (m - 1)!
+    (v(S + i + j) - v(S + i) - v(S + j) + v(S))
+    """
+    m = subsets.shape[1]
+    pairs = np.zeros((len(v), n_players, n_players, v.shape[2]))
+    share = np.array([1.0 / ((m - 1) * comb(m - 2, s)) for s in range(m - 1)])
+    for i in range(m):
+        for j in range(i):
+            both = subsets[:, i].astype(np.intp) + subsets[:, j]
+            weight = share[subsets.sum(axis=1) - both] * np.where(both == 1, -1.0, 1.0)
+            index = np.einsum("s,rso->ro", weight, v)
+            pairs[:, who[i], who[j]] = pairs[:, who[j], who[i]] = index
+    return pairs
+
+
+def independent_shares(
+    expansion: Expansion, density: AnyDensity, Z: Any, players: Sequence[Any], resources: Resources
+) -> Shares:
+    """The values of rows, for players that are columns of numbers.
+
+    Columns of no player count as known from the start. Every variable has its distribution under
+    the density, and they are independent, also those of one player.
+    """
+    if expansion.is_embedded:
+        raise DataError(
+            "method='independent' needs a model that was fitted to complete rows: a training row "
+            "with missing values is no product of kernels of columns. Fit with "
+            "fit_missing='drop', or use method='exact' or 'permutations'."
+        )
+    owner = _owners(density.variables, players)
+    alone = [density.alone(i) for i in range(len(owner))]
+    m, n = len(players), len(expansion.points)
+    parts = []
+    for index in chunks(np.arange(len(Z)), (m + 1) * n, resources.chunk_bytes):
+        shown, hidden = np.ones((len(index), m + 1, n)), np.ones((len(index), m + 1, n))
+        for single, variable, player in zip(alone, density.variables, owner, strict=True):
+            u, e = _kernels(expansion, single, variable.columns, Z[index], resources)
+            shown[:, player] *= u
+            hidden[:, player] *= u if player == m else e
+        parts.append(_shares(expansion, shown, hidden))
+    return Shares(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _shares(expansion: Expansion, shown: Any, hidden: Any) -> tuple[Any, Any, Any]:
+    """The values of rows, and the worth of nobody and of all."""
+    coef, intercept = expansion.coef, expansion.intercept
+    values = np.stack([_one_row(u, e, coef) for u, e in zip(shown, hidden, strict=True)])
+    base, total = (k.prod(axis=1) @ coef + intercept for k in (hidden, shown))
+    return values, base, total
+
+
+def _one_row(u: Any, e: Any, coef: Any) -> Any:
+    """The values of all players but the last, (players, outputs); u and e of (players, points)."""
+    m = len(u) - 1
+    values = np.zeros((m, coef.shape[1]))
+    if not m:
+        return values
+    nodes, weights = np.polynomial.legendre.leggauss((m + 1) // 2)
+    for t, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
+        factors = (1.0 - t) * e + t * u
+        before = np.ones_like(factors)
+        np.cumprod(factors[:-1], axis=0, out=before[1:])
+        after = np.ones_like(factors)
+        after[:-1] = np.cumprod(factors[:0:-1], axis=0)[::-1]
+        values += weight * (((u - e) * before * after)[:m] @ coef)
+    return values
+
+
+def _owners(variables: Sequence[Variable], players: Sequence[Any]) -> list[int]:
+    """The player of every variable; the number of players for those of none."""
+    owners = []
+    for variable in variables:
+        found = {i for i, columns in enumerate(players) if np.isin(variable.columns, columns).any()}
+        whole = len(found) == 1 and np.isin(variable.columns, players[min(found)]).all()
+        if found and not whole:
+            raise DataError(
+                "The 'players' parameter must leave categorical variables whole for "
+                f"method='independent'. Got the bits {variable.columns.tolist()} of one variable "
+                "with several players, or partly with none."
+            )
+        owners.append(min(found, default=len(players)))
+    return owners
+
+
+def _kernels(
+    expansion: Expansion, density: AnyDensity, at: Any, Z: Any, resources: Resources
+) -> tuple[Any, Any]:
+    """The kernels between rows and points in some columns, and what is expected of them."""
+    points = expansion.points[:, at]
+    first, number = distinct(points)
+    rows = np.concatenate([Z[:, at], np.full((1, len(at)), np.nan)])
+    kernels = density.gram(expansion.rates[at], rows, points[first], resources)
+    return kernels[:-1, number], kernels[-1:, number]
+
 
 EXACT_PLAYERS = 14
 """Up to so many players all subsets are asked for, if nothing else is said."""
@@ -40,6 +263,7 @@ SHOWN = 10
 """How many players notebooks show."""
 
 
+@public
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleyValues:
     """What every player contributes to the predictions of rows.
@@ -133,7 +357,7 @@ class ShapleyValues:
         >>> found.plot("waterfall").get_xlabel()
         'prediction'
         """
-        from expectedkernels.plotting import contributions
+        from expectedkernels.plotting import results as contributions
 
         check_choice("plot", "kind", kind, ("bar", "beeswarm", "waterfall"))
         values, base = (

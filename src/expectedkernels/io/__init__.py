@@ -1,16 +1,335 @@
 """Files: circuits, vtrees and models in the formats of other programs, and in our own."""
 
-from typing import Any
+from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any, Protocol
+
+from expectedkernels.arrays import StatesLike
+from expectedkernels.checks import CircuitError, ParseError
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.io.bif import read_bif, write_bif
-from expectedkernels.io.files import load, save
-from expectedkernels.io.jpc import read_jpc, write_jpc
-from expectedkernels.io.models import XMLBIF, compile_file, read_model
+from expectedkernels.io.jpc import read_jpc, read_spn, write_jpc, write_spn
+from expectedkernels.io.npz import read_npz, write_npz
 from expectedkernels.io.psdd import read_psdd, write_psdd
-from expectedkernels.io.spn import read_spn, write_spn
-from expectedkernels.io.tables import read_table
+from expectedkernels.io.table_files import read_table
+from expectedkernels.io.text import PathLike, Source, checked_path
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
-from expectedkernels.io.vtree import read_vtree, write_vtree
+from expectedkernels.io.vtree_format import read_vtree, write_vtree
+from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
+from expectedkernels.vtree import Vtree
+
+XMLBIF = (
+    "pyAgrum (loadBN, saveBN) and pgmpy (XMLBIFReader, XMLBIFWriter) read and write XMLBIF files: "
+    "as_model takes their networks, and models.to_pyagrum and models.to_pgmpy make them"
+)
+"""What to do with files that earlier versions read."""
+
+
+def read_model(path: PathLike) -> FactorGraph:
+    """The graphical model in a `.uai` or `.bif` file; which, its first word tells.
+
+    Parameters
+    ----------
+    path : path
+        The file, plain or compressed with gzip.
+
+    Returns
+    -------
+    FactorGraph or BayesianNetwork
+
+    Raises
+    ------
+    ParseError
+        If the file follows none of these formats.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expectedkernels.io.text import write_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "one.uai")
+    ...     write_text(path, ["MARKOV 1 2 1 1 0 2 0.5 1.5"])
+    ...     read_model(path)
+    <FactorGraph of 1 variables: 1 factors>
+    """
+    words = Source(path).text.split(None, 1)
+    if words and words[0].startswith("<"):
+        raise ParseError(f"expected a .uai or .bif file, found XML. {XMLBIF}", str(path))
+    return read_uai(path) if words and words[0].isupper() else read_bif(path)
+
+
+def compile_file(
+    path: PathLike, evidence: PathLike | None = None, vtree: Vtree | None = None
+) -> tuple[Circuit, float]:
+    """The circuit of the model in a file, and the log of its partition function.
+
+    Parameters
+    ----------
+    path : path
+        The `.uai` or `.bif` file with the model, plain or compressed with gzip.
+    evidence : path, optional
+        A `.uai.evid` file with one set of observations. The circuit is that of the conditional
+        distribution then, and the partition function is summed over the states that agree with it.
+    vtree : Vtree, optional
+        Default: a conditioning vtree in reversed min-fill order.
+
+    Returns
+    -------
+    circuit : Circuit
+    log_z : float
+
+    Raises
+    ------
+    ParseError
+        If a file does not follow its format, with the line.
+    PropertyError
+        If the factors multiply to zero everywhere.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expectedkernels.io.text import write_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "one.uai")
+    ...     write_text(path, ["MARKOV 1 2 1 1 0 2 0.5 1.5"])
+    ...     circuit, log_z = compile_file(path)
+    >>> circuit.marginals()[0].round(12).tolist(), round(log_z, 6)
+    ([0.25, 0.75], 0.693147)
+    """
+    model = read_model(path)
+    if evidence is not None:
+        source = Source(evidence)
+        sets = read_uai_evidence(evidence)
+        if len(sets) > 1:
+            raise source.error(f"expected one set of observations, found {len(sets)}")
+        model = model.condition(sets[0] if sets else {})
+    return model.compile(vtree)
+
+
+class Estimator(Protocol):
+    """A scikit-learn compatible estimator."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the constructor."""
+        ...
+
+
+def _read_estimator(path: PathLike) -> Any:
+    from expectedkernels.io.skops_format import load_estimator
+
+    return load_estimator(path)
+
+
+def _write_estimator(model: Any, path: PathLike) -> None:
+    from expectedkernels.io.skops_format import save_estimator
+
+    save_estimator(model, path)
+
+
+def _write_psdd(circuit: Circuit, path: PathLike) -> None:
+    """Write a circuit, and its vtree beside it, where `read_psdd` finds it."""
+    write_psdd(circuit, path, Path(checked_path(path).removesuffix(".gz")).with_suffix(".vtree"))
+
+
+FORMATS: dict[str, tuple[Callable[..., Any], Callable[[Any, PathLike], None]]] = {
+    ".npz": (read_npz, write_npz),
+    ".psdd": (read_psdd, _write_psdd),
+    ".jpc": (read_jpc, write_jpc),
+    ".spn": (read_spn, write_spn),
+    ".uai": (read_uai, write_uai),
+    ".bif": (read_bif, write_bif),
+    ".vtree": (read_vtree, write_vtree),
+    ".skops": (_read_estimator, _write_estimator),
+}
+"""The reader and the writer of every suffix."""
+HOLDERS = (
+    (Circuit, (".npz", ".psdd", ".jpc", ".spn")),
+    (BayesianNetwork, (".uai", ".bif")),
+    (FactorGraph, (".uai",)),
+    (Vtree, (".vtree",)),
+)
+"""The suffixes of the files that hold an object; estimators are told by their methods."""
+BINARY = (".npz", ".skops")
+"""Formats that are not compressed with gzip."""
+NAMED = (".npz", ".bif")
+"""Formats that hold names and labels."""
+
+
+def suffix_of(path: PathLike) -> str:
+    """What the name of a file says of its format, in small letters, without that of gzip."""
+    path = Path(path)
+    return (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
+
+
+def load(
+    path: PathLike,
+    *,
+    vtree: Vtree | PathLike | None = None,
+    names: Sequence[str] | None = None,
+    states: StatesLike | None = None,
+    smooth: bool = False,
+    as_units: bool = False,
+) -> Any:
+    """The circuit, model, vtree or fitted estimator in a file, by the suffix of its name.
+
+    Loading untrusted files is safe: no code is run, and every number is checked.
+
+    Parameters
+    ----------
+    path : path
+        ``.npz`` (the format of `save`, lossless), ``.psdd``, ``.jpc`` and ``.spn`` files hold
+        circuits, ``.uai`` and ``.bif`` files models, ``.vtree`` files vtrees, and ``.skops`` files
+        fitted estimators (``pip install expectedkernels[skops]``). A name without a suffix stands
+        for ``.npz``. Text files may be compressed with gzip (``.psdd.gz``).
+    vtree : Vtree or path, optional
+        The vtree of a ``.psdd``, ``.jpc`` or ``.spn`` file, or its own file. Default: for
+        ``.psdd``, the file with the same stem and the suffix ``.vtree`` beside it, if there is one;
+        else the vtree that the products imply.
+    names, states : sequences, optional
+        The names of the variables and the labels of their states, for formats that hold none.
+    smooth : bool
+        For ``.jpc`` and ``.spn``: whether to add the variables that some inputs of a sum leave out.
+    as_units : bool
+        For ``.jpc`` and ``.spn``: whether to return the root of a graph of units, which need not be
+        structured.
+
+    Returns
+    -------
+    Circuit, FactorGraph, BayesianNetwork, Vtree or estimator
+
+    Raises
+    ------
+    ParseError
+        If no format has the suffix, or the file does not follow its format, with the line.
+    CircuitError
+        If an option is not one of the format.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import expectedkernels as ek
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "asia.bif")
+    ...     ek.save(ek.asia(), path)
+    ...     ek.load(path)
+    <BayesianNetwork of 8 variables: 8 factors>
+    """
+    suffix = _suffix(path)
+    read = FORMATS[suffix][0]
+    options = {
+        "vtree": vtree,
+        "names": names,
+        "states": states,
+        "smooth": smooth or None,
+        "as_units": as_units or None,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in sorted(given.keys() - signature(read).parameters.keys()):
+        raise CircuitError(
+            f"The {name!r} parameter of load is not one of {suffix} files. Got "
+            f"{given[name]!r} for {checked_path(path)}."
+        )
+    return read(path, **given)
+
+
+def save(obj: Circuit | FactorGraph | Vtree | Estimator, path: PathLike) -> None:
+    """Write a circuit, model, vtree or fitted estimator to a file, by the suffix of its name.
+
+    Parameters
+    ----------
+    obj : Circuit, FactorGraph, BayesianNetwork, Vtree, or fitted estimator
+        ``.npz`` files hold any circuit without loss, with names and labels, and equal circuits
+        give equal files; ``.psdd`` (with the vtree in a ``.vtree`` file beside it), ``.jpc`` and
+        ``.spn`` files hold circuits as other programs read them. ``.uai`` files hold factor graphs,
+        ``.bif`` files Bayesian networks, ``.vtree`` files vtrees, and ``.skops`` files fitted
+        estimators (``pip install expectedkernels[skops]``).
+    path : path
+        Where to write; nothing is appended to the name. A name without a suffix stands for
+        ``.npz``. Text formats are compressed if the name ends in ``.gz``.
+
+    Raises
+    ------
+    ParseError
+        If no format has the suffix.
+    CircuitError
+        If files with this suffix do not hold such an object, or not this one; the error says
+        what to use then.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import expectedkernels as ek
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "coin.npz")
+    ...     ek.save(ek.factorized([[0.3, 0.7]]), path)
+    ...     ek.load(path).input(0).table
+    array([[0.3, 0.7]])
+    """
+    suffix = _suffix(path)
+    _check_holder(obj, suffix)
+    schema = getattr(obj, "schema", None)
+    if schema is not None and not schema.is_plain and suffix not in NAMED:
+        named = " or ".join(s for s in _holders(obj) if s in NAMED)
+        keeping = f"Save to {named}" if named else "Save model.circuit() to .npz"
+        warnings.warn(
+            f"{suffix} files do not hold names and labels, which {checked_path(path)} leaves out. "
+            f"{keeping} to keep them, or give them to load(path, names=..., states=...).",
+            stacklevel=2,
+        )
+    FORMATS[suffix][1](obj, path)
+
+
+def _suffix(path: PathLike) -> str:
+    """The suffix of a known format."""
+    name = checked_path(path)
+    suffix = suffix_of(name) or ".npz"
+    if suffix not in FORMATS:
+        raise ParseError(
+            f"expected a file that ends in {', '.join(FORMATS)} (text formats also with .gz), "
+            f"found the suffix {suffix!r}"
+            + (f". {XMLBIF}" if suffix in (".xmlbif", ".bifxml", ".xml") else ""),
+            name,
+        )
+    if suffix in BINARY and name.endswith(".gz"):
+        raise ParseError(
+            f"{suffix} files are not compressed with gzip: unpack the file, and leave .gz out of "
+            "its name",
+            name,
+        )
+    return suffix
+
+
+def _holders(obj: Any) -> tuple[str, ...]:
+    """The suffixes of the files that hold an object."""
+    if hasattr(obj, "get_params") and not isinstance(obj, type):
+        return (".skops",)
+    return next((suffixes for kind, suffixes in HOLDERS if isinstance(obj, kind)), ())
+
+
+def _check_holder(obj: Any, suffix: str) -> None:
+    """Raise unless files with this suffix hold such objects."""
+    known, kind = _holders(obj), type(obj).__name__
+    if suffix in known:
+        return
+    if isinstance(obj, (str, Path)):
+        advice = "The path comes second: save(obj, path)"
+    elif isinstance(obj, Unit):
+        advice = "Save Circuit.from_units(root)"
+    elif not known:
+        advice = "joblib.dump and pickle hold kernels and other objects"
+    else:
+        advice = f"Save it to a file that ends in {' or '.join(known)}"
+        if isinstance(obj, FactorGraph) and suffix in HOLDERS[0][1]:
+            advice += ", or save its circuit, model.circuit()"
+        if isinstance(obj, Circuit) and suffix == ".vtree":
+            advice += ", or save its vtree, circuit.vtree"
+    raise CircuitError(f"A {suffix} file does not hold a {kind}. {advice}.")
+
 
 __all__ = [
     "compile_file",

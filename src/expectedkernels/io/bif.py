@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.compilation.bayesian import ROUNDING, BayesianNetwork
-from expectedkernels.compilation.others import converted
-from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
+from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork
+from expectedkernels.models.interop import converted
 
 TOKEN = re.compile(
     r"""

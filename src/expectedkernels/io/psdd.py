@@ -9,23 +9,21 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import StatesLike
-from expectedkernels.checks import removed
+from expectedkernels.checks import CircuitError, ParseError, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.engine.blocks import Inner
-from expectedkernels.engine.nodes import at_nodes, from_leaves
-from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.io.text import (
     LOWEST_LOG,
     ROUNDING,
     PathLike,
     Source,
+    known,
     plain,
     shown,
     write_text,
 )
-from expectedkernels.io.unit_lists import known
-from expectedkernels.io.vtree import check_ids, companion, resolve, write_vtree
+from expectedkernels.io.vtree_format import check_ids, companion, resolve, write_vtree
 from expectedkernels.vtree import Vtree
 
 NORMALISED = 1e-8

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import Labels
-from expectedkernels.compilation.bayesian import BayesianNetwork
-from expectedkernels.compilation.factor import Factor
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.compilation.others import converted
-from expectedkernels.errors import CircuitError, ParseError
+from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.io.text import (
     LARGEST_VARIABLE,
     MOST_AXES,
+    MOST_STATES,
     PathLike,
     Source,
     as_number,
@@ -26,7 +23,8 @@ from expectedkernels.io.text import (
     whole,
     write_text,
 )
-from expectedkernels.io.unit_lists import MOST_STATES
+from expectedkernels.models.factor_graph import BayesianNetwork, Factor, FactorGraph
+from expectedkernels.models.interop import converted
 
 
 def read_uai(

@@ -1,9 +1,8 @@
 """Kernels as circuits: `ek.kernels`."""
 
-from expectedkernels.kernels.circuit import KernelCircuit, is_kernel_compatible, kernel_input
-from expectedkernels.kernels.defaults import median_gamma
-from expectedkernels.kernels.kernel import Kernel
-from expectedkernels.kernels.library import RBF, Delta, ExpHamming, Laplacian, TableKernel
+from expectedkernels.kernels.empirical import median_gamma
+from expectedkernels.kernels.kernel import RBF, Delta, ExpHamming, Kernel, Laplacian, TableKernel
+from expectedkernels.kernels.kernel_circuit import KernelCircuit, is_kernel_compatible, kernel_input
 
 __all__ = [
     "RBF",

@@ -1,10 +1,10 @@
-"""Factors: kernels of a single variable, evaluated on atoms."""
+"""Factors of kernels: one function of two values for every variable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, log, pi, prod
+from math import ceil, inf, log, pi, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,74 @@ from expectedkernels.arrays import (
     require_memory,
     to_numpy,
 )
-from expectedkernels.circuits.sides import Atoms
-from expectedkernels.errors import KernelError
-from expectedkernels.kernels.reals import half_of, log_pairs
-from expectedkernels.verdict import Verdict
+from expectedkernels.checks import KernelError, Verdict
+from expectedkernels.circuits.inputs import PANEL, log_box, log_boxes, panel_rule
+from expectedkernels.circuits.operands import Atoms
+
+RULE = np.polynomial.legendre.leggauss(12)
+MOST_PANELS = 64
+"""An interval is cut into at most so many panels of the width of the kernel, if it need not be."""
+
+
+@np.errstate(over="ignore")  # the log of a remote value is -inf
+def log_pairs(rate: float, a: Atoms, b: Atoms) -> Any:
+    """The log of E exp(-rate (x - y)^2) for all pairs of atoms, (atoms of a, atoms of b).
+
+    The difference of two atoms has a variance and two widths. The variance shrinks the rate and
+    the value; the widths leave a mean over one or two intervals, which points do not have.
+
+    Examples
+    --------
+    >>> unit, zero = (
+    ...     Atoms(None, np.ones(1), np.zeros(1), np.ones(1)),
+    ...     Atoms(None, *np.zeros((2, 1))),
+    ... )
+    >>> log_pairs(1.0, unit, zero).round(4).tolist()
+    [[-0.8186]]
+    """
+    away = a.mean[:, None] - b.mean[None, :]
+    root: Any = np.sqrt(rate)
+    shrink: Any = None
+    if a.variance.any() or b.variance.any():
+        shrink = 1.0 + 2.0 * rate * (a.variance[:, None] + b.variance[None, :])
+        root = np.sqrt(rate / shrink)
+    away *= root
+    logs = -(away**2)
+    half, other = half_of(a)[:, None], half_of(b)[None, :]
+    (points, wide), (also_points, also_wide) = (_by_width(x) for x in (a, b))
+    for rows, columns in ((wide, also_points), (points, also_wide), (wide, also_wide)):
+        if len(rows) and len(columns):  # where both are points all is done
+            at = np.ix_(rows, columns)
+            scale = root if shrink is None else root[at]
+            widths = scale * half[rows], scale * other[:, columns]
+            if rows is wide and columns is also_wide:
+                logs[at] = log_boxes(away[at], *widths)
+            else:
+                logs[at] = log_box(away[at], widths[0] if rows is wide else widths[1])
+    return logs if shrink is None else logs - 0.5 * np.log(shrink)
+
+
+def _by_width(atoms: Atoms) -> tuple[Any, Any]:
+    """Which atoms have no width, and which have one."""
+    if atoms.half is None:
+        return np.arange(atoms.n), np.arange(0)
+    return np.flatnonzero(atoms.half == 0), np.flatnonzero(atoms.half)
+
+
+def half_of(atoms: Atoms) -> Any:
+    """Half the widths of all atoms."""
+    return np.zeros(atoms.n) if atoms.half is None else atoms.half
+
+
+def panels_of(rate: float, low: Any, high: Any) -> int:
+    """How many panels of the kernel's width the widest interval has."""
+    return max(1, ceil(np.sqrt(rate) * float(np.max(high - low, initial=0.0))))
+
+
+def rule(low: Any, high: Any, panels: int) -> tuple[Any, Any]:
+    """Nodes of every interval, (intervals, nodes), and their shares."""
+    inside, shares = panel_rule(panels, RULE)
+    return low[:, None] + (high - low)[:, None] * (0.5 * (inside + 1.0)), shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,3 +345,125 @@ def _log_laplace_on_host(mean: Any, variance: Any, rate: float) -> tuple[Any, ..
         np.where(point, 0.5 * rate**2, by_variance),
         np.where(point, -np.abs(mean), by_rate),
     )
+
+
+def log_triples(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tuple[Any, Any]:
+    """Logs of the absolute values on triples of atoms, and signs (None: all non-negative).
+
+    Examples
+    --------
+    >>> states = Atoms(2)
+    >>> logs, _ = log_triples(Factor(square=1.0), states, states, states, 0)
+    >>> logs[0].tolist()
+    [[0.0, -1.0], [-1.0, -2.0]]
+    """
+    if x.cardinality is not None:
+        return _products(factor, x, y, z, variable)
+    point = (x.variance == 0) & (half_of(x) == 0)
+    logs = np.empty((x.n, y.n, z.n))
+    if point.any():
+        logs[point] = _products(factor, _taken(x, point), y, z, variable)[0]
+    if point.all():
+        return logs, None
+    if factor.absolute:
+        raise KernelError(
+            f"The product of two values of a Laplacian kernel has no closed form on the real "
+            f"variable {variable}. RBF, ExpHamming and Delta have one."
+        )
+    # a value with a density differs from any other
+    logs[~point] = _log_square(factor.square, _taken(x, ~point), y, z) - 2.0 * factor.unequal
+    return logs, None
+
+
+def triples(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+    """The numbers E exp(-rate (x - y)^2 - rate (x - z)^2) for triples of real atoms.
+
+    An interval of x is cut into panels with nodes, which makes one batch of matrix products of
+    what would be one closed form for every entry.
+
+    Examples
+    --------
+    >>> zero, one = Atoms(None, np.zeros(1), np.zeros(1)), Atoms(None, np.ones(1), np.zeros(1))
+    >>> triples(1.0, zero, one, one).round(6).tolist()
+    [[[0.135335]]]
+    """
+    if rate == 0.0:
+        return np.ones((x.n, y.n, z.n))
+    half = half_of(x)
+    low, high = x.mean - half, x.mean + half
+    panels = panels_of(2.0 * rate, -half, half)
+    points = not (half_of(y).any() or half_of(z).any())
+    if x.variance.any() or (points and panels > MOST_PANELS):
+        return np.exp(_log_square(rate, x, y, z))
+    nodes, shares = x.mean[:, None], np.ones(1)
+    if half.any():
+        nodes, shares = rule(low, high, min(panels, 16 * MOST_PANELS))
+    at = Atoms(None, nodes.ravel(), np.zeros(nodes.size))
+    first = np.exp(log_pairs(rate, at, y)).reshape(*nodes.shape, -1)
+    second = first if z is y else np.exp(log_pairs(rate, at, z)).reshape(*nodes.shape, -1)
+    return np.swapaxes(first * shares[:, None], 1, 2) @ second
+
+
+def _products(factor: Factor, x: Atoms, y: Atoms, z: Atoms, variable: int) -> tuple[Any, Any]:
+    """Two expectations given the first argument, multiplied."""
+    (logs, sign), (others, other_sign) = (factor.logs(x, other, variable) for other in (y, z))
+    products = logs[:, :, None] + others[:, None, :]
+    if sign is None or other_sign is None:  # both, as they are of one factor
+        return products, None
+    return products, sign[:, :, None] * other_sign[:, None, :]
+
+
+def _log_square(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+    """The Gaussian part; intervals of the second and third argument become nodes."""
+    if rate == 0.0:
+        return np.zeros((x.n, y.n, z.n))
+    (y, shares), (z, other_shares) = (_nodes(rate, atoms) for atoms in (y, z))
+    logs = _log_normal(rate, x, y, z)
+    if len(shares) == len(other_shares) == 1:
+        return logs
+    shape = (x.n, -1, len(shares), z.n // len(other_shares), len(other_shares))
+    logs = logs.reshape(shape)
+    top = logs.max(axis=(2, 4), keepdims=True)
+    top = np.where(top > -np.inf, top, 0.0)
+    with np.errstate(divide="ignore"):
+        means = np.einsum("xypzq,p,q->xyz", np.exp(logs - top), shares, other_shares)
+        return np.log(means) + top[:, :, 0, :, 0]
+
+
+def _log_normal(rate: float, x: Atoms, y: Atoms, z: Atoms) -> Any:
+    """The same where the second and third argument are normals or points."""
+    # points shrink nothing: what follows is smaller then
+    shrink, other = (
+        1.0 + 2.0 * rate * (atoms.variance if atoms.variance.any() else np.zeros(1))
+        for atoms in (y, z)
+    )
+    shrink = shrink[:, None]
+    r, q = rate / shrink, rate / other
+    total = r + q
+    m, n = y.mean[:, None], z.mean[None, :]
+    spread = 1.0 + 2.0 * total * x.variance[:, None, None]
+    root = np.sqrt(total / spread)
+    with np.errstate(over="ignore"):  # the log of a remote value is -inf
+        logs = -0.5 * np.log(shrink * other) - r * q / total * (m - n) ** 2
+        away = root * (x.mean[:, None, None] - (r * m + q * n) / total)
+        logs = logs - 0.5 * np.log(spread)
+        if x.half is None:
+            return logs - away**2
+        return logs + log_box(away, root * x.half[:, None, None])
+
+
+def _nodes(rate: float, atoms: Atoms) -> tuple[Atoms, Any]:
+    """The atoms with nodes for their intervals, as many for each, and the shares of the nodes."""
+    half = half_of(atoms)
+    if not half.any():
+        return atoms, np.ones(1)
+    panels = max(1, ceil(2.0 * sqrt(rate) * float(half.max()) / PANEL))
+    inside, shares = panel_rule(panels)
+    mean = (atoms.mean[:, None] + half[:, None] * inside).ravel()
+    spread = Atoms(None, mean, np.repeat(atoms.variance, len(inside)))
+    return spread, shares
+
+
+def _taken(atoms: Atoms, chosen: Any) -> Atoms:
+    half = None if atoms.half is None else atoms.half[chosen]
+    return Atoms(None, atoms.mean[chosen], atoms.variance[chosen], half)

@@ -1,15 +1,11 @@
-"""EM: the parameters of any circuit fitted to data, with missing values summed out exactly.
-
-One E-step is one pass up and one down. It gives, for every weight, entry of a table and normal
-component, how often it is expected to be used when the circuit generates the data; the M-step
-turns these counts into shares.
-"""
+"""EM for circuits."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import repeat
 from math import inf, log
 from time import perf_counter
@@ -19,47 +15,257 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import RngLike, as_generator, place_of, spans
-from expectedkernels.checks import check_callback, check_count, check_real
-from expectedkernels.circuits.base import BlockCircuit
-from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import Column, Evidence, EvidenceLike, as_evidence
-from expectedkernels.circuits.extents import extent_of_operand, with_patterns
-from expectedkernels.circuits.graph import Unit
-from expectedkernels.circuits.inputs import Real
-from expectedkernels.circuits.observed import levels_of
-from expectedkernels.circuits.queries import conditional_parts, refuse_signed
-from expectedkernels.circuits.sides import check_single_root
-from expectedkernels.circuits.streams import (
-    StreamLike,
-    WeightsLike,
-    each_chunk,
-    is_stream,
-    summed,
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    check_callback,
+    check_count,
+    check_real,
+    progress_bar,
 )
-from expectedkernels.circuits.wide import as_plain, is_plain
-from expectedkernels.engine.nodes import at_nodes
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.engine.tensors import TensorLevels
-from expectedkernels.errors import CircuitError, DataError
-from expectedkernels.learning.batches import (
+from expectedkernels.circuits.block_circuit import BlockCircuit
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.conditioning import chunks, levels_of, observed
+from expectedkernels.circuits.graph import Unit
+from expectedkernels.circuits.inputs import Real, as_plain, is_plain
+from expectedkernels.circuits.operands import (
+    CircuitSide,
+    check_single_root,
+    extent_of_operand,
+    with_patterns,
+)
+from expectedkernels.circuits.queries import ENTRY, conditional_parts, leaf_sums, refuse_signed
+from expectedkernels.data.chunks import StreamLike, WeightsLike, each_chunk, is_stream, summed
+from expectedkernels.data.evidence import Column, Evidence, EvidenceLike, as_evidence
+from expectedkernels.engine.blocks import at_nodes
+from expectedkernels.engine.layers import weight_cost
+from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, products_at, upward
+from expectedkernels.engine.torch_ops import TensorLevels
+from expectedkernels.engine.value import Value, Weights, to_log, weighted
+from expectedkernels.learning.minibatch import (
     Trained,
+    chunked_epochs,
     circuit_of,
+    epochs,
     refuse_zero_row,
     start_of,
 )
-from expectedkernels.learning.data import Rows, as_weights, require_weight
-from expectedkernels.learning.epochs import chunked_epochs, epochs
-from expectedkernels.learning.flows import Flow, flows
-from expectedkernels.learning.row_counts import row_counts
-from expectedkernels.learning.statistics import group_sums, shares
-from expectedkernels.learning.streams import (
+from expectedkernels.learning.training_data import (
+    Rows,
+    as_weights,
     check_weighing,
     chunk_moments,
     chunk_rows,
+    group_sums,
     joint_moments,
+    require_weight,
+    shares,
     used_up,
 )
-from expectedkernels.progress import progress_bar
+
+CHUNK = 2**22
+"""How many shares of flow along edges are computed at once."""
+GATHER_ABOVE = 64
+"""Sparse weights with less than one entry in so many are worth looking up edge by edge: a matrix
+product is that much faster per entry."""
+
+
+@dataclass(eq=False)
+class Flow:
+    """How often every unit of one vtree node is expected to take part."""
+
+    node: int
+    # (patterns, units): the posterior probability that a unit is used when the circuit is read as a
+    # generative process, summed over the weighted rows of each pattern
+    flow: Any
+    side: CircuitSide
+    values: list[Value]  # the values of all nodes
+
+    @property
+    def weights(self) -> Any:
+        """The weights of the node's sums, None if it has none."""
+        return self.side.circuit.blocks[self.node].weights  # type: ignore[union-attr]
+
+    @property
+    def logs(self) -> Any:
+        """The logs of the values of the units, shape (patterns, units)."""
+        return self._by_pattern(to_log(self.values[self.node]))
+
+    def _by_pattern(self, value: Value) -> Any:
+        return value.data.reshape(self.side.operand.copies(self.node), -1)
+
+    @property
+    def _weights(self) -> Weights:
+        return self.side.operand.weights(self.node)  # type: ignore[return-value]
+
+    @cached_property
+    def _inputs(self) -> Value:
+        return products_at([self.side.operand], self.values, self.node)
+
+    @cached_property
+    def _share(self) -> Any:
+        """Flow over value of every unit, on the scale of the (plain) inputs."""
+        inputs, value = self._inputs, self.values[self.node]
+        same = value.scale is inputs.scale or (
+            value.scale is not None
+            and inputs.scale is not None
+            and np.array_equal(value.scale, inputs.scale)
+        )
+        if value.is_log or not same:
+            value = weighted(inputs, self._weights, 1)
+        sums = self._by_pattern(value)
+        return np.divide(self.flow, sums, out=np.zeros_like(self.flow), where=sums != 0)
+
+    def below(self, side: str) -> Flow:
+        """What the products send to the left (or right) child."""
+        circuit, found = self.side.circuit, self.side.operand.patterns
+        child = int(getattr(circuit.vtree, side)[self.node])
+        index = getattr(circuit.blocks[self.node], side)
+        step = getattr(found, side)[self.node]
+        sent = self.products
+        if step is not None:
+            sent = _incidence(step, found.count[child]).T @ sent  # type: ignore[union-attr]
+        if index is not None:
+            sent = sent @ _incidence(index, circuit.blocks[child].n_units)
+        return Flow(child, sent, self.side, self.values)
+
+    @cached_property
+    def products(self) -> Any:
+        """The flow of the product units, shape (patterns, products)."""
+        if self.weights is None:
+            return self.flow
+        if self._inputs.is_log:
+            return self._edge_by_edge[0]
+        H = self._by_pattern(self._inputs)
+        with np.errstate(over="ignore", invalid="ignore"):  # where the product is zero
+            return np.where(H != 0, (self._share @ self.weights) * H, 0.0)
+
+    @property
+    def edges(self) -> Any:
+        """The flow through every weight, summed over all rows, as the weights are stored.
+
+        A matrix for dense weights, one number per stored entry for sparse ones.
+        """
+        if self._inputs.is_log:
+            return self._edge_by_edge[1]
+        weights, H = self.weights, self._by_pattern(self._inputs)
+        if not sparse.issparse(weights):
+            with np.errstate(over="ignore", invalid="ignore"):  # where there is no edge
+                return np.where(weights != 0, weights * (self._share.T @ H), 0.0)
+        unit = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+        if np.prod(weights.shape) <= GATHER_ABOVE * weights.nnz:
+            with np.errstate(over="ignore"):
+                return weights.data * (self._share.T @ H)[unit, weights.indices]
+        share, H = np.ascontiguousarray(self._share.T), np.ascontiguousarray(H.T)
+        step = max(1, CHUNK // max(1, len(self.flow)))
+        parts = [
+            np.einsum("en,en->e", share[unit[i : i + step]], H[weights.indices[i : i + step]])
+            for i in range(0, weights.nnz, step)
+        ]
+        return weights.data * np.concatenate(parts)
+
+    @cached_property
+    def _edge_by_edge(self) -> tuple[Any, Any]:
+        """The flow of products and of weights where values are out of range for plain numbers."""
+        csr = sparse.csr_array(self.weights)
+        unit = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+        sums = self._by_pattern(to_log(weighted(self._inputs, self._weights, 1)))
+        H, to_products = self._by_pattern(self._inputs), _incidence(csr.indices, csr.shape[1])
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.abs(csr.data))
+        total, products = np.zeros(csr.nnz), []
+        step = max(1, CHUNK // max(1, csr.nnz))
+        for i in range(0, len(self.flow), step):
+            few = slice(i, i + step)
+            below = sums[few][:, unit]
+            with np.errstate(invalid="ignore"):
+                share = np.exp(logs + H[few][:, csr.indices] - below)
+            share = np.where(below > -inf, share, 0.0) * self.flow[few][:, unit]
+            total += share.sum(axis=0)
+            products.append(share @ to_products)
+        if not sparse.issparse(self.weights):
+            total = sparse.csr_array((total, csr.indices, csr.indptr), csr.shape).toarray()
+        return np.concatenate(products), total
+
+
+def flows(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Iterator[Flow]:
+    """From the root down, how often every unit is expected to take part in weighted rows.
+
+    Rows that look alike at a node, its patterns, are summed up. That is all that counts of edges
+    need, and costs as little as a likelihood. Circuits with several roots take a weight for each,
+    (rows, roots).
+    """
+    todo = [_at_root(circuit, evidence, weights)]
+    while todo:
+        here = todo.pop()
+        yield here
+        if not circuit.vtree.is_leaf(here.node):
+            todo += [here.below("left"), here.below("right")]
+
+
+def flow_at(circuit: BlockCircuit, evidence: Evidence, weights: Any, node: int) -> Flow:
+    """What `flows` gives for one node."""
+    here = _at_root(circuit, evidence, weights)
+    while here.node != node:
+        is_left = circuit.vtree.is_descendant(node, int(circuit.vtree.left[here.node]))
+        here = here.below("left" if is_left else "right")
+    return here
+
+
+def _at_root(circuit: BlockCircuit, evidence: Evidence, weights: Any) -> Flow:
+    side = CircuitSide(circuit, evidence)
+    rows = side.operand.patterns.rows  # type: ignore[union-attr]
+    total: Any = np.asarray(weights, dtype=np.float64).reshape(len(weights), -1)
+    if rows is not None:
+        total = np.stack([np.bincount(rows, column) for column in total.T], axis=1)
+    values = upward([side.operand], leaf_sums(side))
+    return Flow(circuit.vtree.root, total, side, values)
+
+
+def _incidence(index: Any, n: int) -> sparse.csr_array:
+    """The 0-1 matrix that adds up what products send to their inputs."""
+    return sparse.csr_array(
+        (np.ones(len(index)), index, np.arange(len(index) + 1)), (len(index), n)
+    )
+
+
+PASSES = 4.0
+"""How many times a likelihood the two passes and the counts take."""
+NODE = 1.5e-4
+"""Seconds that flows of patterns of rows take at every node, however few these are."""
+
+
+def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[float, Any] | None:
+    """The log-likelihood of weighted rows, and the counts of all parameters by vtree node.
+
+    None if patterns of rows are cheaper or plain numbers cannot tell, if there are real variables,
+    or if a row has probability zero.
+    """
+    n = evidence.n_rows
+    if PASSES * ENTRY * n * sum(map(_entries, circuit.blocks)) > NODE * circuit.vtree.n_nodes:
+        return None
+    levels = None if None in circuit.cardinalities else levels_of(circuit)
+    if levels is None:
+        return None
+    total, counts, work = 0.0, EdgeCounts(levels), workspace(levels)
+    for rows in chunks(levels, n):
+        some = evidence if rows.stop - rows.start == n else evidence.rows(rows)
+        found = up(levels, observed(circuit, levels, some), work)
+        logs = np.atleast_1d(found.log_roots[0])
+        if not (logs > -np.inf).all():
+            return None
+        below = count(found, weights[rows], counts, work)
+        if not np.all(below.trusted):
+            return None
+        total += float(weights[rows] @ logs)
+    return total, counts.by_node()
+
+
+def _entries(block: Any) -> float:
+    """What a block adds to `Levels.entries`, without levels."""
+    return block.n_units + 2 * block.width + weight_cost(block.numbers)
+
 
 Counts = list[Any]
 """For every vtree node the expected counts of its parameters, None if it has none."""

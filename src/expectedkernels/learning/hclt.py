@@ -10,41 +10,33 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator, require_memory
-from expectedkernels.checks import check_callback, check_count, check_real
+from expectedkernels.checks import DataError, check_callback, check_count, check_real, progress_bar
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.evidence import Evidence
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.circuits.streams import StreamLike, WeightsLike, is_stream
+from expectedkernels.data.chunks import StreamLike, WeightsLike, is_stream
+from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.errors import DataError
-from expectedkernels.learning.batches import (
+from expectedkernels.learning.chow_liu import Forest, rooted, spanning_edges
+from expectedkernels.learning.em import checked_steps, em, normalized, rows_for, told, wide_counts
+from expectedkernels.learning.minibatch import (
     Trained,
     circuit_of,
+    epochs as passes,
     mean_log_likelihood,
     start_of,
 )
-from expectedkernels.learning.data import (
+from expectedkernels.learning.training_data import (
     MAX_STATES,
     MISSING,
     Data,
     FloatArray,
     IntArray,
+    PairCounts,
     Rows,
+    mutual_information,
+    read_chunks,
     read_data,
 )
-from expectedkernels.learning.em import (
-    checked_steps,
-    em,
-    normalized,
-    rows_for,
-    told,
-    wide_counts,
-)
-from expectedkernels.learning.epochs import epochs as passes
-from expectedkernels.learning.statistics import PairCounts, mutual_information
-from expectedkernels.learning.streams import read_chunks
-from expectedkernels.learning.trees import Forest, rooted, spanning_edges
-from expectedkernels.progress import progress_bar
 from expectedkernels.vtree import Vtree
 
 SPREAD = 4.0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
-from expectedkernels.learning.orders import chosen_rows, content_keys, normal_numbers, row_keys
+from expectedkernels.arrays import chosen_rows, content_keys, normal_numbers, row_keys
 
 CHUNK_ENTRIES = 2**21
 """How many entries of stacked matrices are worked on at once, about."""

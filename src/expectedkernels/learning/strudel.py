@@ -1,19 +1,518 @@
-"""Strudel: deterministic circuits grown from a Chow-Liu tree, one split at a time."""
+"""Strudel: circuits grown by splits, with and without missing values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.special import xlogy
 
 from expectedkernels.arrays import RowsLike
-from expectedkernels.checks import check_callback, check_count, check_real, removed
+from expectedkernels.checks import check_callback, check_count, check_real, progress_bar, removed
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
-from expectedkernels.learning.complete import CompleteSearch
-from expectedkernels.learning.data import MAX_STATES, Data, read_data
-from expectedkernels.learning.incomplete import IncompleteSearch
-from expectedkernels.learning.search import Run, Search, StrudelStep, greedy
+from expectedkernels.circuits.inputs import Input
+from expectedkernels.data.evidence import Evidence
+from expectedkernels.engine.blocks import Inner
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.learning.chow_liu import (
+    EM_ITERATIONS,
+    EM_TOLERANCE,
+    ChowLiuTree,
+    chow_liu_tree,
+    flow_blocks,
+)
+from expectedkernels.learning.em import chunks_of, em, expected_counts, flow_at
+from expectedkernels.learning.structure_search import (
+    NOTHING,
+    Candidates,
+    Level,
+    Logical,
+    Plan,
+    Split,
+    blocks_of,
+    plan,
+    tree_circuit,
+)
+from expectedkernels.learning.training_data import (
+    MAX_STATES,
+    MISSING,
+    Data,
+    FloatArray,
+    IntArray,
+    PairCounts,
+    group_sums,
+    mutual_information,
+    read_data,
+    shares,
+)
+from expectedkernels.vtree import Vtree
+
+
+class CompleteSearch:
+    """A circuit and what complete rows of data say of it, changed by splits.
+
+    It starts at a tree. The weights, (sets, rows), say how much every row counts in the training
+    data, and in the validation data if there is any; `beta` is the pseudocount.
+    """
+
+    def __init__(
+        self, tree: ChowLiuTree, states: IntArray, weights: FloatArray, beta: float
+    ) -> None:
+        self._start = (tree, states, weights, beta)
+        self._done: list[tuple[int, int]] = []
+        self._kept, self._torn = 0, False
+        start = tree_circuit(tree)
+        self.circuit = start.circuit
+        # small numbers: gathering rows of them is much of the work
+        self.states = states.astype(np.min_scalar_type(max(tree.cardinalities)))
+        self.weights, self.beta = weights, beta
+        self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
+        n_sets, n_edges = len(weights), len(self.circuit.sum_of)
+        self._used = np.full((tree.vtree.n_nodes, len(states)), NOTHING, dtype=np.int32)
+        self._flow = np.zeros((n_sets, 2 * n_edges))
+        self._terms = np.zeros((n_sets, 2 * len(self.circuit.node)))
+        self._place = np.full(2 * n_edges, -1, dtype=np.intp)
+        for node, edges in enumerate(start.edges):
+            if edges is not None:
+                self._used[node] = _tree_edges(tree, states, node, edges)
+        for counts, w in zip(self._flow, weights, strict=True):
+            for used in self._used[[edges is not None for edges in start.edges]]:
+                counts += np.bincount(used, w, minlength=len(counts))
+        self.candidates = Candidates()
+        for edge, flow in enumerate(self._flow[0, :n_edges].tolist()):
+            if self.circuit.is_splittable(edge):
+                self.candidates.put(edge, flow)
+        self._update_terms(list(self.circuit.sums()))
+
+    @property
+    def log_likelihoods(self) -> list[float]:
+        """The mean log-likelihood of every set of rows."""
+        return [
+            float(terms.sum()) / total
+            for terms, total in zip(self._terms, self.totals, strict=True)
+        ]
+
+    def rows_through(self, edge: int) -> tuple[IntArray, FloatArray]:
+        """The training rows that use an edge, and their weights."""
+        node = self.circuit.node[self.circuit.sum_of[edge]]
+        rows = np.flatnonzero((self._used[node] == edge) & (self.weights[0] > 0))
+        return self.states[rows], self.weights[0, rows]
+
+    def split(self, edge: int, variable: int) -> None:
+        """Split the circuit, and move the rows that are concerned. Cost: what changes."""
+        self._torn = True  # until all is done: an interrupt may come in between
+        done = self.circuit.split(edge, variable)
+        self._make_room()
+        rows = np.flatnonzero(self._used[done.node] == edge)
+        states = self.states[rows, done.variable]
+        for level in done.levels:
+            self._move(level, rows, states)
+        for gone in done.dead:
+            self.candidates.remove(gone)
+            self._terms[:, self.circuit.sum_of[gone]] = 0.0  # if the sum is left: set again below
+        self._update_terms(done.sums)
+        self._update_candidates(done)
+        self._done.append((edge, variable))
+        self._torn = False
+
+    def keep(self) -> None:
+        """Remember the present circuit as the one to return."""
+        self._kept = len(self._done)
+
+    def kept(self) -> Circuit:
+        """The circuit that was kept last; splits after that are forgotten.
+
+        Going back means to start again and repeat the splits, without choosing them.
+        """
+        if self._kept == len(self._done) and not self._torn:
+            return self.to_circuit()
+        again = CompleteSearch(*self._start)
+        for edge, variable in self._done[: self._kept]:
+            again.split(edge, variable)
+        return again.to_circuit()
+
+    def _make_room(self) -> None:
+        """Let arrays be longer than what they are indexed by; NOTHING points to their end."""
+        missing = len(self.circuit.sum_of) + 1 - len(self._place)
+        if missing > 0:
+            missing += len(self._place)
+            self._place = np.pad(self._place, (0, missing), constant_values=-1)
+            self._flow = np.pad(self._flow, ((0, 0), (0, missing)))
+        missing = len(self.circuit.node) - self._terms.shape[1]
+        if missing > 0:
+            missing += self._terms.shape[1]
+            self._terms = np.pad(self._terms, ((0, 0), (0, missing)))
+
+    def _move(self, level: Level, rows: IntArray, states: IntArray) -> None:
+        """Let rows use other edges at one node, and the flow with them."""
+        old = np.asarray(level.edges, dtype=np.intp)
+        moved = np.asarray(level.moved, dtype=np.intp)
+        self._place[old] = np.arange(len(old))
+        place = self._place[self._used[level.node, rows]]
+        self._place[old] = -1
+        concerned = place >= 0
+        if not concerned.all():
+            rows, states, place = rows[concerned], states[concerned], place[concerned]
+        cell = place * moved.shape[1] + states
+        new = moved.ravel()
+        self._used[level.node, rows] = new[cell]
+        there = new != NOTHING
+        for flow, weights in zip(self._flow, self.weights, strict=True):
+            sent = np.bincount(cell, weights[rows], minlength=moved.size)
+            flow[old] -= sent.reshape(moved.shape).sum(axis=1)
+            flow[new[there]] = sent[there]
+
+    def _weights_of(self, sums: Sequence[int]) -> tuple[IntArray, IntArray, FloatArray]:
+        """The edges of some sums, the place of each one's sum, and its weight in closed form."""
+        edges = [self.circuit.edges[unit] for unit in sums]
+        every = np.asarray([edge for part in edges for edge in part], dtype=np.intp)
+        unit = np.repeat(np.arange(len(sums)), [len(part) for part in edges])
+        return every, unit, shares(self._flow[0, every], self.beta, group_sums(unit))
+
+    def _update_terms(self, sums: list[int]) -> None:
+        """What sums add to the log-likelihoods: flow times log weight, over their edges."""
+        edges, unit, weights = self._weights_of(sums)
+        for terms, flow in zip(self._terms, self._flow, strict=True):
+            terms[sums] = np.bincount(unit, xlogy(flow[edges], weights), minlength=len(sums))
+
+    def _update_candidates(self, done: Split) -> None:
+        circuit, candidates = self.circuit, self.candidates
+        for level in done.levels:
+            flow = self._flow[0]
+            for edge in level.edges:
+                if edge in candidates:
+                    candidates.put(edge, float(flow[edge]))
+            for row in level.moved:
+                for edge in row:
+                    if edge != NOTHING and circuit.is_splittable(edge):
+                        candidates.put(edge, float(flow[edge]))
+
+    def to_circuit(self) -> Circuit:
+        """The circuit with the weights that fit the training rows best, not minimised."""
+        weights = np.zeros(len(self.circuit.sum_of))
+        edges, _, found = self._weights_of(list(self.circuit.sums()))
+        weights[edges] = found
+        blocks = blocks_of(self.circuit, plan(self.circuit), weights)
+        return Circuit(self.circuit.vtree, tuple(blocks))
+
+
+def _tree_edges(tree: ChowLiuTree, states: IntArray, node: int, edges: Any) -> IntArray:
+    """The edge that every row uses at a node of a tree's circuit."""
+    variable = tree.layout.top[node]
+    parent = tree.forest.parent[variable]
+    context = np.zeros(len(states), dtype=np.intp) if parent < 0 else states[:, parent]
+    grouped = not (tree.vtree.is_leaf(node) or tree.layout.decides[node])
+    return edges[context, 0 if grouped else states[:, variable]]
+
+
+RESOLUTION = 1e-9
+"""Expected flows are equal if they differ by less than this part of the data."""
+
+
+class IncompleteSearch:
+    """A circuit with weights, and what rows with missing values say of it, changed by splits.
+
+    After every split there is one step of EM, started at weights for which the circuit is the
+    same distribution as before.
+
+    It starts at the blocks of a tree's circuit, not minimised. The rows, their weights and `beta`
+    are as in `CompleteSearch`.
+    """
+
+    def __init__(
+        self,
+        tree: ChowLiuTree,
+        blocks: list[Input | Inner],
+        states: IntArray,
+        weights: FloatArray,
+        beta: float,
+    ) -> None:
+        start = tree_circuit(tree)
+        self.circuit = start.circuit
+        self.beta = beta
+        self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
+        self._theta = np.ones(len(self.circuit.sum_of))
+        for edges, weights_at in zip(start.edges, map(_dense, blocks), strict=True):
+            if edges is not None and weights_at is not None:
+                self._theta[edges] = weights_at
+        train = weights[0] > 0
+        self.states, self.weights = states[train], weights[0, train]
+        self._rows = np.where(self.states == MISSING, np.nan, self.states)
+        self._evidence = Evidence(tree.cardinalities, self._rows)
+        self._valid = None
+        if len(weights) > 1:
+            valid = weights[1] > 0
+            self._valid = np.where(states[valid] == MISSING, np.nan, states[valid])
+            self._valid_weights = weights[1, valid]
+        self._refit()
+        self._kept = self._model
+
+    def _refit(self) -> None:
+        """One step of EM, which gives flows on the way."""
+        self._plan = plan(self.circuit)
+        model = _model(self.circuit, self._plan, self._theta)
+        self._chunks = chunks_of(model, self._evidence, DEFAULT_MAX_BYTES)
+        _, counts = expected_counts(model, self._evidence, self.weights, self._chunks)
+        flow = np.zeros(len(self.circuit.sum_of))
+        for part, found in zip(self._plan, counts, strict=True):
+            if found is not None:
+                flow[part.edges] = part.counts(found[0])
+        edges = np.concatenate([part.edges for part in self._plan])
+        sums = group_sums(np.asarray(self.circuit.sum_of)[edges])
+        self._theta = np.ones(len(flow))
+        self._theta[edges] = shares(flow[edges], self.beta, sums)
+        self._model = _model(self.circuit, self._plan, self._theta)
+        quantum = RESOLUTION * self.totals[0]
+        self.candidates = Candidates()
+        for edge in edges.tolist():
+            if self.circuit.is_splittable(edge):
+                self.candidates.put(edge, round(float(flow[edge]) / quantum))
+        self.log_likelihoods = [
+            float(self.weights @ self._model.log_likelihood(self._evidence)) / self.totals[0]
+        ]
+        if self._valid is not None:
+            logs = self._model.log_likelihood(self._valid)
+            self.log_likelihoods.append(float(self._valid_weights @ logs) / self.totals[1])
+
+    def rows_through(self, edge: int) -> tuple[IntArray, FloatArray]:
+        """Training rows that may use an edge, weighted by how likely they do.
+
+        Rows that look alike below the edge come once, with the sum of their weights.
+        """
+        node = self.circuit.node[self.circuit.sum_of[edge]]
+        column = int(np.flatnonzero(self._plan[node].edges == edge)[0])
+        states, weights = [], []
+        for rows in self._chunks:
+            chunk = self._evidence if len(self._chunks) == 1 else self._evidence.rows(rows)
+            first = _first_rows(self.circuit.vtree, chunk, node)
+            found = flow_at(self._model, chunk, self.weights[rows], node)
+            states.append(self.states[rows][first])
+            weights.append(found.products[:, column])
+        return np.concatenate(states), np.concatenate(weights)
+
+    def split(self, edge: int, variable: int) -> None:
+        """Split the circuit, and fit its weights."""
+        done = self.circuit.split(edge, variable)
+        missing = len(self.circuit.sum_of) - len(self._theta)
+        self._theta = np.pad(self._theta, (0, missing), constant_values=1.0)
+        _inherit(self.circuit, done, self._theta)
+        self._refit()
+
+    def keep(self) -> None:
+        """Remember the present circuit as the one to return."""
+        self._kept = self._model
+
+    def kept(self) -> Circuit:
+        """The circuit that was kept last, after EM until it converges; not minimised."""
+        if not len(self._rows):
+            return self._kept
+        return em(
+            self._kept,
+            self._rows,
+            EM_ITERATIONS,
+            pseudocount=self.beta / float(self.weights.mean()),
+            sample_weight=self.weights,
+            tolerance=EM_TOLERANCE,
+            progress=False,
+        )
+
+
+def _dense(block: Any) -> Any:
+    """The numbers of a block as a matrix, None if it has none."""
+    return block.numbers.toarray() if sparse.issparse(block.numbers) else block.numbers
+
+
+def _model(circuit: Logical, plans: Plan, theta: FloatArray) -> Circuit:
+    """The circuit with these weights, not minimised: every edge keeps its place."""
+    return Circuit(circuit.vtree, tuple(blocks_of(circuit, plans, theta)))
+
+
+def _first_rows(vtree: Vtree, evidence: Evidence, node: int) -> IntArray:
+    """For every pattern at a vtree node the first row that has it."""
+    found = evidence.patterns(vtree)
+    pattern = np.arange(evidence.n_rows) if found.rows is None else found.rows
+    above = vtree.root
+    while above != node:
+        on_left = vtree.is_descendant(node, int(vtree.left[above]))
+        step = (found.left if on_left else found.right)[above]
+        pattern = pattern if step is None else step[pattern]
+        above = int((vtree.left if on_left else vtree.right)[above])
+    return np.unique(pattern, return_index=True)[1]
+
+
+def _inherit(circuit: Logical, done: Split, theta: FloatArray) -> None:
+    """Give the edges of a split the weights for which the distribution stays the same.
+
+    Every copy of a unit becomes the conditional distribution given the state of the variable.
+    """
+    cardinality = circuit.cardinalities[done.variable]
+    mass: dict[int, Any] = {}
+    for level in reversed(done.levels):
+        shares = [
+            theta[edge] * _mass(circuit, circuit.input_of[edge], done.variable, mass)
+            for edge in level.edges
+        ]
+        for edge, share in zip(level.edges, shares, strict=True):
+            unit = circuit.sum_of[edge]
+            mass[unit] = mass.get(unit, np.zeros(cardinality)) + share
+        for edge, share, moved in zip(level.edges, shares, level.moved, strict=True):
+            top = level is done.levels[0]
+            total = np.ones(cardinality) if top else mass[circuit.sum_of[edge]]
+            for state, new in enumerate(moved):
+                if new != NOTHING:
+                    fan_in = len(circuit.edges[circuit.sum_of[new]])
+                    theta[new] = share[state] / total[state] if total[state] > 0 else 1.0 / fan_in
+
+
+def _mass(circuit: Logical, unit: int, variable: int, mass: dict[int, Any]) -> Any:
+    """The probability of every state of a variable under a unit."""
+    if circuit.left[unit] >= 0:
+        states = circuit.states[variable]
+        left = circuit.left[unit]
+        unit = left if circuit.seen[left] & states else circuit.right[unit]
+    if unit in mass:
+        return mass[unit]
+    only = np.zeros(circuit.cardinalities[variable])
+    bits = (circuit.seen[unit] & circuit.states[variable]) >> circuit.first[variable]
+    only[bits.bit_length() - 1] = 1.0
+    return only
+
+
+SAME_SCORE = 1e-12
+"""Variables whose scores differ by less are tied: the first one is taken."""
+
+Search = CompleteSearch | IncompleteSearch
+
+
+@dataclass(frozen=True)
+class StrudelStep:
+    """What `learn_strudel` tells its callback after a split.
+
+    Attributes
+    ----------
+    iteration : int
+        The number of splits so far.
+    decisions, elements : int
+        The number of sum units that are not sums of indicators, and of their inputs.
+    units : int
+        The number of sums, products and indicators.
+    log_likelihood : float
+        The mean log-likelihood of the training rows.
+    valid_log_likelihood : float or None
+        That of the validation rows.
+
+    Examples
+    --------
+    >>> from expectedkernels.learning.strudel import learn_strudel
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    >>> told = []
+    >>> p = learn_strudel(X, iterations=2, callback=told.append)
+    >>> [(step.iteration, step.decisions, step.elements) for step in told]
+    [(1, 3, 5), (2, 3, 6)]
+    """
+
+    iteration: int
+    decisions: int
+    elements: int
+    units: int
+    log_likelihood: float
+    valid_log_likelihood: float | None
+
+
+def best_variable(search: Search, edge: int, alpha: float) -> int:
+    """The variable to split an edge on: the one that tells most about the others."""
+    variables = search.circuit.splittable_variables(edge)
+    if len(variables) == 1:
+        return int(variables[0])
+    rows, weights = search.rows_through(edge)
+    cards = np.asarray(search.circuit.cardinalities)[variables]
+    counts = PairCounts(rows[:, variables], cards, weights)
+    scores = mutual_information(counts, alpha).sum(axis=1)
+    return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
+
+
+class Run:
+    """How long a search goes on, and who is told: see `learn_strudel`."""
+
+    def __init__(
+        self,
+        iterations: int,
+        patience: int | None,
+        callback: Callable[[StrudelStep], object] | None,
+    ) -> None:
+        self.iterations, self._callback = iterations, callback
+        self._patience = inf if patience is None else patience
+
+    def follow(self, search: Search, progress: bool) -> None:
+        """Start from a circuit."""
+        self._has_valid = len(search.log_likelihoods) > 1
+        self._best, self._best_at = search.log_likelihoods[-1], 0
+        self._bar = progress_bar(self.iterations, "Strudel", not progress, "split")
+        self._is_shown = not self._bar.disable  # bars that are closed count as disabled
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the splits to come, until it is time to stop or the user interrupts."""
+        with self._bar:
+            for iteration in range(1, self.iterations + 1):
+                yield iteration
+                if iteration - self._best_at >= self._patience:
+                    return
+
+    def interrupted(self) -> None:
+        """Tell that the user has interrupted."""
+        if self._is_shown:
+            message = "Strudel was interrupted: returning the best circuit so far."
+            self._bar.write(message, file=sys.stderr)
+
+    def report(self, search: Search, iteration: int) -> bool:
+        """Tell about a split; whether the circuit is the one to return if nothing better comes."""
+        train, *valid = search.log_likelihoods
+        best = not self._has_valid or valid[0] > self._best
+        if best:
+            self._best, self._best_at = search.log_likelihoods[-1], iteration
+        self._bar.set_postfix_str(
+            f"log-likelihood {train:.4f}" + (f", valid {valid[0]:.4f}" if valid else ""), False
+        )
+        self._bar.update()
+        return best
+
+    def tell(self, search: Search, iteration: int) -> None:
+        """Call the callback."""
+        if self._callback is not None:
+            circuit = search.circuit
+            train, *valid = search.log_likelihoods
+            self._callback(
+                StrudelStep(
+                    iteration,
+                    circuit.n_decisions,
+                    circuit.n_elements,
+                    circuit.n_units,
+                    train,
+                    valid[0] if valid else None,
+                )
+            )
+
+
+def greedy(search: Search, alpha: float, run: Run) -> Search:
+    """Split one circuit again and again; it keeps the best one on the way."""
+    try:
+        for iteration in run:
+            edge = search.candidates.best(search.circuit)
+            if edge is None:
+                break
+            search.split(edge, best_variable(search, edge, alpha))
+            if run.report(search, iteration):
+                search.keep()
+            run.tell(search, iteration)
+    except KeyboardInterrupt:
+        run.interrupted()
+    return search
 
 
 @removed(

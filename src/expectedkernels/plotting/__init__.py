@@ -1,9 +1,8 @@
 """Pictures. The only package that needs matplotlib."""
 
-from expectedkernels.plotting.anything import plot
-from expectedkernels.plotting.graphs import plot_circuit, plot_model, plot_vtree
-from expectedkernels.plotting.panels import plot_intervals
-from expectedkernels.plotting.values import plot_gram, plot_witness
+from expectedkernels.plotting.graphs import plot, plot_circuit, plot_model, plot_vtree
+from expectedkernels.plotting.results import plot_intervals
+from expectedkernels.plotting.style import plot_gram, plot_witness
 
 __all__ = [
     "plot",

@@ -1,29 +1,32 @@
-"""Circuits, vtrees and graphical models."""
+"""Plots of circuits, vtrees and models."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expectedkernels.arrays import on_host
+from expectedkernels.checks import DataError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.drawings import (
+from expectedkernels.circuits.drawing import (
     circuit_layout,
     graph_layout,
     summary_layout,
     vtree_layout,
 )
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.compilation.drawings import model_layout
-from expectedkernels.compilation.factors import FactorGraph
-from expectedkernels.errors import DataError
-from expectedkernels.kernels.circuit import KernelCircuit
-from expectedkernels.layouts import Layout, short
-from expectedkernels.plotting.style import SAMPLED, new_axes
+from expectedkernels.display import Layout, short
+from expectedkernels.kernels.kernel_circuit import KernelCircuit
+from expectedkernels.models.factor_graph import FactorGraph, model_layout
+from expectedkernels.models.interop import converted
+from expectedkernels.plotting.style import SAMPLED, new_axes, plot_gram, save
 from expectedkernels.vtree import Vtree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 MOST_UNITS = 200
 """Circuits with more units are drawn as their vtree, with the numbers of units."""
@@ -221,3 +224,53 @@ def _draw_edges(ax: Any, layout: Layout, x: Any, y: Any, size: float) -> None:
             ax.annotate("", (x[b], y[b]), (x[a], y[a]), arrowprops={**style, **tips})
         else:
             ax.plot([x[a], x[b]], [y[a], y[b]], **style)
+
+
+def plot(what: object, path: str | Path | None = None) -> Axes | list[Axes]:
+    """The axes with a picture of something, which is also written to a file if there is a path.
+
+    Parameters
+    ----------
+    what : object
+        A circuit, a kernel circuit, a graph of units, a vtree, a graphical model (also of pgmpy or
+        pyAgrum), a matrix (also a tensor), or a result that has a method `plot`.
+    path : str or Path, optional
+        Its suffix chooses the format, such as .svg or .png.
+
+    Returns
+    -------
+    matplotlib axes, or a list of them
+
+    Raises
+    ------
+    DataError
+        If there is no picture of such things.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> ek.plotting.plot(ek.asia()).get_title(loc="left")
+    'BayesianNetwork of 8 variables: 8 factors'
+    """
+    axes = _drawn(what)
+    if path is not None:
+        save(axes[0] if isinstance(axes, list) else axes, path)
+    return axes
+
+
+def _drawn(given: Any) -> Any:
+    what = on_host(converted(given))
+    if isinstance(what, Circuit | KernelCircuit | Unit):
+        return plot_circuit(what)
+    if isinstance(what, Vtree):
+        return plot_vtree(what)
+    if isinstance(what, FactorGraph):
+        return plot_model(what)
+    if callable(getattr(what, "plot", None)) and not hasattr(what, "columns"):
+        return what.plot()
+    if isinstance(what, np.ndarray) and what.ndim == 2:
+        return plot_gram(what)
+    raise DataError(
+        "There are pictures of circuits, vtrees, graphical models, matrices, and results with a "
+        f"method 'plot'. Got {type(given).__name__}."
+    )

@@ -1,26 +1,455 @@
-"""What was found: tests, groups, drift, and weights of samples."""
+"""Plots of results."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expectedkernels.layouts import short
+from expectedkernels.arrays import NumbersLike
+from expectedkernels.checks import DataError
+from expectedkernels.display import PALETTE, number, short
 from expectedkernels.plotting.style import (
     EXACT,
     MOST_LETTERS,
     SAMPLED,
+    MaxNLocator,
+    PercentFormatter,
+    axes_of,
+    draw_gram,
+    legend_above,
     legend_below,
     name_lines,
     new_axes,
     row_of_axes,
     tidy,
+    to_rgb,
 )
-from expectedkernels.plotting.values import draw_gram
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def plot_importances(
+    names: Sequence[str], sizes: Sequence[float], xlabel: str = "mean size of the contribution"
+) -> Axes:
+    """The axes of a bar for everything named, the largest on top.
+
+    Examples
+    --------
+    >>> ax = plot_importances(["width", "height"], [0.5, 2.0])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['width', 'height']
+    """
+    order = np.argsort(sizes)
+    return _bars([names[i] for i in order], np.asarray(sizes)[order], xlabel, EXACT)
+
+
+def plot_distributions(found: Mapping[str, Mapping[str, float]]) -> Axes:
+    """The axes of a bar for every state of some variables, those of a variable together.
+
+    Examples
+    --------
+    >>> ax = plot_distributions({"rain": {"no": 0.8, "yes": 0.2}})
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['rain = yes', 'rain = no']
+    """
+    bars = [
+        (f"{name} = {state}", share, PALETTE[5 * (i % 2)])
+        for i, (name, states) in enumerate(found.items())
+        for state, share in states.items()
+    ]
+    names, sizes, colours = zip(*bars[::-1], strict=True)  # from below
+    ax = _bars(names, sizes, "probability", colours)
+    ax.set_xlim(0.0, 1.0)
+    return ax
+
+
+def _bars(names: Sequence[str], sizes: Any, xlabel: str, colours: Any) -> Axes:
+    ax = axes_of(len(names))
+    ax.barh(np.arange(len(names)), sizes, color=colours, height=0.7)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    name_lines(ax, names)
+    ax.set_xlabel(xlabel)
+    tidy(ax, legend=False)
+    return ax
+
+
+def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
+    """The axes of a dot for every contribution of every row; colours say how large the entry is.
+
+    Parameters
+    ----------
+    names : sequence of str
+    values, data : arrays of shape (rows, names)
+        Contributions, and the entries of the rows; those that are no numbers are grey.
+
+    Examples
+    --------
+    >>> ax = plot_beeswarm(["width"], np.array([[0.5], [2.0]]), np.array([[1.0], [3.0]]))
+    >>> ax.get_xlabel()
+    'contribution'
+    """
+    ax = axes_of(len(names))
+    order = np.argsort(np.abs(values).mean(axis=0))
+    for place, i in enumerate(order):
+        rank = np.argsort(np.argsort(values[:, i], kind="stable"))
+        away = 0.3 * ((rank * 0.618034) % 1.0 - 0.5)  # neighbours lie apart, always in the same way
+        ax.scatter(values[:, i], place + away, c=_shades(data[:, i]), s=14, linewidths=0)
+    ax.axvline(0.0, color="0.6", linewidth=1)
+    name_lines(ax, [names[i] for i in order])
+    ax.set_xlabel("contribution")
+    ax.set_title("from small entries (blue) to large ones (orange)", fontsize="small")
+    tidy(ax, legend=False)
+    return ax
+
+
+def plot_waterfall(names: Sequence[str], values: Any, base: float, data: Any) -> Axes:
+    """The axes of the steps from the base value to the prediction of one row.
+
+    Parameters
+    ----------
+    names : sequence of str
+    values : array of shape (names,)
+    base : float
+    data : sequence
+        What the row shows; None and NaN are not written down.
+
+    Examples
+    --------
+    >>> ax = plot_waterfall(["width", "sex"], np.array([0.5, -2.0]), 1.0, [3.0, "male"])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['width = 3', 'sex = male']
+    >>> ax = plot_waterfall(["carat"], np.array([14312.0]), -2000.0, [1.5])
+    >>> ax.texts[0].get_text()
+    '+14,300'
+    """
+    ax = axes_of(len(names))
+    draw_waterfall(ax, names, values, base, data)
+    legend_above(ax)
+    return ax
+
+
+def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data: Any) -> None:
+    """Draw the steps from the base value to the prediction of one row."""
+    order = np.argsort(np.abs(values))
+    steps = np.asarray(values)[order]
+    starts = base + np.concatenate([[0.0], np.cumsum(steps)[:-1]])
+    colours = [EXACT if step >= 0 else SAMPLED for step in steps]
+    ax.barh(np.arange(len(order)), steps, left=starts, color=colours, height=0.7)
+    for place, (start, step) in enumerate(zip(starts, steps, strict=True)):
+        ax.annotate(
+            number(step, 3, "+"),
+            (start + max(step, 0.0), place),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    total = base + steps.sum()
+    ax.axvline(base, color="0.6", linewidth=1, label=f"base value: {number(base)}")
+    ax.axvline(
+        total, color="black", linewidth=1, linestyle="--", label=f"this row: {number(total)}"
+    )
+    ax.use_sticky_edges = False
+    ax.margins(x=0.15)
+    name_lines(ax, [_with_entry(names[i], data[i]) for i in order])
+    ax.set_xlabel("prediction")
+    tidy(ax, legend=False)
+
+
+def _shades(entries: Any) -> Any:
+    """Colours from small to large; grey where entries are no numbers."""
+    try:
+        x = np.asarray(entries, dtype=np.float64)
+    except (TypeError, ValueError):
+        return "0.6"
+    low, high = to_rgb(EXACT), to_rgb(SAMPLED)
+    share = np.argsort(np.argsort(x)) / max(1, len(x) - 1)
+    colours = np.outer(1.0 - share, low) + np.outer(share, high)
+    colours[np.isnan(x)] = 0.6
+    return colours
+
+
+def _with_entry(name: str, entry: Any) -> str:
+    if entry is None or entry != entry:
+        return name
+    if isinstance(entry, float):
+        return f"{name} = {number(entry, 15 if entry.is_integer() else 4)}"
+    return f"{name} = {entry}"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve with a band: means over trials, and their standard deviations (None: no band).
+
+    `like` is the name of another curve, whose colour this one has.
+    """
+
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float] | None = None
+    like: str = ""
+
+
+def plot_panels(
+    panels: Mapping[str, Mapping[str, Curve]],
+    xlabel: str = "",
+    ylabels: Mapping[str, str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Any:
+    """The axes of panels side by side, each with curves and bands of one standard deviation.
+
+    A curve has the same colour in all panels, and there is one legend for all of them. Curves
+    without a band are dashed, and black if they are like no other: they are there to compare with.
+
+    Parameters
+    ----------
+    panels : mapping
+        From titles to mappings from names to curves.
+    xlabel : str
+    ylabels : mapping, optional
+        From titles to labels.
+    levels : mapping, optional
+        From titles to mappings from names to horizontal lines.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> curves = {"ours": Curve([0.1, 0.5], [1.0, 2.0], [0.1, 0.2]), "before": Curve([0.1], [2.0])}
+    >>> axes = plot_panels({"one": curves, "two": curves}, xlabel="missing")
+    >>> [ax.get_title() for ax in axes]
+    ['one', 'two']
+    """
+    if not panels:
+        raise ValueError("'panels' must have at least one entry. Got none.")
+    figure, axes = row_of_axes(len(panels), 3.4 * len(panels), 3.4)
+    named = {name: None for curves in panels.values() for name, c in curves.items() if c.std}
+    colour = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
+    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+        for name, level in ((levels or {}).get(title) or {}).items():
+            ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
+        for name, curve in curves.items():
+            _draw_curve(ax, name, curve, colour.get(curve.like or name, "black"))
+        ax.set_title(title)
+        ax.set_xlabel(xlabel)
+        ax.set_ylabel((ylabels or {}).get(title, ""))
+        tidy(ax, legend=False)
+    # As many columns as fit below so many panels.
+    legend_below(figure, axes, ncols=min(5, 5 * len(panels) // 4))
+    return axes
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """What the entries of one row contribute to its prediction.
+
+    Attributes
+    ----------
+    row : int
+        Its number among the rows that are shown.
+    names : sequence of str
+    values : array of shape (names,)
+        The contributions.
+    base : float
+        The prediction if nothing is known.
+    data : sequence
+        The entries; None and NaN are not written down.
+    """
+
+    row: int
+    names: Sequence[str]
+    values: Any
+    base: float
+    data: Any
+
+
+def plot_missing_values(
+    errors: Mapping[str, Curve],
+    measured: Sequence[float],
+    predicted: Sequence[float],
+    interval: tuple[Sequence[float], Sequence[float]],
+    explained: Explained,
+    titles: Sequence[str] = ("", "", ""),
+    ylabels: tuple[str, str] = ("error", "prediction"),
+) -> Any:
+    """The axes of three panels: errors by rate, predictions with intervals, one of them explained.
+
+    Rows are in the order of their predictions.
+
+    Parameters
+    ----------
+    errors : mapping
+        From methods to their errors at rates of missing values; that of the expected predictions
+        comes first.
+    measured, predicted : sequences of float
+        The targets of some rows with missing values, and the expected predictions for them.
+    interval : pair of sequences of float
+        The ends of the intervals of these predictions.
+    explained : Explained
+    titles, ylabels : sequences of str
+        What is written above the panels, and beside the first two.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> errors = {"expected": Curve([0.1, 0.5], [1.0, 2.0])}
+    >>> why = Explained(0, ["width"], np.array([0.5]), 0.7, [3.0])
+    >>> axes = plot_missing_values(errors, [1.0, 2.0], [1.2, 1.9], ([1.0, 1.5], [1.4, 2.3]), why)
+    >>> [ax.get_ylabel() for ax in axes]
+    ['error', 'prediction', '']
+    """
+    lengths = [len(values) for values in (measured, predicted, *interval)]
+    if len(set(lengths)) > 1:
+        raise ValueError(
+            "Targets, predictions and intervals must be those of the same rows. "
+            f"Got {lengths} of them."
+        )
+    _, axes = row_of_axes(3, 14, 4.4, ratios=[1, 1.5, 1.1])
+    for (name, curve), style in zip(errors.items(), _styles(len(errors)), strict=True):
+        axes[0].plot(curve.x, curve.mean, label=name, **style)
+    axes[0].xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
+    axes[0].yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+    axes[0].set_xlabel("missing values")
+    what = "expected prediction, 90 % interval"
+    _mark(axes[1], *_draw_rows(axes[1], measured, predicted, *interval, what), explained.row)
+    axes[1].set_xlabel("test rows")
+    draw_waterfall(axes[2], explained.names, explained.values, explained.base, explained.data)
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    for ax, ylabel in zip(axes, ylabels, strict=False):
+        ax.set_ylabel(ylabel)
+        tidy(ax, legend=False)
+        # Errors grow with the rate and rows are in order: this corner is free in both panels.
+        ax.legend(frameon=False, loc="upper left")
+    axes[1].grid(visible=False, axis="x")
+    total = explained.base + np.sum(explained.values)
+    axes[2].set_xlabel(f"from {number(explained.base)}, if nothing is known, to {number(total)}")
+    return axes
+
+
+def _styles(n: int) -> list[dict[str, Any]]:
+    """How methods are drawn: the first one in front and larger, each with a marker of its own."""
+    first = {"color": PALETTE[0], "marker": "o", "markersize": 6, "linewidth": 2.4, "zorder": 4}
+    rest = [
+        {
+            "color": PALETTE[i % len(PALETTE)],
+            "marker": "sD^vPX"[(i - 1) % 6],
+            "markersize": 4,
+            "linewidth": 1.4,
+        }
+        for i in range(1, n)
+    ]
+    return [first, *rest]
+
+
+def plot_intervals(
+    predicted: NumbersLike,
+    interval: tuple[NumbersLike, NumbersLike],
+    measured: NumbersLike | None = None,
+    coverage: float | None = None,
+) -> Axes:
+    """The axes with predictions and their intervals, in the order of the predictions.
+
+    Parameters
+    ----------
+    predicted : array of shape (rows,)
+    interval : pair of arrays of shape (rows,)
+        What `predict_interval` gives; ends that are infinite leave the picture.
+    measured : array of shape (rows,), optional
+        The targets.
+    coverage : float, optional
+        What is written in the legend.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Raises
+    ------
+    DataError
+        If these are not numbers of the same rows.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> ax = ek.plotting.plot_intervals([1.0, 2.0], ([0.5, 1.0], [1.5, 3.0]), coverage=0.9)
+    >>> [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    ['prediction, 90 % interval']
+    """
+    given = [predicted, *interval, *([] if measured is None else [measured])]
+    arrays = [np.asarray(values, dtype=np.float64) for values in given]
+    shapes = [array.shape for array in arrays]
+    if len(shapes[0]) != 1 or len(set(shapes)) > 1:
+        raise DataError(
+            "Predictions, both ends of intervals and targets are numbers of the same rows. "
+            f"Got the shapes {shapes}."
+        )
+    ax = new_axes(min(10.0, 3.6 + 0.14 * len(arrays[0])), 3.6)
+    what = "interval" if coverage is None else f"{100 * coverage:.3g} % interval"
+    middle, low, high, *targets = arrays
+    _draw_rows(ax, targets[0] if targets else None, middle, low, high, f"prediction, {what}")
+    ax.set_xlabel("rows")
+    tidy(ax, legend=False)
+    legend_above(ax)
+    ax.grid(visible=False, axis="x")
+    return ax
+
+
+def _draw_rows(
+    ax: Any, measured: Any, predicted: Any, low: Any, high: Any, label: str
+) -> tuple[Any, Any]:
+    """Rows side by side: dashes for targets, dots with bars for predictions; their order."""
+    order = np.argsort(predicted)
+    middle, low, high = (np.asarray(v)[order] for v in (predicted, low, high))
+    places = np.arange(len(order))
+    if measured is not None:
+        ends = places - 0.35, places + 0.35
+        y = np.asarray(measured)[order]
+        ax.hlines(y, *ends, color="black", linewidth=2, zorder=5, label="measured")
+    ax.errorbar(
+        places,
+        middle,
+        (middle - low, high - middle),
+        fmt="o",
+        color=EXACT,
+        markersize=5,
+        elinewidth=5,
+        ecolor=(*to_rgb(EXACT), 0.3),
+        zorder=4,
+        label=label,
+    )
+    ax.margins(y=0.2)  # for the legend
+    ax.set_xticks([])
+    return order, middle
+
+
+def _mark(ax: Any, order: Any, middle: Any, marked: int) -> None:
+    """A ring around one of the rows."""
+    at = int(np.flatnonzero(order == marked)[0])
+    ring = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": SAMPLED}
+    ax.plot(
+        at, middle[at], "o", **ring, markeredgewidth=2, zorder=6, label="explained on the right"
+    )
+
+
+def _draw_curve(ax: Any, name: str, curve: Curve, colour: str) -> None:
+    mean = np.asarray(curve.mean)
+    if curve.std is None:
+        ax.plot(curve.x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
+        return
+    std = np.asarray(curve.std)
+    ax.plot(curve.x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
+    ax.fill_between(curve.x, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+
 
 MOST_BARS = 20
 """How many variables are shown, at most."""

@@ -17,20 +17,26 @@ from expectedkernels.arrays import (
     as_generator,
     require_memory,
 )
-from expectedkernels.checks import check_choice, check_count
-from expectedkernels.circuits.evidence import EvidenceLike, as_points
-from expectedkernels.circuits.frames import is_frame
-from expectedkernels.circuits.labelled import as_table
-from expectedkernels.circuits.numbers import as_floats
-from expectedkernels.compilation.others import converted
-from expectedkernels.errors import DataError, EvidenceError
-from expectedkernels.kernels.rows import schema_of
+from expectedkernels.checks import (
+    DataError,
+    EvidenceError,
+    Verdict,
+    check_choice,
+    check_count,
+    progress_bar,
+)
+from expectedkernels.data.evidence import EvidenceLike, as_points
+from expectedkernels.data.tables import as_floats, as_table, is_frame
+from expectedkernels.kernels.empirical import schema_of
 from expectedkernels.kernels.target import TargetLike
-from expectedkernels.progress import progress_bar
-from expectedkernels.sampling.reducible import warn_reducible
-from expectedkernels.sampling.sites import Site, TableSite
-from expectedkernels.sampling.targets import SampledModel, sampled_model
-from expectedkernels.verdict import Verdict
+from expectedkernels.models.interop import converted
+from expectedkernels.sampling.full_conditionals import (
+    SampledModel,
+    Site,
+    TableSite,
+    sampled_model,
+    warn_reducible,
+)
 
 SCANS = ("systematic", "random")
 """In which order variables are visited."""
@@ -122,7 +128,7 @@ def gibbs(
 
     Examples
     --------
-    >>> from expectedkernels.compilation.datasets import ising_grid
+    >>> from expectedkernels.datasets import ising_grid
     >>> grid = ising_grid(4, 4, rng=0)
     >>> samples = gibbs(grid, 500, burn_in=2000, thin=100, rng=0)
     >>> samples.shape
@@ -197,7 +203,7 @@ def collapsed_gibbs(
 
     Examples
     --------
-    >>> from expectedkernels.compilation.datasets import asia
+    >>> from expectedkernels.datasets import asia
     >>> network = asia()
     >>> rows = collapsed_gibbs(network, 1000, {"either"}, burn_in=2000, thin=20, rng=0)
     >>> rows[0].tolist()
@@ -236,7 +242,7 @@ def irreducible(
 
     Examples
     --------
-    >>> from expectedkernels.compilation.datasets import asia
+    >>> from expectedkernels.datasets import asia
     >>> irreducible(asia())
     no: zeros over the variables 'tub', 'lung', 'either' split the possible states into 2 classes,
     and single-site moves do not lead from one to another

@@ -1,0 +1,727 @@
+"""Algebra of circuits, `ek.algebra`: products, powers, quotients, shifts, linear combinations.
+
+Every function returns a new circuit on the vtree of its first argument. It says which properties
+it needs, checks them, and says which ones it keeps. Results are minimised and live on the host
+(but for shifts). Circuits that gradients are asked of are refused: they would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isfinite
+from numbers import Real
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory
+from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, is_int
+from expectedkernels.circuits.block_circuit import (
+    Part,
+    checked_variable,
+    host_for,
+    plain_blocks,
+    scaled_blocks,
+)
+from expectedkernels.circuits.build import stack, with_root_weights
+from expectedkernels.circuits.circuit import Circuit, align, require_circuits
+from expectedkernels.circuits.conditioning import node_values, wide_up
+from expectedkernels.circuits.inputs import LOG_2, Input, Table, mixed, runs, wide
+from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.properties import is_compatible
+from expectedkernels.circuits.queries import nonnegative, refuse_signed
+from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
+from expectedkernels.vtree import Vtree
+
+
+def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
+    r"""The circuit of the other variables, summed (or integrated) over the given ones.
+
+    Parameters
+    ----------
+    f : Circuit
+        It may be signed and unnormalised.
+    variables : int, str, or iterable of these
+        What to sum out. At least one variable must remain.
+
+    Returns
+    -------
+    Circuit
+        Over the remaining variables, renumbered 0, 1, ... in ascending order of their old
+        numbers: with ``kept = sorted(set(range(f.n_variables)) - set(variables))``, variable i
+        of the result is variable ``kept[i]`` of f. Its vtree is that of f projected onto
+        them.
+
+    Raises
+    ------
+    CircuitError
+        If it is given something else than a circuit, or no variable remains.
+
+    Notes
+    -----
+    Needs no further property. Keeps structure: marginals of compatible circuits over the same
+    variables are compatible, and a sum of one stays one. Determinism is not kept in general.
+    Vtree nodes left with one child contract: what the other side sums to becomes part of the
+    weights. Cost: O(\|f\|) for sparse circuits.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.mixture([ek.factorized([[1, 0], [0.5, 0.5]]), ek.factorized([[0, 1], [0.1, 0.9]])])
+    >>> marginalize(p, [0]).input(0).table.round(12).tolist()
+    [[0.3, 0.7]]
+    """
+    if not isinstance(f, Circuit):
+        raise CircuitError(
+            f"marginalize works on Circuits. Got {type(f).__name__} instead; "
+            "Circuit.from_units makes one of a graph of units."
+        )
+    gone = _checked(f, variables)
+    if not gone:
+        return f
+    f = host_for(f, "marginalize")
+    kept = sorted(set(range(f.n_variables)) - gone)
+    vtree, parts = _projected(f, kept)
+    blocks = plain_blocks(vtree, parts, "The marginal", "normalise the circuit first")
+    found = Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
+    return replace(found, nonnegative=f.nonnegative)
+
+
+def _checked(f: Circuit, variables: Any) -> set[int]:
+    """The variables as a set."""
+    alone = isinstance(variables, str) or not isinstance(variables, Iterable)
+    given = [variables] if alone else list(variables)
+    gone = {checked_variable(f, v, "The 'variables' of marginalize must be ints") for v in given}
+    if len(gone) == f.n_variables:
+        raise CircuitError(
+            f"At least one of the {f.n_variables} variables must remain; log_partition() sums "
+            "over all of them."
+        )
+    return gone
+
+
+def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Part]]:
+    """The vtree of the variables that remain, and the blocks that do."""
+    totals = node_values(f, wide_up(f, None))
+    number = {variable: i for i, variable in enumerate(kept)}
+    nodes: list[tuple[int, int, int]] = []
+    parts: list[Part] = []
+
+    def added(node: tuple[int, int, int], block: Input | Inner) -> int:
+        nodes.append(node)
+        parts.append((block, wide(block.flat[0])))
+        return len(nodes) - 1
+
+    def leaf(node: int, variable: int) -> int:
+        """The place of what remains of a node, -1 if nothing does."""
+        return added((-1, -1, number[variable]), f.blocks[node]) if variable in number else -1
+
+    def inner(node: int, a: int, b: int) -> int:
+        block: Any = f.blocks[node]
+        if a >= 0 and b >= 0:
+            return added((a, b, -1), block)
+        place = max(a, b)
+        if place >= 0:  # units of the child that remains are replaced by sums of them
+            own, other = block.inputs if a >= 0 else block.inputs[::-1]
+            below = totals[int((f.vtree.left if a < 0 else f.vtree.right)[node])]
+            (data, starts), products = block.flat, block.columns
+            weights = wide(data) * below[other[products]]
+            parts[place] = mixed(*parts[place], own[products], weights, starts)
+        return place
+
+    from_leaves(f.vtree, leaf, inner)
+    return Vtree(*zip(*nodes, strict=True)), parts
+
+
+CHUNK = 2**21
+"""How many pairs are looked at in one go."""
+
+PRODUCT = "The product of the two circuits"
+FEWER_UNITS = (
+    "Multiply circuits of fewer units: condition on some variables, or sum some out with "
+    "algebra.marginalize, before. For the expectation of a product, expected_kernel(p, q, Delta()) "
+    "needs less."
+)
+
+Pairs = tuple[Any, Any]
+"""Units of the first circuit, and those of the second they are multiplied with."""
+
+
+def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
+    """The blocks of the products of pairs of roots, and their numbers.
+
+    The circuits are on the same vtree, on the host. Blocks of no units mean that the product is
+    zero everywhere.
+    """
+    vtree = f.vtree
+    meets: list[Any] = from_leaves(
+        vtree,
+        lambda _, v: f.input(v).overlaps(g.input(v)),
+        lambda node, *below: _inner_meetings(f.blocks[node], g.blocks[node], *below),
+    )
+
+    def leaf(node: int, variable: int, pairs: Pairs) -> Part:
+        return f.input(variable).times(g.input(variable), *pairs)  # type: ignore[arg-type]
+
+    def inner(node: int, pairs: Pairs) -> tuple[Part, Pairs, Pairs]:
+        a, b = int(vtree.left[node]), int(vtree.right[node])
+        below, meets[a], meets[b] = (meets[a], meets[b]), None, None
+        return _inner_pairs(f.blocks[node], g.blocks[node], *below, pairs)
+
+    return from_root(vtree, roots, leaf, inner)
+
+
+def _takes(block: Any) -> Any:
+    """One where a sum takes a product, dense or sparse as the weights are."""
+    if block.is_sparse:
+        return block.csr.astype(np.bool_).astype(np.float32)
+    return (block.weights != 0).astype(np.float32)
+
+
+def _inner_meetings(one: Any, other: Any, left: Any, right: Any) -> Any:
+    """Which units of two inner blocks meet, given which units of the children do."""
+    other_left, other_right = other.inputs
+    takes = None if other.weights is None else _takes(other)
+    own_left, own_right = one.inputs
+    require_memory(5.0 * one.n_products * other.n_units, PRODUCT, FEWER_UNITS)
+    met = np.zeros((one.n_products, other.n_units), dtype=np.bool_)
+    rows = max(1, CHUNK // max(1, other.n_products))
+    for start in range(0, one.n_products, rows):
+        chosen = slice(start, start + rows)
+        pairs = left[own_left[chosen]][:, other_left] & right[own_right[chosen]][:, other_right]
+        met[chosen] = pairs if takes is None else (takes @ pairs.T.astype(np.float32)).T > 0
+    return met if one.weights is None else _takes(one) @ met.astype(np.float32) > 0
+
+
+def _inner_pairs(
+    one: Any, other: Any, left: Any, right: Any, pairs: Pairs
+) -> tuple[Part, Pairs, Pairs]:
+    """The sums and products of wanted pairs, and the pairs of the children they need."""
+    (own_left, own_right), (other_left, other_right) = one.inputs, other.inputs
+
+    def alive(a: Any, b: Any) -> Any:
+        return left[own_left[a], other_left[b]] & right[own_right[a], other_right[b]]
+
+    unit, edge, other_edge = _common_edges(one.csr, other.csr, pairs, alive)
+    (a, b), column = distinct_pairs(
+        one.csr.indices[edge],
+        other.csr.indices[other_edge],
+        (one.n_products, other.n_products),
+    )
+    left_pairs, left_index = distinct_pairs(own_left[a], other_left[b], left.shape)
+    right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
+    n_units = len(pairs[0])
+    starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
+    weights = sparse.csr_array((np.ones(len(column)), column, starts), shape=(n_units, len(a)))
+    block = Inner(len(a), n_units, left_index, right_index, weights)
+    numbers = wide(one.csr.data)[edge] * wide(other.csr.data)[other_edge]
+    return (block, numbers), left_pairs, right_pairs
+
+
+def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, Any, Any]:
+    """The edges of sums of pairs: which pair, and which edge of either of its sums.
+
+    `one` and `other` are the sums' weights in sparse form; `alive` says which products meet.
+    """
+    units, partners = pairs
+    sizes = np.diff(one.indptr)[units]
+    require_memory(32.0 * float(sizes.sum()), PRODUCT, FEWER_UNITS)
+    pair, edge = runs(one.indptr[units], sizes)
+    starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
+    ends = np.cumsum(counts)
+    found = []
+    begin = kept = 0
+    while begin < len(pair):
+        reached = ends[begin] - counts[begin] + CHUNK
+        stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
+        row, partner = runs(starts[begin:stop], counts[begin:stop])
+        row += begin
+        keep = np.flatnonzero(alive(one.indices[edge[row]], other.indices[partner]))
+        row = row[keep]
+        found.append((pair[row], edge[row], partner[keep]))
+        kept += len(row)
+        require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
+        begin = stop
+    if not found:
+        return tuple(np.zeros(0, dtype=np.intp) for _ in range(3))  # type: ignore[return-value]
+    return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+__all__ = [
+    "linear_combination",
+    "logarithm",
+    "marginalize",
+    "multiply",
+    "nonnegative",
+    "power",
+    "quotient",
+    "reciprocal",
+    "shift",
+    "square",
+    "stack",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+@overload
+def multiply(f: Circuit, g: Circuit, normalize: Literal[False] = False) -> Circuit: ...
+@overload
+def multiply(f: Circuit, g: Circuit, normalize: Literal[True]) -> tuple[Circuit, float]: ...
+def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple[Circuit, float]:
+    r"""The pointwise product of two circuits, :math:`h(x) = f(x)\, g(x)`.
+
+    Parameters
+    ----------
+    f, g : Circuit
+        They may be signed and unnormalised. Both may have as many roots, which are multiplied one
+        by one, or one of them has a single root, which is multiplied with all of the other's.
+    normalize : bool
+        Return the normalised product and the log of its normaliser.
+
+    Returns
+    -------
+    Circuit, or tuple of Circuit and float
+        With `normalize`, (h, log_z) such that f g = exp(log_z) h and h sums to one, right also
+        where exp(log_z) is no double (an array of log_z if there are several roots).
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits are not compatible.
+    PropertyError
+        With `normalize`, if the product sums to zero or to a negative number.
+
+    Notes
+    -----
+    Needs compatible circuits. Keeps structure: the product is compatible with f, with g, and with
+    what is compatible with them. It is deterministic if both are. Normal densities of real
+    variables multiply to normal densities; pairs of them whose share is too small for a double
+    are left out.
+
+    Units of the product are pairs of units of the same vtree node. Pairs whose supports do not
+    meet, or that no root needs, are left out before anything is computed, which keeps products
+    of deterministic circuits small. Cost: O(\|f\| \|g\|), usually far less.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> g = ek.factorized([[1.0, 1.0], [0.0, 2.0]], normalized=False)
+    >>> multiply(f, g).input(1).table.tolist()
+    [[0.0, 1.0]]
+    >>> h, log_z = multiply(f, f, normalize=True)
+    >>> round(log_z, 6), h.marginals()[1].tolist()
+    (-1.07881, [0.5, 0.5])
+    """
+    require_circuits("multiply", f, g)
+    f, g = align(f, g)
+    _require_compatible("A product", f, g)
+    f, g = host_for(f, "A product"), host_for(g, "A product")
+    partner = g.aligned_to(f.vtree)
+    roots = _paired_roots(f.n_roots, g.n_roots)
+    parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
+    if not normalize:
+        blocks = plain_blocks(f.vtree, parts, "The product", "ask for normalize=True")
+        return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
+    blocks, scale = scaled_blocks(f.vtree, parts, "The product", "multiply smaller parts")
+    product = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
+    _refuse_zero_roots(product)
+    log_z = product.log_partition() + (0.0 if scale is None else LOG_2 * scale)
+    return product.normalize(), log_z if product.n_roots > 1 else float(np.squeeze(log_z))
+
+
+def square(f: Circuit) -> Circuit:
+    r"""The distribution whose density is the square of a circuit, :math:`p(x) = f(x)^2 / Z`.
+
+    The circuit f may have negative weights, which makes squares more expressive than mixtures. The
+    square answers what distributions answer: likelihoods, marginals, samples, expected kernels.
+
+    Parameters
+    ----------
+    f : Circuit
+        With one root, of any signs.
+
+    Returns
+    -------
+    Circuit
+        Normalised, and known to have no negative values (see `nonnegative`).
+
+    Raises
+    ------
+    PropertyError
+        If f is zero everywhere.
+
+    Notes
+    -----
+    Needs no property. Keeps structure: the square is compatible with f. Cost: at most that of f
+    squared. Its marginals and samples go through the states of one variable after the other, as
+    sums with negative weights are no choices: a sample costs as many likelihoods as there are
+    states. What else is made of the square (`Circuit.condition`, copies on other devices) is
+    a circuit with negative weights like any other; evidence can be given with the question.
+    Values that cancel are zero up to rounding, relative to what cancels.
+
+    L. Loconte et al., "Subtractive mixture models via squaring", ICLR 2024.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> a, b = ek.factorized([[0.5, 0.5], [0.5, 0.5]]), ek.factorized([[0.9, 0.1], [0.1, 0.9]])
+    >>> p = square(linear_combination([a, b], [1.0, -1.0]))
+    >>> np.exp(p.log_likelihood([[0, 0], [0, 1]])).round(4).tolist()
+    [0.0606, 0.7424]
+    >>> p.sample(3, rng=0).tolist()
+    [[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
+    """
+    require_circuits("square", f)
+    check_single_root(f, "A square")
+    return replace(multiply(f, f, normalize=True)[0], nonnegative=True)
+
+
+def _refuse_zero_roots(product: Circuit) -> None:
+    numbers, starts = product.blocks[-1].flat
+    rows = np.repeat(np.arange(product.n_roots), np.diff(starts))
+    if (np.bincount(rows[numbers != 0], minlength=product.n_roots) == 0).any():
+        raise PropertyError(
+            "The supports of the circuits do not meet, so their product is zero everywhere and "
+            "cannot be normalised."
+        )
+
+
+def _paired_roots(n: int, m: int) -> tuple[Any, Any]:
+    """Which roots are multiplied with each other."""
+    if n != m and min(n, m) != 1:
+        raise CircuitError(
+            "Circuits with several roots are multiplied root by root, so they need as many roots, "
+            f"or one of them a single root. Got {n} and {m} roots."
+        )
+    n_roots = max(n, m)
+    every, first = np.arange(n_roots), np.zeros(n_roots, dtype=np.intp)
+    return (every if n == n_roots else first), (every if m == n_roots else first)
+
+
+def power(f: Circuit, alpha: float) -> Circuit:
+    r"""The power of a circuit on its support: :math:`f(x)^\alpha` where f(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        Deterministic and not negative.
+    alpha : float
+        Any finite number. Zero gives the indicator of the support.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    PropertyError
+        If the circuit is not deterministic, has negative weights, or has a real variable and
+        alpha is not positive.
+
+    Notes
+    -----
+    At every point at most one input of every sum is not zero, so that the power of a sum is the
+    sum of powers: only the numbers change. Keeps everything: the vtree, determinism,
+    compatibility. Cost: O(\|f\|), and the check of determinism.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f = ek.factorized([[4.0, 9.0], [0.0, 1.0]], normalized=False)
+    >>> power(f, 0.5).input(0).table.tolist()
+    [[2.0, 3.0]]
+    >>> power(f, 0).input(1).table.tolist()
+    [[0.0, 1.0]]
+    """
+    require_circuits("power", f)
+    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not isfinite(alpha):
+        raise CircuitError(
+            f"The 'alpha' parameter of power must be a finite float. Got {alpha!r} instead."
+        )
+    return _power(f, float(alpha), "A power")
+
+
+def reciprocal(f: Circuit) -> Circuit:
+    """The reciprocal of a circuit on its support: 1 / f(x) where f(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        Deterministic and not negative, over discrete variables.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    PropertyError
+        If the circuit is not deterministic, has negative weights, or has a real variable.
+
+    Notes
+    -----
+    The power -1, see `power`. Keeps everything: the vtree, determinism, compatibility.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> reciprocal(ek.factorized([[0.25, 0.0, 0.75]])).input(0).table.round(6).tolist()
+    [[4.0, 0.0, 1.333333]]
+    """
+    require_circuits("reciprocal", f)
+    return _power(f, -1.0, "A reciprocal")
+
+
+def _power(f: Circuit, alpha: float, what: str) -> Circuit:
+    f = host_for(f, what)
+    _require_deterministic(f, what)
+
+    def leaf(node: int, variable: int) -> Part:
+        block = f.input(variable)
+        wrong = block.no_power(alpha)
+        if wrong is not None:
+            raise PropertyError(
+                f"{what} on a real variable needs a positive exponent and positive variances: only "
+                f"then is a power of a normal density one. Variable {variable} is real, and "
+                f"{wrong}."
+            )
+        new, factor = block.power(alpha)
+        return new, wide(block.flat[0]) ** alpha * factor
+
+    def inner(node: int) -> Part:
+        return f.blocks[node], wide(f.blocks[node].flat[0]) ** alpha
+
+    parts = at_nodes(f.vtree, leaf, inner)
+    advice = "normalise the circuit, or lower the exponent"
+    blocks = plain_blocks(f.vtree, parts, f"The power {alpha:g}", advice)
+    return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
+
+
+def logarithm(f: Circuit) -> Circuit:
+    r"""The logarithm of a circuit on its support: log f(x) where f(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        Deterministic and not negative, over discrete variables.
+
+    Returns
+    -------
+    Circuit
+        Signed.
+
+    Raises
+    ------
+    PropertyError
+        If the circuit is not deterministic, has negative weights, or has a real variable.
+
+    Notes
+    -----
+    Every unit becomes two: the indicator of its support, and its logarithm there. Keeps structure:
+    the logarithm is compatible with f. Cost: O(\|f\|), and the check of determinism.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> logarithm(ek.factorized([[1.0, 0.0, 2.0]], normalized=False)).input(0).table.round(
+    ...     6
+    ... ).tolist()
+    [[0.0, 0.0, 0.693147]]
+    """
+    require_circuits("logarithm", f)
+    f = host_for(f, "A logarithm")
+    _require_deterministic(f, "A logarithm")
+
+    def leaf(node: int, variable: int) -> Any:
+        block = f.input(variable)
+        if block.cardinality is None:
+            raise PropertyError(
+                "The logarithm of a circuit is a circuit over discrete variables only. Variable "
+                f"{variable} is real."
+            )
+        numbers = np.asarray(block.numbers)
+        seen = numbers > 0
+        return Table(np.concatenate([seen, np.log(np.where(seen, numbers, 1.0))]))
+
+    def inner_at(node: int) -> Any:
+        block: Any = f.blocks[node]
+        weights = block.csr
+        takes, logs = weights.copy(), weights.copy()
+        takes.data, logs.data = np.ones_like(weights.data), np.log(weights.data)
+        left, right = block.inputs
+        n, m = (f.blocks[int(child[node])].n_units for child in (f.vtree.left, f.vtree.right))
+        matrix = sparse.block_array([[takes, None, None], [logs, takes, takes]], format="csr")
+        lefts = np.concatenate([left, left + n, left])
+        rights = np.concatenate([right, right, right + m])
+        return inner(lefts, rights, sparse.csr_array(matrix), 2 * n, 2 * m)
+
+    both = Circuit(f.vtree, tuple(at_nodes(f.vtree, leaf, inner_at)), f.names, f.states)
+    chosen = np.hstack([np.zeros((f.n_roots, f.n_roots)), np.eye(f.n_roots)])
+    return with_root_weights(both, chosen, "The logarithm")
+
+
+def _require_deterministic(f: Circuit, what: str) -> None:
+    refuse_signed(f, what)
+    verdict = deterministic(f)
+    if not verdict:
+        raise PropertyError(
+            f"{what} needs a deterministic circuit, but {verdict.reason}. Powers and logarithms "
+            "do not distribute over sums whose inputs overlap."
+        )
+
+
+def quotient(f: Circuit, g: Circuit) -> Circuit:
+    r"""The quotient of two circuits: :math:`f(x) / g(x)` where g(x) > 0, and 0 elsewhere.
+
+    Parameters
+    ----------
+    f : Circuit
+        It may be signed and need not be deterministic.
+    g : Circuit
+        Deterministic and not negative, over discrete variables.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits are not compatible.
+    PropertyError
+        If g is not deterministic, has negative weights, or has a real variable.
+
+    Notes
+    -----
+    The product of f and the reciprocal of g, so that (f / g) g = f only where the support of f
+    lies in that of g. Keeps structure: the quotient is compatible with f and with g, and
+    deterministic if f is. Roots are paired as in `multiply`. Cost: that of a product.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f, g = ek.factorized([[0.5, 0.25, 0.25]]), ek.factorized([[0.75, 0.0, 0.25]])
+    >>> quotient(f, g).input(0).table.round(6).tolist()
+    [[0.666667, 0.0, 1.0]]
+    """
+    require_circuits("quotient", f, g)
+    f, g = align(f, g)
+    _require_compatible("A quotient", f, g)
+    return multiply(f, _power(g, -1.0, "Division"))
+
+
+def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
+    r"""The circuit with one variable shifted cyclically: :math:`g(x) = f(x')`.
+
+    Here x' is x with :math:`x_i` replaced by :math:`x_i + by` modulo the number of states.
+
+    Parameters
+    ----------
+    f : Circuit
+    variable : int or str
+        The variable i, a discrete one.
+    by : int
+        By how many states. The default 1 is the shift of discrete Stein operators, -1 its inverse.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    PropertyError
+        If the variable is real.
+
+    Notes
+    -----
+    Needs no property and keeps all of them: only the tables of the variable change, and they stay
+    where they are (torch, a card). Cost: O(units of the variable).
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> shift(ek.factorized([[0.1, 0.2, 0.7]]), 0).input(0).table.tolist()
+    [[0.2, 0.7, 0.1]]
+    """
+    require_circuits("shift", f)
+    i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
+    if not is_int(by):
+        raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
+    block: Any = f.input(i)
+    if block.cardinality is None:
+        raise PropertyError(
+            f"A cyclic shift needs a discrete variable. Variable {i} is real: it has normal inputs."
+        )
+    blocks = list(f.blocks)
+    blocks[f.vtree.leaf(i)] = block.rolled(int(by) % block.cardinality)
+    return Circuit(f.vtree, tuple(blocks), f.names, f.states)
+
+
+def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> Circuit:
+    r"""The weighted sum of circuits, :math:`\sum_j c_j f_j(x)`, with weights of any sign.
+
+    Parameters
+    ----------
+    circuits : sequence of Circuit
+        All with as many roots (which are combined one by one), or with a single root.
+    coefficients : sequence of float
+        One per circuit; they need not sum to anything.
+
+    Returns
+    -------
+    Circuit
+
+    Raises
+    ------
+    CompatibilityError
+        If the circuits are not compatible with each other.
+
+    Notes
+    -----
+    Needs compatible circuits. Keeps structure: the sum is compatible with what its terms are
+    compatible with. It is deterministic only if the terms are and their supports are disjoint.
+    Cost: the sum of the sizes; equal units are shared.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> f, g = ek.factorized([[0.3, 0.7]]), ek.factorized([[0.5, 0.5]])
+    >>> linear_combination([f, g], [1.0, -1.0]).input(0).table.round(12).tolist()
+    [[-0.2, 0.2]]
+    """
+    circuits = list(circuits)
+    require_circuits("linear_combination", *circuits)
+    factors = np.asarray(coefficients, dtype=np.float64)
+    if not circuits or factors.shape != (len(circuits),) or not np.isfinite(factors).all():
+        raise CircuitError(
+            "A linear combination needs at least one circuit, and one finite coefficient for "
+            f"each. Got {len(circuits)} circuits and coefficients {coefficients!r}."
+        )
+    circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
+    for circuit in circuits[1:]:
+        _require_compatible("A linear combination", circuits[0], circuit)
+    n_roots = max(circuit.n_roots for circuit in circuits)
+    if any(circuit.n_roots not in (1, n_roots) for circuit in circuits):
+        raise CircuitError(
+            "Circuits with several roots are combined root by root, so they need as many roots, "
+            f"or a single one. Got {[circuit.n_roots for circuit in circuits]} roots."
+        )
+    parts = [
+        factor * (np.eye(n_roots) if circuit.n_roots == n_roots else np.ones((n_roots, 1)))
+        for circuit, factor in zip(circuits, factors, strict=True)
+    ]
+    return with_root_weights(stack(circuits), np.hstack(parts), "The linear combination")
+
+
+def _require_compatible(what: str, f: Circuit, g: Circuit) -> None:
+    verdict = is_compatible(f, g)
+    if not verdict:
+        raise CompatibilityError(f"{what} needs compatible circuits, but {verdict.reason}.")

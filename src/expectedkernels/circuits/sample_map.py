@@ -1,0 +1,399 @@
+"""Samples and most probable completions of circuits, and determinism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import inf, prod
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import as_generator, as_like, require_memory, spans, to_numpy
+from expectedkernels.checks import DataError, PropertyError, Verdict
+from expectedkernels.circuits.block_circuit import BlockCircuit
+from expectedkernels.circuits.conditioning import (
+    WideUp,
+    chunks,
+    levels_of,
+    log_modes,
+    observed,
+    wide_up,
+)
+from expectedkernels.circuits.inputs import as_plain
+from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.queries import (
+    certain,
+    conditional_samples,
+    refuse_impossible,
+    refuse_signed,
+    require_possible,
+)
+from expectedkernels.data.evidence import Evidence, as_evidence, is_batch
+from expectedkernels.engine.blocks import at_nodes
+from expectedkernels.engine.layers import Levels
+from expectedkernels.engine.passes import (
+    MAX,
+    AnyLevels,
+    Choice,
+    Scores,
+    Up,
+    best,
+    best_values,
+    descend,
+    drawing,
+    drawn,
+    lifted,
+    searched,
+    tensor_descend,
+    up,
+    up_over,
+    walked_to,
+    workspace,
+)
+from expectedkernels.engine.sweep import Operand, peak_bytes, visit
+from expectedkernels.engine.torch_ops import TensorLevels
+from expectedkernels.engine.value import Value, plain
+
+
+def deterministic(circuit: BlockCircuit) -> Verdict:
+    """Whether the inputs of every sum unit have disjoint supports, with the first that do not.
+
+    Two units of one vtree node overlap iff the inner product of their support indicators is not
+    zero, so one sweep of the circuit's supports against themselves decides. (Weights that
+    cancel are taken as if they did not.) Cost: that of one expected kernel, once per circuit.
+    """
+    return circuit.remembered("deterministic", lambda: _decided(circuit.to("numpy")))
+
+
+def _decided(circuit: BlockCircuit) -> Verdict:
+    """See `deterministic`."""
+    for variable in circuit.vtree.scope().tolist():
+        block: Any = circuit.input(variable)
+        several = (block.numbers != 0).sum(axis=1) > 1
+        if block.cardinality is None and several.any():
+            kind = "normal densities, which" if block.half is None else "densities, which may"
+            return Verdict(
+                False,
+                f"input unit {int(np.argmax(several))} of the real variable {variable} is a sum of "
+                f"several {kind} overlap",
+            )
+    support = _support(circuit)
+    blocks = [block for block in support.inner if block is not None]
+    require_memory(
+        peak_bytes([support, support])
+        + 16.0 * max((block.n_units * block.n_products for block in blocks), default=0),
+        "To decide whether the circuit is deterministic",
+        "Compile it on a vtree that suits it, where it has fewer units.",
+    )
+
+    def leaf(nodes: Any, parts: Any) -> Value:
+        block: Any = circuit.blocks[int(nodes[0])]
+        return plain(block.overlaps(block).astype(np.float64)[None], (1, 1))
+
+    for node, products, _ in visit([support, support], leaf):
+        if products is None or support.inner[node].weights is None:
+            continue
+        data = products.data[0]
+        meets = data > -inf if products.is_log else data != 0
+        np.fill_diagonal(meets, False)
+        takes = support.inner[node].csr
+        clashes = (takes @ meets.astype(np.float64)) * takes.toarray()
+        if clashes.any():
+            unit = int(np.flatnonzero(clashes.any(axis=1))[0])
+            first = int(np.flatnonzero(clashes[unit])[0])
+            inputs = takes.indices[takes.indptr[unit] : takes.indptr[unit + 1]]
+            second = int(inputs[np.flatnonzero(meets[first, inputs])[0]])
+            scope = circuit.vtree.scope(node).tolist()
+            shown = ", ".join(map(str, scope[:8])) + (", ..." if len(scope) > 8 else "")
+            return Verdict(
+                False,
+                f"sum unit {unit} at vtree node {node} (variables {{{shown}}}) has inputs "
+                f"{first} and {second} with overlapping supports",
+            )
+    return Verdict(True, "no two inputs of any sum unit overlap")
+
+
+def _support(circuit: BlockCircuit) -> Operand:
+    """The circuit's structure with all weights one."""
+    operand = circuit.operand
+
+    def ones(numbers: Any) -> Any:
+        return (numbers != 0).astype(np.float64)
+
+    blocks = at_nodes(circuit.vtree, None, lambda node: operand.inner[node].mapped(ones))
+    return Operand(circuit.vtree, operand.units, blocks, [None] * len(blocks))
+
+
+NOISE_BYTES = 2**28
+"""How much memory random numbers, which are drawn before the samples are made, may take."""
+
+MANY = 16
+"""With so many samples per row, fewer rows are worked on at once."""
+
+
+def sample(circuit: BlockCircuit, n: int, rng: Any = None, evidence: Any = None) -> Any:
+    """See `Circuit.sample`."""
+    check_samples(n)
+    check_single_root(circuit, "Sampling")
+    by_conditionals = circuit.is_known_nonnegative
+    if not by_conditionals:
+        refuse_signed(circuit.host, "Sampling")
+    generator = as_generator(rng)
+    read = None if evidence is None else as_evidence(evidence, circuit.schema)
+    n_rows = 1 if read is None else read.n_rows
+    shape = (n_rows * n, circuit.n_variables)
+    require_memory(
+        8.0 * prod(shape), f"An array of {shape[0]} samples", "Draw some of them at a time."
+    )
+    out = np.empty(shape)
+    if n == 0:
+        require_possible(circuit.host, read)
+    elif n_rows and by_conditionals:
+        conditional_samples(circuit.host, read, n, generator, out)
+    elif n_rows:
+        _write_samples(circuit, read, generator, n, out)
+    return out.reshape(n_rows, n, circuit.n_variables) if is_batch(evidence) else out
+
+
+def check_samples(n: Any) -> None:
+    """Raise unless a number of samples is one."""
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
+
+
+def most_probable(circuit: BlockCircuit, X: Any) -> Any:
+    """See `Circuit.map`."""
+    check_single_root(circuit, "MAP")
+    host = circuit.host
+    refuse_signed(host, "MAP")
+    verdict = deterministic(host)
+    if not verdict:
+        raise PropertyError(
+            "Most probable completions need a deterministic circuit (for others the problem is "
+            f"NP-hard). This one is not: {verdict.reason}."
+        )
+    read = as_evidence(X, circuit.schema)
+    if read.n_rows == 0:
+        return np.empty((0, circuit.n_variables))
+    completed = _completed(circuit, read)
+    return completed if is_batch(X) else completed[0]
+
+
+def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
+    """The most probable completions of rows, in logs; the circuit is deterministic."""
+    levels: Any = levels_of(circuit)
+    circuit = circuit.host
+    completed = np.empty((evidence.n_rows, circuit.n_variables))
+    possible = np.ones(evidence.n_rows, dtype=np.bool_)
+    for rows in chunks(circuit.levels if levels is None else levels, evidence.n_rows):
+        some = evidence.rows(rows)
+        atoms = log_modes(circuit, some)
+        way: Any = _best_of_tensors if isinstance(levels, TensorLevels) else _best_of_arrays
+        possible[rows], chosen = way(circuit, levels, atoms)
+        refuse_impossible(possible, given=True)
+        _write(circuit, some, chosen(), None, np.arange(some.n_rows), completed[rows])
+    return completed
+
+
+def _best_of_arrays(circuit: BlockCircuit, _: Any, atoms: Any) -> tuple[Any, Callable[[], Any]]:
+    """Which rows are possible, and what chooses the atoms of the best completions."""
+    levels = circuit.levels
+    weights = circuit.remembered("log weights", lambda: lifted(MAX, levels))
+    values = up_over(MAX, levels, weights, atoms)
+    n = 1 if atoms.ndim == 1 else atoms.shape[1]
+    choose = _best(levels, weights, values, atoms)
+    return values[-1] > -np.inf, lambda: descend(levels, n, choose)
+
+
+def _best_of_tensors(
+    circuit: BlockCircuit, levels: TensorLevels, atoms: Any
+) -> tuple[Any, Callable[[], Any]]:
+    """The same where the circuit is."""
+    sent = as_like(atoms.reshape(len(atoms), -1), levels.like)
+    values, products = best_values(levels, sent)
+    choose = best(levels, values, products)
+    return to_numpy(values[-1] > -np.inf), lambda: tensor_descend(levels, sent.shape[1], choose)
+
+
+def _best(levels: Levels, weights: Any, values: Any, atoms: Any) -> Any:
+    """The choice of edges that make up the largest values."""
+
+    def choose(choice: Choice) -> Any:
+        level = choice.level
+        products, own = level.all_edges.products, weights[choice.number]
+        rows = np.tile(np.arange(choice.units.shape[1]), len(choice.nodes))
+
+        def scores(places: Any, edges: Any) -> Any:
+            row = rows[places]
+            if level.inputs is None:
+                return _at(atoms, products[edges], row) + own[edges]
+            left, right = (side[products[edges]] for side in level.inputs)
+            # the very sums the values are the largest of
+            return _at(values, left, row) + _at(values, right, row) + own[edges]
+
+        goals = _at(values, level.start + choice.flat, rows)
+        chosen = walked_to(level.all_edges, choice.flat, scores, goals)
+        return chosen.reshape(choice.units.shape)
+
+    return choose
+
+
+def _at(array: Any, places: Any, rows: Any) -> Any:
+    """Entries of an array of shape (places, rows), or (places,) for a single row."""
+    if array.ndim == 1:
+        return array[places]
+    return array.reshape(-1)[places * array.shape[1] + rows]
+
+
+def _write_samples(
+    circuit: BlockCircuit, evidence: Evidence | None, generator: Any, n: int, out: Any
+) -> None:
+    """Write n > 0 samples for every row of evidence, one row after the other.
+
+    Random numbers are drawn node by node from the root down, for all samples at once.
+    """
+    n_rows = 1 if evidence is None else evidence.n_rows
+    possible = np.ones(n_rows, dtype=np.bool_)
+    levels = levels_of(circuit)
+    circuit = circuit.host
+    passed = circuit.levels if levels is None else levels
+    work = workspace(passed)
+    for part, noise in _noises(circuit, generator, len(out)):
+        first = part.start // n
+        for some in chunks(passed, -(-part.stop // n) - first, per_row=1 + n // MANY):
+            rows = slice(first + some.start, first + some.stop)
+            whole = evidence is None or rows.stop - rows.start == n_rows
+            given = evidence if whole else evidence.rows(rows)  # type: ignore[union-attr]
+            found = _values(circuit, levels, given, work)
+            possible[rows] = to_numpy(found.possible)
+            refuse_impossible(possible, evidence is not None)
+            start, stop = max(part.start, rows.start * n), min(part.stop, rows.stop * n)
+            row_of = np.arange(start, stop) // n - rows.start
+            own = [x[:, start - part.start : stop - part.start] for x in noise]
+            _sample(circuit, given, found, row_of, own, out[start:stop])
+
+
+def _values(
+    circuit: BlockCircuit, levels: AnyLevels | None, evidence: Evidence | None, work: Any
+) -> Up | WideUp:
+    """All values, in plain numbers if these can tell."""
+    if levels is not None:
+        found = up(levels, observed(circuit, levels, evidence), work)
+        if not found.has_raised or certain(found).all():
+            return found
+    return wide_up(circuit, evidence)
+
+
+def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
+    """Samples in parts (mostly one), with what is random in them.
+
+    That is a uniform number for every choice, (nodes, samples), and for real variables normal
+    ones and uniform ones, (variables, samples). What is drawn in one go for all samples is drawn
+    once more, part by part, if there are several parts.
+    """
+    most = max(1, NOISE_BYTES // (8 * circuit.vtree.n_nodes))
+    parts = spans(n, most)
+    n_real = circuit.cardinalities.count(None)
+    noise = [np.empty((k, min(n, most))) for k in (circuit.vtree.n_nodes, n_real, n_real)]
+    draws = _draws(circuit, generator)
+    begins: list[list[Any]] = []
+    for draw, kind, i in draws:
+        begins.append([])
+        for part in parts:
+            if len(parts) > 1:
+                begins[-1].append(generator.bit_generator.state)
+            draw(out=noise[kind][i, : part.stop - part.start])
+    if len(parts) == 1:
+        yield parts[0], noise
+        return
+    end = generator.bit_generator.state
+    for number, part in enumerate(parts):
+        for (draw, kind, i), states in zip(draws, begins, strict=True):
+            generator.bit_generator.state = states[number]
+            draw(out=noise[kind][i, : part.stop - part.start])
+        generator.bit_generator.state = end
+        yield part, noise
+
+
+def _draws(circuit: BlockCircuit, generator: Any) -> list[tuple[Any, int, int]]:
+    """What is drawn, from the root down: how, which kind of noise it is, and its number there."""
+    how = (generator.random, generator.standard_normal, generator.random)
+    places = circuit.remembered("noise", partial(_noise_places, circuit))
+    return [(how[kind], kind, i) for kind, i in places]
+
+
+def _noise_places(circuit: BlockCircuit) -> list[tuple[int, int]]:
+    """The kinds of noise, and their numbers: of the node, or of the real variable."""
+    places = []
+    n_real = circuit.cardinalities.count(None)
+    for node, kinds in reversed(list(enumerate(map(attrgetter("noise"), circuit.blocks)))):
+        n_real -= len(kinds) > 1
+        places += [(kind, n_real if kind else node) for kind in kinds]
+    return places
+
+
+def _sample(
+    circuit: BlockCircuit,
+    evidence: Evidence | None,
+    found: Up | WideUp,
+    row_of: Any,
+    noise: list[Any],
+    out: Any,
+) -> None:
+    """Write samples of some rows of evidence."""
+
+    def choose(choice: Choice) -> Any:
+        numbers = noise[0][choice.nodes].reshape(-1)
+        edges = choice.level.all_edges
+        if isinstance(found, Up) and found.values.ndim == 1:
+            shares = _level_shares(edges, found.products[choice.number])
+            return searched(shares, edges, choice.flat, numbers).reshape(choice.units.shape)
+        rows = np.tile(row_of, len(choice.nodes))
+        scores, totals = _scores(found, choice, rows)
+        return drawn(edges, choice.flat, scores, totals, numbers).reshape(choice.units.shape)
+
+    if isinstance(found, Up) and isinstance(found.levels, TensorLevels):
+        chosen = tensor_descend(found.levels, len(out), drawing(found, row_of, noise[0]))
+    else:
+        chosen = descend(circuit.levels, len(out), choose)
+    _write(circuit, evidence, chosen, noise[1:], row_of, out)
+
+
+def _scores(found: Up | WideUp, choice: Choice, rows: Any) -> tuple[Scores, Any]:
+    """How scores of edges are made, and what those of every unit add up to."""
+    if isinstance(found, WideUp):
+        shares = as_plain(found.shares(choice.number))
+        return lambda places, at: _at(shares, at, rows[places]), np.ones(len(rows))
+    edges, inputs = choice.level.all_edges, found.products[choice.number]
+
+    def scores(places: Any, at: Any) -> Any:
+        return edges.weights[at] * _at(inputs, edges.products[at], rows[places])
+
+    return scores, _at(found.sums(choice.number), choice.flat, rows)
+
+
+def _level_shares(edges: Any, inputs: Any) -> Any:
+    """The share of every edge in its unit, of a single row of values."""
+    terms = edges.weights * inputs[edges.products]
+    totals = np.bincount(edges.units, terms, len(edges.starts) - 1)
+    return terms / np.where(totals > 0, totals, 1.0)[edges.units]
+
+
+def _write(
+    circuit: BlockCircuit, evidence: Evidence | None, chosen: Any, noise: Any, rows: Any, out: Any
+) -> None:
+    """Write the values that chosen atoms stand for; observed values of real variables stay."""
+    level = circuit.levels.levels[0]
+    out[:, circuit.vtree.variable[level.nodes]] = circuit.atom_names[1][chosen].T
+    real = [v for v in circuit.vtree.scope().tolist() if circuit.cardinalities[v] is None]
+    for i, variable in enumerate(real):
+        block: Any = circuit.input(variable)
+        random = (None, None) if noise is None else (kind[i] for kind in noise)
+        values = block.drawn(out[:, variable].astype(np.intp), *random)
+        if evidence is not None:
+            column = evidence.column(variable)
+            seen = column.values[column.codes[rows]]
+            values = np.where(np.isnan(seen), values, seen)
+        out[:, variable] = values

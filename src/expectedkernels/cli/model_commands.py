@@ -1,0 +1,368 @@
+"""Commands on models: learn, compile, marginals and others."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+
+from expectedkernels.cli.options import (
+    AsJson,
+    Bins,
+    Missing,
+    Out,
+    OutPicture,
+    OutTable,
+    Seed,
+    Without,
+    check_folder,
+    check_out,
+    errors,
+    require_file,
+    show,
+    show_json,
+)
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        callback=require_file,
+        help="A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled.",
+    ),
+]
+Given = Annotated[
+    list[str] | None,
+    typer.Option(help="What is known, such as rain=yes (may be repeated)."),
+]
+Of = Annotated[list[str] | None, typer.Option(help="A variable (may be repeated). Default: all.")]
+MOST_BARS = 60
+"""How many states a picture shows."""
+
+
+def sample(
+    model: Model,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many rows.")] = 1000,
+    given: Given = None,
+    out: OutTable = "-",
+    seed: Seed = 0,
+) -> None:
+    """Draw rows from a circuit or a model, with the names of variables and states."""
+    with errors():
+        from expectedkernels.cli.input import decoded, evidence_of, read_distribution, write_rows
+
+        circuit = read_distribution(model)
+        rows = circuit.sample(n, seed, evidence_of(circuit, given) if given else None)
+        write_rows(decoded(circuit, rows), out)
+
+
+def marginals(
+    model: Model,
+    given: Given = None,
+    of: Of = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the exact distribution of every variable, given what is known."""
+    with errors():
+        found = _marginals(model, given, of)
+        if as_json:
+            show_json({"given": list(given or ()), "marginals": found})
+            return
+        width = max(len(str(part["name"])) for part in found) + 2
+        for part in found:
+            words = "  ".join(f"{state} {value:.6g}" for state, value in part["values"].items())
+            typer.echo(f"{part['name']!s:{width}}{words}")
+
+
+def _marginals(model: str, given: list[str] | None, of: list[str] | None) -> list[dict[str, Any]]:
+    """The marginal distributions of variables; means and variances of real ones."""
+    from expectedkernels.cli.input import evidence_of, read_distribution, variable_of
+
+    circuit = read_distribution(model)
+    schema = circuit.schema
+    chosen = [variable_of(circuit, name) for name in of or ()] or range(circuit.n_variables)
+    found = circuit.marginals(evidence_of(circuit, given) if given else None)
+    answers = []
+    for v in chosen:
+        card = circuit.cardinalities[v]
+        states = ("mean", "variance") if card is None else schema.labels(v) or range(card)
+        values = dict(zip(map(str, states), found[v].tolist(), strict=True))
+        answers.append({"name": schema.name(v), "real": card is None, "values": values})
+    return answers
+
+
+class Kind(StrEnum):
+    """What `plot` draws."""
+
+    MARGINALS = "marginals"
+    CIRCUIT = "circuit"
+    VTREE = "vtree"
+    MODEL = "model"
+
+
+def plot(
+    model: Model,
+    out: OutPicture,
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            help="Probabilities of states, the units, how variables are split, or the variables "
+            "of a .uai or .bif file and what connects them."
+        ),
+    ] = Kind.MARGINALS,
+    given: Given = None,
+    of: Of = None,
+) -> None:
+    """Draw distributions of variables given what is known, a circuit, its vtree, or a network."""
+    with errors():
+        from expectedkernels.cli.input import read_distribution
+        from expectedkernels.io import read_model
+        from expectedkernels.plotting.graphs import plot_circuit, plot_model, plot_vtree
+        from expectedkernels.plotting.style import close, save
+
+        if kind is Kind.MARGINALS:
+            picture = _bars(_marginals(model, given, of))
+        elif given or of:
+            raise typer.BadParameter("--given and --of are for --kind marginals")
+        elif kind is Kind.MODEL:
+            picture = plot_model(read_model(model))
+        else:
+            circuit = read_distribution(model)
+            whole = kind is Kind.CIRCUIT
+            picture = plot_circuit(circuit) if whole else plot_vtree(circuit.vtree)
+        save(picture, out)
+        close(picture)
+
+
+def _bars(found: list[dict[str, Any]]) -> Any:
+    """The axes of a bar for every state of discrete variables."""
+    from expectedkernels.checks import DataError
+    from expectedkernels.plotting.results import plot_distributions
+
+    shown = {str(part["name"]): part["values"] for part in found if not part["real"]}
+    n = sum(map(len, shown.values()))
+    if not n:
+        raise DataError(
+            "Bars are for states of discrete variables, and these are real: `marginals` prints "
+            "their means and variances."
+        )
+    if n > MOST_BARS:
+        raise DataError(
+            f"A picture has up to {MOST_BARS} bars, one for every state of a discrete variable. "
+            f"Got {n}: choose variables by --of."
+        )
+    return plot_distributions(shown)
+
+
+class Method(StrEnum):
+    """How `learn` makes a circuit."""
+
+    CHOW_LIU = "chow-liu"
+    STRUDEL = "strudel"
+    MIXTURE = "mixture"
+
+
+def learn(
+    data: Annotated[
+        str,
+        typer.Argument(
+            callback=require_file,
+            help="The table: a CSV file (separated by commas, semicolons, tabs, bars or spaces; "
+            "also gzipped), a Parquet file, or - for standard input. Empty cells, NA, NaN and the "
+            "like are missing values; the first line holds names unless it is all numbers.",
+        ),
+    ],
+    out: Out,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="A tree of variables; splits of that tree; or a mixture of circuits that share "
+            "such a structure."
+        ),
+    ] = Method.STRUDEL,
+    valid: Annotated[
+        str | None,
+        typer.Option(
+            callback=require_file, help="Validation data: the circuit that fits them best is kept."
+        ),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
+    ] = 100,
+    components: Annotated[int, typer.Option(min=1, help="The number of components (mixture).")] = 5,
+    em_iterations: Annotated[
+        int, typer.Option(min=0, help="The number of iterations of EM (mixture).")
+    ] = 100,
+    pseudocount: Annotated[
+        float, typer.Option(min=0.0, help="Rows' worth of counts that every sum gets in advance.")
+    ] = 1.0,
+    bins: Bins = 8,
+    without: Without = None,
+    missing: Missing = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a circuit from a table of text, codes and numbers; values may be missing.
+
+    Ctrl-C ends the search, and the best circuit so far is written.
+    """
+    with errors():
+        from expectedkernels.cli.input import coded, read_tables, sizes
+        from expectedkernels.io import save
+
+        check_out(out)
+        paths = [data] if valid is None else [data, valid]
+        schema, sets = coded(read_tables(paths, without, missing), data, bins)
+        began = perf_counter()
+        circuit = _learned(
+            method,
+            sets,
+            components=components,
+            splits=iterations,
+            em_iterations=em_iterations,
+            cardinalities=schema.cardinalities,
+            pseudocount=pseudocount,
+            rng=seed,
+        ).with_schema(schema)
+        seconds = perf_counter() - began
+        save(circuit, out)
+        fits = [float(circuit.log_likelihood(X).mean()) for X in sets]
+        if as_json:
+            found: dict[str, Any] = {
+                "rows": len(sets[0]),
+                **counts(circuit),
+                "log_likelihood": fits[0],
+            }
+            found |= {"validation": fits[1] if len(fits) > 1 else None}
+            show_json(found | {"seconds": seconds, "out": str(out)})
+            return
+        words = {"rows": f"{len(sets[0])}", **sizes(circuit)}
+        words["log-likelihood"] = f"{fits[0]:z.4f} (mean of the rows)"
+        if len(fits) > 1:
+            words["validation"] = f"{fits[1]:z.4f}"
+        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+def _learned(
+    method: Method,
+    sets: list[Any],
+    *,
+    components: int,
+    splits: int,
+    em_iterations: int,
+    rng: int,
+    **options: Any,
+) -> Any:
+    """The circuit of the first set, the one that fits the second best if there is one."""
+    from expectedkernels.learning.chow_liu import learn_chow_liu
+    from expectedkernels.learning.mixtures import learn_mixture
+    from expectedkernels.learning.strudel import learn_strudel
+
+    if method is Method.CHOW_LIU:
+        return learn_chow_liu(sets[0], **options)
+    options |= {"X_valid": sets[1] if len(sets) > 1 else None}
+    if method is Method.STRUDEL:
+        return learn_strudel(sets[0], iterations=splits, **options)
+    return learn_mixture(
+        sets[0], components, splits=splits, iterations=em_iterations, rng=rng, **options
+    )
+
+
+def counts(circuit: Any) -> dict[str, int]:
+    """The size of a circuit."""
+    return {
+        "variables": circuit.n_variables,
+        "units": circuit.n_units,
+        "edges": circuit.n_edges,
+        "parameters": circuit.n_parameters,
+        "roots": circuit.n_roots,
+    }
+
+
+def compile_model(
+    model: Annotated[
+        Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif).")
+    ],
+    out: Out,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Observations to condition on (.uai.evid).")
+    ] = None,
+    vtree: Annotated[
+        Path | None,
+        typer.Option(help="The vtree to compile along (.vtree). Default: found by min-fill."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a graphical model into a circuit, exactly, and print its partition function."""
+    with errors():
+        from expectedkernels.cli.input import sizes
+        from expectedkernels.io import compile_file, save
+        from expectedkernels.io.vtree_format import read_vtree
+
+        check_out(out)
+        began = perf_counter()
+        along = None if vtree is None else read_vtree(vtree)
+        circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
+        seconds = perf_counter() - began
+        save(circuit, out)
+        if as_json:
+            found = {**counts(circuit), "log_z": log_z, "seconds": seconds, "out": str(out)}
+            show_json(found)
+            return
+        words = sizes(circuit) | {"log Z": f"{log_z:z.10f}"}
+        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+
+
+def info(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CIRCUIT", help="A circuit: .npz, .psdd, .jpc or .spn (these also gzipped)."
+        ),
+    ],
+    vtree: Annotated[
+        Path | None,
+        typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the variables, the size and the structural properties of a circuit."""
+    with errors():
+        from expectedkernels.circuits.circuit import Circuit
+        from expectedkernels.circuits.properties import properties
+        from expectedkernels.cli import input as models
+
+        circuit = models.read_circuit(path, vtree)
+        structured = isinstance(circuit, Circuit)
+        found = models.circuit_properties(circuit) if structured else properties(circuit)
+        if as_json:
+            show_json(models.in_numbers(circuit) | {"properties": asdict(found)})
+            return
+        if structured:
+            show(models.sizes(circuit) | {"sum": models.sum_in_words(circuit)})
+        else:
+            show(models.graph_sizes(circuit))
+        typer.echo(repr(found))
+
+
+def convert(
+    source: Annotated[
+        str, typer.Argument(callback=require_file, help="A circuit, a model, or a table.")
+    ],
+    out: Annotated[str, typer.Argument(help="Where to write it: the suffix says in which format.")],
+    missing: Missing = None,
+) -> None:
+    """Write a circuit, a model or a table in another format.
+
+    Circuits: .npz, .psdd (with its .vtree beside it), .jpc, .spn. Models: .uai, .bif.
+    Tables: .csv, .tsv, .parquet; cells stay as they are written.
+    """
+    with errors():
+        from expectedkernels.cli.input import convert_file
+
+        check_folder(out)
+        convert_file(source, out, missing)

@@ -1,1 +1,0 @@
-"""Graphical models, and how they become circuits."""

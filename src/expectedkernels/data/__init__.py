@@ -1,0 +1,1 @@
+"""Tables, schemas, evidence and chunks: what users pass in, read once."""

@@ -1,0 +1,604 @@
+"""Evidence for rows, and its distinct patterns below every vtree node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import RowsLike, VariableLike, on_host
+from expectedkernels.checks import CircuitError, DataError, EvidenceError
+from expectedkernels.data.schema import Schema, match
+from expectedkernels.data.tables import (
+    as_floats,
+    as_table,
+    is_frame,
+    is_labelled,
+    is_missing,
+    named_row,
+)
+from expectedkernels.vtree import Vtree
+
+IntArray = np.ndarray[Any, np.dtype[np.intp]]
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """The distinct restrictions of a batch of rows to the variables of every vtree node.
+
+    Attributes
+    ----------
+    count : list of int
+        The number of distinct restricted rows at every node.
+    left, right : lists of int arrays, or None
+        For every pattern of an inner node the pattern of its left and right child; None means
+        pattern i has pattern i below it (and all are used).
+    rows : int array, or None
+        The pattern of every row at the root; None: row i has pattern i.
+    """
+
+    count: list[int]
+    left: list[IntArray | None]
+    right: list[IntArray | None]
+    rows: IntArray | None
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether every node has one pattern per row, in the order of the rows."""
+        return self.rows is None and all(x is None for x in self.left + self.right)
+
+    def first_rows(self, vtree: Vtree) -> IntArray:
+        """For every node and row the first row that has the same pattern there."""
+        n_rows = self.count[-1] if self.rows is None else len(self.rows)
+        every = np.arange(n_rows)
+        code = np.tile(every, (vtree.n_nodes, 1))
+        if self.rows is not None:
+            code[-1] = self.rows
+        for node in range(vtree.n_nodes - 1, -1, -1):
+            for child, below in ((vtree.left, self.left), (vtree.right, self.right)):
+                if child[node] >= 0:
+                    index = below[node]
+                    code[child[node]] = code[node] if index is None else index[code[node]]
+            first = np.empty(self.count[node], dtype=np.intp)
+            first[code[node, ::-1]] = every[::-1]  # the last one that is written stays
+            code[node] = first[code[node]]
+        return code
+
+
+def uniform(vtree: Vtree, n_rows: int) -> Patterns:
+    """One pattern per row everywhere: nothing to look up, good for few rows."""
+    nothing: list[IntArray | None] = [None] * vtree.n_nodes
+    return Patterns([n_rows] * vtree.n_nodes, nothing, nothing, None)
+
+
+def patterns(vtree: Vtree, codes: Sequence[IntArray], counts: Sequence[int]) -> Patterns:
+    """The patterns of rows given, for every variable, the code of each row and the number of codes.
+
+    Cost: a sort of the rows per inner node, or less.
+    """
+    n_nodes, n_rows = vtree.n_nodes, len(codes[0])
+    count = [0] * n_nodes
+    left: list[IntArray | None] = [None] * n_nodes
+    right: list[IntArray | None] = [None] * n_nodes
+    code: list[IntArray | None] = [None] * n_nodes  # None once every row has its own pattern
+    for node in range(n_nodes):
+        a, b = int(vtree.left[node]), int(vtree.right[node])
+        if a < 0:
+            variable = int(vtree.variable[node])
+            count[node], code[node] = int(counts[variable]), codes[variable]
+            continue
+        if code[a] is None or code[b] is None:
+            count[node] = n_rows
+            left[node], right[node] = code[a], code[b]
+        else:
+            count[node], left[node], right[node], code[node] = _join(
+                code[a], code[b], count[a], count[b], n_rows
+            )
+        code[a] = code[b] = None
+        left[node] = _unless_identity(left[node], count[a])
+        right[node] = _unless_identity(right[node], count[b])
+    return Patterns(count, left, right, code[vtree.root])
+
+
+def _join(
+    left: Any, right: Any, n_left: int, n_right: int, n_rows: int
+) -> tuple[int, IntArray | None, IntArray | None, IntArray | None]:
+    """The distinct pairs of codes, and the code of every row among them."""
+    key = left * n_right + right
+    if n_left * n_right <= 4 * n_rows:  # a table of flags beats a sort
+        seen = np.zeros(n_left * n_right, dtype=np.bool_)
+        seen[key] = True
+        distinct = np.flatnonzero(seen)
+        number = np.empty(n_left * n_right, dtype=np.intp)
+        number[distinct] = np.arange(len(distinct))
+        inverse = number[key]
+    else:
+        distinct, inverse = np.unique(key, return_inverse=True)
+    if len(distinct) == n_rows:
+        return n_rows, left, right, None
+    return len(distinct), distinct // n_right, distinct % n_right, inverse
+
+
+def _unless_identity(index: IntArray | None, n: int) -> IntArray | None:
+    if index is None or (len(index) == n and np.array_equal(index, np.arange(n))):
+        return None
+    return index
+
+
+Domains = Sequence[int | None]
+"""The cardinality of every variable, None for real ones."""
+
+SMALL = 2**13
+"""Entries are checked so many at a time: memory for more of them has to be found anew."""
+FEW_ROWS = 32
+"""With at most this many rows, finding shared patterns costs more than it saves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What the rows say of one variable: distinct statements, and the statement of every row.
+
+    Attributes
+    ----------
+    weights : array of shape (statements, cardinality), or None
+        Of a discrete variable: the weight of each of its states.
+    values : array of shape (statements,) or (statements, columns), or None
+        Of a real variable: its value, NaN if it is not observed (which comes last).
+    codes : int array of shape (rows,)
+        The statement of every row.
+    logs : array of shape (statements, components), or None
+        Of a real variable: the logs of what its components are multiplied by. None: by their
+        densities at the value, where there is one (and at most one statement without).
+    """
+
+    weights: Any
+    values: Any
+    codes: Any
+    logs: Any = None
+
+    @property
+    def n_statements(self) -> int:
+        """The number of distinct statements."""
+        return len(self.values if self.weights is None else self.weights)
+
+    @property
+    def seen(self) -> Any:
+        """The observed values of a real variable, those of the first statements."""
+        missing = np.isnan(self.values)
+        return self.values[: np.count_nonzero(~(missing if missing.ndim == 1 else missing[:, 0]))]
+
+    @property
+    def openness(self) -> float:
+        """The share of states, or of components, that statements leave on average."""
+        if self.weights is not None:
+            return float(np.mean(self.weights > 0))
+        if self.logs is not None:
+            return float(np.mean(self.logs > -np.inf))
+        return 1.0 - len(self.seen) / max(1, len(self.values))
+
+    def taken(self, rows: Any) -> Column:
+        """What some of the rows say."""
+        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        weights, values, logs = (
+            None if x is None else x[used] for x in (self.weights, self.values, self.logs)
+        )
+        return Column(weights, values, codes.reshape(-1), logs)
+
+
+class Evidence:
+    """A batch of rows of evidence.
+
+    Parameters
+    ----------
+    domains : sequence of int or None
+    rows : array of shape (rows, variables) with NaN, optional
+        Checked values; the columns are made of them when they are asked for.
+    columns : list of Column, optional
+    """
+
+    def __init__(self, domains: Domains, rows: Any = None, columns: Sequence[Column] | None = None):
+        self.domains, self._rows = domains, rows
+        self._columns = dict(enumerate(columns or ()))
+        self._found: tuple[Vtree, Patterns] | None = None
+        self.n_rows = len(rows) if rows is not None else len(self._columns[0].codes)
+
+    @property
+    def values(self) -> Any:
+        """The rows as an array with NaN, None if they were given as weights of states."""
+        return self._rows
+
+    def column(self, variable: int) -> Column:
+        """What the rows say of one variable."""
+        if variable not in self._columns:
+            self._columns[variable] = _column(self._rows[:, variable], self.domains[variable])
+        return self._columns[variable]
+
+    def state_weights(self, variables: Sequence[int]) -> Any:
+        """Weights of the states of discrete variables, (variables, rows, cardinality)."""
+        if self._rows is None:
+            columns = [self.column(v) for v in variables]
+            return np.stack([column.weights[column.codes] for column in columns])
+        cardinality: Any = self.domains[variables[0]]
+        values = self._rows[:, variables].T
+        states = np.asarray(np.where(np.isnan(values), cardinality, values), dtype=np.intp)
+        return _indicators(cardinality)[states]
+
+    def rows(self, chosen: Any) -> Evidence:
+        """Some of the rows: a slice, or an array of their numbers."""
+        if self._rows is not None:
+            return Evidence(self.domains, self._rows[chosen])
+        columns = [self.column(v).taken(chosen) for v in range(len(self.domains))]
+        return Evidence(self.domains, columns=columns)
+
+    @cached_property
+    def openness(self) -> float:
+        """How much the rows leave open, from zero (complete) to one (nothing observed)."""
+        if self._rows is not None:
+            return float(np.isnan(self._rows).mean())
+        return float(np.mean([column.openness for column in self._columns.values()]))
+
+    def patterns(self, vtree: Vtree, few: int = FEW_ROWS) -> Patterns:
+        """The distinct restrictions of the rows to every vtree node, kept for the next time.
+
+        Of at most `few` rows none are put together.
+        """
+        if self.n_rows <= few:
+            return uniform(vtree, self.n_rows)
+        if self._found is None or self._found[0] != vtree:
+            columns = [self.column(variable) for variable in range(len(self.domains))]
+            codes, counts = [c.codes for c in columns], [c.n_statements for c in columns]
+            self._found = vtree, patterns(vtree, codes, counts)
+        return self._found[1]
+
+
+ByVariable = Mapping[int, object] | Mapping[str, object] | Mapping[VariableLike, object]
+
+EvidenceLike = RowsLike | ByVariable | Evidence
+"""Rows with gaps, what is known by variable, or weights of all states of every variable."""
+
+
+def _column(x: Any, cardinality: int | None) -> Column:
+    """The statements of checked values, NaN for nothing."""
+    if cardinality is None:
+        values, codes = np.unique(x, return_inverse=True)
+        return Column(None, values, codes.reshape(-1))
+    states = np.where(np.isnan(x), cardinality, x).astype(np.intp)
+    present = np.flatnonzero(np.bincount(states, minlength=cardinality + 1))
+    number = np.empty(cardinality + 1, dtype=np.intp)
+    number[present] = np.arange(len(present))
+    return Column(_indicators(cardinality)[present], None, number[states])
+
+
+def _indicators(cardinality: Any) -> Any:
+    """The weights of knowing each state, and, last, of knowing nothing."""
+    return np.vstack([np.eye(cardinality), np.ones((1, cardinality))])
+
+
+def as_evidence(evidence: Any, variables: Schema | Domains, single: bool = True) -> Evidence:
+    """Read evidence in any of its forms.
+
+    A 2-D array with NaN for "not observed", or a data frame; a list with one (rows, cardinality)
+    array of weights per variable (None: not observed); or, for a single row, a mapping from
+    variables (or names) to a value (or label), a set of allowed values, or an array of weights.
+    A 1-D array is a single row too, unless `single` says that rows are meant.
+    """
+    if isinstance(evidence, Evidence):
+        return evidence
+    schema = as_schema(variables)
+    domains = schema.cardinalities
+    evidence = as_table(named_row(evidence))
+    if _is_series(evidence):
+        evidence = dict(zip(evidence.index, evidence, strict=True))
+    if isinstance(evidence, Mapping):
+        if not single:
+            _refuse_table(evidence, schema)
+        row = _row_of(evidence, schema)
+        if row is not None:
+            return Evidence(domains, row)
+        evidence = _from_mapping(evidence, schema)
+    if _is_weights(evidence):
+        return _from_weights(evidence, schema)
+    rows = _read_rows(evidence, schema, "Evidence", EvidenceError, single)
+    _check_values(rows, schema, EvidenceError, "Evidence")
+    return Evidence(domains, rows)
+
+
+def matched_evidence(evidence: Any, before: Schema, after: Schema) -> Any:
+    """Evidence in the order and codes of `before`, as evidence for a circuit with those of `after`.
+
+    Names and labels would be found either way, positions and codes would not.
+    """
+    if before == after:
+        return evidence
+    read, matching = as_evidence(evidence, before), match(after, before)
+    columns = []
+    for v, codes in enumerate(matching.states):
+        column = read.column(matching.variables[v])
+        if column.weights is not None and codes:
+            wider = np.hstack([column.weights, np.zeros((len(column.weights), 1))])
+            column = Column(wider[:, list(codes)], None, column.codes)
+        columns.append(column)
+    return Evidence(after.cardinalities, columns=columns)
+
+
+def as_schema(variables: Schema | Domains) -> Schema:
+    """Variables given by their schema, or by their cardinalities only."""
+    return variables if isinstance(variables, Schema) else Schema(tuple(variables))
+
+
+def is_batch(evidence: Any) -> bool:
+    """Whether evidence comes in rows (a 2-D array, a list of weights) and not as a single row."""
+    if is_labelled(evidence):
+        return getattr(evidence, "ndim", 2) > 1
+    if evidence is None or isinstance(evidence, Mapping) or _is_series(evidence):
+        return False
+    if isinstance(evidence, Evidence) or _is_weights(evidence) or is_frame(evidence):
+        return True
+    return (evidence.ndim if hasattr(evidence, "ndim") else np.ndim(evidence)) == 2
+
+
+def _is_series(evidence: Any) -> bool:
+    """Whether evidence is a row of a data frame, with the names of variables as its index."""
+    index = getattr(evidence, "index", None)
+    if index is None or callable(index) or getattr(evidence, "ndim", 0) != 1:
+        return False
+    return all(isinstance(key, str) for key in index)
+
+
+def _read_rows(
+    X: Any, schema: Schema, what: str, error: type[CircuitError], single: bool = False
+) -> Any:
+    """Rows of an array or a data frame as floats, one column per variable."""
+    X = as_table(X)
+    if is_frame(X):
+        return schema.read_frame(X)
+    rows = as_floats(X)
+    if rows.ndim == 1 and single:
+        rows = rows[None, :]
+    _check_columns(rows, schema, error, what)
+    return rows
+
+
+def refuse_flat(rows: Any, what: str, error: type[CircuitError] = DataError) -> None:
+    """Raise if a 1-D array stands where rows are meant."""
+    if rows.ndim == 1:
+        raise error(
+            f"{what} must be a 2-D array, one row each. Got a 1-D array of {len(rows)} numbers: "
+            "reshape it, by X.reshape(-1, 1) if these are values of one variable, or by "
+            "X.reshape(1, -1) if they are a single row."
+        )
+
+
+def _is_weights(evidence: Any) -> bool:
+    """Whether evidence is a list of arrays of weights, one per variable."""
+    if not isinstance(evidence, (list, tuple)):
+        return False
+    dimensions = [np.ndim(x) for x in evidence if x is not None]
+    # a single row such as [0, None, 1] has numbers beside what is missing
+    return 2 in dimensions or (len(dimensions) < len(evidence) and 0 not in dimensions)
+
+
+def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
+    """Read complete points: a 2-D float array whose entries are inside the domains."""
+    schema = as_schema(variables)
+    points = _read_rows(X, schema, what, DataError)
+    if np.isnan(points).any():
+        row, column = (int(i) for i in np.argwhere(np.isnan(points))[0])
+        raise DataError(
+            f"{what} must be complete. Got NaN in row {{row}}, column {column}; missing values "
+            "can be given as evidence (evidence_p=, evidence_q=) on a circuit.",
+            row=row,
+        )
+    _check_values(points, schema, DataError, what)
+    return points
+
+
+def _check_columns(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
+    refuse_flat(rows, what, error)
+    if rows.ndim != 2 or rows.shape[1] != schema.n_variables:
+        raise error(
+            f"{what} must have shape (rows, {schema.n_variables}): one column per variable. "
+            f"Got shape {rows.shape}."
+        )
+
+
+def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
+    """Raise unless all entries that are not NaN are states, or finite for real variables."""
+    domains = schema.cardinalities
+    above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
+    real = np.isinf(above)
+    if rows.size and not real.any() and _are_states(rows, above):
+        return
+    with np.errstate(invalid="ignore"):  # NaN is neither
+        wrong = (rows < 0) | (rows >= above) | (rows - np.floor(rows) > 0)
+    if real.any():
+        wrong = np.where(real, np.isinf(rows), wrong)
+    if not wrong.any():
+        return
+    row, variable = (int(i) for i in np.argwhere(wrong)[0])
+    cardinality = domains[variable]
+    wanted = "finite" if cardinality is None else f"integers in 0..{cardinality - 1}"
+    hint = ""
+    known = rows[:, variable][~np.isnan(rows[:, variable])]
+    if cardinality is not None and known.min() >= 1 and known.max() == cardinality:
+        hint = " Codes are counted from 0; if yours are counted from 1, subtract 1."
+    raise error(
+        f"{what} on {schema.call(variable)} must be {wanted}. "
+        f"Got {rows[row, variable]} in row {{row}}.{hint}",
+        row=row,
+    )
+
+
+def _are_states(rows: Any, above: Any) -> bool:
+    """Whether all entries that are not NaN are states; a few rows at a time, without new memory."""
+    step = max(1, SMALL // rows.shape[1])
+    whole = np.empty((min(step, len(rows)), rows.shape[1]))
+    for i in range(0, len(rows), step):
+        some = rows[i : i + step]
+        away = np.trunc(some, out=whole[: len(some)])
+        with np.errstate(invalid="ignore"):  # infinite ones are found below
+            np.subtract(some, away, out=away)
+        if np.fmax.reduce(away, axis=None) > 0 or np.fmin.reduce(some, axis=None) < 0:
+            return False
+        if (np.fmax.reduce(some, axis=0) >= above).any():
+            return False
+    return True
+
+
+def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
+    """A mapping as a list of weights, one row."""
+    domains = schema.cardinalities
+    statements: list[Any] = [None] * len(domains)
+    seen: set[int] = set()
+    for key, statement in evidence.items():
+        variable = schema.variable(key)
+        if variable in seen:
+            raise EvidenceError(
+                f"Evidence says one thing about a variable. V{schema.call(variable)[1:]} is "
+                "given twice, by its number and by its name."
+            )
+        seen.add(variable)
+        if domains[variable] is None:
+            statements[variable] = _real_value(schema, variable, statement)
+        else:
+            statements[variable] = _state_weights(schema, variable, statement)
+    if not any(s is not None for s in statements):
+        return [None] * (len(domains) - 1) + [_nothing(domains[-1])]
+    return statements
+
+
+def _row_of(evidence: Mapping[Any, Any], schema: Schema) -> Any:
+    """A mapping as a row of values, None if it says more than one state of each variable."""
+    row = np.full((1, schema.n_variables), np.nan)
+    for key, statement in evidence.items():
+        variable = schema.variable(key)
+        plain = isinstance(statement, (str, int, float, np.number)) and not is_missing(statement)
+        if not plain or not np.isnan(row[0, variable]):
+            return None
+        if schema.cardinalities[variable] is not None:
+            row[0, variable] = schema.state(variable, statement)
+        elif isinstance(statement, str) or not np.isfinite(statement):
+            return None
+        else:
+            row[0, variable] = statement
+    return row
+
+
+def _refuse_table(given: Mapping[Any, Any], schema: Schema) -> None:
+    """Raise if a mapping stands where rows are meant, and holds columns of labels or codes."""
+    columns = {key: x for key, x in given.items() if isinstance(x, (list, tuple)) and len(x)}
+    kinds = {type(x) for column in columns.values() for x in column}
+    if str in kinds or (len(columns) == schema.n_variables and kinds == {int}):
+        key, column = next(iter(columns.items()))
+        raise EvidenceError(
+            f"A mapping is a single row. Got a list for {key!r}, {list(column[:3])!r}: several "
+            "rows are a data frame, pandas.DataFrame(X); states, any of which the row may have, "
+            "are a set, and weights of the states an array of floats."
+        )
+
+
+def _real_value(schema: Schema, variable: int, statement: Any) -> Any:
+    """One value of a real variable, as (rows, 1) weights."""
+    try:
+        given = list(statement) if isinstance(statement, AbstractSet) else statement
+        value = as_floats(given)
+    except (TypeError, ValueError):
+        value = np.empty(0)
+    if value.size != 1:
+        raise EvidenceError(
+            f"Evidence on the real {schema.call(variable)} must be one value. "
+            f"Got {statement!r} instead."
+        )
+    return value.reshape(1, 1)
+
+
+def _state_weights(schema: Schema, variable: int, statement: Any) -> Any:
+    """The weights of the states of a discrete variable, one row; None: nothing is said."""
+    if is_missing(statement):
+        return None
+    cardinality: Any = schema.cardinalities[variable]
+    statement = on_host(statement)
+    labels = not isinstance(statement, (str, AbstractSet)) and np.ndim(statement) == 1
+    if labels and not any(isinstance(x, str) for x in statement):
+        _refuse_ambiguous(schema, variable, statement)
+        return as_floats(statement)[None, :]
+    several = labels or isinstance(statement, AbstractSet)
+    if not several and not isinstance(statement, str) and np.ndim(statement) != 0:
+        raise EvidenceError(
+            f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
+            f"state. Got {statement!r} instead."
+        )
+    weights = np.zeros((1, cardinality))
+    for state in statement if several else [statement]:
+        weights[0, schema.state(variable, state)] = 1.0
+    return weights
+
+
+def _refuse_ambiguous(schema: Schema, variable: int, statement: Any) -> None:
+    """Raise if numbers in a list may be weights of the states or states themselves."""
+    labels = schema.labels(variable) or ()
+    if isinstance(statement, range):
+        raise EvidenceError(
+            f"Evidence on {schema.call(variable)} is a state, a set of states or one weight per "
+            f"state. Got {statement!r}; for states write set({statement!r})."
+        )
+    if labels == tuple(range(len(labels))) and not any(isinstance(x, bool) for x in labels):
+        return
+    known = {(type(label), label) for label in labels}
+    entries = [x.item() if isinstance(x, np.generic) else x for x in statement]
+    found = {(type(x), x) for x in entries}
+    if entries and found <= known and len(found) == len(entries):
+        raise EvidenceError(
+            f"Evidence on {schema.call(variable)} could be states or weights of the states. "
+            f"Got {list(statement)!r}; states are a set, {{{', '.join(map(repr, entries))}}}, and "
+            "weights an array of floats."
+        )
+
+
+def _nothing(cardinality: int | None) -> Any:
+    """One row that says nothing."""
+    return np.full((1, 1), np.nan) if cardinality is None else np.ones((1, cardinality))
+
+
+def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
+    """A list with one array of weights per variable."""
+    domains = schema.cardinalities
+    if len(evidence) != len(domains):
+        raise EvidenceError(
+            f"A list of weights needs one array per variable, {len(domains)} in all. "
+            f"Got {len(evidence)}."
+        )
+    n_rows = {len(x) for x in evidence if x is not None}
+    if len(n_rows) > 1:
+        raise EvidenceError(f"All arrays of weights need as many rows. Got {sorted(n_rows)} rows.")
+    rows = n_rows.pop() if n_rows else 1
+    columns = []
+    for variable, (given, cardinality) in enumerate(zip(evidence, domains, strict=True)):
+        if given is None:
+            nothing = _nothing(cardinality)
+            codes = np.zeros(rows, dtype=np.intp)
+            weights, values = (None, nothing[0]) if cardinality is None else (nothing, None)
+            columns.append(Column(weights, values, codes))
+            continue
+        x = as_floats(given)
+        if cardinality is None:
+            if x.size != rows or np.isinf(x).any():
+                raise EvidenceError(
+                    f"Evidence on the real {schema.call(variable)} must be one finite value (or "
+                    f"NaN) per row. Got an array of shape {x.shape}."
+                )
+            values, codes = np.unique(x.reshape(-1), return_inverse=True)
+            columns.append(Column(None, values, codes.reshape(-1)))
+            continue
+        if x.shape != (rows, cardinality) or not np.isfinite(x).all() or (x < 0).any():
+            raise EvidenceError(
+                f"The weights of {schema.call(variable)} must be finite, non-negative and of shape "
+                f"(rows, {cardinality}). Got an array of shape {x.shape}"
+                + ("." if x.shape != (rows, cardinality) else " with other entries.")
+            )
+        weights, codes = np.unique(x, axis=0, return_inverse=True)
+        columns.append(Column(weights, None, codes.reshape(-1)))
+    return Evidence(domains, columns=columns)

@@ -1,0 +1,346 @@
+"""Kernels chosen by the power of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, has_gradient
+from expectedkernels.checks import DataError, KernelError, check_choice
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.discrepancies.hypothesis_tests import pooled_kernels, two_sets
+from expectedkernels.discrepancies.null_distributions import (
+    KernelsLike,
+    Summable,
+    complete_samples,
+    counts_of,
+    distinct_places,
+    kernel_between,
+    kernels_of,
+    mmd_noise,
+    mmd_statistics,
+    row_sums,
+    summable,
+)
+from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.empirical import check_roles, default_kernel, is_model
+from expectedkernels.kernels.kernel import (
+    Kernel,
+    ProductKernel,
+    RateKernel,
+    SumKernel,
+    require_kernel,
+)
+from expectedkernels.kernels.target import TargetLike, as_target
+
+STEPS, LEARNING_RATE = 30, 0.2
+"""How often, and about how far at once, the logs of rates and weights are moved."""
+CHECKED = 5
+"""After so many steps the kernel is looked at with other rows."""
+
+Build = Callable[[Sequence[Any]], Kernel]
+"""From values of the parameters to the kernel that has them."""
+
+Ratio = Callable[[Kernel], Any]
+"""The estimate of a squared discrepancy over its standard error, by a kernel."""
+
+
+def parameters(kernel: Kernel, n_variables: int) -> tuple[list[Any], Build]:
+    """The rates and weights of a kernel, arrays of positive numbers, and how to set them.
+
+    Rates that are zero stay zero. A kernel without parameters has an empty list.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> found, build = parameters(2.0 * ek.RBF(0.5) + ek.Delta(), 3)
+    >>> [x.tolist() for x in found]
+    [0.5, [1.0, 1.0]]
+    >>> build([0.25, [1.0, 3.0]])
+    (2.0 * RBF(gamma=0.25) + 3.0 * Delta())
+    """
+    if isinstance(kernel, RateKernel):
+        return _rates(kernel, n_variables)
+    if not isinstance(kernel, (SumKernel, ProductKernel)):
+        return [], lambda _: kernel
+    parts = [parameters(k, n_variables) for k in kernel.kernels]
+    found = [x for own, _ in parts for x in own]
+    weights = kernel.weights if isinstance(kernel, SumKernel) else None
+
+    def build(values: Sequence[Any]) -> Kernel:
+        left = list(values)
+        made = [make([left.pop(0) for _ in own]) for own, make in parts]
+        return (
+            ProductKernel(*made)
+            if weights is None
+            else SumKernel(made, left[0] if left else weights)
+        )
+
+    if weights is None or len(weights) == 1:  # the weight of a single term does not matter
+        return found, build
+    return [*found, np.array(weights)], build
+
+
+def _rates(kernel: RateKernel, n_variables: int) -> tuple[list[Any], Build]:
+    gamma = 1.0 / n_variables if kernel.gamma is None else kernel.gamma
+    rates = np.asarray(gamma, dtype=np.float64)
+    used = rates > 0
+    if rates.ndim == 0 or used.all():
+        return [rates], lambda values: type(kernel)(values[0])
+
+    def build(values: Sequence[Any]) -> Kernel:
+        given: Any = values[0]
+        if has_gradient(given):
+            every = as_like(rates.copy(), given).index_put((as_like(used, given),), given)
+            return type(kernel)(every)
+        every = rates.copy()
+        every[used] = given
+        return type(kernel)(every)
+
+    return [rates[used]], build
+
+
+def ascended(kernel: Kernel, n_variables: int, up: Ratio, check: Ratio) -> Kernel:
+    """The kernel on the way up one ratio at which another, of other rows, is the largest.
+
+    What is learned from few rows may be true of these only: then the kernel is the one given.
+    """
+    import torch
+
+    start, build = parameters(kernel, n_variables)
+    if not start:
+        return kernel
+    logs = [torch.tensor(np.log(x), dtype=torch.float64, requires_grad=True) for x in start]
+    optimizer = torch.optim.Adam(logs, lr=LEARNING_RATE)
+    best, found = -inf, kernel
+    for step in range(STEPS + 1):
+        here = build([x.exp() for x in logs])
+        if step % CHECKED == 0:
+            reached = float(detach(check(here)))
+            if reached > best:
+                now = build([np.exp(x.detach().numpy()) for x in logs])
+                best, found = reached, now if step else kernel
+        value = up(here)
+        if step == STEPS or not bool(torch.isfinite(value)):
+            break
+        optimizer.zero_grad()
+        (-value).backward()
+        optimizer.step()
+    return found
+
+
+def model_ratio(circuit: Circuit, rows: Any, counts: Any, floor: float) -> Ratio:
+    """The squared discrepancy of samples from a circuit over its standard error, by kernels."""
+    circuit = circuit.to("torch")
+
+    def ratio(k: Kernel) -> Any:
+        matrix, embedded = k(rows), expected_kernel(circuit, rows, k)
+        c, n = as_like(counts, matrix), counts.sum()
+        centred = matrix - embedded[:, None] - embedded
+        partners = (centred @ c - centred.diagonal()) / (n - 1)
+        total = expected_kernel(circuit, circuit, k)
+        return _over_error([(partners, c)], total, floor * matrix.detach().abs().mean())
+
+    return ratio
+
+
+def sample_ratio(rows: Any, both: Sequence[Any], floor: float) -> Ratio:
+    """The squared discrepancy of two samples over its standard error, by kernels.
+
+    Samples are given by how often they have each of the rows.
+    """
+
+    def ratio(k: Kernel) -> Any:
+        matrix = k(rows)
+        a, b = (as_like(counts, matrix) for counts in both)
+        sides = []
+        for own, other in ((a, b), (b, a)):
+            inside = (matrix @ own - matrix.diagonal()) / (own.sum() - 1)
+            sides.append((inside - matrix @ other / other.sum(), own))
+        return _over_error(sides, 0.0, floor * matrix.detach().abs().mean())
+
+    return ratio
+
+
+def _over_error(sides: Sequence[tuple[Any, Any]], total: Any, floor: Any) -> Any:
+    """The sum of means over its standard error, of values and how often each occurs."""
+    variance = floor**2
+    for values, counts in sides:
+        n = counts.sum()
+        mean = counts @ values / n
+        total = total + mean
+        variance = variance + 4.0 * (counts @ (values - mean) ** 2) / (n - 1) / n
+    return total / variance.sqrt()
+
+
+LEAST_ERROR = 1e-8
+"""Standard errors below this part of the kernel's values are rounding."""
+
+
+MOST_ROWS = 2000
+"""How many rows of either sample are used to move a kernel along a gradient, and to check it."""
+
+
+def choose_kernel(
+    samples: SamplesLike,
+    other: TargetLike | SamplesLike,
+    kernels: KernelsLike = "aggregate",
+    method: str = "list",
+    *,
+    categorical_features: VariablesLike | None = None,
+) -> Kernel:
+    r"""The kernel whose test tells samples from a model, or from other samples, most reliably.
+
+    A test rejects where the estimate of the squared discrepancy is many standard errors above
+    zero. So this is the kernel with the largest
+
+    .. math:: \widehat{\mathrm{MMD}}^2 / \hat\sigma,
+
+    the unbiased estimate over its standard error, which for large samples orders kernels by the
+    power of their tests.
+
+    Parameters
+    ----------
+    samples : array of shape (n, variables), or data frame
+        At least two complete points.
+    other : Circuit, FactorGraph, or another model; or samples
+        What the samples are compared with, as for `mmd_test` or `mmd_two_sample_test`.
+    kernels : list of kernels, or "aggregate"
+        To choose from. Default: rates from half to eight times the default of the test.
+    method : "list" or "gradient"
+        "gradient" goes on from the best of the list: rates, and weights of sums, follow the
+        gradient of the ratio on one half of the rows, as long as the ratio on the other half
+        grows. Give a rate per variable to have each chosen: ``RBF([0.1] * n)``. Needs torch, and
+        at least four samples; of many, the first are used.
+    categorical_features : names, numbers or mask of columns, optional
+        Of two sets of samples the categorical columns, for the default kernels, as for `mmd2`.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    DataError
+        If there are too few samples, values are missing, or there is no kernel.
+    KernelError
+        If the kernel that is best has no rate and no weight for gradients to change.
+
+    Notes
+    -----
+    Choose with some rows and test with others, as in the example: a kernel that was chosen by the
+    rows that are tested rejects too often. (A list of kernels, given to a test, needs no rows of
+    its own, as the test knows of all of them.) All numbers are computed on the host.
+
+    D. J. Sutherland et al., "Generative models and model criticism via optimized maximum mean
+    discrepancy", ICLR 2017.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+    >>> X = ek.factorized([[0.6, 0.4], [0.5, 0.5]]).sample(400, rng=0)
+    >>> k = ek.choose_kernel(X[:200], p, [ek.ExpHamming(0.1), ek.ExpHamming(5.0)])
+    >>> k
+    ExpHamming(gamma=0.1)
+    >>> ek.mmd_test(X[200:], p, k, rng=0).p_value
+    0.005
+    >>> ek.choose_kernel(X[:200], p, ek.ExpHamming([0.5, 0.5]), method="gradient").gamma.shape
+    (2,)
+    """
+    check_choice("choose_kernel", "method", method, ("list", "gradient"), DataError)
+    if is_model(other) or hasattr(other, "compile") or callable(other):
+        return _against_model(samples, other, kernels, method, categorical_features)
+    first, second, schema = two_sets(samples, other)
+    pooled = np.concatenate([first, second])
+    found, _ = pooled_kernels(kernels, pooled, schema, categorical_features)
+    best = _best(found, lambda k: _two_samples(k, first, second), first)
+    if method == "list":
+        return best
+    pairs = zip(_halves(first), _halves(second), strict=True)
+    return _moved(best, first.shape[1], [_sample_ratio(*pair) for pair in pairs])
+
+
+def _against_model(
+    samples: Any, other: Any, kernels: Any, method: str, categorical_features: Any
+) -> Kernel:
+    model = as_target(other)
+    check_roles("choose_kernel(samples, model)", model, samples)
+    given: Summable = summable(model)
+    points = complete_samples(given.circuit, samples)
+    default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
+    found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)
+
+    def estimate(k: Kernel) -> tuple[float, float]:
+        value = mmd_statistics(given, [k])(points[None])
+        return float(value[0, 0]), mmd_noise(given, k, points)[0]
+
+    best = _best(found, estimate, points)
+    if method == "list":
+        return best
+    ratios = [_model_ratio(given.circuit, half) for half in _halves(points)]
+    return _moved(best, points.shape[1], ratios)
+
+
+def _halves(points: Any) -> tuple[Any, Any]:
+    """Every other of the rows, and the rest of them, so many as are used."""
+    if len(points) < 4:
+        raise DataError(
+            "A gradient follows one half of the samples, and the other half checks it, so that at "
+            f"least four are needed. Got {len(points)}."
+        )
+    return points[: 2 * MOST_ROWS : 2], points[1 : 2 * MOST_ROWS : 2]
+
+
+def _moved(kernel: Kernel, n_variables: int, ratios: Sequence[Ratio]) -> Kernel:
+    if not parameters(kernel, n_variables)[0]:
+        raise KernelError(
+            f"{kernel!r}, the best kernel here, has no rate and no weight for gradients to change. "
+            "Choose among kernels that have, or with method='list'."
+        )
+    return ascended(kernel, n_variables, *ratios)
+
+
+def _model_ratio(circuit: Circuit, points: Any) -> Ratio:
+    rows, place = distinct_places(points[None])
+    return model_ratio(circuit, rows, counts_of(place, len(rows))[0], LEAST_ERROR)
+
+
+def _sample_ratio(first: Any, second: Any) -> Ratio:
+    rows, place = distinct_places(np.concatenate([first, second])[None])
+    sides = place[0, : len(first)], place[0, len(first) :]
+    both = [np.bincount(own, minlength=len(rows)).astype(np.float64) for own in sides]
+    return sample_ratio(rows, both, LEAST_ERROR)
+
+
+def _best(kernels: list[Kernel], estimate: Any, points: Any) -> Kernel:
+    """The kernel with the most standard errors, the first of equals."""
+    ratios = []
+    for k in kernels:
+        require_kernel(k)
+        value, error = estimate(k)
+        size = float(np.abs(k.pairs(points, points)).mean())
+        ratios.append(value / max(error, LEAST_ERROR * size, 1e-300))
+    return kernels[int(np.argmax(ratios))]
+
+
+def _two_samples(k: Kernel, X: Any, Y: Any) -> tuple[float, float]:
+    """The unbiased estimate of the squared discrepancy of two samples, and its standard error."""
+    n = len(X)
+    rows, place = distinct_places(np.concatenate([X, Y])[None])
+    between = kernel_between(k, rows)
+    value, variance = 0.0, 0.0
+    sums = []
+    for own in (place[0, :n], place[0, n:]):
+        weights = np.bincount(own, minlength=len(rows)).astype(np.float64)
+        sums.append((own, *row_sums(between, weights)[::2]))
+    for (own, mine, diagonal), (others, theirs, _) in (sums, sums[::-1]):
+        inside = (mine[own] - diagonal[own]) / (len(own) - 1)
+        partners = inside - theirs[own] / len(others)
+        value += float(partners.mean())
+        variance += 4.0 * float(partners.var(ddof=1)) / len(own)
+    return value, sqrt(variance)

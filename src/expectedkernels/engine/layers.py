@@ -1,0 +1,604 @@
+"""The nodes of a vtree in layers, with the weights of each layer stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.vtree import Vtree
+
+IntArray = np.ndarray[Any, np.dtype[np.intp]]
+
+DENSE_SIZE, DENSE_SHARE = 256, 0.3
+"""Matrices of at least this many entries, and this share of them not zero, are kept dense."""
+STACKED = 64 * 64
+"""Larger dense matrices are taken as they are: stacks of copies gain nothing."""
+DENSE_RATE = 0.1
+"""The time of one term of a dense matrix product, in terms of a sparse one."""
+LARGEST_ROOM, EXPONENTS = 300.0, 690.0
+"""Logs of mantissas stay within the first, and of what is made of two of them in the second."""
+LOST = 1e-16
+"""Flow through raised values up to which a row is as good as if none had been raised."""
+PASSED, DENSE, SPARSE = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Nodes of one level whose weights are dense and of one shape: one stacked product.
+
+    Attributes
+    ----------
+    weights : array of shape (nodes, units, products)
+    units, products : slices
+        Their place among the units and the products of the level.
+    """
+
+    weights: Any
+    units: slice
+    products: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Weighted edges from units to products, unit by unit.
+
+    Attributes
+    ----------
+    starts : int array of shape (units + 1,)
+    products : int array
+    weights : array
+    kept : int array
+        Which entries of the matrices that are stored dense (laid end to end) are edges; they come
+        before those of matrices that are stored sparsely, all of which are edges.
+    """
+
+    starts: IntArray
+    products: IntArray
+    weights: Any
+    kept: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+    @cached_property
+    def units(self) -> IntArray:
+        """The unit of every edge."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @cached_property
+    def has_idle(self) -> bool:
+        """Whether some unit has no edge."""
+        return bool((np.diff(self.starts) == 0).any())
+
+    @cached_property
+    def diagonals(self) -> list[tuple[Any, IntArray]]:
+        """The first edges of all units, their second ones, ...: pairs of (units, edges)."""
+        counts = np.diff(self.starts)
+        units = np.arange(len(counts))
+        found: list[tuple[Any, IntArray]] = []
+        for i in range(int(counts.max(initial=0))):
+            units = units[counts[units] > i]
+            every = len(units) == len(counts)
+            found.append((slice(None) if every else units, self.starts[units] + i))
+        return found
+
+    def matrix(self, n_products: int) -> sparse.csr_array:
+        """The edges as a sparse matrix, (units, products)."""
+        shape = (len(self.starts) - 1, n_products)
+        return sparse.csr_array((self.weights, self.products, self.starts), shape=shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """All nodes of one height: first those without weights, then dense, then sparse ones.
+
+    Attributes
+    ----------
+    nodes : int array
+    start, stop : int
+        The place of the level's units in the buffer.
+    unit_starts, product_starts : int arrays of shape (nodes + 1,)
+        The first unit and product of every node, counted from those of the level.
+    inputs : int array of shape (2, products), or None at height 0
+        The place in the buffer of the left and right input of every product.
+    n_passed : int
+        How many units are a product as it is; they come first.
+    stacks : tuple of Stack
+    edges : Edges
+        Of the sparse nodes: units and products counted from the first sparse ones.
+    matrices : list
+        The weights of every node (None: passed).
+    """
+
+    nodes: IntArray
+    start: int
+    stop: int
+    unit_starts: IntArray
+    product_starts: IntArray
+    inputs: IntArray | None
+    n_passed: int
+    stacks: tuple[Stack, ...]
+    edges: Edges
+    matrices: list[Any]
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return self.stop - self.start
+
+    @cached_property
+    def n_products(self) -> int:
+        """The number of products, or of atoms."""
+        return int(self.product_starts[-1])
+
+    @cached_property
+    def n_passed_nodes(self) -> int:
+        """The number of nodes without weights; they come first."""
+        return int(np.searchsorted(self.unit_starts, self.n_passed))
+
+    @cached_property
+    def sparse_units(self) -> slice:
+        """The units of the sparse nodes."""
+        return slice(self.n_units - len(self.edges.starts) + 1, self.n_units)
+
+    @cached_property
+    def sparse_products(self) -> slice:
+        """The products of the sparse nodes."""
+        first = self.stacks[-1].products.stop if self.stacks else self.n_passed
+        return slice(first, self.n_products)
+
+    @cached_property
+    def forth(self) -> sparse.csr_array:
+        """The weights of the sparse nodes, (units, products)."""
+        return self.edges.matrix(self.sparse_products.stop - self.sparse_products.start)
+
+    @cached_property
+    def back(self) -> sparse.csr_array:
+        """The weights of the sparse nodes, (products, units)."""
+        return sparse.csr_array(self.forth.T)
+
+    @cached_property
+    def single(self) -> tuple[IntArray, Any] | None:
+        """Unit and weight of the only edge of every sparse product; None if some have others."""
+        if not np.array_equal(np.diff(self.back.indptr), np.ones(self.back.shape[0])):
+            return None
+        return self.back.indices.astype(np.intp), self.back.data
+
+    @cached_property
+    def uses(self) -> tuple[IntArray, sparse.csr_array | None, IntArray]:
+        """The units that are inputs, and how products add to them.
+
+        The units' places in the buffer; the 0-1 matrix from (left and right) inputs to these, None
+        if no unit is used twice (places come in the order of the inputs then); and the number of
+        the unit of every input.
+        """
+        flat = self.inputs.reshape(-1)  # type: ignore[union-attr]
+        used, number = np.unique(flat, return_inverse=True)
+        if len(used) == len(flat):
+            return flat, None, number
+        ones = np.ones(len(flat))
+        shape = (len(used), len(flat))
+        matrix = sparse.csr_array((ones, (number, np.arange(len(flat)))), shape=shape)
+        return used, matrix, number
+
+    @cached_property
+    def node_of_unit(self) -> IntArray:
+        """The node of every unit, counted within the level."""
+        return np.repeat(np.arange(len(self.nodes)), np.diff(self.unit_starts))
+
+    @cached_property
+    def all_edges(self) -> Edges:
+        """The edges of all units of the level; those without weights have one of weight one."""
+        if not self.n_passed and not self.stacks:
+            return self.edges
+        parts = []
+        for matrix, first, n in zip(
+            self.matrices, self.product_starts[:-1], np.diff(self.unit_starts), strict=True
+        ):
+            if matrix is None:
+                parts.append((np.ones(n, dtype=np.intp), first + np.arange(n), np.ones(n)))
+            else:
+                parts.append(entries_of(matrix, first))
+        return joined(parts)
+
+    @cached_property
+    def by_product(self) -> tuple[IntArray, Edges]:
+        """The order of all edges by their products, and edges from products to units."""
+        edges = self.all_edges
+        order, starts = _in_groups(edges.products, self.n_products)
+        return order, Edges(starts, edges.units[order], edges.weights[order])
+
+    @cached_property
+    def used_by(self) -> list[tuple[IntArray, Edges]]:
+        """For left and right inputs, the units they are, and edges from these to products."""
+        found = []
+        for side in () if self.inputs is None else self.inputs:
+            units, number = np.unique(side, return_inverse=True)
+            order, starts = _in_groups(number, len(units))
+            found.append((units, Edges(starts, order, None)))
+        return found
+
+    @cached_property
+    def bounds(self) -> tuple[Any, Any]:
+        """For every node the log of its smallest weight, and of the largest sum of a unit's."""
+        smallest, largest = np.ones(self.n_units), np.ones(self.n_units)
+        with np.errstate(over="ignore"):  # then there is no room
+            for stack in self.stacks:
+                size = np.abs(stack.weights)
+                low = np.where(size > 0, size, inf).min(axis=2).reshape(-1)
+                smallest[stack.units], largest[stack.units] = low, size.sum(axis=2).reshape(-1)
+            if len(self.edges.weights):
+                _edge_bounds(self.edges, smallest[self.sparse_units], largest[self.sparse_units])
+        starts = self.unit_starts[:-1]
+        low = np.minimum.reduceat(smallest, starts)
+        high = np.maximum.reduceat(largest, starts)
+        return np.log(np.where(low < inf, low, 1.0)), np.log(np.where(high > 0, high, 1.0))
+
+    def renumbered(self, own: list[Any]) -> Level | None:
+        """The level with other weights; None if not the same ones are zero, or stored alike."""
+        if [m is None for m in own] != [m is None for m in self.matrices]:
+            return None
+        stacks = []
+        at = self.n_passed_nodes
+        for stack in self.stacks:
+            dense = own[at : at + len(stack.weights)]
+            at += len(dense)
+            if any(sparse.issparse(m) or m.shape != stack.weights.shape[1:] for m in dense):
+                return None
+            weights = dense[0][None] if len(dense) == 1 else np.stack(dense)
+            stacks.append(replace(stack, weights=weights))
+        numbers = _renumbered(self.edges, self.matrices[at:], own[at:])
+        if numbers is None:
+            return None
+        edges = replace(self.edges, weights=numbers)
+        return self.like_this(replace(self, stacks=tuple(stacks), edges=edges, matrices=own))
+
+    def like_this(self, level: Level) -> Level:
+        """Another level with the same edges, which takes over what is known of these."""
+        for name in ("uses", "node_of_unit"):  # these have nothing to do with weights
+            if name in vars(self):
+                vars(level)[name] = vars(self)[name]
+        return level
+
+    def tops(self, values: Any) -> Any:
+        """The largest of every node's values, (nodes, ...)."""
+        starts = self.unit_starts
+        if values.ndim == 1:
+            return np.maximum.reduceat(values, starts[:-1])
+        if len(self.nodes) <= int(np.diff(starts).max()):
+            pairs = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+            return np.stack([values[a:b].max(axis=0) for a, b in pairs])
+        top = values[starts[:-1]]
+        sizes = np.diff(starts)
+        for i in range(1, int(sizes.max())):
+            longer = np.flatnonzero(sizes > i)
+            top[longer] = np.maximum(top[longer], values[starts[longer] + i])
+        return top
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The levels of a circuit, and where its nodes lie.
+
+    Attributes
+    ----------
+    vtree : Vtree
+    levels : tuple of Level, by height
+    unit_starts : int array
+        The place in the buffer of the first unit of every vtree node.
+    """
+
+    vtree: Vtree
+    levels: tuple[Level, ...]
+    unit_starts: IntArray
+
+    lost: ClassVar[float] = LOST
+
+    @property
+    def host(self) -> Levels:
+        """The levels themselves; those in tensors have others on the host."""
+        return self
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return self.levels[-1].stop
+
+    @cached_property
+    def has_every_use_once(self) -> bool:
+        """Whether a pass down writes to every unit but the roots, and once."""
+        used = sum(len(level.uses[0]) for level in self.levels[1:])
+        return used == self.n_units - (self.roots.stop - self.roots.start)
+
+    @cached_property
+    def n_products(self) -> int:
+        """The number of products of all levels but the lowest."""
+        return sum(level.n_products for level in self.levels[1:])
+
+    @cached_property
+    def n_watched(self) -> int:
+        """The number of units whose values may leave their range, if atoms are 0 or 1."""
+        safe = self.static_bounds[0]
+        return self.n_units - self.levels[safe].start if safe < len(self.levels) else 0
+
+    @cached_property
+    def n_entries(self) -> float:
+        """The sum of the entries of all nodes."""
+        return float(self.entries.sum())
+
+    @cached_property
+    def entries(self) -> Any:
+        """How many units, products and weights every vtree node has; dense ones count little."""
+        total = np.zeros(self.vtree.n_nodes)
+        for level in self.levels:
+            weights = [weight_cost(matrix) for matrix in level.matrices]
+            sizes = np.diff(level.unit_starts) + 2 * np.diff(level.product_starts)
+            total[level.nodes] = sizes + weights
+        return total
+
+    @property
+    def n_atoms(self) -> int:
+        """The number of atoms."""
+        return self.levels[0].n_products
+
+    @property
+    def roots(self) -> slice:
+        """The place of the roots in the buffer."""
+        return slice(self.levels[-1].start, self.levels[-1].stop)
+
+    @cached_property
+    def signed(self) -> bool:
+        """Whether there are negative weights."""
+        numbers = (
+            m.data if sparse.issparse(m) else m for level in self.levels for m in level.matrices
+        )
+        return any(bool((x < 0).any()) for x in numbers if x is not None and x.size)
+
+    @cached_property
+    def room(self) -> float:
+        """How far from zero the logs of mantissas may be; negative: weights are too small."""
+        low = min(float(level.bounds[0].min()) for level in self.levels)
+        high = max(float(level.bounds[1].max()) for level in self.levels)
+        return min(LARGEST_ROOM, (EXPONENTS - max(-low, high)) / 2)
+
+    def renumbered(self, matrices: Sequence[Any]) -> Levels | None:
+        """The levels with other weights at the same edges, None if edges differ."""
+        made = []
+        for level in self.levels:
+            new = level.renumbered([matrices[node] for node in level.nodes.tolist()])
+            if new is None:
+                return None
+            made.append(new)
+        return Levels(self.vtree, tuple(made), self.unit_starts)
+
+    @cached_property
+    def static_bounds(self) -> tuple[int, Any, Any]:
+        """How many levels need no care of ranges if atoms are 0 or 1, and the bounds of their logs.
+
+        Every node has its own bounds: those of its children added up, and of its weights.
+        """
+        low, high = np.zeros(self.vtree.n_nodes), np.zeros(self.vtree.n_nodes)
+        for number, level in enumerate(self.levels):
+            next_bounds(self.vtree, level, low, high)
+            if not in_room(level, low, high, self.room):
+                return number, low, high
+        return len(self.levels), low, high
+
+
+def _in_groups(number: Any, n_groups: int) -> tuple[IntArray, IntArray]:
+    """The order of things by the number of their group, and where each group starts then."""
+    counts = np.bincount(number, minlength=n_groups)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
+    return np.argsort(number, kind="stable"), starts
+
+
+def _edge_bounds(edges: Edges, smallest: Any, largest: Any) -> None:
+    """Write the smallest weight of every unit, and the sum of its weights; inf and 0 for none."""
+    smallest[:], largest[:] = inf, 0.0
+    filled = np.flatnonzero(np.diff(edges.starts))
+    size, starts = np.abs(edges.weights), edges.starts[filled]
+    smallest[filled] = np.minimum.reduceat(size, starts)
+    largest[filled] = np.add.reduceat(size, starts)
+
+
+def _renumbered(edges: Edges, before: list[Any], own: list[Any]) -> Any:
+    """The weights of the same edges of other matrices, None if these have others."""
+    if [(m.shape, sparse.issparse(m)) for m in own] != [
+        (m.shape, sparse.issparse(m)) for m in before
+    ]:
+        return None
+    stored, others = ([m for m in ms if sparse.issparse(m)] for ms in (own, before))
+    for m, other in zip(stored, others, strict=True):
+        if not all(np.array_equal(getattr(m, x), getattr(other, x)) for x in ("indptr", "indices")):
+            return None
+    small = [m.reshape(-1) for m in own if not sparse.issparse(m)]
+    numbers = np.concatenate(small) if small else np.zeros(0)
+    if np.count_nonzero(numbers) != len(edges.kept):
+        return None
+    numbers = np.concatenate([numbers[edges.kept], *(m.data for m in stored)], dtype=np.float64)
+    return numbers if len(numbers) == len(edges.weights) and numbers.all() else None
+
+
+def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any, own: Any = None) -> None:
+    """Write the bounds of a level's nodes, given those of lower ones; `own` are of weights."""
+    below, above = level.bounds if own is None else own
+    nodes = level.nodes
+    if level.inputs is None:
+        low[nodes] += below
+        high[nodes] += above
+    else:
+        a, b = vtree.left[nodes], vtree.right[nodes]
+        low[nodes] = low[a] + low[b] + below
+        high[nodes] = high[a] + high[b] + above
+
+
+def in_room(level: Level, low: Any, high: Any, room: float) -> bool:
+    """Whether the bounds of a level's nodes are within the room."""
+    return bool(low[level.nodes].min() >= -room and high[level.nodes].max() <= room)
+
+
+def kind_of(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:
+    """How the sums of a node are computed; equal kinds lie side by side, and are stacked."""
+    if matrix is None:
+        return PASSED, ()
+    size = matrix.shape[0] * matrix.shape[1]
+    if size >= DENSE_SIZE:
+        filled = matrix.nnz if sparse.issparse(matrix) else np.count_nonzero(matrix)
+        if filled >= DENSE_SHARE * size:
+            return DENSE, (*matrix.shape, node if size > STACKED else -1)
+    return SPARSE, (int(sparse.issparse(matrix)),)
+
+
+def weight_cost(matrix: Any) -> float:
+    """The number of weights, those of matrix products in terms of single ones."""
+    kind = kind_of(matrix)[0]
+    if kind == PASSED:
+        return 0.0
+    if kind == DENSE:
+        return DENSE_RATE * matrix.shape[0] * matrix.shape[1]
+    return float(matrix.nnz if sparse.issparse(matrix) else matrix.size)
+
+
+def entries_of(matrix: Any, first: int) -> tuple[Any, Any, Any]:
+    """How many entries every row has, their columns (counted from `first` on), and the entries."""
+    if sparse.issparse(matrix):
+        if not matrix.data.all():
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
+        return np.diff(matrix.indptr), matrix.indices + first, matrix.data
+    row, column = np.nonzero(matrix)
+    return np.bincount(row, minlength=len(matrix)), column + first, matrix[row, column]
+
+
+def joined(parts: list[tuple[Any, Any, Any]]) -> Edges:
+    """The edges of several nodes, one after the other."""
+    nothing = np.zeros(0)
+    counts, columns, numbers = zip(*parts, strict=True) if parts else ([nothing],) * 3
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.intp)
+    return Edges(
+        starts, np.concatenate(columns).astype(np.intp), np.concatenate(numbers, dtype=np.float64)
+    )
+
+
+def levels(
+    vtree: Vtree, matrices: Sequence[Any], inputs: Sequence[tuple[Any, Any] | None]
+) -> Levels:
+    """The levels of blocks of units.
+
+    Parameters
+    ----------
+    vtree : Vtree
+    matrices : sequence of dense or CSR arrays, or None
+        For every node the weights of its units, (units, products), at leaves (units, atoms); None:
+        units are the products as they are.
+    inputs : sequence of pairs of int arrays, or None
+        For every inner node the left and right unit of every product; None at leaves.
+    """
+    heights = vtree.height
+    starts = np.zeros(vtree.n_nodes, dtype=np.intp)
+    made: list[Level] = []
+    order = np.argsort(heights, kind="stable")
+    cuts = np.searchsorted(heights[order], np.arange(int(heights.max()) + 2))
+    first = 0
+    for height in range(len(cuts) - 1):
+        nodes = order[cuts[height] : cuts[height + 1]].tolist()
+        kinds = [kind_of(matrices[node], node) for node in nodes]
+        ranked = sorted(range(len(nodes)), key=lambda i: (kinds[i], i))
+        nodes, kinds = [nodes[i] for i in ranked], [kinds[i] for i in ranked]
+        level = _level(vtree, matrices, inputs, starts, nodes, kinds, first)
+        made.append(level)
+        first = level.stop
+    return Levels(vtree, tuple(made), starts)
+
+
+def _level(
+    vtree: Vtree,
+    matrices: Sequence[Any],
+    inputs: Sequence[tuple[Any, Any] | None],
+    starts: IntArray,
+    nodes: list[int],
+    kinds: list[tuple[int, tuple[int, ...]]],
+    first: int,
+) -> Level:
+    """The level of some nodes; writes where their units start."""
+    given = [inputs[node] for node in nodes]
+    shapes = [
+        matrices[node].shape if pair is None or matrices[node] is not None else (len(pair[0]),) * 2
+        for node, pair in zip(nodes, given, strict=True)
+    ]
+    unit_starts = np.concatenate([[0], np.cumsum([k for k, _ in shapes])]).astype(np.intp)
+    product_starts = np.concatenate([[0], np.cumsum([m for _, m in shapes])]).astype(np.intp)
+    starts[nodes] = first + unit_starts[:-1]
+    own = [matrices[node] for node in nodes]
+    places = None
+    if given[0] is not None:
+        sizes = np.diff(product_starts)
+        places = np.stack(
+            [
+                np.concatenate([pair[side] for pair in given])  # type: ignore[index]
+                + np.repeat(starts[children[nodes]], sizes)
+                for side, children in ((0, vtree.left), (1, vtree.right))
+            ]
+        )
+    which = [kind for kind, _ in kinds]
+    n_passed = int(unit_starts[which.count(PASSED)])
+    begin = len(which) - which.count(SPARSE)
+    return Level(
+        nodes=np.asarray(nodes, dtype=np.intp),
+        start=first,
+        stop=first + int(unit_starts[-1]),
+        unit_starts=unit_starts,
+        product_starts=product_starts,
+        inputs=places,
+        n_passed=n_passed,
+        stacks=_stacks(own, kinds, unit_starts, product_starts),
+        edges=_sparse_edges(own[begin:], product_starts[begin:-1] - product_starts[begin]),
+        matrices=own,
+    )
+
+
+def _stacks(own: list[Any], kinds: Any, units: IntArray, products: IntArray) -> tuple[Stack, ...]:
+    """The dense nodes of a level, those of one shape together."""
+    stacks = []
+    at = 0
+    while at < len(own):
+        end = at
+        while end < len(own) and kinds[end] == kinds[at]:
+            end += 1
+        if kinds[at][0] == DENSE:
+            dense = [m.toarray() if sparse.issparse(m) else m for m in own[at:end]]
+            weights = dense[0][None] if len(dense) == 1 else np.stack(dense)
+            stacks.append(
+                Stack(
+                    weights,
+                    slice(int(units[at]), int(units[end])),
+                    slice(int(products[at]), int(products[end])),
+                )
+            )
+        at = end
+    return tuple(stacks)
+
+
+def _sparse_edges(own: list[Any], first: IntArray) -> Edges:
+    """The edges of the sparse nodes; those stored as small matrices come first, all at once."""
+    n_small = sum(not sparse.issparse(matrix) for matrix in own)
+    parts = [entries_of(m, start) for m, start in zip(own[n_small:], first[n_small:], strict=True)]
+    if not n_small:
+        return joined(parts)
+    *small, kept = _entries_of_all(own[:n_small], first[:n_small])
+    return replace(joined([tuple(small), *parts]), kept=kept)
+
+
+def _entries_of_all(own: list[Any], first: IntArray) -> tuple[Any, Any, Any, Any]:
+    """What `entries_of` gives for many small matrices, one after the other, and which are kept."""
+    numbers = np.concatenate([matrix.reshape(-1) for matrix in own])
+    widths = np.repeat([m.shape[1] for m in own], [m.shape[0] for m in own])
+    begins = np.repeat(first, [m.shape[0] for m in own])
+    row = np.repeat(np.arange(len(widths)), widths)
+    column = np.arange(len(numbers)) - np.repeat(np.cumsum(widths) - widths, widths) + begins[row]
+    kept = np.flatnonzero(numbers)
+    counts = np.bincount(row[kept], minlength=len(widths))
+    return counts, column[kept], numbers[kept], kept

@@ -1,0 +1,942 @@
+"""Columns of tables encoded as variables."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+
+from expectedkernels.checks import DataError
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.data.tables import column_number, column_numbers, look_numeric, match_labels
+
+NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+"""What columns of numbers must be."""
+ADVICE = "Convert it, or name the column in categorical_features."
+NO_NUMBER = re.compile(r"could not convert string|must be a string or a real number")
+NAMELESS = (
+    " Text columns of data frames are categories by themselves: behind a ColumnTransformer, "
+    "set_output(transform='pandas') keeps the types of columns."
+)
+
+
+def is_missing(entry: Any) -> bool:
+    """Whether an entry of a table stands for nothing: None, NaN, or pandas' NA."""
+    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(entry, (float, np.floating)) and entry != entry
+
+
+def is_polars(X: Any) -> bool:
+    """Whether a table is a data frame of polars (which need not be installed)."""
+    return type(X).__module__.partition(".")[0] == "polars" and hasattr(X, "schema")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether a table is a data frame of pandas or polars."""
+    return is_polars(X) or (hasattr(X, "iloc") and hasattr(X, "columns"))
+
+
+def as_frame(X: Any) -> Any:
+    """A table as one of those that are read below; raises if it looks like one and is none.
+
+    Tables of pyarrow become data frames of pandas, and what a masked array hides is missing.
+    """
+    kind = type(X)
+    if hasattr(kind, "column_names") and hasattr(kind, "to_pandas"):
+        X = X.to_pandas()
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.where(np.ma.getmaskarray(X), np.nan, X.data)
+    first = X[0] if isinstance(X, (list, tuple)) and X else X
+    if isinstance(first, Mapping) and not hasattr(first, "shape"):  # as some sparse matrices are
+        raise DataError(
+            "X must be an array or a data frame, and rows by names are neither. A list of them "
+            "becomes one by pandas.DataFrame(rows)."
+        )
+    if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
+        raise DataError(f"X is a {kind.__name__}, without rows yet. Give X.collect().")
+    if is_frame(X):
+        twice = [name for name, count in Counter(X.columns).items() if count > 1]
+        if twice:
+            raise DataError(
+                f"The names of columns must be distinct. {twice[0]!r} is the name of several: "
+                "rename them, or leave them out."
+            )
+    return X
+
+
+def refuse_series(X: Any) -> None:
+    """Raise if a table is a single column of pandas or polars."""
+    series = hasattr(X, "iloc") and not hasattr(X, "columns")
+    series |= type(X).__module__.partition(".")[0] == "polars" and not hasattr(X, "columns")
+    if series:
+        raise DataError(
+            f"Expected 2D array, got 1D array instead: a {type(X).__name__} of {len(X)} entries. "
+            "Reshape your data: X.to_frame() is a table of one column; a single row of a data "
+            "frame is frame.iloc[[i]], with two pairs of brackets."
+        )
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """The names of the columns of a data frame."""
+    return list(X.columns) if is_frame(X) else None
+
+
+def n_columns(estimator: Any, X: Any) -> int:
+    """The number of columns of a table."""
+    return len(X.columns) if is_frame(X) else int(_objects(estimator, X).shape[1])
+
+
+def by_dtype(X: Any) -> list[int]:
+    """The columns of a data frame that hold categories by their type: these, text, or bool."""
+    refuse_series(X)
+    if is_polars(X):
+        types = enumerate(X.dtypes)
+        return [i for i, x in types if is_category(x) or str(x) in ("String", "Boolean")]
+    if not is_frame(X):
+        return []
+    return [i for i, dtype in enumerate(X.dtypes) if _is_categorical(X, i, dtype)]
+
+
+def is_category(dtype: Any) -> bool:
+    """Whether a type of pandas or polars is one of categories."""
+    return str(dtype).partition("(")[0] in ("category", "Categorical", "Enum")
+
+
+def _is_categorical(X: Any, i: int, dtype: Any) -> bool:
+    if is_category(dtype) or getattr(dtype, "type", None) in (str, bool, np.bool_):
+        return True
+    if str(dtype) != "object":
+        return False
+    present = [entry for entry in X.iloc[:, i].tolist() if not is_missing(entry)]
+    return bool(present) and all(isinstance(x, (str, bool, np.bool_)) for x in present)
+
+
+def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: bool) -> list[Any]:
+    """The columns of a table: numbers, and objects where they are categorical."""
+    refuse_series(X)
+    if not categorical:
+        Z = checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
+        return list(Z.T)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    objects = None if is_frame(X) else _objects(estimator, X)
+    n = len(X.columns) if objects is None else objects.shape[1]
+    numeric = [i for i in range(n) if i not in set(categorical)]
+    columns: list[Any] = [None] * n
+    for i in categorical:
+        columns[i] = _entries(X, i) if objects is None else objects[:, i]
+    if numeric:
+        part = _part(X, numeric) if objects is None else objects[:, numeric]
+        Z = checked(part, lambda x: check_array(x, estimator=estimator, input_name="X", **NUMBERS))
+        for i, column in zip(numeric, Z.T, strict=True):
+            columns[i] = column
+    return columns
+
+
+def _objects(estimator: Any, X: Any) -> Any:
+    """A table that is no data frame as an array of objects."""
+    refuse_series(X)
+    return check_array(
+        X, dtype=object, ensure_all_finite=False, estimator=estimator, input_name="X"
+    )
+
+
+def _entries(X: Any, i: int) -> Any:
+    """A column of a data frame as an array of objects."""
+    if is_polars(X):
+        entries = np.empty(len(X), dtype=object)
+        entries[:] = X.get_column(X.columns[i]).to_list()
+        return entries
+    return np.asarray(X.iloc[:, i].astype(object), dtype=object)
+
+
+def _part(X: Any, columns: list[int]) -> Any:
+    """Some columns of a data frame."""
+    if is_polars(X):
+        return X.select([X.columns[i] for i in columns])
+    return X.iloc[:, columns]
+
+
+def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> Any:
+    """The checked numbers; text and dates are refused with their place."""
+    refuse_series(X)
+    X = _without_missing_objects(X)
+    if advice is None:
+        advice = ADVICE if is_frame(X) else ADVICE + NAMELESS
+    dates = [name for name, dtype in _dtypes(X) if _is_date(dtype)]
+    if dates:
+        raise DataError(f"Column {dates[0]!r} holds dates, where numbers are expected. {advice}")
+    try:
+        return check(X)
+    except (ValueError, TypeError) as error:
+        if "contains infinity" in str(error):
+            raise DataError(f"{error} {_first_infinite(X)}") from error
+        place = _first_other(X) if NO_NUMBER.search(str(error)) else None
+        if place is None or (isinstance(error, TypeError) and not _is_time(place[2])):
+            raise
+        row, name, entry = place
+        what = f"text, {entry!r}" if isinstance(entry, str) else f"a {type(entry).__name__}"
+        raise DataError(
+            f"Column {name!r} holds {what} in row {row}, where numbers are expected. {advice}"
+        ) from error
+
+
+def _dtypes(X: Any) -> list[tuple[Any, Any]]:
+    """The names and types of the columns of a data frame."""
+    return list(zip(X.columns, X.dtypes, strict=True)) if is_frame(X) else []
+
+
+def _is_date(dtype: Any) -> bool:
+    if getattr(dtype, "kind", "") in ("m", "M"):
+        return True
+    return str(dtype).partition("(")[0] in ("Date", "Datetime", "Duration", "Time")
+
+
+def _without_missing_objects(X: Any) -> Any:
+    """Columns of objects with NaN for whatever stands for a missing value."""
+    if hasattr(X, "iloc"):
+        kinds = [i for i, dtype in enumerate(X.dtypes) if str(dtype) == "object"]
+        if not any(X.iloc[:, i].isna().any() for i in kinds):
+            return X
+        X = X.copy()
+        for i in kinds:
+            column = X.iloc[:, i]
+            X[X.columns[i]] = column.where(~column.isna(), np.nan)
+        return X
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
+        missing = [[is_missing(entry) for entry in row] for row in X.tolist()]
+        return np.where(np.asarray(missing, dtype=np.bool_).reshape(X.shape), np.nan, X)
+    return X
+
+
+def _is_time(entry: Any) -> bool:
+    """Whether an entry is a date, a time, or a period of time."""
+    return hasattr(entry, "isoformat") or hasattr(entry, "start_time")
+
+
+def _first_other(X: Any) -> tuple[int, Any, Any] | None:
+    """Row, column and entry of the first entry that is no number."""
+    names = column_names(X)
+    for row, entries in enumerate(np.asarray(X, dtype=object).tolist()):
+        for column, entry in enumerate(entries):
+            try:
+                float(np.nan if is_missing(entry) else entry)
+            except (ValueError, TypeError):
+                return row, column if names is None else names[column], entry
+    return None
+
+
+def _first_infinite(X: Any) -> str:
+    """Where the first infinite number is, in words."""
+    names = column_names(X)
+    numbers = np.asarray(X, dtype=np.float64)
+    found = np.argwhere(np.isinf(numbers))
+    if not len(found):
+        return "Rescale the column."
+    row, column = (int(i) for i in found[0])
+    name = column if names is None else names[column]
+    return f"The first is in row {row}, column {name!r}. Put NaN for what is not known."
+
+
+def read_target(estimator: Any, X: Any, y: Any, multi_output: bool = False) -> Any:
+    """The checked numeric target."""
+    if y is None:
+        validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
+    refuse_missing_targets(y)
+    refuse_dates(y)
+    checks = {"input_name": "y", "estimator": estimator, "ensure_2d": False, "dtype": "numeric"}
+    y = check_array(y, **checks)
+    if not multi_output:
+        y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    return y.astype(np.float64)
+
+
+def read_labels(estimator: Any, X: Any, y: Any) -> Any:
+    """The checked classes of rows."""
+    if y is None:
+        validate_data(estimator, X, y, reset=False, skip_check_array=True)  # which says what to do
+    refuse_missing_targets(y)
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return y
+
+
+def refuse_dates(y: Any) -> None:
+    """Raise if targets are dates, which would be read as numbers of nanoseconds."""
+    entries = np.asarray(y)
+    first = entries.reshape(-1)[0] if entries.dtype == object and entries.size else None
+    if entries.dtype.kind in "mM" or hasattr(first, "isoformat"):
+        raise DataError(
+            "Input y holds dates, where numbers are expected. Convert them, for example to days "
+            "since the first one."
+        )
+
+
+def refuse_missing_targets(y: Any) -> None:
+    """Raise if a row has no target: a density knows what columns could be, but not targets."""
+    if isinstance(y, np.ma.MaskedArray):
+        y = np.where(np.ma.getmaskarray(y), np.nan, y.data.astype(object))
+    entries = np.asarray(y)
+    if entries.dtype.kind not in "fO" or entries.ndim not in (1, 2):
+        return
+    if entries.dtype.kind == "f":
+        missing = np.isnan(entries)
+    else:
+        flat = [is_missing(entry) for entry in entries.reshape(-1).tolist()]
+        missing = np.array(flat, dtype=np.bool_).reshape(entries.shape)
+    missing = missing.reshape(len(entries), -1).any(axis=1)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise DataError(
+            f"Input y contains NaN: {int(missing.sum())} of {len(missing)} rows have no target, "
+            f"the first is row {row}. Only X may have missing values; leave these rows out."
+        )
+
+
+SLACK = 1e-9
+NOT_A_STATE = -1
+"""The state of a value that is observed but that the density does not know."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Uniform distributions on boxes; a point has equal ends.
+
+    Attributes
+    ----------
+    low, high : arrays of shape (pieces, columns)
+
+    Examples
+    --------
+    >>> Pieces.points([[0.5], [2.0]]).n
+    2
+    """
+
+    low: Any
+    high: Any
+
+    @classmethod
+    def points(cls, x: Any) -> Pieces:
+        """The rows of a matrix as points."""
+        x = np.asarray(x, dtype=np.float64)
+        return cls(x, x)
+
+    @property
+    def n(self) -> int:
+        """The number of pieces."""
+        return len(self.low)
+
+    @property
+    def centre(self) -> Any:
+        """The middle of every piece."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def half(self) -> Any:
+        """Half the widths of every piece."""
+        return 0.5 * (self.high - self.low)
+
+    def padded(self, n: int) -> Pieces:
+        """The pieces, with the last one repeated up to a number."""
+        index = np.minimum(np.arange(n), self.n - 1)
+        return Pieces(self.low[index], self.high[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What rows say of one variable.
+
+    Attributes
+    ----------
+    observed : bool array of shape (rows,)
+        Whether all its columns are known.
+    state : int array of shape (rows,)
+        The state of an observed variable, `NOT_A_STATE` if it is none or not observed.
+    allowed : bool array of shape (rows, states), or None
+        The states that partly observed columns leave; None: all or one everywhere.
+    """
+
+    observed: Any
+    state: Any
+    allowed: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """One variable of a density and its columns of the data.
+
+    Attributes
+    ----------
+    columns : int array
+        Its columns: one, or the bits of a one-hot group.
+    pieces : Pieces or None
+        For every state the values of the columns there. None: the variable is real.
+    cuts : array, or None
+        The points that separate the intervals of a numeric column; they come first among its
+        states, single values follow. None: values that are no states are not known.
+    n_intervals : int
+    n_spare : int
+        How many of the last states never occur in data.
+    """
+
+    columns: Any
+    pieces: Pieces | None = None
+    cuts: Any = None
+    n_intervals: int = 0
+    n_spare: int = 0
+
+    @property
+    def n_states(self) -> int | None:
+        """The number of states, None for a real variable."""
+        return None if self.pieces is None else self.pieces.n
+
+    def alone(self) -> Variable:
+        """The variable of a table that has no other columns."""
+        return replace(self, columns=np.arange(len(self.columns)))
+
+    def say(self, Z: Any) -> Said:
+        """What rows of the data say of the variable; NaN is missing."""
+        x = Z[:, self.columns]
+        known = ~np.isnan(x)
+        observed = known.all(axis=1)
+        if self.pieces is None:
+            return Said(observed, np.full(len(x), NOT_A_STATE, dtype=np.intp))
+        if len(self.columns) == 1:
+            state = self.states_of(np.where(observed, x[:, 0], 0.0))
+            return Said(observed, np.where(observed, state, NOT_A_STATE))
+        return self._say_group(x, known, observed)
+
+    def states_of(self, x: Any) -> Any:
+        """The states of values of a single column."""
+        pieces: Any = self.pieces
+        values = pieces.low[self.n_intervals : pieces.n - self.n_spare, 0]
+        state = np.full(len(x), NOT_A_STATE, dtype=np.intp)
+        if self.cuts is not None:
+            state = np.searchsorted(self.cuts, x, side="right")
+        if len(values) and (self.cuts is None or self.n_intervals):
+            order = np.argsort(values, kind="stable")
+            at = order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]
+            state = np.where(values[at] == x, at + self.n_intervals, state)
+        return state
+
+    def fits(self, x: Any) -> Any:
+        """How well numbers in the columns fit states: codes by distance, bits by their size.
+
+        (rows, states); those of bits sum to one.
+        """
+        values: Any = self.pieces.low  # type: ignore[union-attr]
+        if x.shape[1] == 1:
+            return -np.abs(x - values.T)
+        none = values.sum(axis=1) == 0
+        return x @ values.T + none * (1.0 - x.sum(axis=1, keepdims=True))
+
+    def _say_group(self, x: Any, known: Any, observed: Any) -> Said:
+        bits: Any = self.pieces.low  # type: ignore[union-attr]
+        agree = np.ones((len(x), len(bits)), dtype=np.bool_)
+        for column in range(x.shape[1]):
+            agree &= (x[:, column, None] == bits[:, column]) | ~known[:, column, None]
+        agree[~agree.any(axis=1)] = True  # says nothing that the density understands
+        state = np.where(observed & ~agree.all(axis=1), agree.argmax(axis=1), NOT_A_STATE)
+        partly = ~observed & ~agree.all(axis=1)
+        return Said(observed, state, agree if partly.any() else None)
+
+
+def numeric_variable(column: int, x: Any, n_bins: int) -> Variable:
+    """A column of numbers: frequent values are states of their own, the others fall into bins.
+
+    Parameters
+    ----------
+    column : int
+    x : array
+        Its values, NaN where they are missing.
+    n_bins : int
+        The number of states, about; bins have equal counts. A value that would fill two bins is a
+        state of its own; if there are no more distinct values than bins, all are.
+
+    Examples
+    --------
+    >>> numeric_variable(0, np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 4.0]), 4).pieces.n
+    4
+    """
+    x = x[~np.isnan(x)]
+    columns = np.array([column])
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= n_bins:
+        values = values if len(values) else np.zeros(1)
+        middle = 0.5 * (values[1:] + values[:-1])
+        return Variable(columns, Pieces.points(values[:, None]), cuts=middle)
+    often = counts * n_bins >= 2 * len(x)
+    spikes = values[often]
+    rest = x[~np.isin(x, spikes)]
+    edges = _edges(rest, max(1, n_bins - len(spikes)))
+    low = np.concatenate([edges[:-1], spikes])[:, None]
+    high = np.concatenate([edges[1:], spikes])[:, None]
+    return Variable(columns, Pieces(low, high), _cuts(edges), len(edges) - 1)
+
+
+def _edges(x: Any, n_bins: int) -> Any:
+    """The ends of bins that hold some values each."""
+    edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, n_bins + 1)))
+    if len(edges) == 1:
+        return np.repeat(edges, 2)
+    place = np.searchsorted(_cuts(edges), x, side="right")
+    filled = np.bincount(place, minlength=len(edges) - 1) > 0
+    return np.concatenate([edges[:1], edges[1:][filled]])
+
+
+def _cuts(edges: Any) -> Any:
+    """The points that separate bins: a little below their ends, so that these belong to the next.
+
+    Quantiles that are values of the data are so up to rounding, which another unit, or another
+    zero, would change.
+    """
+    slack = SLACK * np.diff(edges)[:-1] + 4.0 * np.finfo(np.float64).eps * np.abs(edges[1:-1])
+    return edges[1:-1] - slack
+
+
+def codes_variable(column: int, values: Any) -> Variable:
+    """A column of codes, each of which is a state."""
+    return Variable(
+        np.array([column]), Pieces.points(np.asarray(values, dtype=np.float64)[:, None])
+    )
+
+
+def group_variable(columns: Sequence[int], bits: Any) -> Variable:
+    """Columns that are the bits of one categorical variable."""
+    return Variable(np.asarray(columns), Pieces.points(bits))
+
+
+def completed_groups(variables: Sequence[Variable], Z: Any) -> Any:
+    """The data with the bits that follow from the others of their group.
+
+    They are zero if another bit is one, and a last one is one if all others are zero, unless the
+    variable has a state without a bit.
+    """
+    Z = np.array(Z, dtype=np.float64)
+    for variable in variables:
+        if len(variable.columns) > 1:
+            x = Z[:, variable.columns]
+            open_, ones = np.isnan(x), x == 1.0
+            decided = ones.any(axis=1) & open_.any(axis=1)
+            x[decided] = np.where(open_[decided], 0.0, x[decided])
+            pieces: Any = variable.pieces
+            if pieces.low.any(axis=1).all():
+                last = (open_.sum(axis=1) == 1) & (np.nansum(np.abs(x), axis=1) == 0)
+                x[last] = open_[last]
+            Z[:, variable.columns] = x
+    return Z
+
+
+def check_circuit(circuit: Circuit, variables: Sequence[Variable], what: str) -> list[Variable]:
+    """The variables with as many states as the circuit gives them; raises if they do not fit it.
+
+    States that the circuit has beyond those of the data count as the last of these.
+    """
+    if circuit.n_roots != 1:
+        raise DataError(f"{what} must have one root. Got {circuit.n_roots} roots.")
+    if circuit.n_variables != len(variables):
+        raise DataError(
+            f"{what} must be over {len(variables)} variables, one for every column or group of "
+            f"columns. Got a circuit over {circuit.n_variables} variables."
+        )
+    fitted = []
+    for i, (variable, cardinality) in enumerate(zip(variables, circuit.cardinalities, strict=True)):
+        n = variable.n_states
+        if n is None or cardinality is None or cardinality < n:
+            columns = variable.columns.tolist()
+            wanted = "be real" if n is None else f"have at least {n} states"
+            found = "a real variable" if cardinality is None else f"{cardinality} states"
+            if n is None and cardinality is None:
+                fitted.append(variable)
+                continue
+            raise DataError(
+                f"{what} must fit the data: its variable {i} must {wanted}, as column(s) "
+                f"{columns} do. Got {found}."
+            )
+        pieces = variable.pieces.padded(cardinality)  # type: ignore[union-attr]
+        fitted.append(replace(variable, pieces=pieces, n_spare=cardinality - n))
+    return fitted
+
+
+MAX_SHOWN = 5
+"""How many unseen categories a warning names."""
+FEW_CATEGORIES = 20
+"""So many categories are never too many."""
+LARGEST_POWER = 330
+"""Numbers above two to this, or all below its inverse, are too large or small to be squared."""
+MOST_BYTES = 2**32
+"""What the bits of all categories may take."""
+FARTHEST = 1e150
+"""Numbers beyond this, at a common scale, are as good as this."""
+MISSING_BITS = ("nan", "None", "<NA>")
+"""What one-hot encoders call the category of missing values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """How the columns of a table become columns of numbers.
+
+    Numeric columns stay as they are; a categorical column becomes one bit per category.
+
+    Attributes
+    ----------
+    names : list
+        What columns are called in messages.
+    categories : dict from columns to arrays
+        The categories of every categorical column.
+    groups : list of lists of int
+        Columns that together are one categorical variable: one-hot bits, or a single column of
+        codes.
+    powers : dict from columns to int
+        Powers of two that numeric columns are divided by, where their squares are out of range.
+    """
+
+    names: list[Any]
+    categories: dict[int, Any]
+    groups: list[list[int]]
+    powers: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the table."""
+        return len(self.names)
+
+    @property
+    def places(self) -> list[Any]:
+        """For every column of the table its columns of numbers."""
+        widths = [len(self.categories.get(i, [0])) for i in range(self.n_columns)]
+        stops = np.cumsum(widths)
+        return [np.arange(stop - width, stop) for stop, width in zip(stops, widths, strict=True)]
+
+    def groups_or_columns(self) -> list[list[int]]:
+        """What is known or missing as a whole: groups, and columns that are in none."""
+        grouped = {i: group for group in self.groups for i in group}
+        every = (grouped.get(i, [i]) for i in range(self.n_columns))
+        return [group for i, group in enumerate(every) if group[0] == i]
+
+    @property
+    def variable_names(self) -> list[str] | None:
+        """The name of every variable, the first of a group's; None if columns have no names."""
+        if not all(isinstance(name, str) for name in self.names):
+            return None
+        return [min(self.names[i] for i in group) for group in self.groups_or_columns()]
+
+    def encode(self, table: list[Any]) -> Any:
+        """The columns of numbers; unseen categories are missing, with a warning."""
+        places = self.places
+        self._require_memory(len(table[0]), places)
+        Z = np.zeros((len(table[0]), int(places[-1][-1]) + 1))
+        for i, column in enumerate(table):
+            if i not in self.categories:
+                Z[:, places[i][0]] = self._in_range(i, column)
+                continue
+            codes = self._codes(i, column)
+            known = codes >= 0
+            Z[known, places[i][codes[known]]] = 1.0
+            Z[np.ix_(~known, places[i])] = np.nan
+        return Z
+
+    def _require_memory(self, n_rows: int, places: list[Any]) -> None:
+        """Raise if the bits of all categories take too much memory."""
+        size, widest = 8 * n_rows * (int(places[-1][-1]) + 1), max(places, key=len)
+        if size > MOST_BYTES:
+            name = self.names[next(i for i, place in enumerate(places) if place is widest)]
+            raise DataError(
+                f"The bits of all categories take {size / 2**30:.1f} GiB, more than "
+                f"{MOST_BYTES / 2**30:.3g} GiB: column {name!r} has {len(widest)} categories in "
+                f"{n_rows} rows. If it is an identifier, leave it out; else put categories "
+                "together."
+            )
+
+    def encode_entry(self, i: int, entry: Any) -> Any:
+        """The numbers of one entry of a column; NaN if it is missing, or an unseen category."""
+        column = np.empty(1, dtype=object)
+        column[0] = entry
+        if i in self.categories:
+            code = self._codes(i, column)[0]
+            return np.eye(len(self.categories[i]))[code] if code >= 0 else np.nan
+        try:
+            number = np.nan if is_missing(entry) else float(entry)
+        except (TypeError, ValueError):
+            number = np.inf
+        if np.isinf(number):
+            raise DataError(f"Column {self.names[i]!r} holds numbers. Got {entry!r} instead.")
+        return float(self._in_range(i, np.array([number]))[0])
+
+    def _in_range(self, i: int, column: Any) -> Any:
+        """The numbers of a column, divided by its power of two."""
+        if i not in self.powers:
+            return column
+        with np.errstate(over="ignore"):  # what is far beyond all rows in fit stays there
+            return np.clip(np.ldexp(column, -self.powers[i]), -FARTHEST, FARTHEST)
+
+    def brought_in_range(self, Z: Any) -> tuple[Columns, Any]:
+        """Columns that divide by powers of two where squares are out of range, and their numbers.
+
+        Parameters
+        ----------
+        Z : array
+            The columns of numbers, with no power taken out.
+        """
+        grouped = {i for group in self.groups for i in group}
+        powers = {}
+        for i, place in enumerate(self.places):
+            if i in self.categories or i in grouped:
+                continue
+            x = Z[:, place[0]]
+            power = int(np.frexp(np.abs(x[~np.isnan(x)]).max(initial=0.0))[1])
+            if abs(power) > LARGEST_POWER:
+                powers[i] = power
+        columns, Z = replace(self, powers=powers), Z.copy()
+        for i in powers:
+            place = self.places[i][0]
+            Z[:, place] = columns._in_range(i, Z[:, place])
+        return columns, Z
+
+    def _codes(self, i: int, column: Any) -> Any:
+        """The number of every entry's category, -1 if it is missing or unseen."""
+        entries = column.tolist()
+        present = [x for x in dict.fromkeys(entries) if not is_missing(x)]
+        number = dict(zip(present, match_labels(self.categories[i].tolist(), present), strict=True))
+        unseen = [x for x in present if number[x] < 0]
+        if unseen:
+            _warn_unseen(self.names[i], unseen)
+        return np.fromiter((number.get(x, -1) for x in entries), np.intp, len(entries))
+
+    def without_unseen_codes(self, variables: Sequence[Variable], Z: Any) -> Any:
+        """The columns of numbers with codes that were not seen in fit as missing."""
+        coded = {group[0] for group in self.groups if len(group) == 1}
+        places = self.places
+        for i in sorted(coded):
+            place = int(places[i][0])
+            variable = next(v for v in variables if v.columns[0] == place)
+            if variable.pieces is None:
+                continue
+            known = ~np.isnan(Z[:, place])
+            bad = known & (variable.states_of(np.nan_to_num(Z[:, place])) < 0)
+            if bad.any():
+                _warn_unseen(self.names[i], np.unique(Z[bad, place]).tolist())
+                Z[bad, place] = np.nan
+        return Z
+
+    def variables(self, Z: Any, n_bins: int) -> list[Variable]:
+        """The variables of the density, in the order of their first columns."""
+        places = self.places
+        grouped = {i: group for group in self.groups for i in group}
+        variables = []
+        for i, place in enumerate(places):
+            if i in self.categories:
+                n = len(place)
+                single = n == 1
+                bits = np.eye(n)
+                variables.append(
+                    codes_variable(int(place[0]), [1.0]) if single else group_variable(place, bits)
+                )
+            elif i not in grouped:
+                column = int(place[0])
+                variables.append(numeric_variable(column, Z[:, column], n_bins))
+            elif grouped[i][0] == i:
+                columns = [int(places[j][0]) for j in grouped[i]]
+                variables.append(self._group(columns, Z))
+        return variables
+
+    @property
+    def _bits(self) -> list[tuple[list[int], list[Any]]]:
+        """The columns of numbers of one-hot groups, and their names."""
+        places = self.places
+        return [
+            ([int(places[i][0]) for i in group], [self.names[i] for i in group])
+            for group in self.groups
+            if len(group) > 1
+        ]
+
+    def check_bits(self, Z: Any) -> None:
+        """Raise if one-hot groups hold anything but zeros and at most one 1."""
+        for columns, names in self._bits:
+            require_bits(Z[:, columns], names)
+
+    def completed(self, Z: Any) -> Any:
+        """The columns of numbers with the bits that follow from the others of their group."""
+        return completed_groups([self._group(columns, Z) for columns, _ in self._bits], Z)
+
+    def _group(self, columns: list[int], Z: Any) -> Variable:
+        x = Z[:, columns]
+        if len(columns) == 1:
+            values = np.unique(x[~np.isnan(x)])
+            return codes_variable(columns[0], values if len(values) else [0.0])
+        bits = np.eye(len(columns))
+        if (~np.isnan(x).any(axis=1) & (x.sum(axis=1) == 0)).any():
+            bits = np.vstack([bits, np.zeros(len(columns))])  # the category without a column
+        return group_variable(columns, bits)
+
+
+def require_bits(x: Any, names: Sequence[Any]) -> None:
+    """Raise if rows are not the bits of one category; NaN is missing, no category all zeros."""
+    bad = ~(np.isnan(x) | (x == 0) | (x == 1))
+    if bad.any():
+        row, column = (int(k) for k in np.argwhere(bad)[0])
+        raise DataError(
+            "The columns of a one-hot group must hold 0 or 1. "
+            f"Got {x[row, column]} in row {row}, column {names[column]!r}."
+        )
+    twice = (x == 1).sum(axis=1) > 1
+    if twice.any():
+        raise DataError(
+            "At most one column of a one-hot group can be 1. Row "
+            f"{int(np.flatnonzero(twice)[0])} has several, of columns {list(names)}."
+        )
+
+
+def _warn_unseen(name: Any, unseen: list[Any]) -> None:
+    shown = ", ".join(repr(x) for x in unseen[:MAX_SHOWN])
+    more = "" if len(unseen) <= MAX_SHOWN else f" and {len(unseen) - MAX_SHOWN} more"
+    warnings.warn(
+        f"Column {name!r} has categories that were not seen in fit: {shown}{more}. They are "
+        "treated as missing.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def learn_columns(
+    estimator: Any,
+    X: Any,
+    categorical_features: Any,
+    groups: Any,
+    labels: Mapping[Any, Sequence[Any]] | None = None,
+) -> tuple[Columns, Any]:
+    """How to read tables like this one, and this one as columns of numbers.
+
+    Parameters
+    ----------
+    estimator, X, categorical_features, groups
+        As they were given.
+    labels : mapping from names of columns to labels, optional
+        Categories that are known besides those that the table happens to show.
+    """
+    names = column_names(X)
+    categorical = _categorical(estimator, X, categorical_features, names)
+    table = read_table(estimator, X, categorical, reset=True)
+    names = list(range(len(table))) if names is None else names
+    warn_of_missing_bits(names, table)
+    categories = {
+        i: _with_labels(_categories(table[i], names[i]), (labels or {}).get(names[i]))
+        for i in categorical
+    }
+    if isinstance(categorical_features, str):
+        called = {i for i, dtype in enumerate(getattr(X, "dtypes", [])) if is_category(dtype)}
+        text = {i: found for i, found in categories.items() if i not in called}
+        _warn_of_free_text(names, table, text)
+    columns = Columns(names, categories, _groups(groups, names, categories))
+    Z = columns.encode(table)
+    columns.check_bits(Z)
+    return columns, columns.completed(Z)
+
+
+def _categorical(estimator: Any, X: Any, chosen: Any, names: list[Any] | None) -> list[int]:
+    if chosen is None:
+        return []
+    if isinstance(chosen, str):
+        return by_dtype(X)
+    return column_numbers(chosen, names, n_columns(estimator, X), "categorical_features")
+
+
+def _categories(column: Any, name: Any) -> Any:
+    present = [entry for entry in column.tolist() if not is_missing(entry)]
+    if any(isinstance(entry, (float, np.floating)) and np.isinf(entry) for entry in present):
+        raise DataError(f"The categories of column {name!r} contain infinity.")
+    try:
+        distinct = sorted(set(present))
+    except TypeError as error:
+        raise DataError(
+            f"The categories of column {name!r} must be of one type. Got entries of several types, "
+            f"such as {sorted({type(x).__name__ for x in present})}."
+        ) from error
+    found = np.empty(len(distinct) or 1, dtype=object)
+    found[: len(distinct)] = distinct
+    return found
+
+
+def _with_labels(found: Any, labels: Sequence[Any] | None) -> Any:
+    """The labels, if they are more than what was found."""
+    if labels is None or not set(found.tolist()) < set(labels):
+        return found
+    known = np.empty(len(labels), dtype=object)
+    known[:] = list(labels)
+    return known
+
+
+def _groups(groups: Any, names: list[Any], categories: dict[int, Any]) -> list[list[int]]:
+    resolved: list[list[int]] = []
+    seen: set[int] = set()
+    for group in [] if groups is None else groups:
+        members = [group] if isinstance(group, (str, int, np.integer)) else list(group)
+        columns = [column_number(x, names, len(names), "groups") for x in members]
+        again = [i for i in columns if i in seen or i in categories]
+        if again or not columns:
+            raise DataError(
+                "The 'groups' parameter must name columns that are not categorical, each once. "
+                f"Got {groups!r} instead."
+            )
+        seen.update(columns)
+        resolved.append(columns)
+    return resolved
+
+
+def _warn_of_free_text(names: list[Any], table: list[Any], categories: dict[int, Any]) -> None:
+    """Warn if text that nobody called categorical is different in most rows."""
+    for i, found in categories.items():
+        present = sum(not is_missing(entry) for entry in table[i].tolist())
+        numeric = isinstance(found[0], str) and look_numeric(found.tolist())
+        most = FEW_CATEGORIES if numeric else max(FEW_CATEGORIES, present / 2)
+        if len(found) <= most or not isinstance(found[0], str):
+            continue
+        advice = "Names and free text say nothing of other rows: leave the column out"
+        if numeric:
+            advice = "These look like numbers: convert the column, for example by pandas.to_numeric"
+        warnings.warn(
+            f"Column {names[i]!r} holds text, and is taken for categorical: {len(found)} "
+            f"categories in {present} rows. {advice}, or name it in categorical_features.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def warn_of_missing_bits(names: list[Any], table: list[Any]) -> None:
+    """Warn if a one-hot encoder made a category of missing values: a bit called sex_nan."""
+    for name, column in zip(names, table, strict=True):
+        prefix, _, value = name.rpartition("_") if isinstance(name, str) else ("", "", "")
+        if not prefix or value not in MISSING_BITS:
+            continue
+        others = [
+            x
+            for other, x in zip(names, table, strict=True)
+            if other != name and isinstance(other, str) and other.startswith(f"{prefix}_")
+        ]
+        if others and _are_bits([column, *others]):
+            warnings.warn(
+                f"Column {name!r} looks like the bit that a one-hot encoder sets where {prefix!r} "
+                "is missing, so that these rows count as complete, of a category of their own. "
+                f"To have {prefix!r} averaged out where it is missing, leave the encoder out: "
+                "text columns of data frames are categories, and NaN in them is missing.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def _are_bits(columns: list[Any]) -> bool:
+    """Whether every row has exactly one 1 in columns of numbers, and zeros."""
+    if any(column.dtype == object for column in columns):
+        return False
+    x = np.stack(columns, axis=1)
+    return bool(((x == 0) | (x == 1)).all() and (x.sum(axis=1) == 1).all())

@@ -1,0 +1,389 @@
+"""Gaussian process regression with missing values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cho_solve, cholesky
+from scipy.optimize import minimize
+from sklearn.base import RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import KernelError, public, removed
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.estimators.base import REMOVED_PARAMETERS
+from expectedkernels.estimators.calibration import PredictionIntervals
+from expectedkernels.estimators.circuit_density import AnyDensity
+from expectedkernels.estimators.densities import DensityLike
+from expectedkernels.estimators.kernel_expansion import (
+    Expansion,
+    Masks,
+    Prior,
+    Resources,
+    kernels_between,
+)
+from expectedkernels.estimators.kernel_model import Scaling, numeric_columns, read_gp_kernel
+
+STEP = 1e-5
+"""The step of difference quotients in the logarithms of parameters."""
+KEPT = 32
+"""How many matrices of expected kernels are kept: amplitudes and noise do not change them."""
+
+
+class Covariances:
+    """The covariance matrices of the targets of some rows, for kernels with any parameters.
+
+    Parameters
+    ----------
+    density : AnyDensity
+    Z : array of shape (rows, columns)
+        NaN is missing.
+    alpha : float
+        Added to the diagonal.
+    resources : Resources
+    kept : int
+        How many matrices of expected kernels to keep.
+    scaling : Scaling, optional
+        How columns are standardised for the kernels.
+    factors : array of shape (rows, rows), optional
+        What expected kernels are multiplied with.
+    """
+
+    def __init__(
+        self,
+        density: AnyDensity,
+        Z: Any,
+        alpha: float,
+        resources: Resources,
+        kept: int = KEPT,
+        scaling: Scaling | None = None,
+        factors: Any = 1.0,
+    ):
+        self.alpha, self.n_columns = alpha, Z.shape[1]
+
+        @lru_cache(maxsize=kept)
+        def gram(rates: tuple[float, ...]) -> Any:
+            raw = np.array(rates) if scaling is None else scaling.rates(np.array(rates))
+            return kernels_between(density, raw, Z, Z, resources) * factors
+
+        self._gram = gram
+
+    def __call__(self, kernel: Any) -> Any:
+        """The covariance matrix for a kernel."""
+        amplitude, rates, noise = read_gp_kernel(kernel, self.n_columns)
+        matrix = amplitude * self._gram(tuple(rates.tolist()))
+        matrix[np.diag_indices(len(matrix))] = amplitude + noise + self.alpha
+        return matrix
+
+
+def log_marginal_likelihood(matrix: Any, targets: Any) -> float:
+    """The log of the normal density of targets, (rows, outputs); -inf if there is none.
+
+    Examples
+    --------
+    >>> round(log_marginal_likelihood(np.eye(2), np.zeros((2, 1))), 4)
+    -1.8379
+    """
+    try:
+        root = cholesky(matrix, lower=True)
+    except np.linalg.LinAlgError:
+        return -np.inf
+    fit = float((targets * cho_solve((root, True), targets)).sum())
+    size = float(np.log(np.diag(root)).sum()) + 0.5 * len(matrix) * np.log(2.0 * np.pi)
+    return float(-0.5 * fit - targets.shape[1] * size)
+
+
+def most_likely_kernel(kernel: Any, covariances: Covariances, targets: Any) -> Any:
+    """The kernel with the parameters that make the targets most likely.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process
+        With the parameters to start from, and their bounds.
+    covariances : Covariances
+    targets : array of shape (rows, outputs)
+    """
+
+    def loss(theta: Any) -> float:
+        matrix = covariances(kernel.clone_with_theta(theta))
+        return min(-log_marginal_likelihood(matrix, targets), 1e25)
+
+    options = {"bounds": kernel.bounds, "options": {"eps": STEP}}
+    return kernel.clone_with_theta(minimize(loss, kernel.theta, method="L-BFGS-B", **options).x)
+
+
+ENOUGH_ROWS = 200
+"""So many rows are enough to fit the parameters of a kernel to."""
+
+
+@public
+class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
+    """Gaussian process regression that expects its prediction over missing values, exactly.
+
+    The mean is the expectation of the posterior mean over what missing values could be, and the
+    variance follows from the law of total variance: the expected posterior variance plus the
+    variance of the posterior mean.
+
+    Parameters
+    ----------
+    kernel : kernel of sklearn.gaussian_process, optional
+        An RBF kernel, which may be multiplied with a ConstantKernel and added to a WhiteKernel.
+        Default: all three, with scale, length and noise fitted to the data.
+    alpha : float
+        Added to the diagonal of the kernel matrix.
+    optimizer : {"fmin_l_bfgs_b"} or None
+        How the parameters of the kernel are fitted. With incomplete rows in the training data it
+        is the complete ones that they are fitted to, if there are at least 200 of these; else up to
+        200 rows of both kinds, through their expected kernels.
+    normalize_y : bool
+        Whether to scale the target to mean zero and variance one.
+    standardize : bool
+        Whether the kernel sees numeric columns with mean zero and variance one (by the observed
+        values in fit). The target is the matter of `normalize_y`.
+    density, n_bins, categorical_features, groups, fit_missing, \
+mask_kernel, n_jobs, max_bytes, memory, random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    model_ : GaussianProcessRegressor or None
+        The process fitted to the complete rows, None if there are none.
+    kernel_ : kernel
+        With fitted parameters.
+    mask_rate_ : float
+        The rate of the mask kernel.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    circuit_ : Circuit or None
+        The tree among them, if there is one.
+
+    Notes
+    -----
+    An incomplete training row tells of the function at a point that is not known. Its covariances
+    with others are expected kernels; its variance is that of a complete row, so that what is
+    missing acts as noise. The posterior is the best linear predictor for these moments.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> model = ExpectedGaussianProcessRegressor(alpha=0.01).fit(X, X[:, 0])
+    >>> mean, std = model.predict([[0.5, 0.0], [np.nan, 0.0]], return_std=True)
+    >>> bool(std[0] < 0.2 < 0.5 < std[1])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PredictionIntervals._parameter_constraints,
+        "kernel": [Kernel, None],
+        "alpha": [Interval(Real, 0.0, None, closed="neither")],
+        "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
+        "normalize_y": ["boolean"],
+    }
+    _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
+
+    @removed(
+        n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere",
+        **REMOVED_PARAMETERS,
+    )
+    def __init__(
+        self,
+        kernel: object = None,
+        *,
+        alpha: float = 1e-10,
+        optimizer: str | None = "fmin_l_bfgs_b",
+        normalize_y: bool = True,
+        density: DensityLike = "auto",
+        n_bins: int = 10,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
+        standardize: bool = True,
+        fit_missing: str = "auto",
+        mask_kernel: float | str | None = None,
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        memory: object = None,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
+        self.normalize_y = normalize_y
+        self.density, self.n_bins = density, n_bins
+        self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
+        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
+        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+        self.memory = memory
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: RowsLike, y: ArrayLike) -> Self:
+        """Learn the density of the columns and the process.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : array of shape (rows,) or (rows, targets)
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedGaussianProcessRegressor().fit(X, y).n_features_in_
+        2
+        """
+        return self._fit(X, y)
+
+    def predict(self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01) -> Array:
+        """The expected posterior means, and on request the standard deviations.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        return_std : bool
+            Also return the standard deviation, of the process (with the noise of its kernel) and of
+            missing values together.
+        std_tol : float
+            The relative error that standard deviations may have; those of processes are exact.
+
+        Returns
+        -------
+        array of shape (rows,), or two of them
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> X, y = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.5]], [0.0, 1.0, 2.0, 3.0]
+        >>> ek.ExpectedGaussianProcessRegressor().fit(X, y).predict([[0.0, np.nan]]).shape
+        (1,)
+        """
+        return self._expect(X, return_std, std_tol)
+
+    def _rate(self, Z: Any) -> Any:
+        return read_gp_kernel(self._start(Z.shape[1]), Z.shape[1])[1]
+
+    def _start(self, n_columns: int) -> Any:
+        """The kernel whose parameters are fitted."""
+        if self.kernel is not None:
+            return clone(self.kernel)
+        length = RBF(np.sqrt(n_columns), (1e-2, 1e4))  # columns of variance one are that far apart
+        return ConstantKernel(1.0, (1e-3, 1e4)) * length + WhiteKernel(0.1, (1e-6, 1e2))
+
+    @contextmanager
+    def _own_bounds(self) -> Iterator[None]:
+        """Parameters at the bounds of the default kernel are no news: nobody chose these."""
+        with warnings.catch_warnings():
+            if self.kernel is None:
+                warnings.filterwarnings(
+                    "ignore", "The optimal value found for", category=ConvergenceWarning
+                )
+            yield
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        return {"kernel": self.kernel_, "optimizer": None}
+
+    def _n_matrices(self) -> int:
+        """The covariances, and their derivatives by every parameter that is fitted."""
+        n = len(numeric_columns(self.columns_)[1])
+        return 1 if self.optimizer is None else 1 + self._start(n).n_dims
+
+    def _make(self, kernel: Any) -> GaussianProcessRegressor:
+        return GaussianProcessRegressor(
+            self._start(len(numeric_columns(self.columns_)[1])),
+            alpha=self.alpha,
+            optimizer=self.optimizer,
+            normalize_y=self.normalize_y,
+            random_state=self.random_state,
+        )
+
+    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
+        with self._own_bounds():
+            super()._fit_complete(Z, y, sample_weight)
+        self.kernel_ = self.model_.kernel_
+        self.gamma_ = read_gp_kernel(self.kernel_, Z.shape[1])[1]
+
+    def _normalised(self, y: Any) -> tuple[Any, Any, Any]:
+        """The targets, (rows, outputs), and what they were reduced and divided by."""
+        targets = y[:, None] if y.ndim == 1 else y
+        centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
+        if self.normalize_y:
+            centre, scale = targets.mean(axis=0), targets.std(axis=0)
+            scale = np.where(scale > 0, scale, 1.0)
+        return (targets - centre) / scale, centre, scale
+
+    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+        """The process that does not know masks."""
+        targets = self._normalised(y)[0]
+        with self._own_bounds():
+            kernel, _ = self._fit_kernel(Z, for_kernel, Masks(0.0, masks), y, targets)
+        amplitude, self.gamma_, noise = read_gp_kernel(kernel, Z.shape[1])
+        return (noise + self.alpha) / amplitude, targets
+
+    def _fit_embedded(
+        self, Z: Any, for_kernel: Any, own: Masks, y: Any, sample_weight: Any
+    ) -> None:
+        """The posterior given the targets of rows that are not all known, or whose masks count."""
+        targets, centre, scale = self._normalised(y)
+        with self._own_bounds():
+            self.kernel_, self.model_ = self._fit_kernel(Z, for_kernel, own, y, targets)
+        amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, Z.shape[1])
+        matrix = self._covariances(Z, own)(self.kernel_)
+        try:
+            root = cholesky(matrix, lower=True)
+        except np.linalg.LinAlgError as error:
+            raise KernelError(
+                "The expected kernel matrix is not positive definite to working precision. "
+                f"Increase 'alpha' of {type(self).__name__} (it is {self.alpha})."
+            ) from error
+        alpha = cho_solve((root, True), targets)
+        inverse = cho_solve((root, True), np.eye(len(Z)))
+        rates = self._raw_rates(self.gamma_, Z.shape[1])
+        expansion = Expansion(rates, Z, amplitude * alpha * scale, centre)
+        prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
+        masks = own if own.rate else None
+        self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1, masks=masks)
+
+    def _covariances(self, Z: Any, own: Masks) -> Covariances:
+        more = {"scaling": self._scaling, "factors": own.factors(own.points)}
+        return Covariances(self.density_, Z, self.alpha, self._resources, **more)
+
+    def _fit_kernel(
+        self, Z: Any, for_kernel: Any, own: Masks, y: Any, targets: Any
+    ) -> tuple[Any, Any]:
+        """The kernel with fitted parameters, and the process of complete rows, if there are any."""
+        gaps = own.points.any(axis=1)
+        complete, model = np.flatnonzero(~gaps), self._make(None)
+        kernel = self._start(Z.shape[1])
+        if len(complete) < ENOUGH_ROWS and self.optimizer is not None and kernel.n_dims:
+            rng = check_random_state(self.random_state)
+            others = rng.permutation(np.flatnonzero(gaps))[: ENOUGH_ROWS - len(complete)]
+            rows = np.concatenate([complete, others])
+            kernel = most_likely_kernel(
+                kernel,
+                self._covariances(Z[rows], Masks(own.rate, own.points[rows])),
+                targets[rows],
+            )
+            model.set_params(kernel=kernel, optimizer=None)
+        if not len(complete):
+            return kernel, None
+        model.fit(for_kernel[complete], y[complete])
+        return model.kernel_, model

@@ -1,0 +1,490 @@
+"""Imputation, and expected kernel features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
+
+from expectedkernels.arrays import Array, RowsLike, VariableLike
+from expectedkernels.checks import DataError, check_count, public, removed
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.estimators.base import (
+    GAMMA,
+    REMOVED_PARAMETERS,
+    DensityEstimator,
+    scaled_gamma,
+)
+from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, filled
+from expectedkernels.estimators.densities import DensityLike, learn_density
+from expectedkernels.estimators.encoding import as_frame, read_table
+from expectedkernels.estimators.kernel_expansion import Rows
+from expectedkernels.estimators.kernel_model import read_rows
+
+CHUNK_ROWS = 4096
+"""How many rows are completed at once, at most."""
+SAME = 1e-9
+"""Probabilities that differ by less are equal."""
+KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
+"""Categorical columns of these types keep them in data frames."""
+
+
+def _wants_pandas(transformer: Any) -> bool:
+    """Whether the output was set to be data frames of pandas."""
+    return _get_output_config("transform", transformer)["dense"] == "pandas"
+
+
+def _first_largest(x: Any) -> Any:
+    """The first of the largest entries of rows, up to rounding, which orders of rows change."""
+    return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
+
+
+@public
+class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
+    """Missing values filled in from the density of the columns, given what is observed.
+
+    Parameters
+    ----------
+    strategy : {"mean", "map", "sample"}
+        Fill in the conditional mean of numeric columns and the most probable category of others,
+        which keeps errors small; the most probable states of all missing columns together (needs a
+        deterministic circuit as density: no mixture); or a sample.
+        The middle of a bin stands for it, except in samples.
+    density : str, pair, Circuit, or object with `fit` and `circuit_`
+        As for `ExpectedSVR`. With "auto", means of numeric columns are those of the estimators'
+        default, the average of two densities; categories, "map" and samples are those of
+        "chow_liu", a tree over bins.
+    n_bins, categorical_features, groups, max_bytes, random_state
+        As for `ExpectedSVR`. Samples do not heed max_bytes: with a seed they would depend on it.
+
+    Attributes
+    ----------
+    circuit_ : Circuit or None
+        The tree of "auto", or the density, if it is a circuit.
+    densities_, density_weights_ : list of str and array
+        What the density of means is an average of, and with which weights.
+
+    Notes
+    -----
+    `sample` draws several completions of every row, for multiple imputation: fit a model to each,
+    or average a model's predictions over them. `ExpectedSVR` and its kin give the limit of
+    infinitely many.
+
+    Columns that have no value at all in fit stay as they are, with a warning: scikit-learn's
+    imputers leave them out, or fill in zeros (`keep_empty_features`), which nobody has seen there.
+
+    The default has every strategy. Other densities that are no circuits have no "map",
+    and take bits and codes for numbers: the category of the largest bit is taken, and the nearest
+    code.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [1.0, np.nan]])
+    >>> CircuitImputer().fit_transform(X)[-1].round(1).tolist()
+    [1.0, 0.9]
+    >>> CircuitImputer("map").fit_transform(X)[-1].tolist()
+    [1.0, 1.0]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **DensityEstimator._parameter_constraints,
+        "strategy": [StrOptions({"mean", "map", "sample"})],
+    }
+
+    @removed(binning=REMOVED_PARAMETERS["binning"])
+    def __init__(
+        self,
+        strategy: str = "mean",
+        *,
+        density: DensityLike = "auto",
+        n_bins: int = 10,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.strategy = strategy
+        self.density, self.n_bins = density, n_bins
+        self.categorical_features, self.groups = categorical_features, groups
+        self.max_bytes, self.random_state = max_bytes, random_state
+
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Learn the density of the columns.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]]).n_features_in_
+        2
+        """
+        self._validate_params()
+        Z = self._learn_columns(X)
+        self._learn_density(Z)
+        self._tree = None
+        if isinstance(self.density, str) and self.density == "auto":
+            self._tree = learn_density("chow_liu", self.columns_, Z, n_bins=self.n_bins, rng=None)
+        self.circuit_ = self._of_states.circuit
+        if empty := [self.columns_.names[i] for i in self._empty]:
+            shown = ", ".join(map(repr, empty))
+            warnings.warn(
+                f"Columns without a value in fit stay as they are, holes included: {shown}. "
+                "Nothing is known of what could be in them: leave them out, or learn from others.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._require_circuit("strategy='mean'")
+        return self
+
+    def transform(self, X: RowsLike) -> Array:
+        """The rows with missing values filled in.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array or data frame
+            Of the shape of X.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> imputer = ek.CircuitImputer().fit([[0.0, 1.0], [1.0, 0.0]])
+        >>> imputer.transform([[0.0, np.nan]]).shape
+        (1, 2)
+        """
+        Z = self._read(X)
+        if self.strategy == "sample":
+            return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0], X), X)
+        Z, index, rows = read_rows(self._of_states, Z)
+        size, numeric = self._chunk_rows(), self._numeric_columns()
+        for start in range(0, len(index), size):
+            chunk = np.arange(start, min(len(index), start + size))
+            some = Z[index[chunk]]
+            if self.strategy == "map":
+                whole = self._most_probable(rows, chunk)
+            elif not isinstance(rows, Rows):
+                whole = self._as_states(some, self.density_.means(some))
+            else:
+                whole = self._means(rows, chunk)
+                if self._tree is not None:
+                    whole[:, numeric] = self.density_.means(some)[:, numeric]
+            Z[index[chunk]] = whole
+        return self._typed(self._decoded(Z, X), X)
+
+    @removed(
+        method="completions are independent draws; for means over what is missing use "
+        "expected_prediction, for a few points that stand for a distribution 'herd'"
+    )
+    def sample(
+        self,
+        X: RowsLike,
+        n: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> list[Array]:
+        """Several completions of the rows of X: multiple imputation.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+        n : int
+            The number of completions.
+        random_state : int, RandomState or None
+            Default: that of the imputer.
+
+        Returns
+        -------
+        list of n arrays of the shape of X
+
+        Raises
+        ------
+        DataError
+            If `n` is not a positive int.
+
+        Examples
+        --------
+        >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, np.nan]])
+        >>> imputer = CircuitImputer().fit(X)
+        >>> [Z.shape for Z in imputer.sample(X, 2, random_state=0)]
+        [(4, 2), (4, 2)]
+        """
+        check_count("CircuitImputer.sample", "n", n, 1, error=DataError)
+        seed = self.random_state if random_state is None else random_state
+        return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed)]
+
+    @property
+    def _of_states(self) -> AnyDensity:
+        """The density of categories, of what is most probable, and of samples."""
+        return self.density_ if self._tree is None else self._tree
+
+    def _require_circuit(self, other: str) -> None:
+        if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
+            raise DataError(
+                "The strategy 'map' of CircuitImputer needs a circuit as density, such as "
+                f"'chow_liu'. Got density={self.density!r}, which is none. Give such a one, or "
+                f"{other}."
+            )
+
+    def _chunk_rows(self) -> int:
+        """How many rows to complete at once: a number for every unit must fit into memory."""
+        units = 1 if self.circuit_ is None else self.circuit_.n_units
+        return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))
+
+    def _sampled(self, Z: Any, n: int, random_state: Any) -> list[Any]:
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        Z, index, _ = read_rows(self._of_states, Z)
+        answers = [Z.copy() for _ in range(n)]
+        for start in range(0, len(index), CHUNK_ROWS):
+            chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
+            some = Z[index[chunk]]
+            for whole, drawn in zip(answers, self._of_states.draws(some, n, rng), strict=True):
+                whole[index[chunk]] = self._as_states(some, drawn)
+        return answers
+
+    def _as_states(self, Z: Any, whole: Any) -> Any:
+        """Completed rows, with a category or code wherever a number was found for one."""
+        for variable, numeric in zip(self.density_.variables, self._numeric(), strict=True):
+            said, pieces = variable.say(Z), variable.pieces
+            missing = ~said.observed
+            if numeric or pieces is None or not missing.any():
+                continue
+            at = np.ix_(missing, variable.columns)
+            fits = variable.fits(whole[at])
+            if said.allowed is not None:
+                fits = np.where(said.allowed[missing], fits, -np.inf)
+            whole[at] = pieces.low[_first_largest(fits)]
+        return whole
+
+    def _most_probable(self, rows: Rows, chunk: Any) -> Any:
+        return filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk), as_frame=False))
+
+    def _means(self, rows: Rows, chunk: Any) -> Any:
+        Z = rows.Z[chunk].copy()
+        marginals = self.circuit_.marginals(rows.states.rows(chunk))
+        numeric = self._numeric()
+        for i, variable in enumerate(self._of_states.variables):
+            missing = ~rows.said[i].observed[chunk]
+            share = np.atleast_2d(marginals[i])
+            if variable.pieces is None:
+                values = share[:, :1]
+            elif numeric[i]:
+                values = share @ variable.pieces.centre
+            else:
+                values = variable.pieces.low[_first_largest(share)]
+            Z[np.ix_(missing, variable.columns)] = values[missing]
+        return Z
+
+    def _numeric(self) -> list[bool]:
+        """Which variables are numeric columns."""
+        coded = {int(self.columns_.places[g[0]][0]) for g in self.columns_.groups if len(g) == 1}
+        coded |= {int(self.columns_.places[i][0]) for i in self.columns_.categories}
+        return [
+            len(v.columns) == 1 and int(v.columns[0]) not in coded for v in self.density_.variables
+        ]
+
+    def _numeric_columns(self) -> Any:
+        """The columns of numbers of numeric variables."""
+        variables = zip(self.density_.variables, self._numeric(), strict=True)
+        return np.array([v.columns[0] for v, numeric in variables if numeric], dtype=np.intp)
+
+    @property
+    def _empty(self) -> list[int]:
+        """The columns of the table that had no value in fit."""
+        return [i for i, place in enumerate(self.columns_.places) if self._unseen[place].all()]
+
+    def _decoded(self, Z: Any, X: Any) -> Any:
+        """Columns of numbers as columns of a table; those without a value in fit as they are."""
+        columns = self.columns_
+        table = Z
+        if columns.categories:
+            table = np.empty((len(Z), columns.n_columns), dtype=object)
+            for i, place in enumerate(columns.places):
+                if i in columns.categories:
+                    table[:, i] = columns.categories[i][Z[:, place].argmax(axis=1)]
+                else:
+                    table[:, i] = Z[:, place[0]]
+        if self._empty:
+            given = read_table(self, as_frame(X), list(columns.categories), reset=False)
+            for i in self._empty:
+                table[:, i] = given[i]
+        return table
+
+    def _typed(self, table: Any, X: Any) -> Any:
+        """The table as a data frame with types of its own for every column, if that is asked for.
+
+        Otherwise scikit-learn would make all columns objects, and categories would be lost.
+        """
+        if not self.columns_.categories or not _wants_pandas(self):
+            return table
+        import pandas as pd
+
+        names = self.get_feature_names_out()
+        typed = {}
+        for i, name in enumerate(names):
+            known = self.columns_.categories.get(i)
+            if i in self._empty and hasattr(X, "iloc"):
+                typed[name] = X.iloc[:, i]
+            elif known is None:
+                typed[name] = table[:, i].astype(np.float64)
+            elif hasattr(X, "iloc") and str(X.dtypes.iloc[i]) in KEPT_TYPES:
+                typed[name] = pd.Series(table[:, i], index=X.index, dtype=X.dtypes.iloc[i])
+            else:
+                typed[name] = pd.Categorical(table[:, i], categories=known)
+        return pd.DataFrame(typed, index=getattr(X, "index", None))
+
+
+@public
+class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
+    """The features E[k(x, s_j) | what is observed] of rows, for landmarks s_j.
+
+    Any model can follow: a row with missing values has complete features, which are the mean
+    embedding of what it could be, evaluated at the landmarks.
+
+    Parameters
+    ----------
+    n_components : int
+        The number of landmarks, drawn at random from the complete rows that differ; fewer if there
+        are not as many. If no row is complete, landmarks are the distributions of incomplete ones.
+    gamma : {"scale", "auto"} or float
+        The rate of the kernel ``exp(-gamma |x - x'|^2)``.
+    normalize : bool
+        Whether to multiply features with the inverse root of the landmarks' kernel matrix, so that
+        inner products of features approximate expected kernels (the Nyström method).
+    density, n_bins, categorical_features, groups, standardize, n_jobs, max_bytes, \
+random_state
+        As for `ExpectedSVR`.
+
+    Attributes
+    ----------
+    landmarks_ : array of shape (components, columns)
+    circuit_ : Circuit or None
+        The density, if it is a circuit.
+    densities_, density_weights_ : list of str and array
+        What the density is an average of, and with which weights.
+    gamma_ : float
+        The rate of the kernel.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, np.nan]])
+    >>> ExpectedKernelFeatures(n_components=2, random_state=0).fit_transform(X).shape
+    (4, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **DensityEstimator._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "gamma": GAMMA,
+        "normalize": ["boolean"],
+        "standardize": ["boolean"],
+    }
+
+    @removed(binning=REMOVED_PARAMETERS["binning"])
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        gamma: str | float = "scale",
+        normalize: bool = False,
+        density: DensityLike = "chow_liu",
+        n_bins: int = 10,
+        categorical_features: str | ArrayLike | None = "from_dtype",
+        groups: Sequence[Sequence[VariableLike]] | None = None,
+        standardize: bool = True,
+        n_jobs: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.n_components, self.gamma, self.normalize = n_components, gamma, normalize
+        self.density, self.n_bins = density, n_bins
+        self.categorical_features, self.groups = categorical_features, groups
+        self.standardize = standardize
+        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
+        """Learn the density of the columns and choose landmarks.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN, None and pandas' NA are missing.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.ExpectedKernelFeatures(2).fit([[0.0, 1.0], [1.0, 0.0]]).n_features_in_
+        2
+        """
+        self._validate_params()
+        Z = self._learn_density(self._learn_columns(X))
+        read_rows(self.density_, Z)  # raises if a row has probability zero
+        self.gamma_ = scaled_gamma(self.gamma, self._learn_scaling(Z))
+        complete = ~np.isnan(Z).any(axis=1)
+        possible = np.unique(Z[complete] if complete.any() else Z, axis=0)
+        rng = check_random_state(self.random_state)
+        n = min(self.n_components, len(possible))
+        self.landmarks_ = possible[np.sort(rng.permutation(len(possible))[:n])]
+        self._n_features_out = n
+        self._rates = self._raw_rates(self.gamma_, Z.shape[1])
+        self._root = None
+        if self.normalize:
+            self._resources.require_matrix(n)
+            gram = self.density_.gram(self._rates, self.landmarks_, None, self._resources)
+            values, vectors = np.linalg.eigh(gram)
+            values = np.maximum(values, 1e-12 * values.max())
+            self._root = (vectors / np.sqrt(values)) @ vectors.T
+        return self
+
+    def transform(self, X: RowsLike) -> Array:
+        """The expected kernel values between rows and landmarks.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, columns)
+            NaN is missing.
+
+        Returns
+        -------
+        array of shape (rows, landmarks)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> features = ek.ExpectedKernelFeatures(2).fit([[0.0, 1.0], [1.0, 0.0]])
+        >>> features.transform([[0.0, np.nan]]).shape
+        (1, 2)
+        """
+        Z = self._read(X)
+        read_rows(self.density_, Z)  # raises if a row has probability zero
+        gram = self.density_.gram(self._rates, Z, self.landmarks_, self._resources)
+        return gram if self._root is None else gram @ self._root

@@ -1,0 +1,547 @@
+"""Variances of expected predictions: exact, and of low rank."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp
+
+from expectedkernels.arrays import spans
+from expectedkernels.engine.blocks import from_leaves, from_root
+from expectedkernels.estimators.kernel_expansion import (
+    Density,
+    Expansion,
+    Resources,
+    Rows,
+    Work,
+    distinct,
+)
+from expectedkernels.kernels.factors import MOST_PANELS, panels_of, rule
+from expectedkernels.kernels.gram import at_known
+
+FEW_POINTS = 96
+"""Where no more points differ, all pairs of them are quicker."""
+ROWS_AT_ONCE = 128
+SKETCH = 64
+"""At so many points it is seen which combinations matter."""
+BASIS_POINTS = 64
+BASIS_ERROR = 1e-11
+"""Functions of one column are left out below this share of the largest."""
+MOST_NODES = 20_000
+"""With more nodes of one column, all pairs of points are asked."""
+FLOOR = 1e-7
+"""Deviations below this share of the size of the coefficients are not trusted."""
+SHARE, MEAN_SHARE = 1.0, 0.2
+"""Shares of the tolerance: of what is left out, at most, and of the error of the mean."""
+TRIES = 4
+REACH = 8.5
+"""Normal distributions are cut off at so many deviations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Functions of the columns of one variable that kernels at all points are sums of.
+
+    Attributes
+    ----------
+    coef : array of shape (functions, points + 1)
+        The last is the constant one.
+    first : array of shape (components, functions)
+        What they are expected to be, given a component of the variable.
+    second : array of shape (components, functions, functions)
+        The same for their products.
+    sketch : array of shape (sketched points, points + 1)
+        The kernels between some points and all.
+    """
+
+    coef: Any
+    first: Any
+    second: Any
+    sketch: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Below:
+    """Functions of the missing columns below a vtree node, given one row.
+
+    Attributes
+    ----------
+    coef : array of shape (functions, points + 1)
+    first : array of shape (units, functions)
+    second : array of shape (units, functions, functions)
+    """
+
+    coef: Any
+    first: Any
+    second: Any
+
+
+def rounded_variance(
+    expansion: Expansion, density: Any, rows: Rows, mean: Any, resources: Resources
+) -> tuple[Any, Any]:
+    """The variances given rows, (rows, outputs), and which rows have none that can be trusted.
+
+    Parameters
+    ----------
+    expansion : Expansion
+        Of points without missing values.
+    density : Density
+    rows : Rows
+        With missing values.
+    mean : array of shape (rows, outputs)
+        The exact means.
+    resources : Resources
+        With a tolerance that is positive.
+    """
+    variance = np.full(mean.shape, np.nan)
+    index = np.flatnonzero(~_is_quick(expansion, rows))
+    tasks = [index[span] for span in spans(len(index), ROWS_AT_ONCE)]
+    work = _Rounded(
+        density, expansion.rates, resources.chunk_bytes, expansion, rows, mean, resources.std_tol
+    )
+    if tasks and None not in work.bases.values():
+        for task, found in zip(tasks, resources.map(work, tasks), strict=True):
+            variance[task] = found
+    return variance, np.isnan(variance).any(axis=1)
+
+
+def _is_quick(expansion: Expansion, rows: Rows) -> Any:
+    """Which rows have so few points that differ in what is missing that all pairs are quicker."""
+    first, number = rows.distinct
+    masks, mask = np.unique(rows.known_columns[first], axis=0, return_inverse=True)
+    differing = [len(distinct(expansion.points[:, ~known])[0]) for known in masks]
+    pairs = np.asarray(differing)[mask.reshape(-1)] ** 2 / np.bincount(number)
+    return (pairs <= FEW_POINTS**2)[number]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rounded(Work):
+    """The function from numbers of rows to variances, NaN where they are not to be trusted."""
+
+    expansion: Expansion
+    rows: Rows
+    mean: Any
+    tolerance: float
+
+    @cached_property
+    def bases(self) -> dict[int, Any]:
+        """The functions of variables that are missing, each a `Basis`; None if there are none."""
+        points = self.expansion.points
+        some = np.unique(np.linspace(0, len(points) - 1, SKETCH).astype(np.intp))
+        places, found = self.density.places, {}
+        for i in np.flatnonzero(~self.rows.observed.all(axis=0)).tolist():
+            block, at = self.density.real.input(i), places[i]
+            found[i] = _basis(block, self.rates[at], points[:, at], some)
+        return found
+
+    @np.errstate(invalid="ignore", divide="ignore", over="ignore")
+    def __call__(self, index: Any) -> Any:
+        """The variances of these rows, (rows, outputs)."""
+        values, shares, scales = self._unit_values(index)
+        known = self.rows.known_columns[index]
+        near = at_known(self.rates, self.rows.Z[index], known, self.expansion.points)
+        centre = self.mean[index] - self.expansion.intercept
+        found = np.empty(centre.shape)
+        for r, row in enumerate(index):  # not a number where numbers are too small for doubles
+            own = {i: shares[i][r] for i in np.flatnonzero(~self.rows.observed[row]).tolist()}
+            up = _Up(self.density.real, self.bases, own, [v[r] for v in values], scales[:, r])
+            for o, coef in enumerate(self.expansion.coef.T):
+                found[r, o] = up.variance(np.append(near[r] * coef, -centre[r, o]), self.tolerance)
+        return found
+
+    def _unit_values(self, index: Any) -> tuple[list[Any], list[Any], Any]:
+        """The values of all units given rows, the largest of each node one, and their scales.
+
+        In between, for every variable, how much of its components rows leave.
+        """
+        circuit, evidence = self.density.real, self.rows.by_state.rows(index)
+        shares: list[Any] = [None] * circuit.n_variables
+        scales = np.ones((circuit.vtree.n_nodes, len(index)))
+
+        def summed(node: int, inputs: Any) -> Any:
+            matrix = circuit.blocks[node].matrix
+            found = inputs if matrix is None else (matrix @ inputs.T).T
+            scales[node] = found.max(axis=1)
+            return found / scales[node][:, None]
+
+        def leaf(node: int, variable: int) -> Any:
+            column, block = evidence.column(variable), circuit.input(variable)
+            logs = block.log_weights(column)[:, column.codes].T
+            shares[variable] = np.exp(logs - logs.max(axis=1, keepdims=True))
+            return summed(node, shares[variable])
+
+        def inner(node: int, one: Any, two: Any) -> Any:
+            left, right = _inputs(circuit.blocks[node])
+            return summed(node, one[:, left] * two[:, right])
+
+        return from_leaves(circuit.vtree, leaf, inner), shares, scales
+
+
+@dataclass(frozen=True, eq=False)
+class _Up:
+    """One row on its way up the vtree.
+
+    Attributes
+    ----------
+    circuit : Circuit
+    bases : dict from missing variables to Basis
+    shares : dict from missing variables to arrays of shape (components,)
+    values : list of arrays of shape (units,)
+        Of all units of every node, as long as `scales` of the nodes are divided by.
+    scales : array of shape (nodes,)
+    """
+
+    circuit: Any
+    bases: dict[int, Basis]
+    shares: dict[int, Any]
+    values: list[Any]
+    scales: Any
+
+    def variance(self, weights: Any, tolerance: float) -> float:
+        """The variance of a sum of kernels with these weights; NaN if it cannot be trusted."""
+        if not (self.scales > 0).all():
+            return np.nan
+        sketched = np.prod([self.bases[i].sketch for i in self.shares], axis=0) @ weights
+        wanted, share = float((sketched**2).mean()), (SHARE * tolerance) ** 2
+        spare, n_cuts = share * wanted, max(1, 2 * len(self.shares) - 2)
+        for _ in range(TRIES):
+            first, second, left_out = self._moments(weights, spare / n_cuts)
+            variance = second - first**2
+            if not variance > FLOOR**2 * float(weights @ weights):
+                return np.nan
+            spare = share * variance
+            if left_out <= spare and first**2 <= MEAN_SHARE**2 * spare:
+                return variance
+            spare = min(spare, left_out) / 10.0
+        return np.nan
+
+    def _moments(self, weights: Any, spare: float) -> tuple[float, float, float]:
+        """The mean and the mean square of the function, and how much was left out of it."""
+        lost: list[float] = []
+
+        def leaf(node: int, variable: int) -> Below | None:
+            return self._leaf(node, variable, weights, spare, lost)
+
+        def inner(node: int, one: Below | None, two: Below | None) -> Below | None:
+            if one is None or two is None:
+                return self._passed(node, one, two)
+            return self._joined(node, one, two, weights, spare, lost)
+
+        top: Any = from_leaves(self.circuit.vtree, leaf, inner)[-1]
+        scale = float(self.values[-1][0])
+        return float(top.first[0, 0]) / scale, float(top.second[0, 0, 0]) / scale, sum(lost)
+
+    @cached_property
+    def _around(self) -> list[Any]:
+        """The sketches of the missing columns that are not below nodes; None if there are none."""
+        vtree = self.circuit.vtree
+
+        def own(_: int, variable: int) -> Any:
+            return self.bases[variable].sketch if variable in self.shares else None
+
+        def halves(node: int, around: Any) -> tuple[Any, Any, Any]:
+            one, two = inside[vtree.left[node]], inside[vtree.right[node]]
+            return around, _times(around, two), _times(around, one)
+
+        inside = from_leaves(vtree, own, lambda _, one, two: _times(one, two))
+        return from_root(vtree, None, lambda _node, _variable, around: around, halves)
+
+    def _leaf(
+        self, node: int, variable: int, weights: Any, spare: float, lost: list[float]
+    ) -> Below | None:
+        """The functions of a variable that matter, None if it is not missing."""
+        if variable not in self.shares:
+            return None
+        basis, rows = self.bases[variable], self.circuit.input(variable).numbers
+        rows = rows * (self.shares[variable] / self.scales[node])
+        turn = _cut(basis.coef, weights, self._around[node], spare, lost)
+        second = np.tensordot(rows, turn.T @ basis.second @ turn, 1)
+        return Below(turn.T @ basis.coef, rows @ (basis.first @ turn), second)
+
+    def _passed(self, node: int, one: Below | None, two: Below | None) -> Below | None:
+        """The functions below one child, where the other has nothing missing."""
+        part = two if one is None else one
+        if part is None:
+            return None
+        vtree, (left, right) = self.circuit.vtree, _inputs(self.circuit.blocks[node])
+        units, others, beside = left, right, vtree.right[node]
+        if one is None:
+            units, others, beside = right, left, vtree.left[node]
+        other = self.values[beside][others]
+        first, second = part.first[units] * other[:, None], part.second[units]
+        return Below(part.coef, *self._summed(node, first, second * other[:, None, None]))
+
+    def _joined(
+        self, node: int, one: Below, two: Below, weights: Any, spare: float, lost: list[float]
+    ) -> Below:
+        """Combinations of products of the functions below both children."""
+        left, right = _inputs(self.circuit.blocks[node])
+        m, n = one.first.shape[1], two.first.shape[1]
+        coef = (one.coef[:, None] * two.coef).reshape(m * n, -1)
+        turn = _cut(coef, weights, self._around[node], spare, lost)
+        k = turn.shape[1]
+        first = (one.first[left][:, :, None] * two.first[right][:, None]).reshape(-1, m * n)
+        half = (one.second @ turn.reshape(m, n * k)).reshape(-1, m, n, k)[left]
+        half = half.transpose(0, 2, 1, 3).reshape(-1, n, m * k)
+        half = (two.second[right] @ half).reshape(-1, n, m, k).transpose(0, 2, 1, 3)
+        second = turn.T @ half.reshape(-1, m * n, k)
+        return Below(turn.T @ coef, *self._summed(node, first @ turn, second))
+
+    def _summed(self, node: int, first: Any, second: Any) -> tuple[Any, Any]:
+        """What sums over products make of these numbers."""
+        matrix = self.circuit.blocks[node].matrix
+        if matrix is not None:
+            k = first.shape[1]
+            first = matrix @ first
+            second = (matrix @ second.reshape(-1, k * k)).reshape(-1, k, k)
+        return first / self.scales[node], second / self.scales[node]
+
+
+def _times(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else a * b
+
+
+def _inputs(block: Any) -> tuple[Any, Any]:
+    """The left and right inputs of the products of an inner block."""
+    left, right = block.inputs
+    return left, right
+
+
+def _cut(coef: Any, weights: Any, around: Any, spare: float, lost: list[float]) -> Any:
+    """The combinations of functions that matter, (functions, combinations).
+
+    With nothing around there is one: the sum over all points. What is left out is noted.
+    """
+    if around is None:
+        return (coef @ weights)[:, None]
+    seen = (coef * weights) @ around.T
+    tall = len(seen) > len(around)
+    sizes, turn = np.linalg.eigh((seen.T @ seen if tall else seen @ seen.T) / len(around))
+    without = np.cumsum(np.maximum(sizes, 0.0))
+    n = min(int(np.searchsorted(without, spare, side="right")), len(without) - 1)
+    lost.append(float(without[n - 1]) if n else 0.0)
+    return np.linalg.qr(seen @ turn[:, n:])[0] if tall else turn[:, n:]
+
+
+def _basis(block: Any, rates: Any, points: Any, some: Any) -> Basis | None:
+    """The functions of a variable; None if its components have too many nodes."""
+    nodes = _nodes(block, rates)
+    if nodes is None:
+        return None
+    values, share, component = nodes
+    known = np.ones(values.shape, dtype=np.bool_)
+    kernels = np.column_stack([at_known(rates, values, known, points), np.ones(len(values))])
+    first, _ = distinct(points)
+    chosen = first[np.unique(np.linspace(0, len(first) - 1, BASIS_POINTS).astype(np.intp))]
+    root = np.sqrt(share)[:, None]
+    turn, sizes, _ = np.linalg.svd(root * kernels[:, [*chosen, -1]], full_matrices=False)
+    turn = turn[:, sizes > BASIS_ERROR * sizes[0]]
+    coef, functions = turn.T @ (root * kernels), turn / root
+    n = block.width
+    to = sparse.csr_array((share, (component, np.arange(len(share)))), shape=(n, len(share)))
+    k = functions.shape[1]
+    squares = (functions[:, :, None] * functions[:, None]).reshape(-1, k * k)
+    sketch = np.ones((len(some), len(points) + 1))
+    sketch[:, :-1] = at_known(rates, points[some], np.ones_like(points[some], bool), points)
+    return Basis(coef, to @ functions, (to @ squares).reshape(n, k, k), sketch)
+
+
+def _nodes(block: Any, rates: Any) -> tuple[Any, Any, Any] | None:
+    """Values of the columns of a variable, their shares of components, and these; None: too many.
+
+    They are exact to rounding for squares of kernels.
+    """
+    if block.mean.ndim > 1:
+        if (block.variance != 0).any() or (block.halves != 0).any():
+            return None
+        return block.mean, np.ones(len(block.mean)), np.arange(len(block.mean))
+    rate, mean, half = 2.0 * float(rates[0]), block.mean, block.halves
+    found = []
+    for c in range(len(mean)):
+        deviation = float(np.sqrt(block.variance[c]))
+        if deviation > 0 and half[c] > 0:
+            return None
+        if half[c] > 0:
+            ends = mean[c : c + 1] - half[c], mean[c : c + 1] + half[c]
+            panels = panels_of(rate, *ends)
+            if panels > MOST_PANELS:
+                return None
+            values, share = rule(*ends, panels)
+            values = values[0]
+        elif deviation > 0:
+            # equal steps, fine beside the density times squares of kernels: errors of 1e-13
+            n = int(np.ceil(REACH * np.sqrt(1.0 + 2.0 * rate * deviation**2) / 0.8))
+            if n > MOST_NODES:
+                return None
+            steps = REACH * np.arange(-n, n + 1) / n
+            share = np.exp(-0.5 * steps**2)
+            values, share = mean[c] + deviation * steps, share / share.sum()
+        else:
+            values, share = mean[c : c + 1], np.ones(1)
+        found.append((values, share, np.full(len(values), c)))
+    values, share, component = (np.concatenate(x) for x in zip(*found, strict=True))
+    return None if len(values) > MOST_NODES else (values[:, None], share, component)
+
+
+ROUNDING = 10.0 * float(np.finfo(np.float64).eps)
+"""The rounding error of a sum of products, in roots of sums of squares of its terms: about."""
+DOUBTFUL = 1e6
+"""A variance is looked at again if it is not larger than its rounding error by this factor."""
+LOST = 10.0
+"""One that cannot be had otherwise is not to be trusted if not larger by this factor."""
+MOST_KERNELS = 10**8
+"""How many kernels may be evaluated for one row."""
+
+
+def steady_variance(
+    expansion: Expansion,
+    density: Density,
+    rows: Rows,
+    variance: Any,
+    resources: Resources,
+    more: Any = 0.0,
+) -> Any:
+    """The variances given rows, (rows, outputs), with those that lost their digits made anew.
+
+    Parameters
+    ----------
+    expansion : Expansion
+    density : Density
+    rows : Rows
+        With missing values.
+    variance : array of shape (rows, outputs)
+        As differences of squares.
+    resources : Resources
+    more : array
+        What is added to them: digits far below it are not missed.
+    """
+    squares = replace(  # of the terms of f: the terms of f^2 are as large, and of both signs
+        expansion,
+        rates=2.0 * expansion.rates,
+        coef=expansion.coef**2,
+        intercept=np.zeros_like(expansion.intercept),
+    )
+    error = ROUNDING * squares.mean(density, rows, resources)
+    doubtful = np.flatnonzero((variance + more < DOUBTFUL * error).any(axis=1))
+    if not len(doubtful):
+        return variance
+    variance = np.array(variance)
+    work = _AtNodes(expansion, density, rows, resources.max_bytes)
+    untold = np.zeros(len(variance), dtype=np.bool_)
+    for row, found in zip(doubtful, resources.map(work, doubtful.tolist()), strict=True):
+        if found is None:
+            untold[row] = True
+        else:
+            variance[row] = found
+    lost = untold & (variance + more < LOST * error).any(axis=1)
+    if lost.any():
+        warnings.warn(
+            f"The standard deviations of {int(lost.sum())} rows are too small beside the "
+            "coefficients of the model to be told from rounding errors: they are rough. "
+            "Coefficients are smaller with a smaller C, or a larger alpha.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return variance
+
+
+@dataclass(frozen=True, eq=False)
+class _AtNodes:
+    """The function from rows to the variances over their nodes; None if these are too many."""
+
+    expansion: Expansion
+    density: Density
+    rows: Rows
+    max_bytes: int
+
+    def __call__(self, row: int) -> Any:
+        missing = np.flatnonzero(~self.rows.observed[row])
+        if any(self.density.variables[i].pieces is None for i in missing):
+            return None
+        sizes = [self.density.variables[i].n_states or 1 for i in missing]
+        most = MOST_KERNELS // len(self.expansion.points)
+        if np.prod(sizes, dtype=float) > most:
+            return None
+        nodes = [self._nodes(int(i)) for i in missing if self._panels(int(i)) <= MOST_PANELS]
+        if len(nodes) < len(missing):
+            return None
+        counts = [len(share) for _, share, _ in nodes]
+        if np.prod(counts, dtype=float) > most:
+            return None
+        worlds = self._probabilities(row, missing, sizes)
+        total, mean, square = 0.0, 0.0, 0.0
+        n, size = int(np.prod(counts)), max(1, self.max_bytes // (64 * len(self.expansion.points)))
+        for start in range(0, n, size):
+            at = np.unravel_index(np.arange(start, min(n, start + size)), counts)
+            share = worlds[tuple(state[k] for (_, _, state), k in zip(nodes, at, strict=True))]
+            Z = np.repeat(self.rows.Z[row][None], len(share), axis=0)
+            for i, (values, weight, _), k in zip(missing, nodes, at, strict=True):
+                share = share * weight[k]
+                Z[:, self.density.variables[i].columns] = values[k]
+            used = share > 0
+            if not used.any():
+                continue
+            f = self.expansion.at(self.density, Z[used], Resources(max_bytes=self.max_bytes))
+            total, mean, square = _joined((total, mean, square), share[used], f)
+        return square / total
+
+    def _panels(self, i: int) -> int:
+        """How many panels intervals of a variable need; f^2 has kernels of twice the rate."""
+        variable = self.density.variables[i]
+        pieces: Any = variable.pieces
+        rate = 2.0 * float(self.expansion.rates[variable.columns].max())
+        return panels_of(rate, pieces.low, pieces.high)
+
+    def _nodes(self, i: int) -> tuple[Any, Any, Any]:
+        """Values of a variable, their shares of the states they stand for, and these states."""
+        variable = self.density.variables[i]
+        pieces: Any = variable.pieces
+        states = np.arange(pieces.n)
+        if len(variable.columns) > 1 or (pieces.low == pieces.high).all():
+            return pieces.low, np.ones(pieces.n), states
+        low, high = pieces.low[:, 0], pieces.high[:, 0]
+        values, shares = rule(low, high, self._panels(i))
+        repeated, weights = np.repeat(states, len(shares)), np.tile(shares, pieces.n)
+        values = values.reshape(-1, 1)
+        kept = np.ones(len(values), dtype=np.bool_)
+        for state in np.flatnonzero(low == high):  # a single value needs a single node
+            kept[repeated == state] = False
+            kept[state * len(shares)] = True
+            weights[state * len(shares)] = 1.0
+        return values[kept], weights[kept], repeated[kept]
+
+    def _probabilities(self, row: int, missing: Any, sizes: list[int]) -> Any:
+        """The probabilities of the states of what is missing, one axis for each variable."""
+        states = np.full(len(self.density.variables), np.nan)
+        for i, (variable, said) in enumerate(
+            zip(self.density.variables, self.rows.said, strict=True)
+        ):
+            if variable.pieces is None:
+                states[i] = self.rows.Z[row, variable.columns[0]]
+            elif said.state[row] >= 0:
+                states[i] = said.state[row]
+        worlds = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1)
+        every = np.tile(states, (len(worlds), 1))
+        every[:, missing] = worlds
+        logs = np.asarray(self.density.circuit.log_likelihood(every)).reshape(-1)
+        for k, i in enumerate(missing):
+            allowed = self.rows.said[i].allowed
+            if allowed is not None:
+                logs = np.where(allowed[row][worlds[:, k]], logs, -np.inf)
+        return np.exp(logs - logsumexp(logs)).reshape(sizes)
+
+
+def _joined(before: Any, share: Any, f: Any) -> tuple[Any, Any, Any]:
+    """Weights, means and sums of squares around them, of what was before and of new values."""
+    total, mean, square = before
+    weight = share.sum()
+    centre = share @ f / weight
+    around = share @ (f - centre) ** 2
+    both = total + weight
+    step = (centre - mean) * (weight / both)
+    return both, mean + step, square + around + (centre - mean) ** 2 * (total * weight / both)

@@ -1,0 +1,662 @@
+"""Tables in text and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import re
+import warnings
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from importlib import import_module
+from io import BytesIO, StringIO
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.checks import DataError
+from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
+from expectedkernels.io.text import PathLike, Source, as_number, checked_path, shown
+
+MISSING = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
+        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
+)
+"""Cells without a value: those that pandas takes for such."""
+NO_CODES = frozenset(("?", "na", "n/a", "nan", "none", "null"))
+"""Cells without a value, in any case, in tables of codes."""
+AMONG_NUMBERS = NO_CODES.union(
+    [mark.lower() for mark in MISSING],
+    ["-", "--", ".", "..", "...", "*", "\N{EN DASH}", "\N{EM DASH}"],
+)
+"""Cells without a value, in any case, where all others of the column are numbers."""
+POINT, COMMA, TEXT, TRUTH = "number", "number with decimal comma", "text", "truth value"
+"""The types that columns of text files have."""
+THOUSANDS = {
+    POINT: re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", re.ASCII),
+    COMMA: re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?", re.ASCII),
+}
+YEAR = re.compile(r"[12]\d{3}", re.ASCII)
+DELIMITERS = ("\t", ";", "|", ",")
+NO_DELIMITER = "\x1f"
+SAMPLE = 100
+"""How many rows say what separates cells."""
+LARGEST_CODE = 2.0**53
+
+
+class TableSource(Source):
+    """A text file in UTF-8, UTF-16 with its mark, or Windows-1252 (as Latin-1), with a warning."""
+
+    def _decode(self, data: bytes) -> str:
+        if data.startswith((BOM_UTF16_BE, BOM_UTF16_LE)):
+            encoding = "utf-16"
+        else:
+            try:
+                return data.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                encoding = "cp1252"
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            return super()._decode(data)
+        if "\0" in text:
+            return super()._decode(data)
+        if encoding == "cp1252":
+            warnings.warn(
+                f"{self.path} is not in UTF-8: it is read as Windows-1252, of which Latin-1 is a "
+                "part. If letters are wrong, save it in UTF-8.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a text file.
+
+    Attributes
+    ----------
+    names : list of str, or None
+        What the first line calls the columns, None if it is a row.
+    columns : list of lists of str
+        The cells as they are written.
+    lines : list of int
+        The numbers of the lines that rows end in, from 1.
+    """
+
+    names: list[str] | None
+    columns: list[list[str]]
+    lines: list[int]
+
+
+def read_cells(source: Source) -> Cells:
+    r"""The cells of a file, separated by commas, semicolons, tabs, bars or white space.
+
+    What separates them is what gives the first rows equally many cells; quoted cells may hold it,
+    and line ends. The first line is a header unless all of its cells are numbers, or missing;
+    years are a header if the columns below them hold something else.
+
+    Raises
+    ------
+    ParseError
+        If there are no rows, or if a row has another number of cells than the first.
+
+    Examples
+    --------
+    >>> found = read_cells(Source("rain.csv", b'"sky, at noon";hours\ngrey;1,50\nblue;\n'))
+    >>> found.names, found.columns
+    (['sky, at noon', 'hours'], [['grey', 'blue'], ['1,50', '']])
+    """
+    if "\0" in source.text:
+        raise source.error(
+            "expected a table in a text file, found zero bytes, as in UTF-16 without its mark and "
+            "in spreadsheets. Save it as CSV in UTF-8"
+        )
+    rows = list(_rows(source, _delimiter(source.text)))
+    header = bool(rows) and _is_header(rows[0][1], [cells for _, cells in rows[1 : SAMPLE + 1]])
+    if len(rows) <= header:
+        raise source.error(f"expected rows, found {'only a header' if header else 'an empty file'}")
+    width = len(rows[0][1])
+    for line, cells in rows:
+        if len(cells) != width:
+            raise source.error(f"expected {width} cells, found {len(cells)}", line)
+    names = [cell.strip() for cell in rows[0][1]] if header else None
+    columns = [list(column) for column in zip(*(cells for _, cells in rows[header:]), strict=True)]
+    return Cells(names, columns, [line for line, _ in rows[header:]])
+
+
+def _delimiter(text: str) -> str | None:
+    """What separates the cells of a file, None for white space."""
+    lines = list(islice((line.strip() for line in text.split("\n") if line.strip()), SAMPLE))
+    shares = {}
+    for delimiter in DELIMITERS:
+        widths = []
+        with suppress(csv.Error):  # to be reported when all rows are read
+            for _, cells in islice(_records(text, delimiter), SAMPLE):
+                widths.append(len(cells))
+        width, n = Counter(widths).most_common(1)[0] if widths else (0, 0)
+        if width > 1 and (widths[0] > 1 or not all(map(_is_number, lines[1:]))):
+            shares[delimiter] = n / len(widths)
+    if shares:
+        return max(shares, key=lambda delimiter: shares[delimiter])
+    words = [line.split() for line in lines]
+    several = Counter(map(len, words)).most_common(1)[0][0] > 1 if words else False
+    numbers = any(len(some) > 1 and all(map(_is_number, some)) for some in words)
+    spaced = several and (len(words[0]) > 1 or numbers)
+    return None if spaced else NO_DELIMITER
+
+
+def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Numbers of lines, from 1, and their cells, without blank lines."""
+    spaced = re.search(f'{re.escape(delimiter)} +"', text) is not None
+    reader = csv.reader(StringIO(text), delimiter=delimiter, skipinitialspace=spaced, strict=True)
+    for cells in reader:
+        if cells and (len(cells) > 1 or not cells[0] or cells[0].strip()):  # "" is no blank line
+            yield reader.line_num, cells
+
+
+def _rows(source: Source, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
+    if delimiter is None:
+        yield from source.records(comment=None)
+        return
+    line = 0
+    try:
+        for line, cells in _records(source.text, delimiter):
+            yield line, cells
+    except csv.Error as error:
+        raise source.error(
+            f"cannot tell cells apart ({error}); is a quote not closed?", line + 1
+        ) from None
+
+
+def _is_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line holds names: words, or years above columns of something else."""
+    words = [cell.strip() for cell in first]
+    if not all(map(_is_number, words)):
+        return True
+    years = [i for i, word in enumerate(words) if word]
+    if len(years) < 2 or len({*words} - {""}) < len(years):
+        return False
+    columns = [[words[i]] + [cells[i].strip() for cells in below if i < len(cells)] for i in years]
+    return all(
+        YEAR.fullmatch(year) and any(cell and not YEAR.fullmatch(cell) for cell in cells)
+        for year, *cells in columns
+    )
+
+
+def _is_number(word: str) -> bool:
+    """Whether a word is a number, or says that there is none."""
+    if word in MISSING or word.lower() in AMONG_NUMBERS:
+        return True
+    return number_of(word) is not None or number_of(word, COMMA) is not None
+
+
+def number_of(word: str, form: str = POINT) -> float | None:
+    """The number that a word stands for, None if it is none.
+
+    Examples
+    --------
+    >>> number_of("2,621.5"), number_of("2.621,5", COMMA), number_of("2,62")
+    (2621.5, 2621.5, None)
+    """
+    point, comma = (".", ",") if form == POINT else (",", ".")
+    if comma in word:
+        if not THOUSANDS[form].fullmatch(word):
+            return None
+        word = word.replace(comma, "")
+    return as_number(word.replace(point, "."))
+
+
+def form_of(words: Collection[str]) -> str:
+    """The type of a column that holds these words, as far as words tell: `TRUTH` is not among them.
+
+    A comma is a decimal one, or separates thousands, if the words leave no other possibility.
+
+    Examples
+    --------
+    >>> form_of(["2,621", "715.75"]), form_of(["3,14", "2"]), form_of(["2,621", "3,300"])
+    ('number', 'number with decimal comma', 'text')
+    """
+    numbers = [word for word in words if word.lower() not in AMONG_NUMBERS]
+    if not words:
+        return POINT
+    fits = [form for form in (POINT, COMMA) if all(number_of(w, form) is not None for w in numbers)]
+    if not numbers or not fits:
+        return TEXT
+    if len(fits) > 1 and any("," in word for word in numbers):
+        return TEXT
+    return fits[0]
+
+
+@dataclass(frozen=True, eq=False)
+class DataTable:
+    """Rows of integer codes.
+
+    Attributes
+    ----------
+    X : array of shape (rows, columns)
+        Floats; NaN where a value is missing.
+    names : list of str, or None
+        The names of the columns, if the file has a header.
+    """
+
+    X: Any
+    names: list[str] | None
+
+
+def read_table(path: PathLike) -> DataTable:
+    """The rows of a file of integer codes, plain or compressed with gzip.
+
+    Cells are separated by commas, semicolons, tabs, bars or white space. Empty cells, ``nan``,
+    ``NA``, ``?`` and the like are missing values. The first line is a header if one of its cells
+    is neither a number nor missing.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    DataTable
+
+    Raises
+    ------
+    ParseError
+        If a row has another number of cells than the first one, or a cell is no code, with the
+        line.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from expectedkernels.io.text import write_text
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "data.csv")
+    ...     write_text(path, ["size,color", "1,0", "2,"])
+    ...     table = read_table(path)
+    >>> table.names, table.X.tolist()
+    (['size', 'color'], [[1.0, 0.0], [2.0, nan]])
+    """
+    source = Source(path)
+    found = read_cells(source)
+    columns = [_codes(source, found, i) for i in range(len(found.columns))]
+    return DataTable(np.stack(columns, axis=1), found.names)
+
+
+def _codes(source: Source, table: Cells, column: int) -> Any:
+    """A column as codes; raises unless all are non-negative integers, or missing."""
+    cells = table.columns[column]
+    codes: dict[str, Any] = {}
+    for row, cell in enumerate(cells):
+        if cell in codes:
+            continue
+        word = cell.strip()
+        missing = word in MISSING or word.lower() in NO_CODES
+        codes[cell] = x = np.nan if missing else as_number(word)
+        if missing or (x is not None and 0 <= x < LARGEST_CODE and x % 1 == 0):
+            continue
+        advice = "discretise real values first, for instance into bins"
+        if x is None:
+            advice = "encode categories as 0, 1, 2, ... first"
+        elif x < 0:
+            advice = "codes start at 0"
+        elif LARGEST_CODE <= x < np.inf:
+            advice = "larger ones than 2**53 are not held exactly"
+        name = "" if table.names is None else f" ({shown(table.names[column])})"
+        raise source.error(
+            f"expected integer codes 0, 1, 2, ... in column {column + 1}{name}, found "
+            f"{shown(word)}; {advice}",
+            table.lines[row],
+        )
+    return np.array([codes[cell] for cell in cells], dtype=np.float64)
+
+
+PARQUET_MAGIC = b"PAR1"
+TRUTH_VALUES = {"true": True, "false": False}
+WHOLE, LEADING_ZERO = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"[+-]?0\d", re.ASCII)
+MOST_DIGITS = 18, 15
+"""Whole numbers of so many digits are exact: as integers, and as floats."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawColumn:
+    """A column as a file has it.
+
+    Attributes
+    ----------
+    name : str
+    content : list of str, or array of pyarrow
+        The cells of a text file as they are written, or the typed values of a Parquet file.
+    """
+
+    name: str
+    content: Any
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is of a text file."""
+        return isinstance(self.content, list)
+
+    @property
+    def values(self) -> list[Any]:
+        """Text as it is written, or values of Python."""
+        return self.content if self.is_text else self.content.to_pylist()
+
+    def words(self, marks: Collection[str] = ()) -> Counter[str]:
+        """The distinct cells of a text file without space around them, and without what is missing.
+
+        Parameters
+        ----------
+        marks : collection of str
+            Cells that are missing values, beside the usual ones.
+        """
+        found: Counter[str] = Counter()
+        for cell, n in Counter(self.content).items():
+            if (word := cell.strip()) not in MISSING and word not in marks:
+                found[word] += n
+        return found
+
+    def filled(self, values: Sequence[Any], missing: Sequence[bool], form: str) -> RawColumn:
+        """The column with these values where it has none; all others stay as they are."""
+        triples = zip(self.values, values, missing, strict=True)
+        if self.is_text:
+            point = "," if form == COMMA else "."
+            cells = [text_of(x, point) if gap else cell for cell, x, gap in triples]
+            return replace(self, content=cells)
+        pa, kind = import_module("pyarrow"), self.content.type
+        made = [_of_type(pa, x, kind) if gap else cell for cell, x, gap in triples]
+        return replace(self, content=pa.array(made, kind))
+
+    def to_arrow(self, pa: Any, marks: Collection[str] = ()) -> Any:
+        """The column for a Parquet file: text is numbers there, unless these say less."""
+        if not self.is_text:
+            return self.content
+        words = self.words(marks)
+        numbers = [word for word in words if word.lower() not in AMONG_NUMBERS]
+        whole = [len(word) for word in numbers if WHOLE.fullmatch(word)]
+        form, only_whole = form_of(words), len(whole) == len(numbers)
+        inexact = max(whole, default=0) > MOST_DIGITS[not only_whole]
+        if form == TEXT or inexact or any(map(LEADING_ZERO.match, words)):
+            return pa.array([cell if cell.strip() in words else None for cell in self.content])
+        found: dict[str, Any] = {word: int(word) for word in numbers} if only_whole else {}
+        found = found or {word: number_of(word, form) for word in numbers}
+        return pa.array([found.get(cell.strip()) for cell in self.content])
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The columns of a file.
+
+    Attributes
+    ----------
+    path : str
+    columns : tuple of RawColumn
+    names : tuple of str, or None
+        None if columns are only numbered.
+    """
+
+    path: str
+    columns: tuple[RawColumn, ...]
+    names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return len(self.columns[0].content)
+
+    def __getitem__(self, name: str) -> RawColumn:
+        return next(column for column in self.columns if column.name == name)
+
+
+def read_raw(path: PathLike, data: bytes | None = None) -> RawTable:
+    r"""The columns of a text file (also gzipped), or of a Parquet file.
+
+    Parameters
+    ----------
+    path : path
+        The file. Parquet files are recognised by their first bytes, and need pyarrow.
+    data : bytes, optional
+        What is in it, if it has been read already.
+
+    Returns
+    -------
+    RawTable
+
+    Raises
+    ------
+    ParseError
+        If there are no rows, if a row has another number of cells, or if names are not distinct.
+
+    Examples
+    --------
+    >>> table = read_raw("rain.csv", b"sky,hours\ngrey,1.50\nnone,\n")
+    >>> table.names, table["hours"].content
+    (('sky', 'hours'), ['1.50', ''])
+    >>> [column.values for column in frame_of(table, forms_of([table])).columns]
+    [['grey', 'none'], array([1.5, nan])]
+    """
+    if data is None:
+        with open(checked_path(path), "rb") as file:
+            data = file.read()
+    if data.startswith(PARQUET_MAGIC):
+        return _read_parquet(Source(path, b""), data)
+    source = TableSource(path, data)
+    found = read_cells(source)
+    names = None if found.names is None else _names(source, found.names)
+    called = names or map(str, range(len(found.columns)))
+    columns = tuple(map(RawColumn, called, found.columns))
+    return RawTable(source.path, columns, names)
+
+
+def _names(source: Source, words: list[str]) -> tuple[str, ...]:
+    names = tuple(word or f"column {i + 1}" for i, word in enumerate(words))
+    for name, word in zip(names, words, strict=True):
+        if not word:
+            warnings.warn(
+                f"{source.path}: a column has no name, and is called {name!r}. If it numbers the "
+                "rows, leave it out.",
+                UserWarning,
+                stacklevel=3,
+            )
+    _refuse_twice(source, names, 1)
+    return names
+
+
+def _refuse_twice(source: Source, names: Iterable[str], line: int | None = None) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        message = f"names of columns must be distinct, found {shown(twice[0])} twice"
+        raise source.error(message, line)
+
+
+def forms_of(tables: Sequence[RawTable], marks: Collection[str] = ()) -> dict[str, str]:
+    """The type of every column, by its name: one for all tables that have it.
+
+    Columns whose cells are all numbers are numbers, others are text. Columns of Parquet files have
+    their types; dates and times are text.
+
+    Parameters
+    ----------
+    tables : sequence of RawTable
+    marks : collection of str
+        Cells that are missing values, beside the usual ones.
+    """
+    parts: dict[str, list[RawColumn]] = {}
+    for table in tables:
+        for column in table.columns:
+            parts.setdefault(column.name, []).append(column)
+    return {name: _form(columns, marks) for name, columns in parts.items()}
+
+
+def _form(parts: Sequence[RawColumn], marks: Collection[str]) -> str:
+    typed = {_arrow_form(part.content.type) for part in parts if not part.is_text}
+    words = {word for part in parts if part.is_text for word in part.words(marks)}
+    if typed == {TRUTH} and {word.lower() for word in words} <= TRUTH_VALUES.keys():
+        return TRUTH
+    return TEXT if typed - {POINT} else form_of(words)
+
+
+def _arrow_form(kind: Any) -> str:
+    types = import_module("pyarrow").types
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return POINT if number or types.is_null(kind) else TRUTH if types.is_boolean(kind) else TEXT
+
+
+def frame_of(table: RawTable, forms: Mapping[str, str], marks: Collection[str] = ()) -> Columns:
+    """The columns that have a type as numbers, truth values or text, with warnings.
+
+    Raises
+    ------
+    DataError
+        If a column of numbers holds something else.
+    """
+    known = [column for column in table.columns if column.name in forms]
+    warn_of_numbers(table.path, known, forms, marks)
+    columns = tuple(_read(table.path, c, forms[c.name], marks) for c in known)
+    return Columns(columns, None if table.names is None else tuple(c.name for c in known))
+
+
+def warn_of_numbers(
+    path: str, columns: Sequence[RawColumn], forms: Mapping[str, str], marks: Collection[str] = ()
+) -> None:
+    """Say which cells of columns of numbers are missing, and which commas are decimal ones."""
+    odd = {c.name: marks_among_numbers(c, forms[c.name], marks) for c in columns}
+    if n := sum(sum(found.values()) for found in odd.values()):
+        listed = ", ".join(
+            f"{m} of {mark!r} in {name!r}" for name in odd for mark, m in odd[name].items()
+        )
+        cells = "1 cell is a missing value" if n == 1 else f"{n} cells are missing values"
+        warnings.warn(f"{path}: {cells} among numbers: {listed}.", UserWarning, stacklevel=3)
+    commas = {
+        c.name: next((word for word in c.words(marks) if "," in word), None)
+        for c in columns
+        if c.is_text and forms[c.name] == COMMA
+    }
+    if example := next(filter(None, commas.values()), None):
+        warnings.warn(
+            f"{path}: decimal commas in {', '.join(map(repr, commas))}: {example!r} is read as "
+            f"{number_of(example, COMMA)}.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def marks_among_numbers(
+    column: RawColumn, form: str, marks: Collection[str] = ()
+) -> dict[str, int]:
+    """The words in a column of numbers that say that there is none, and how many there are."""
+    if not column.is_text or form not in (POINT, COMMA):
+        return {}
+    return {word: n for word, n in column.words(marks).items() if word.lower() in AMONG_NUMBERS}
+
+
+def _read(path: str, column: RawColumn, form: str, marks: Collection[str]) -> FrameColumn:
+    """The values of a column of a type."""
+    if column.is_text:
+        cells = column.content
+    else:
+        found = _frame_column(column)
+        values = found.values
+        if found.kind == "number" and form in (POINT, COMMA):
+            numbers = [x for x in map(number_of, marks) if x is not None]
+            return replace(found, values=np.where(np.isin(values, numbers), np.nan, values))
+        if found.kind == "bool" and form == TRUTH:
+            return found
+        if found.kind == "label" and form == TEXT:
+            return replace(found, values=[None if x in marks else x for x in values])
+        cells = ["" if is_missing(x) else str(as_label(x)) for x in values]
+    read: dict[str, Any] = {}
+    for row, cell in enumerate(cells):
+        if cell not in read:
+            read[cell] = _value(path, column.name, row, cell.strip(), form, marks)
+    entries = [read[cell] for cell in cells]
+    if form in (POINT, COMMA):
+        return FrameColumn(column.name, "number", np.array(entries, dtype=np.float64))
+    return FrameColumn(column.name, "bool" if form == TRUTH else "label", entries)
+
+
+def _value(path: str, name: str, row: int, word: str, form: str, marks: Collection[str]) -> Any:
+    missing = word in MISSING or word in marks
+    if form == TEXT:
+        return None if missing else word
+    if form == TRUTH:
+        found = None if missing else TRUTH_VALUES.get(word.lower())
+        if found is None and not missing:
+            raise DataError(
+                f"Column {name!r} of {path} holds {word!r} in row {row}, where true or false is "
+                "expected."
+            )
+        return found
+    if missing or word.lower() in AMONG_NUMBERS:
+        return np.nan
+    number = number_of(word, form)
+    if number is None:
+        raise DataError(
+            f"Column {name!r} of {path} holds {word!r} in row {row}, where numbers are expected. "
+            f"If it says that nothing is known: --missing {word!r}."
+        )
+    return np.nan if number in map(number_of, marks) else number
+
+
+def text_of(x: Any, point: str = ".") -> str:
+    """A value as text: whole numbers without a point, nothing for what is missing."""
+    x = x.item() if isinstance(x, np.generic) else x
+    if is_missing(x):
+        return ""
+    if not isinstance(x, float):
+        return str(x)
+    return str(int(x)) if x.is_integer() and abs(x) < 2**53 else str(x).replace(".", point)
+
+
+def pyarrow_for(path: str) -> tuple[Any, Any]:
+    """The modules that read and write a Parquet file."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(
+            f"{path} is a Parquet file, which needs pyarrow: pip install pyarrow, or take CSV."
+        ) from error
+
+
+def _read_parquet(source: Source, data: bytes) -> RawTable:
+    pa, parquet = pyarrow_for(source.path)
+    try:
+        # threads of pyarrow that still run when a short command ends may abort it
+        table = parquet.ParquetFile(BytesIO(data)).read(use_threads=False)
+    except pa.ArrowException as error:
+        raise source.error(f"the Parquet data is damaged or cut off ({error})") from error
+    if not table.num_rows or not table.num_columns:
+        raise source.error("expected rows, found an empty table")
+    names = tuple(table.column_names)
+    _refuse_twice(source, names)
+    return RawTable(source.path, tuple(map(RawColumn, names, table.columns)), names)
+
+
+def _frame_column(column: RawColumn) -> FrameColumn:
+    """The column of a Parquet file as one of a data frame; dates and times are text."""
+    pa, values = import_module("pyarrow"), column.content
+    if pa.types.is_temporal(values.type) and not pa.types.is_duration(values.type):
+        values = pa.array(map(_moment, values.cast("string").to_pylist()), pa.string())
+    return frame_columns(pa.table({column.name: values}))[0]
+
+
+def _moment(word: str | None) -> str | None:
+    """A date or time as text, without parts of a day that are zero."""
+    return None if word is None else re.sub(r"( 00:00:00)?(\.0+)?(?=Z?$)", "", word, count=1)
+
+
+def _of_type(pa: Any, x: Any, kind: Any) -> Any:
+    """A value that was found for a column, as one of the type of the column."""
+    types = pa.types
+    if is_missing(x):
+        return None
+    if types.is_temporal(kind):
+        return pa.scalar(x).cast(kind).as_py()
+    if types.is_decimal(kind):
+        return Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-kind.scale))
+    return round(float(x)) if types.is_integer(kind) else x

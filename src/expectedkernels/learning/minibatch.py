@@ -1,0 +1,583 @@
+"""Minibatches and epochs of EM, on CPU and GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, repeat
+from math import frexp
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
+from expectedkernels.checks import CircuitError, DataError
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.conditioning import chunks, observed
+from expectedkernels.circuits.queries import certain, log_values
+from expectedkernels.data.chunks import naming
+from expectedkernels.data.evidence import Evidence
+from expectedkernels.engine import torch_ops
+from expectedkernels.engine.layers import Levels
+from expectedkernels.engine.passes import (
+    AnyLevels,
+    Atoms,
+    EdgeCounts,
+    Up,
+    by_node,
+    count,
+    down,
+    operations,
+    up,
+    workspace,
+)
+from expectedkernels.engine.replay import Captured, fits, replayed
+from expectedkernels.engine.torch_ops import States, TensorLevels, in_double, tensor_levels
+from expectedkernels.learning.training_data import Rows, require_weight, used_up
+
+SMALLEST = {"float64": 1e-30, "float32": 1e-15}
+"""Shares that are not zero stay above this, by the type of numbers."""
+
+Wide = Callable[[Circuit, Evidence, Any, Any], tuple[float, Any]]
+Numbers = list[tuple[list[Any], Any]]
+"""For every level the weights of its stacks, and of its edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A circuit whose weights are being fitted.
+
+    Attributes
+    ----------
+    circuit : Circuit
+        On the host, as it was at the start.
+    levels : Levels or TensorLevels
+        With the weights of now.
+    floor : float
+        What no weight is below.
+    wide : callable
+        From a circuit, rows, their weights and numbers to the sum of their log-likelihoods and
+        the expected counts of all nodes, in numbers of any range.
+    """
+
+    circuit: Circuit
+    levels: AnyLevels
+    floor: float
+    wide: Wide
+
+
+def start_of(
+    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float, wide: Wide
+) -> Trained:
+    """The circuit, normalised, with its weights at a place and of a type.
+
+    Batches weigh at most `largest`, and `beta` is what sums get in advance for every batch.
+    """
+    if None in circuit.cardinalities:
+        raise CircuitError(
+            "EM in batches or on a device is for discrete variables. Variable "
+            f"{circuit.cardinalities.index(None)} is real: leave out batch_size and device."
+        )
+    place = Place("numpy" if device is None else device, dtype)
+    kind = dtype or "float64"
+    if is_numpy(place.xp) and kind != "float64":
+        raise CircuitError(
+            "In NumPy, EM works in double precision. Single precision needs device='torch' or a "
+            "card."
+        )
+    levels: AnyLevels = circuit.levels
+    widest = max(int(np.diff(level.all_edges.starts).max()) for level in circuit.levels.levels)
+    lowest = min(float(np.exp(level.bounds[0].min())) for level in circuit.levels.levels)
+    least = min(lowest, beta / (widest * (largest + beta)) if beta > 0 else 0.0)
+    floor = max(SMALLEST[kind], least * (1 - 1e-3))
+    if not is_numpy(place.xp):
+        levels = tensor_levels(circuit.levels, place.move(np.zeros(0)))
+    every: Any = levels.levels
+    numbers = [
+        ([_raised(s.weights, floor) for s in level.stacks], _raised(level.edges.weights, floor))
+        for level in every
+    ]
+    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor, wide)
+
+
+def _raised(weights: Any, floor: float) -> Any:
+    """The weights, those that are not zero at least as large as the floor."""
+    return namespace(weights).where(weights > 0, weights.clip(min=floor), weights)
+
+
+def batch_counts(
+    trained: Trained, evidence: Evidence, weights: Any, numbers: Any, counts: Any = None
+) -> tuple[float, EdgeCounts]:
+    """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
+
+    These are added to others, if there are some. Errors name rows by their `numbers`.
+    """
+    levels, total = trained.levels, 0.0
+    counts = EdgeCounts(levels) if counts is None else counts
+    if isinstance(levels, Levels) and levels.n_atoms > levels.n_units:
+        # states that many are better looked up than written out
+        total, by_node = trained.wide(circuit_of(trained), evidence, weights, numbers)
+        counts.add_nodes(by_node)
+        return total, counts
+    work = workspace(levels)
+    for rows, some in _parts(levels, evidence):
+        found = up(levels, observed(trained.circuit, levels, some), work)
+        own, named = weights[rows], numbers[rows]
+        logs = to_numpy(found.log_roots).reshape(-1)
+        if not (logs > -np.inf).all():
+            refuse_zero_row(int(named[np.argmin(logs)]))
+        good = certain(found) if found.has_raised else None
+        if good is not None and not good.all():
+            lost, kept = np.flatnonzero(~good), np.flatnonzero(good)
+            total += _add_lost(trained, some.rows(lost), own[lost], named[lost], counts)
+            if not len(kept):
+                continue
+            own, logs = own[kept], logs[kept]
+            found = up(levels, observed(trained.circuit, levels, some.rows(kept)), work)
+        count(found, sent_weights(own, found.values), counts, work)
+        total += float(own @ logs)
+    return total, counts
+
+
+def _add_lost(
+    trained: Trained, evidence: Evidence, weights: Any, numbers: Any, counts: EdgeCounts
+) -> float:
+    """Add the counts of rows that left the range; the weighted sum of their log-likelihoods."""
+    levels = trained.levels
+    if isinstance(levels, TensorLevels) and levels.is_single:
+        double = replace(trained, levels=in_double(levels))
+        total, found = batch_counts(double, evidence, weights, numbers)
+        counts.add(found)
+        return total
+    total, by_node = trained.wide(circuit_of(trained), evidence, weights, numbers)
+    counts.add_nodes(by_node)
+    return total
+
+
+def mean_log_likelihood(trained: Trained, evidence: Evidence, weights: Any) -> float:
+    """The weighted mean of the log-likelihoods of rows."""
+    levels, total = trained.levels, 0.0
+    work = workspace(levels)
+    for rows, some in _parts(levels, evidence):
+        atoms = observed(trained.circuit, levels, some)
+        found = up(levels, atoms, work, values_only=True)
+        logs = to_numpy(found.log_roots).reshape(-1)
+        if found.has_raised:
+            lost = np.flatnonzero(~certain(up(levels, atoms, work)))
+            logs[lost] = log_values(circuit_of(trained), some.rows(lost))[0][:, 0]
+        total += float(weights[rows] @ logs)
+    return total / float(weights.sum())
+
+
+def _parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:
+    """The rows that are worked on at once."""
+    n = evidence.n_rows
+    for rows in chunks(levels, n):
+        yield rows, evidence if rows.stop - rows.start == n else evidence.rows(rows)
+
+
+def sent_weights(weights: Any, like: Any) -> Any:
+    """The weights of rows where values are."""
+    sent = as_like(np.array(weights), like)
+    return sent if is_numpy(namespace(like)) else sent.to(like.dtype)
+
+
+def refuse_zero_row(number: int) -> None:
+    """Raise because a row of the data has probability zero."""
+    raise DataError(
+        f"Row {number} of the data has probability zero "
+        "under the circuit, whatever its weights: zeros stay zero in EM. Start from a circuit "
+        "with larger support, or drop the row."
+    )
+
+
+def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Trained:
+    """The circuit with its weights moved towards the shares of counts.
+
+    What is given in advance and the step are numbers, or tensors without axes.
+    """
+    ops = operations(trained.levels)
+    every: Any = trained.levels.levels
+    numbers: Numbers = []
+    for level, (stacks, edges) in zip(every, counts.by_level(), strict=True):
+        stacked = [
+            moved(stack.weights, found, row_sums, beta, step, trained.floor)
+            for stack, found in zip(level.stacks, stacks, strict=True)
+        ]
+
+        def sums(terms: Any, level: Any = level) -> Any:
+            return ops.unit_sums(level, terms)
+
+        numbers.append(
+            (stacked, moved(level.edges.weights, edges, sums, beta, step, trained.floor))
+        )
+    levels = ops.renumbered(trained.levels, numbers, trained.floor)
+    return replace(trained, levels=levels)
+
+
+def row_sums(terms: Any) -> Any:
+    """The sums over the last axis, which stays."""
+    return terms.sum(axis=-1)[..., None]
+
+
+def moved(old: Any, counts: Any, sums: Any, beta: Any, step: Any, floor: float) -> Any:
+    """Weights moved towards shares of counts; those of units without any stay."""
+    xp = namespace(old)
+    alive = xp.astype(old > 0, old.dtype)
+    if not isinstance(beta, float) or beta > 0:
+        counts = counts + beta * alive / sums(alive).clip(min=1.0)
+    total = sums(counts)
+    # where there is nothing to divide by, one does for what is not used
+    shares = xp.where(total > 0, counts / xp.where(total > 0, total, xp.ones_like(total)), old)
+    found = shares if isinstance(step, float) and step == 1 else old + step * (shares - old)
+    return found.clip(min=floor) * alive
+
+
+def circuit_of(trained: Trained) -> Circuit:
+    """The circuit with the weights of now, on the host, every unit summing to one."""
+    every: Any = trained.levels.levels
+    numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
+    found = by_node(trained.levels.host, numbers)
+    blocks = tuple(map(_refilled, trained.circuit.blocks, found))
+    circuit = trained.circuit
+    return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
+
+
+def _refilled(block: Any, numbers: Any) -> Any:
+    """The block with other numbers, as shares in double precision."""
+    if numbers is None:
+        return block
+    numbers = numbers.astype(np.float64)
+    if not sparse.issparse(block.numbers):
+        total = numbers.sum(axis=1, keepdims=True)
+        return block.with_numbers(numbers / np.where(total > 0, total, 1.0))
+    starts = block.matrix.indptr
+    units = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return block.refilled(numbers / np.bincount(units, numbers, len(starts) - 1)[units])
+
+
+TRAINED_SHARE = 4
+"""Steps of EM may keep one part in so many of a card's memory."""
+CAPTURED = 8
+"""A chunk of so many batches is worth sending to a card as a whole."""
+
+
+class Batch(NamedTuple):
+    """Rows between two updates, what sums get in advance, and the step."""
+
+    rows: Any
+    beta: float
+    step: float
+
+
+def epochs(
+    trained: Trained,
+    data: Rows,
+    phases: Iterable[tuple[int, int, tuple[float, float]]],
+    beta: float,
+    generator: np.random.Generator,
+) -> Iterator[tuple[Trained, float]]:
+    """The circuit after every pass over the data, and the mean log-likelihood in it.
+
+    Phases follow one another. Each is (n, size, steps): n passes, with rows in random order,
+    `size` at a time, and steps that go evenly from the first to the last. `beta` is what sums
+    get in advance for all of the data.
+    """
+    n_rows, unit = data.evidence.n_rows, _unit(float(data.weights.mean()))
+    data, beta = replace(data, weights=data.weights / unit), beta / unit
+    for n, size, steps in phases:
+        every = iter(np.linspace(*steps, n * -(-n_rows // size)).tolist())
+        card = card_of(trained, data, size) if n else None
+        for _ in range(n):
+            trained, total = _pass(trained, data, card, size, every, beta / n_rows, generator)
+            yield trained, total / float(data.weights.sum())
+
+
+def _unit(weight: float) -> float:
+    """A power of two of about the size of weights: over it they keep to the range of floats."""
+    return 2.0 ** (frexp(weight)[1] - 1)
+
+
+def _pass(
+    trained: Trained,
+    data: Rows,
+    card: Card | None,
+    size: int,
+    steps: Iterator[float],
+    beta: float,
+    generator: np.random.Generator,
+) -> tuple[Trained, float]:
+    """The circuit after steps for all rows, and the sum of log-likelihoods; `beta` is for a row."""
+    n_rows, total = data.evidence.n_rows, 0.0
+    order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
+    parts = (order[i : i + size] for i in range(0, n_rows, size))
+    batches = [Batch(rows, beta * len(rows), next(steps)) for rows in parts]
+    if card is not None:
+        trained, total, batches = card.run(trained, batches)
+    for batch in batches:
+        part = data.evidence if size >= n_rows else data.evidence.rows(batch.rows)
+        own, numbers = data.weights[batch.rows], data.numbers[batch.rows]
+        found, counts = batch_counts(trained, part, own, numbers)
+        trained, total = stepped(trained, counts, batch.beta, batch.step), total + found
+    return trained, total
+
+
+def chunked_epochs(
+    start: Callable[..., Trained],
+    read: Callable[[], Iterable[tuple[str, tuple[int, Rows | None]]]],
+    n: int,
+    size: int | None,
+    steps: tuple[float, float],
+    beta: float,
+    generator: np.random.Generator,
+) -> Iterator[tuple[Trained, float]]:
+    """What `epochs` gives, of chunks of rows that are read for every pass, and once before.
+
+    Rows come in random order within their chunk, which no batch goes beyond; without a size there
+    is one step for all. `beta` is what sums get in advance if rows have the mean weight one, and
+    `start` is `start_of` without what only the data know.
+    """
+    sizes, n_all, weight, largest = [], 0, 0.0, 0.0
+    for _, (found, rows) in read():
+        n_all += found
+        if rows is not None:
+            sizes.append(len(rows.weights))
+            weight += float(rows.weights.sum())
+            largest = max(largest, float(rows.weights.max()))
+    if n_all == 0:
+        raise DataError("EM needs at least one row of data. Got none.")
+    require_weight(weight)
+    n_rows, beta = sum(sizes), beta * weight / n_all
+    most = min(size or n_rows, n_rows)
+    trained, unit = start(beta=beta * most / n_rows, largest=most * largest), _unit(weight / n_rows)
+    beta /= unit
+    per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
+    every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
+    for _ in range(n):
+        total, weight, counts = 0.0, 0.0, None
+        for name, (_, data) in read():
+            if data is None:
+                continue
+            data = replace(data, weights=data.weights / unit)
+            with naming(name):
+                if size is None:
+                    given = data.evidence, data.weights, data.numbers
+                    logs, counts = batch_counts(trained, *given, counts)
+                else:
+                    many = len(data.weights) >= CAPTURED * size
+                    card = card_of(trained, data, size) if many else None
+                    options = size, every, beta / n_rows, generator
+                    trained, logs = _pass(trained, data, card, *options)
+            total += logs
+            weight += float(data.weights.sum())
+        if counts is not None:
+            trained = stepped(trained, counts, beta, next(every))
+        yield trained, total / weight if weight else used_up()
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the weights of all stacks and edges of levels lie in one list.
+
+    Attributes
+    ----------
+    levels : TensorLevels
+    stacks : list of lists of slices
+        For every level, those of its stacks.
+    edges : list of slices
+    groups : list of (slice, int)
+        Parts of the list that hold weights of units with the same number of them.
+    """
+
+    levels: TensorLevels
+    stacks: list[list[slice]]
+    edges: list[slice]
+    groups: list[tuple[slice, int]]
+
+    @property
+    def size(self) -> int:
+        """The length of the list."""
+        return self.edges[-1].stop
+
+    def views(self, flat: Any) -> list[tuple[list[Any], Any]]:
+        """For every level the parts of a list that belong to its stacks, and to its edges."""
+        return [
+            (
+                [
+                    flat[part].view(stack.weights.shape)
+                    for part, stack in zip(parts, level.stacks, strict=True)
+                ],
+                flat[edges],
+            )
+            for level, parts, edges in zip(self.levels.levels, self.stacks, self.edges, strict=True)
+        ]
+
+    def joined(self, levels: TensorLevels) -> Any:
+        """All weights of levels as one list."""
+        flat = levels.like.new_empty(self.size)
+        for level, (stacks, edges) in zip(levels.levels, self.views(flat), strict=True):
+            for stack, part in zip(level.stacks, stacks, strict=True):
+                part.copy_(stack.weights)
+            edges.copy_(level.edges.weights)
+        return flat
+
+
+def layout(levels: TensorLevels) -> Layout:
+    """The places of weights, those of the same width side by side."""
+    stacks: list[list[slice]] = [[slice(0)] * len(level.stacks) for level in levels.levels]
+    every = [(i, j) for i, level in enumerate(levels.levels) for j in range(len(level.stacks))]
+    widths = {(i, j): int(levels.levels[i].stacks[j].weights.shape[2]) for i, j in every}
+    at, groups = 0, []
+    for width in sorted(set(widths.values())):
+        first = at
+        for i, j in every:
+            if widths[i, j] == width:
+                stacks[i][j] = slice(at, at + levels.levels[i].stacks[j].weights.numel())
+                at = stacks[i][j].stop
+        groups.append((slice(first, at), width))
+    edges = []
+    for level in levels.levels:
+        edges.append(slice(at, at + level.edges.weights.shape[0]))
+        at = edges[-1].stop
+    return Layout(levels, stacks, edges, groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """Data on a card, and steps of EM there.
+
+    Attributes
+    ----------
+    trained : Trained
+        As it was at the start.
+    states : int tensor of shape (leaves, rows)
+    weights : tensor of shape (rows,)
+    captured : dict
+        Steps that were made more than once.
+    """
+
+    trained: Trained
+    states: Any
+    weights: Any
+    captured: dict[Any, Captured] = field(default_factory=dict)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where weights lie."""
+        levels: Any = self.trained.levels
+        return layout(levels)
+
+    def levels_of(self, flat: Any) -> TensorLevels:
+        """The levels with weights from a list."""
+        views = self.layout.views(flat)
+        return torch_ops.renumbered(self.layout.levels, views, self.trained.floor)
+
+    def run(self, trained: Trained, batches: Sequence[Batch]) -> tuple[Trained, float, list[Batch]]:
+        """The circuit after steps on batches, the sum of log-likelihoods, and what is to be done.
+
+        These are the batches in which some values left the range of plain numbers, or a row is
+        impossible: nothing was learned from them yet. Numbers are read once, at the end.
+        """
+        levels: Any = trained.levels
+        flat, like = self.layout.joined(levels), self.layout.levels.like
+        rows = as_like(np.concatenate([batch.rows for batch in batches]), self.states)
+        given = as_like(np.array([batch[1:] for batch in batches]), like).to(like.dtype)
+        told, at = [], 0
+        for batch, (beta, step) in zip(batches, given, strict=True):
+            n = len(batch.rows)
+            key = n, batch.beta > 0
+            inputs = rows[at : at + n], beta, step, flat
+            found, _ = replayed(self.captured, key, (self.trained,), self._step, inputs)
+            flat, at = found[0], at + n
+            told.append(found[1])
+        sums, good = to_numpy(namespace(like).stack(told)).T
+        left = [batch for batch, is_good in zip(batches, good, strict=True) if not is_good]
+        levels = self.levels_of(flat)
+        return replace(trained, levels=levels), float(sums[good > 0].sum()), left
+
+    def _step(self, rows: Any, beta: Any, step: Any, flat: Any) -> tuple[tuple[Any, Any], None]:
+        """The weights after one step, the sum of log-likelihoods, and whether it could be made."""
+        levels = self.levels_of(flat)
+        weights = self.weights.index_select(0, rows)
+        states = self.states.index_select(1, rows)
+        found = up(levels, Atoms(States(states, levels.n_atoms)), lift=levels.room / 2)
+        dots = flat.new_zeros(flat.shape)
+        views = self.layout.views(dots)
+        below = down(
+            found,
+            each=lambda number, units: _write_dots(found, number, units, *views[number]),
+            to_atoms=False,
+            weights=weights,
+        )
+        logs = found.log_roots.reshape(-1)
+        good = ((logs - logs == 0) & below.trusted).all()
+        xp = namespace(flat)
+        after = self._moved(flat, dots, good, beta, step)
+        total = weights.to(logs.dtype) @ logs
+        return (after, xp.stack([total, good.to(total.dtype)])), None
+
+    def _moved(self, flat: Any, dots: Any, good: Any, beta: Any, step: Any) -> Any:
+        """The weights moved towards the shares of counts, these times dots; if it is good."""
+        after, floor = flat.new_empty(flat.shape), self.trained.floor
+        xp = namespace(flat)
+        for part, width in self.layout.groups:
+            old, own, new = (x[part].view(-1, width) for x in (flat, dots, after))
+            fused = torch_ops.fused_at(old)
+            if fused is not None and width <= fused.WIDEST:
+                fused.move(old, own, good, beta, step, floor, new)
+            else:
+                found = moved(old, own * old, row_sums, beta, step, floor)
+                new.copy_(xp.where(good, found, old))
+        for level, part in zip(self.layout.levels.levels, self.layout.edges, strict=True):
+            if part.stop > part.start:
+
+                def sums(terms: Any, level: Any = level) -> Any:
+                    return torch_ops.unit_sums(level, terms)
+
+                old = flat[part]
+                found = moved(old, dots[part] * old, sums, beta, step, floor)
+                after[part] = xp.where(good, found, old)
+        return after
+
+
+def _write_dots(found: Up, number: int, units: Any, stacks: list[Any], edges: Any) -> None:
+    """Write the sums over rows of derivatives times values, for all weights of a level."""
+    levels: Any = found.levels
+    level, products = levels.levels[number], found.products[number]
+    if isinstance(products, tuple):
+        uses = torch_ops.table_uses(levels, products[1], units)
+        torch_ops.write_table_dots(levels, uses, stacks, edges)
+        return
+    xp = namespace(units)
+    for out, stack in zip(stacks, level.stacks, strict=True):
+        n, height, width = stack.weights.shape
+        above = units[stack.units].view(n, height, -1)
+        below = products[stack.products].view(n, width, -1)
+        xp.bmm(above, below.swapaxes(1, 2), out=out)
+    if edges.shape[0]:
+        edges.copy_(torch_ops.edge_dots(level, units, products))
+
+
+def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
+    """The states of rows where the weights are.
+
+    None if that is no card, there is no room for them, or rows say other things than states.
+    """
+    levels = trained.levels
+    if isinstance(levels, Levels) or not levels.is_remote or data.evidence.values is None:
+        return None
+    like, (n_rows, n_leaves) = levels.like, data.evidence.values.shape
+    held = levels.n_units + levels.host.n_products
+    if not fits(like, 4 * n_rows * n_leaves + 4 * like.element_size() * held * size, TRAINED_SHARE):
+        return None
+    step = max(1, 2**24 // n_leaves)
+    parts = [
+        observed(trained.circuit, levels, data.evidence.rows(slice(i, i + step))).values.states
+        for i in range(0, n_rows, step)
+    ]
+    _ = levels.last_entries, levels.room, levels.ranges  # levels with other weights share them
+    xp = namespace(like)
+    states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
+    return Card(trained, states, sent_weights(data.weights, like))

@@ -1,0 +1,529 @@
+"""Structures of splits, and the splits that may come next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.circuits.inputs import Input, Table
+from expectedkernels.engine.blocks import Inner, at_nodes
+from expectedkernels.learning.chow_liu import ChowLiuTree
+from expectedkernels.learning.training_data import FloatArray, IntArray
+from expectedkernels.vtree import Vtree
+
+NOTHING = -1
+"""The edge of a variable whose value is already fixed: no sum is left there."""
+
+
+@dataclass
+class Level:
+    """What a split does to the edges at one vtree node."""
+
+    node: int
+    edges: list[int] = field(default_factory=list)  # edges some of whose flow moves elsewhere
+    # for every such edge and state of the split variable the edge its flow moves to
+    moved: list[list[int]] = field(default_factory=list)
+
+
+@dataclass
+class Split:
+    """What a split changed."""
+
+    node: int  # the vtree node of the edge that was split
+    variable: int
+    levels: list[Level]  # from the edge that was split down to the variable's leaf
+    sums: list[int]  # new sums, and sums whose flow or inputs changed
+    dead: list[int]  # edges that are gone
+
+
+class Logical:
+    """A circuit without weights: indicators, products of two units, sums.
+
+    Units are numbered from 0, the indicators of all states of all variables first. An edge leads
+    from a sum to one of its inputs: a product, or an indicator.
+
+    Attributes
+    ----------
+    node : list of int
+        The vtree node of every unit.
+    seen : list of int
+        For every unit the indicators below it, as the bits of an int.
+    left, right : lists of int
+        The inputs of products, -1 for other units.
+    edges : list of lists of int
+        The edges of sums in their order, empty for other units.
+    users : list of sets of int
+        The products that take a sum; the edges that lead to a product.
+    sum_of, input_of : lists of int
+        Where every edge starts and ends.
+    root : int
+    """
+
+    def __init__(self, vtree: Vtree, cardinalities: Sequence[int]):
+        self.vtree = vtree
+        self.cardinalities = list(cardinalities)
+        self.scope_size = ((vtree.n_below + 1) // 2).tolist()
+        self.depth = vtree.depth.tolist()
+        self.node: list[int] = []
+        self.seen: list[int] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.edges: list[list[int]] = []
+        self.users: list[set[int]] = []
+        self.sum_of: list[int] = []
+        self.input_of: list[int] = []
+        self.root = -1
+        self.n_sums = self.n_products = self.n_decisions = self.n_elements = 0
+        self.first: list[int] = []
+        self.states: list[int] = []
+        for variable, cardinality in enumerate(self.cardinalities):
+            self.first.append(len(self.node))
+            self.states.append(((1 << cardinality) - 1) << len(self.node))
+            leaf = vtree.leaf(variable)
+            for _ in range(cardinality):
+                self._unit(leaf, 1 << len(self.node))
+        self.n_indicators = len(self.node)
+
+    @property
+    def n_units(self) -> int:
+        """The number of sums, products and indicators."""
+        return self.n_sums + self.n_products + self.n_indicators
+
+    def _unit(self, node: int, seen: int) -> int:
+        self.node.append(node)
+        self.seen.append(seen)
+        self.left.append(-1)
+        self.right.append(-1)
+        self.edges.append([])
+        self.users.append(set())
+        return len(self.node) - 1
+
+    def add_product(self, node: int, left: int, right: int) -> int:
+        """A new product."""
+        unit = self._unit(node, self.seen[left] | self.seen[right])
+        self.left[unit], self.right[unit] = left, right
+        for below in (left, right):
+            if below >= self.n_indicators:
+                self.users[below].add(unit)
+        self.n_products += 1
+        return unit
+
+    def add_sum(self, node: int, inputs: Sequence[int]) -> int:
+        """A new sum."""
+        seen = 0
+        for unit in inputs:
+            seen |= self.seen[unit]
+        new = self._unit(node, seen)
+        self.edges[new] = [self._edge(new, unit) for unit in inputs]
+        self.n_sums += 1
+        if self.left[inputs[0]] >= 0:
+            self.n_decisions += 1
+            self.n_elements += len(inputs)
+        return new
+
+    def _edge(self, start: int, end: int) -> int:
+        edge = len(self.sum_of)
+        self.sum_of.append(start)
+        self.input_of.append(end)
+        if end >= self.n_indicators:
+            self.users[end].add(edge)
+        return edge
+
+    def is_splittable(self, edge: int) -> bool:
+        """Whether the edge leads to a product under which some variable has two states left."""
+        unit = self.input_of[edge]
+        return (
+            self.left[unit] >= 0 and self.seen[unit].bit_count() > self.scope_size[self.node[unit]]
+        )
+
+    def splittable_variables(self, edge: int) -> IntArray:
+        """The variables with at least two states left below an edge, in order."""
+        seen = self.seen[self.input_of[edge]]
+        n = self.n_indicators
+        packed = np.frombuffer(seen.to_bytes((n + 7) // 8, "little"), dtype=np.uint8)
+        flags = np.unpackbits(packed, bitorder="little")[:n].astype(np.intp)
+        return np.flatnonzero(np.add.reduceat(flags, self.first) > 1)
+
+    def sums(self) -> Iterator[int]:
+        """The sums that the circuit has."""
+        for unit, edges in enumerate(self.edges):
+            if edges:
+                yield unit
+
+    def split(self, edge: int, variable: int) -> Split:
+        """Replace an edge from a sum to a product by one edge for every state of a variable.
+
+        The product is copied for every state that is left below it; copies share what does not
+        depend on the variable. What the sum stands for stays the same.
+        """
+        top, product = self.sum_of[edge], self.input_of[edge]
+        path = self._dependents(product, variable)
+        copies: dict[int, dict[int, int]] = {}
+        levels: list[Level] = []
+        sums: list[int] = [top]
+        for node, above, products in reversed(path):
+            for unit in products:
+                copies[unit] = self._product_copies(unit, node, variable, copies)
+            level = Level(node)
+            for unit in above:
+                copies[unit] = self._sum_copies(unit, variable, copies, level)
+                sums.append(unit)
+                sums += [new for new in copies[unit].values() if new >= self.n_indicators]
+            levels.append(level)
+        levels[-1].edges.append(edge)
+        levels[-1].moved.append(self._replace(edge, variable, copies[product]))
+        dead = self._release(edge)
+        alive = [unit for unit in sums if self.edges[unit]]
+        return Split(self.node[product], variable, levels[::-1], alive, dead)
+
+    def _dependents(self, product: int, variable: int) -> list[tuple[int, list[int], list[int]]]:
+        """The units below a product with several states of a variable left, level by level.
+
+        Lists of (vtree node, sums, products), from the product down to the variable's leaf.
+        """
+        states, leaf = self.states[variable], self.vtree.leaf(variable)
+        levels: list[tuple[int, list[int], list[int]]] = []
+        node, products = self.node[product], [product]
+        sums: list[int] = []
+        while True:
+            levels.append((node, sums, products))
+            if not products:
+                return levels
+            on_left = self.vtree.is_descendant(leaf, int(self.vtree.left[node]))
+            inputs = self.left if on_left else self.right
+            node = int((self.vtree.left if on_left else self.vtree.right)[node])
+            sums = list(dict.fromkeys(inputs[unit] for unit in products))
+            below = dict.fromkeys(self.input_of[edge] for unit in sums for edge in self.edges[unit])
+            products = [u for u in below if (self.seen[u] & states).bit_count() > 1]
+
+    def _present(self, unit: int, variable: int) -> list[int]:
+        """The states of a variable that are left below a unit."""
+        bits = (self.seen[unit] & self.states[variable]) >> self.first[variable]
+        return [state for state in range(self.cardinalities[variable]) if bits >> state & 1]
+
+    def _product_copies(
+        self, unit: int, node: int, variable: int, copies: dict[int, dict[int, int]]
+    ) -> dict[int, int]:
+        left, right = self.left[unit], self.right[unit]
+        new = {}
+        for state in self._order(unit, variable):
+            if left in copies:
+                new[state] = self.add_product(node, copies[left][state], right)
+            else:
+                new[state] = self.add_product(node, left, copies[right][state])
+        return new
+
+    def _order(self, unit: int, variable: int) -> list[int]:
+        """The states left below a unit, in the order in which splits put them."""
+        present = self._present(unit, variable)
+        return present[::-1] if self.cardinalities[variable] == 2 else present
+
+    def _sum_copies(
+        self, unit: int, variable: int, copies: dict[int, dict[int, int]], level: Level
+    ) -> dict[int, int]:
+        """A sum restricted to every state of a variable, and where the flow of its edges goes."""
+        first, cardinality = self.first[variable], self.cardinalities[variable]
+        old = self.edges[unit]
+        moved = [[NOTHING] * cardinality for _ in old]
+        level.edges += old
+        level.moved += moved
+        if self.left[self.input_of[old[0]]] < 0:
+            return {state: first + state for state in self._present(unit, variable)}
+        new = {}
+        for state in self._present(unit, variable):
+            kept, inputs = [], []
+            for row, edge in enumerate(old):
+                below = self.input_of[edge]
+                if below in copies:
+                    if state in copies[below]:
+                        kept.append(row)
+                        inputs.append(copies[below][state])
+                elif self.seen[below] >> (first + state) & 1:
+                    kept.append(row)
+                    inputs.append(below)
+            new[state] = self.add_sum(self.node[unit], inputs)
+            for row, edge in zip(kept, self.edges[new[state]], strict=True):
+                moved[row][state] = edge
+        return new
+
+    def _replace(self, edge: int, variable: int, copies: dict[int, int]) -> list[int]:
+        """Put the copies of a product in front of a sum's other inputs, and forget the product."""
+        top = self.sum_of[edge]
+        moved = [NOTHING] * self.cardinalities[variable]
+        for state, unit in copies.items():
+            moved[state] = self._edge(top, unit)
+        self.edges[top] = [moved[state] for state in copies] + [
+            other for other in self.edges[top] if other != edge
+        ]
+        self.n_elements += len(copies) - 1
+        return moved
+
+    def _release(self, edge: int) -> list[int]:
+        """Remove an edge, and all units that nothing depends on without it."""
+        dead = [edge]
+        for gone in dead:  # grows while units die
+            unit = self.input_of[gone]
+            waiting = [unit] if self._forget(unit, gone) else []
+            while waiting:
+                product = waiting.pop()
+                self.n_products -= 1
+                for below in (self.left[product], self.right[product]):
+                    if self._forget(below, product):
+                        self.n_sums -= 1
+                        if self.left[self.input_of[self.edges[below][0]]] >= 0:
+                            self.n_decisions -= 1
+                            self.n_elements -= len(self.edges[below])
+                        dead += self.edges[below]
+                        self.edges[below] = []
+        return dead
+
+    def _forget(self, unit: int, user: int) -> bool:
+        """Remove a user of a unit; whether it was the last one (indicators stay)."""
+        if unit < self.n_indicators:
+            return False
+        self.users[unit].discard(user)
+        return not self.users[unit]
+
+
+@dataclass
+class TreeCircuit:
+    """The logical circuit of a tree, and its edges."""
+
+    circuit: Logical
+    # for every vtree node the edges of its sums, one row per state of the parent variable
+    edges: list[Any]
+
+
+def tree_circuit(tree: ChowLiuTree) -> TreeCircuit:
+    """The logical circuit of a tree: at every node one sum per state of the parent variable."""
+    circuit = Logical(tree.vtree, tree.cardinalities)
+    vtree = tree.vtree
+    units: list[list[int]] = []
+    edges: list[Any] = []
+    for node, v in enumerate(tree.layout.top):
+        states = range(circuit.first[v], circuit.first[v] + tree.cardinalities[v])
+        contexts = range(tree.contexts(v))
+        if vtree.is_leaf(node):
+            if tree.forest.children[v]:
+                units.append(list(states))
+                edges.append(None)
+                continue
+            units.append([circuit.add_sum(node, states) for _ in contexts])
+        else:
+            left, right = units[int(vtree.left[node])], units[int(vtree.right[node])]
+            pairs = list(zip(left, right, strict=True))
+            groups = [pairs] * len(contexts) if tree.layout.decides[node] else [[p] for p in pairs]
+            units.append(
+                [
+                    circuit.add_sum(node, [circuit.add_product(node, *pair) for pair in group])
+                    for group in groups
+                ]
+            )
+        edges.append(np.asarray([circuit.edges[unit] for unit in units[-1]], dtype=np.int32))
+    circuit.root = units[-1][0]
+    return TreeCircuit(circuit, edges)
+
+
+class Candidates:
+    """Edges and their flows, the largest first.
+
+    Edges with the same flow are kept together, so that the tied ones are at hand.
+
+    Examples
+    --------
+    >>> edges = Candidates()
+    >>> for edge, flow in enumerate([2.0, 5.0, 5.0]):
+    ...     edges.put(edge, flow)
+    >>> edges.largest()
+    {1, 2}
+    """
+
+    def __init__(self) -> None:
+        self._flow: dict[int, float] = {}
+        self._group: dict[float, set[int]] = {}
+        self._heap: list[float] = []
+
+    def __contains__(self, edge: int) -> bool:
+        return edge in self._flow
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._flow)
+
+    def put(self, edge: int, flow: float) -> None:
+        """Add an edge, or change its flow."""
+        old = self._flow.get(edge)
+        if old == flow:
+            return
+        if old is not None:
+            self._leave(edge, old)
+        self._flow[edge] = flow
+        if flow not in self._group:
+            self._group[flow] = set()
+            heappush(self._heap, -flow)
+        self._group[flow].add(edge)
+
+    def remove(self, edge: int) -> None:
+        """Forget an edge, if it is there."""
+        flow = self._flow.pop(edge, None)
+        if flow is not None:
+            self._leave(edge, flow)
+
+    def _leave(self, edge: int, flow: float) -> None:
+        group = self._group[flow]
+        group.remove(edge)
+        if not group:
+            del self._group[flow]
+
+    def largest(self) -> set[int]:
+        """The edges with the largest flow."""
+        while self._heap and -self._heap[0] not in self._group:
+            heappop(self._heap)
+        return self._group[-self._heap[0]] if self._heap else set()
+
+    def best(self, circuit: Logical) -> int | None:
+        """The edge with the largest flow, of several the first in the circuit's order."""
+        edges = self.largest()
+        return next(in_order(circuit, edges) if len(edges) > 1 else iter(edges), None)
+
+
+def in_order(circuit: Logical, edges: Collection[int]) -> Iterator[int]:
+    """Edges in the circuit's post-order: inputs before the units that use them, each unit once.
+
+    Only what lies between the edges and the lowest unit above all of them is visited, and of that
+    only what comes before the edges that are asked for.
+    """
+    wanted = set(edges)
+    between, top = _between(circuit, {circuit.sum_of[edge] for edge in wanted})
+    stack: list[tuple[int, Iterator[int]]] = [(top, _inputs(circuit, top))]
+    between.discard(top)
+    while stack:
+        unit, waiting = stack[-1]
+        for below in waiting:
+            if below in between:
+                between.discard(below)  # visited
+                stack.append((below, _inputs(circuit, below)))
+                break
+        else:
+            stack.pop()
+            if circuit.left[unit] < 0:
+                yield from (edge for edge in circuit.edges[unit] if edge in wanted)
+
+
+def _inputs(circuit: Logical, unit: int) -> Iterator[int]:
+    """The inputs of a unit, in order."""
+    if circuit.left[unit] >= 0:
+        return iter((circuit.left[unit], circuit.right[unit]))
+    return iter([circuit.input_of[edge] for edge in circuit.edges[unit]])
+
+
+def _between(circuit: Logical, sums: Iterable[int]) -> tuple[set[int], int]:
+    """The units above some sums up to the lowest one that is above all of them, and that one.
+
+    All paths from the root to a unit have the same length, so going up level by level meets
+    every unit once; a level with a single unit is passed by all paths.
+    """
+    sum_of, users, depth, node = circuit.sum_of, circuit.users, circuit.depth, circuit.node
+    levels: dict[int, set[int]] = {}
+    for unit in sums:
+        levels.setdefault(depth[node[unit]], set()).add(unit)
+    level = max(levels)
+    frontier = levels.pop(level)
+    between: set[int] = set()
+    while len(frontier) > 1 or levels:
+        between |= frontier
+        products = {product for unit in frontier for product in users[unit]}
+        between |= products
+        level -= 1
+        frontier = {sum_of[edge] for product in products for edge in users[product]}
+        frontier |= levels.pop(level, set())
+    between |= frontier
+    return between, frontier.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class LeafPlan:
+    """How the edges at a leaf become a table: the size, and the row and column of every edge."""
+
+    edges: IntArray
+    n_units: int
+    n_indicators: int
+    place: tuple[IntArray, IntArray]
+
+    def block(self, weights: FloatArray, cardinality: int) -> Table:
+        """The table of indicators and sums, given the weights of all edges."""
+        table = np.zeros((self.n_units, cardinality))
+        table[: self.n_indicators] = np.eye(self.n_indicators, cardinality)
+        table[self.place] = weights[self.edges]
+        return Table(table)
+
+    def counts(self, found: Any) -> FloatArray:
+        """Counts of entries of the table as counts of the edges."""
+        return found[self.place]
+
+
+@dataclass(frozen=True, eq=False)
+class InnerPlan:
+    """How the edges at an inner node become products, one each, and a row of weights per sum."""
+
+    edges: IntArray
+    starts: IntArray
+    left: IntArray
+    right: IntArray
+
+    def block(self, weights: FloatArray, cardinality: int) -> Inner:
+        """The products and sums, given the weights of all edges."""
+        n, m = len(self.starts) - 1, len(self.edges)
+        csr = sparse.csr_array((weights[self.edges], np.arange(m), self.starts), (n, m))
+        return Inner(m, n, self.left, self.right, csr)
+
+    def counts(self, found: Any) -> FloatArray:
+        """Counts of stored weights as counts of the edges."""
+        return found
+
+
+Plan = list[LeafPlan | InnerPlan]
+
+
+def plan(circuit: Logical) -> Plan:
+    """How a logical circuit becomes blocks. Cost: linear in its size."""
+    inputs, left, right = (np.asarray(x) for x in (circuit.input_of, circuit.left, circuit.right))
+    number = np.full(len(circuit.node), -1)
+    sums_at: dict[int, list[int]] = {}
+    for unit in circuit.sums():
+        sums_at.setdefault(circuit.node[unit], []).append(unit)
+
+    def edges_at(node: int) -> tuple[list[int], IntArray, list[int]]:
+        sums = sums_at.get(node, [])
+        edges = np.asarray([e for unit in sums for e in circuit.edges[unit]], dtype=np.intp)
+        return sums, edges, [len(circuit.edges[unit]) for unit in sums]
+
+    def inner(node: int) -> InnerPlan:
+        sums, edges, fan_in = edges_at(node)
+        number[sums] = np.arange(len(sums))
+        starts = np.concatenate([[0], np.cumsum(fan_in)])
+        products = inputs[edges]
+        return InnerPlan(edges, starts, number[left[products]], number[right[products]])
+
+    def leaf(node: int, variable: int) -> LeafPlan:
+        sums, edges, fan_in = edges_at(node)
+        first = circuit.first[variable]
+        # a leaf that is the root has no units but the circuit's own
+        before = 0 if node == circuit.vtree.root else circuit.cardinalities[variable]
+        number[first : first + before] = np.arange(before)
+        number[sums] = np.arange(before, before + len(sums))
+        row = before + np.repeat(np.arange(len(sums)), fan_in)
+        return LeafPlan(edges, before + len(sums), before, (row, inputs[edges] - first))
+
+    return at_nodes(circuit.vtree, leaf, inner)
+
+
+def blocks_of(circuit: Logical, plans: Plan, weights: FloatArray) -> list[Input | Inner]:
+    """The blocks of a logical circuit with weights of its edges, not minimised."""
+    variables = circuit.vtree.variable.tolist()
+    cards = circuit.cardinalities
+    return [p.block(weights, cards[v]) for p, v in zip(plans, variables, strict=True)]

@@ -1,0 +1,548 @@
+"""Tables of elimination, and the plan that combines them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, prod
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expectedkernels.checks import CircuitError, CompatibilityError, VtreeError
+from expectedkernels.vtree import Vtree
+from expectedkernels.vtrees import interaction_graph
+
+LOWEST = -600.0
+"""Products whose logarithms may lie below this are made in logarithms: doubles end near -708."""
+SMALL = 2**11
+"""Tables up to this size are left to NumPy as they are."""
+SHORT = 16
+"""Loops of NumPy over fewer numbers than this cost more than the numbers."""
+LOOPS = 200
+"""A loop of Python takes about as long as so many loops of NumPy."""
+
+
+class Scaled(NamedTuple):
+    """Numbers between zero and one, or their logarithms.
+
+    Attributes
+    ----------
+    data : array
+    low : float
+        A lower bound of the logarithms of those that are not zero.
+    is_log : bool
+    """
+
+    data: Any
+    low: float
+    is_log: bool = False
+
+    @property
+    def logs(self) -> Any:
+        """The logarithms."""
+        if self.is_log:
+            return self.data
+        with np.errstate(divide="ignore"):
+            return np.log(self.data)
+
+    @property
+    def numbers(self) -> Any:
+        """The numbers themselves, zero where they are too small for doubles."""
+        return np.exp(self.data) if self.is_log else self.data
+
+    def shaped(self, shape: Sequence[int]) -> Scaled:
+        """The same numbers in another shape."""
+        return Scaled(self.data.reshape(shape), self.low, self.is_log)
+
+    def tightened(self) -> Scaled:
+        """The same numbers with the largest lower bound."""
+        if self.is_log:
+            return scaled_logs(self.data)
+        positive = self.data[self.data > 0]
+        return Scaled(self.data, log(positive.min()) if positive.size else 0.0)
+
+
+def scaled_logs(logs: Any) -> Scaled:
+    """The numbers with these logarithms, none above zero: plain ones if they have the range."""
+    finite = logs[logs > -np.inf]
+    low = float(finite.min()) if finite.size else 0.0
+    return Scaled(logs, low, True) if low < LOWEST else Scaled(np.exp(logs), low)
+
+
+def scaled(table: Any) -> tuple[Scaled, float]:
+    """A table of numbers that are not negative over its largest one, and the log of that."""
+    if table.size <= SHORT:  # lists are faster
+        positive = [x for x in table.reshape(-1).tolist() if x > 0.0]
+        top, low = max(positive, default=0.0), min(positive, default=0.0)
+    else:
+        top, low = float(table.max()), float(table.min())
+        if low == 0.0 < top:
+            low = float(table[table > 0].min())
+    if top == 0.0:
+        return Scaled(table, 0.0), -np.inf
+    bound = log(low) - log(top)
+    if bound < LOWEST:
+        with np.errstate(divide="ignore"):
+            return Scaled(np.log(table) - log(top), bound, True), log(top)
+    return Scaled(table if top == 1.0 else table / top, bound), log(top)
+
+
+def rescaled(numbers: Scaled) -> tuple[Scaled, float]:
+    """Numbers over their largest one, and the log of that."""
+    if not numbers.is_log:
+        return scaled(numbers.data)
+    top = float(numbers.data.max())
+    return (numbers if top == -np.inf else scaled_logs(numbers.data - top)), top
+
+
+def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
+    """The product of tables with an axis of length one for whatever they do not depend on.
+
+    Examples
+    --------
+    >>> a, b = Scaled(np.array([[0.5], [1.0]]), -1.0), Scaled(np.array([[1.0, 0.5, 0.25]]), -2.0)
+    >>> product([a, b], (2, 3)).data.tolist()
+    [[0.5, 0.25, 0.125], [1.0, 0.5, 0.25]]
+    """
+    shape = tuple(shape)
+    if not parts:
+        return Scaled(np.ones(shape), 0.0)
+    low = sum([part.low for part in parts])
+    if low < LOWEST:
+        parts = [part.tightened() for part in parts]
+        low = sum([part.low for part in parts])
+    in_logs = low < LOWEST or True in [part.is_log for part in parts]
+    arrays = [part.logs if in_logs else part.data for part in parts]
+    arrays.sort(key=attrgetter("size"))
+    total = arrays[0]
+    for array in arrays[1:]:  # the small ones with each other, before they meet the largest
+        total = _combined(np.add if in_logs else np.multiply, total, array)
+    if total.shape != shape:
+        total = np.broadcast_to(total, shape)
+    return Scaled(total, low, in_logs)
+
+
+def times(a: Any, b: Any) -> Any:
+    """The product of two arrays of as many axes, those of length one spread out."""
+    return _combined(np.multiply, a, b)
+
+
+def _combined(operate: Any, a: Any, b: Any) -> Any:
+    """An operation on two arrays whose axes of length one are spread out."""
+    if a.size * b.size <= SMALL:
+        return operate(a, b)
+    shape = tuple(map(max, a.shape, b.shape))
+    if prod(shape) <= SMALL:
+        return operate(a, b)
+    kinds = [(m > 1, n > 1) for m, n in zip(a.shape, b.shape, strict=True)]
+    groups = _groups(kinds, shape)
+    out = np.empty([n for _, n in groups])
+    first, second = (
+        array.reshape([n if kind[side] else 1 for kind, n in groups])
+        for side, array in enumerate((a, b))
+    )
+    _write(operate, first, second, out)
+    return out.reshape(shape)
+
+
+def _groups(kinds: Sequence[Any], shape: Sequence[int]) -> list[tuple[Any, int]]:
+    """Neighbouring axes of one kind taken together, with their lengths; those of length one go."""
+    groups: list[tuple[Any, int]] = []
+    for kind, n in zip(kinds, shape, strict=True):
+        if n == 1:
+            continue
+        if groups and groups[-1][0] == kind:
+            groups[-1] = (kind, groups[-1][1] * n)
+        else:
+            groups.append((kind, n))
+    return groups
+
+
+def _falls_apart(shape: tuple[int, ...]) -> bool:
+    """Whether loops along all axes but the last are faster: few of them, and long."""
+    n = shape[-1]
+    return len(shape) > 1 and n < SHORT and prod(shape) > LOOPS * n * n
+
+
+def _write(operate: Any, a: Any, b: Any, out: Any) -> None:
+    """Operate on arrays with axes of length one; last axes that are short are taken apart."""
+    if not _falls_apart(out.shape):
+        operate(a, b, out=out)
+        return
+    for i in range(out.shape[-1]):
+        one, other = (x[..., i if x.shape[-1] > 1 else 0] for x in (a, b))
+        _write(operate, one, other, out[..., i])
+
+
+def summed(table: Any, kept: Sequence[bool]) -> Any:
+    """The sum over all axes that are not kept.
+
+    Examples
+    --------
+    >>> summed(np.arange(6.0).reshape(2, 3), [True, False]).tolist()
+    [3.0, 12.0]
+    """
+    if table.size <= SMALL:
+        return np.add.reduce(table, axis=tuple([i for i, keep in enumerate(kept) if not keep]))
+    groups = _groups(kept, table.shape)
+    found = _sum(table.reshape([n for _, n in groups]), [keep for keep, _ in groups])
+    return found.reshape([n for n, keep in zip(table.shape, kept, strict=True) if keep])
+
+
+def _sum(table: Any, kept: list[bool]) -> Any:
+    """The sum over axes that are not kept; last axes that are short are taken apart."""
+    if not _falls_apart(table.shape):
+        return table.sum(axis=tuple(axis for axis, keep in enumerate(kept) if not keep))
+    parts = (_sum(table[..., i], kept[:-1]) for i in range(table.shape[-1]))
+    if kept[-1]:
+        return np.stack(list(parts), axis=-1)
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total
+
+
+METHODS = ("context", "boundary")
+"""How units are indexed: by what lies outside a vtree node, or by what lies inside."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogFactor:
+    """The logarithms of a table over some variables, in increasing order."""
+
+    scope: tuple[int, ...]
+    logs: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Potential:
+    """A product of factors with different scopes, and a constant.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+        The number of states of every variable.
+    tables : dict from tuples of int to Scaled
+        The table of every scope, none of them empty. The largest entry of each is one (unless all
+        are zero).
+    constant : float
+        The logarithm of what multiplies them all.
+    """
+
+    cardinalities: tuple[int, ...]
+    tables: dict[tuple[int, ...], Scaled]
+    constant: float
+
+    @cached_property
+    def factors(self) -> tuple[LogFactor, ...]:
+        """The tables as logarithms."""
+        return tuple(LogFactor(scope, table.logs) for scope, table in self.tables.items())
+
+    @classmethod
+    def of(
+        cls, cardinalities: Sequence[int], factors: Sequence[tuple[Sequence[int], Any]]
+    ) -> Potential:
+        """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
+
+        Variables with one state are left out of the scopes: they interact with nothing.
+        """
+        found: dict[tuple[int, ...], list[Scaled]] = {}
+        constant = 0.0
+        for scope, table in factors:
+            axes = sorted(range(len(scope)), key=scope.__getitem__)
+            kept = tuple(scope[axis] for axis in axes if cardinalities[scope[axis]] > 1)
+            values = np.asarray(table, dtype=np.float64).transpose(axes)
+            numbers, top = scaled(values.reshape([cardinalities[v] for v in kept]))
+            constant += top
+            found.setdefault(kept, []).append(numbers)
+        found.pop((), None)
+        tables = {}
+        for scope, parts in found.items():
+            tables[scope], top = parts[0], 0.0
+            if len(parts) > 1:
+                tables[scope], top = rescaled(product(parts, parts[0].data.shape))
+            constant += top
+        return cls(tuple(cardinalities), tables, constant)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What happens at one vtree node.
+
+    Attributes
+    ----------
+    kind : str
+        ``"literals"`` (one indicator per state), ``"inputs"`` (one table per assignment of the
+        outside), ``"product"`` (two independent sides), ``"decision"`` (a leaf decides a variable
+        and the other side depends on it) or ``"sum"`` (products of everything on both sides).
+    axes : tuple of int
+        The variables whose assignments number the units; in the context method those that are
+        decided next, from here to the root, come first.
+    wide : tuple of int
+        The variables of the largest table made here; what is decided comes first.
+    scopes : tuple of tuples of int
+        The scopes of the tables that are used here.
+    decides : int
+        The variable that a leaf or a decision decides, -1 elsewhere.
+    other : int
+        At a decision the child that is not the deciding leaf, -1 elsewhere.
+    n_units, n_products : int
+        How many units are made, and how many products enter them.
+    """
+
+    kind: str
+    axes: tuple[int, ...]
+    wide: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+    decides: int
+    other: int
+    n_units: int
+    n_products: int
+
+
+@dataclass(frozen=True, eq=False)
+class CompilationPlan:
+    """The steps of a compilation, one per vtree node, children first; printable and costed.
+
+    Attributes
+    ----------
+    potential : Potential
+    vtree : Vtree
+    method : str
+        ``"context"`` or ``"boundary"``.
+    steps : tuple of Step
+
+    Examples
+    --------
+    >>> from expectedkernels.datasets import ising_grid
+    >>> ising_grid(4, 4, rng=0).plan()
+    <CompilationPlan: context method, 179 sums, 290 products, width 4>
+    """
+
+    potential: Potential
+    vtree: Vtree
+    method: str
+    steps: tuple[Step, ...]
+
+    @property
+    def n_sums(self) -> int:
+        """The number of sum units at inner vtree nodes (those of one product included)."""
+        inner = zip(self.steps, self.vtree.left.tolist(), strict=True)
+        return sum(step.n_units for step, left in inner if left >= 0)
+
+    @property
+    def n_products(self) -> int:
+        """The number of inputs of these sums, if no two sums share a product."""
+        return sum(step.n_products for step in self.steps)
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much memory the circuit takes."""
+        return 40 * self.n_products
+
+    @property
+    def n_pairs(self) -> int:
+        """The sum of squared numbers of products: the work of an expected kernel."""
+        return sum(step.n_products**2 for step in self.steps)
+
+    @property
+    def width(self) -> int:
+        """The largest number of variables in one table, less one: the width of the elimination."""
+        return max(len(step.wide) for step in self.steps) - 1
+
+    @property
+    def largest(self) -> int:
+        """The number of entries of the largest table."""
+        cards = self.potential.cardinalities
+        return max(prod(cards[v] for v in step.wide) for step in self.steps)
+
+    def __repr__(self) -> str:
+        return (
+            f"<CompilationPlan: {self.method} method, {self.n_sums} sums, "
+            f"{self.n_products} products, width {self.width}>"
+        )
+
+
+def make_plan(potential: Potential, vtree: Vtree, method: str | None = None) -> CompilationPlan:
+    """The plan of one method for a vtree.
+
+    Parameters
+    ----------
+    potential : Potential
+    vtree : Vtree
+        Over all variables.
+    method : "context", "boundary" or None
+        None: the context method if the vtree allows it, otherwise the boundary method, which
+        any vtree allows.
+    """
+    if not isinstance(vtree, Vtree):
+        raise VtreeError(
+            f"The 'vtree' parameter of compile must be a Vtree or None. Got {vtree!r} instead."
+        )
+    n = len(potential.cardinalities)
+    if sorted(vtree.scope().tolist()) != list(range(n)):
+        raise CompatibilityError(
+            f"The vtree must be over the variables 0..{n - 1} of the model. "
+            f"Got one over {sorted(vtree.scope().tolist())[:20]}."
+        )
+    if method not in (None, *METHODS):
+        raise CircuitError(
+            f"The 'method' parameter of compile must be 'context', 'boundary' or None. "
+            f"Got {method!r} instead."
+        )
+    tree = _Tree(potential, vtree)
+    clash = None if method == "boundary" else tree.clash()
+    if method == "context" and clash is not None:
+        raise CompatibilityError(
+            "The context method needs a leaf beside every node that it interacts with. Vtree node "
+            f"{clash} has interacting variables on both sides and more than one on each: use "
+            "method='boundary', or a conditioning vtree."
+        )
+    steps = tree.by_boundary() if method == "boundary" or clash is not None else tree.by_context()
+    chosen = "boundary" if method == "boundary" or clash is not None else "context"
+    return CompilationPlan(potential, vtree, chosen, steps)
+
+
+class _Tree:
+    """The variables of a model on a vtree: who interacts with whom, below and across nodes."""
+
+    def __init__(self, potential: Potential, vtree: Vtree):
+        self.potential, self.vtree = potential, vtree
+        self.cards = potential.cardinalities
+        self.graph = interaction_graph(len(self.cards), potential.tables)
+        self.leaf = {v: vtree.leaf(v) for v in range(len(self.cards))}
+        self.variables = vtree.variable.tolist()
+        self.children = list(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True))
+        self.first = (np.arange(vtree.n_nodes) - vtree.n_below + 1).tolist()
+
+    def size(self, variables: Sequence[int]) -> int:
+        return prod(self.cards[v] for v in variables)
+
+    def below(self, variable: int, node: int) -> bool:
+        return self.first[node] <= self.leaf[variable] <= node
+
+    @property
+    def contexts(self) -> list[tuple[int, ...]]:
+        """For every node the outside variables that interact with the inside."""
+        found: list[tuple[int, ...]] = []
+        for node, (a, b) in enumerate(self.children):
+            if a < 0:
+                found.append(tuple(sorted(self.graph[self.variables[node]])))
+            else:
+                around = {*found[a], *found[b]}
+                found.append(tuple(sorted(v for v in around if not self.below(v, node))))
+        return found
+
+    @property
+    def boundaries(self) -> list[tuple[int, ...]]:
+        """For every node the inside variables that interact with the outside."""
+        reach = {}
+        for v, near in enumerate(self.graph):
+            leaves = [self.leaf[u] for u in near]
+            reach[v] = (min(leaves), max(leaves)) if leaves else (self.leaf[v],) * 2
+        found: list[tuple[int, ...]] = []
+        for node, (a, b) in enumerate(self.children):
+            inside = found[a] + found[b] if a >= 0 else (self.variables[node],)
+            start = self.first[node]
+            found.append(tuple(v for v in inside if reach[v][0] < start or reach[v][1] > node))
+        return found
+
+    def interacting(self, contexts: list[tuple[int, ...]]) -> list[bool]:
+        """Whether the two sides of every node interact."""
+        return [a >= 0 and any(self.below(v, b) for v in contexts[a]) for a, b in self.children]
+
+    def clash(self) -> int | None:
+        """The first node whose sides interact and are both no leaves."""
+        for node, meets in enumerate(self.interacting(self.contexts)):
+            if meets and all(self.children[child][0] >= 0 for child in self.children[node]):
+                return node
+        return None
+
+    def by_context(self) -> tuple[Step, ...]:
+        """The steps of the context method: a unit per assignment of the outside of a node."""
+        contexts = self.contexts
+        decided_at = self._deciding(self.interacting(contexts))
+        contexts = [tuple(sorted(near, key=decided_at.__getitem__)) for near in contexts]
+        scopes = self._last_decided(decided_at)
+        steps: list[Step] = []
+        for node, (a, b) in enumerate(self.children):
+            axes = contexts[node]
+            if a < 0:
+                v = self.variables[node]
+                if decided_at[v] == node:
+                    made = self._step("inputs", axes, (v, *axes), scopes[v], v)
+                else:
+                    made = self._step("literals", (v,), (v,), (), v)
+            elif (v := self._decision(node, decided_at)) is None:
+                made = self._step("product", axes, axes, ())
+            else:
+                other = b if self.leaf[v] == a else a
+                made = self._step("decision", axes, (v, *axes), scopes[v], v, other)
+            steps.append(made)
+        return tuple(steps)
+
+    def _step(
+        self,
+        kind: str,
+        axes: tuple[int, ...],
+        wide: tuple[int, ...],
+        scopes: Sequence[tuple[int, ...]],
+        decides: int = -1,
+        other: int = -1,
+    ) -> Step:
+        n_products = 0 if kind in ("literals", "inputs") else self.size(wide)
+        return Step(kind, axes, wide, tuple(scopes), decides, other, self.size(axes), n_products)
+
+    def _deciding(self, meets: list[bool]) -> list[int]:
+        """For every variable the node that decides it: its leaf, or the parent of its leaf."""
+        decided_at = [self.leaf[v] for v in range(len(self.cards))]
+        for node, (a, b) in enumerate(self.children):
+            if meets[node]:
+                v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
+                decided_at[v] = node
+        return decided_at
+
+    def _decision(self, node: int, decided_at: list[int]) -> int | None:
+        """The variable that an inner node decides, if it does."""
+        for child in self.children[node]:
+            v = self.variables[child]
+            if v >= 0 and decided_at[v] == node:
+                return v
+        return None
+
+    def _last_decided(self, decided_at: list[int]) -> list[list[tuple[int, ...]]]:
+        """The scopes of which a variable is the last to be decided, for every variable."""
+        scopes: list[list[tuple[int, ...]]] = [[] for _ in self.cards]
+        for scope in self.potential.tables:
+            scopes[min(scope, key=decided_at.__getitem__)].append(scope)
+        return scopes
+
+    def by_boundary(self) -> tuple[Step, ...]:
+        """The steps of the boundary method: a unit per assignment of the rim of a node."""
+        boundaries = self.boundaries
+        inside = self._spanning()
+        steps: list[Step] = []
+        for node, (a, b) in enumerate(self.children):
+            axes, v = boundaries[node], self.variables[node]
+            if a < 0:
+                kind = "literals" if axes else "inputs"
+                steps.append(self._step(kind, axes, (v,), inside[node], v))
+            else:
+                wide = boundaries[a] + boundaries[b]
+                steps.append(self._step("sum", axes, wide, inside[node]))
+        return tuple(steps)
+
+    def _spanning(self) -> list[list[tuple[int, ...]]]:
+        """For every node the scopes that lie below it, but not below a child."""
+        depth = self.vtree.depth
+        found: list[list[tuple[int, ...]]] = [[] for _ in self.children]
+        for scope in self.potential.tables:
+            leaves = [self.leaf[v] for v in scope]
+            node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
+            for leaf in leaves:
+                node = self.vtree.lca(leaf, node)
+            found[node].append(scope)
+        return found

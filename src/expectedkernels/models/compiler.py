@@ -1,0 +1,421 @@
+"""Factor graphs compiled to circuits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from expectedkernels.arrays import require_memory
+from expectedkernels.checks import CircuitError, PropertyError, SizeError
+from expectedkernels.circuits.block_circuit import Part, of_tables, plain_blocks
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Input, Table, Wide, wide, wide_exp
+from expectedkernels.data.evidence import Evidence
+from expectedkernels.data.schema import Schema
+from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.models import messages
+from expectedkernels.models.clique_tree import (
+    CompilationPlan,
+    Potential,
+    Scaled,
+    make_plan,
+    scaled_logs,
+)
+from expectedkernels.models.messages import (
+    NO_DISTRIBUTION,
+    MessagePlan,
+    Stage,
+    compilation_stages,
+    conditional,
+    solved,
+    stage_table,
+)
+from expectedkernels.vtree import Vtree
+
+Axes = tuple[int, ...]
+Make = Callable[[int, Any], Input | Inner]
+"""The block of a vtree node, given the table of its shares (None: it has none)."""
+
+
+def context_plan(vtree: Vtree, shares: MessagePlan) -> CompilationPlan:
+    """The plan of the circuit of some conditionals: that of the model they came from."""
+    cards = {stage.variable: stage.shape[0] for stage in shares.stages}
+    scopes = ((stage.variable, *stage.context) for stage in shares.stages)
+    wide = (tuple(sorted(v for v in scope if cards[v] > 1)) for scope in scopes)
+    tables: dict[Axes, Any] = {scope: None for scope in wide if scope}
+    sizes = tuple(cards[v] for v in range(len(cards)))
+    return make_plan(Potential(sizes, tables, 0.0), vtree, "context")
+
+
+def context_blocks(vtree: Vtree, shares: MessagePlan, max_bytes: int) -> tuple[Input | Inner, ...]:
+    """The blocks of the circuit of some conditionals."""
+    plan = context_plan(vtree, shares)
+    refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
+    tables = {stage.variable: stage.factors[0] for stage in shares.stages}
+    decided = [step.decides if step.kind in ("inputs", "decision") else -1 for step in plan.steps]
+    return written_blocks(
+        vtree,
+        [tables.get(v) for v in decided],
+        lambda node, table: _context_block(plan, node, table),
+    )
+
+
+def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
+    """Raise if something needs more memory than there is."""
+    if needed > max_bytes:
+        raise SizeError(
+            f"{what} needs about {needed / 2**30:.3g} GiB, more than "
+            f"max_bytes={max_bytes}: the {plan.method} method has width {plan.width} on its vtree, "
+            f"with {plan.n_products} products. Condition on some variables, try another vtree, or "
+            "allow more memory."
+        )
+    require_memory(needed, what, "Condition on some variables, or try another vtree.")
+
+
+def written_blocks(
+    vtree: Vtree, shares: Sequence[Scaled | None], make: Make
+) -> tuple[Input | Inner, ...]:
+    """The blocks of all nodes; what is too small for a double moves to the units below."""
+    tables = list(enumerate(shares))
+    if any(table is not None and table.is_log for table in shares):
+        try:
+            parts = [_part(make, node, table) for node, table in tables]
+            blocks = plain_blocks(vtree, parts, "The circuit", "compile a milder model")
+            return Circuit.from_blocks(vtree, blocks).blocks
+        except CircuitError:
+            _warn_of_lost_shares(shares)
+    blocks = [make(node, None if table is None else table.numbers) for node, table in tables]
+    return Circuit.from_blocks(vtree, blocks).blocks
+
+
+def _part(make: Make, node: int, table: Scaled | None) -> Part:
+    """The block of a node, and its numbers, which may be no doubles."""
+    if table is None:
+        block = make(node, None)
+        return block, wide(block.flat[0])
+    # a block of the places of shares in their table, from one on, says which of them goes where
+    logs = table.logs
+    places = np.where(logs > -np.inf, np.arange(1.0, logs.size + 1).reshape(logs.shape), 0.0)
+    block = make(node, places)
+    place = block.flat[0].astype(np.intp)
+    numbers = wide_exp(logs.reshape(-1))[np.maximum(place - 1, 0)]
+    return block, Wide(np.where(place > 0, numbers.mantissa, 0.0), numbers.exponent)
+
+
+def _warn_of_lost_shares(shares: Sequence[Scaled | None]) -> None:
+    """Say that conditional probabilities are too small for a circuit, however it is scaled."""
+    least = np.log(np.finfo(np.float64).tiny)
+    logs = [table.logs for table in shares if table is not None]
+    lost = sum(np.count_nonzero((x > -np.inf) & (x < least)) for x in logs)
+    warnings.warn(
+        f"{lost} conditional probabilities of the model are below 2e-308, too small for the "
+        "weights of a circuit, where they count as zero or lose digits. Answers of the model "
+        "itself keep them, and so do the likelihoods and marginals of its circuit if it is "
+        "compiled by contexts.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def _context_block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
+    """The units of one vtree node; the table holds what is decided there, (states, *context)."""
+    step, cards = plan.steps[node], plan.potential.cardinalities
+    if step.kind == "literals":
+        return Table(np.eye(cards[step.decides]))
+    if step.kind == "inputs":
+        return Table(np.ascontiguousarray(_by_unit(table)))
+    children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
+    below = [plan.steps[child] for child in children]
+    n_left, n_right = below[0].n_units, below[1].n_units
+    if step.kind == "product":
+        left, right = (_numbers(child.axes, step.axes, cards) for child in below)
+        return inner(left, right, None, n_left, n_right)
+    # one product for every unit of the other side, whose context tells the value decided
+    other = plan.steps[step.other]
+    left, right = _numbers((step.decides,), other.axes, cards), np.arange(other.n_units)
+    if step.other == children[0]:
+        left, right = right, left
+    columns = _numbers(other.axes, (*step.axes, step.decides), cards)
+    shares = _by_unit(table)
+    return weighted(left, right, shares, columns.reshape(shares.shape), n_left, n_right)
+
+
+def _by_unit(table: Any) -> Any:
+    """A table (states, *context) with one row per unit."""
+    return table.reshape(len(table), -1).T
+
+
+def weighted(left: Any, right: Any, shares: Any, columns: Any, n_left: int, n_right: int) -> Inner:
+    """The block with these products, whose units have rows of shares of the products in columns."""
+    alive = shares > 0
+    n_units, n_products = len(shares), len(left)
+    if n_units * n_products <= DENSE_BELOW:
+        edges = (np.nonzero(alive)[0], columns[alive], shares[alive])
+        return inner_of_edges(left, right, edges, n_units, n_left, n_right)
+    if alive.all():
+        starts = np.arange(0, shares.size + 1, shares.shape[1])
+        entries = (shares.reshape(-1), columns.reshape(-1), starts)
+    else:
+        starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
+        entries = (shares[alive], columns[alive], starts)
+    weights = sparse.csr_array(entries, (n_units, n_products))
+    return inner(left, right, weights, n_left, n_right)
+
+
+def spread(table: Any, scope: Axes, axes: Axes) -> Any:
+    """A table over some variables, with an axis of length one for each of the others."""
+    place = {v: axis for axis, v in enumerate(axes)}
+    order = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
+    shape = [1] * len(axes)
+    for axis, v in enumerate(scope):
+        shape[place[v]] = table.shape[axis]
+    return table.transpose(order).reshape(shape)
+
+
+def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
+    """For every assignment of the wide axes the number of its restriction to some of them."""
+    shape = [cardinalities[v] for v in axes]
+    numbers = np.arange(int(np.prod(shape, dtype=np.intp))).reshape(shape)
+    return np.broadcast_to(spread(numbers, axes, wide), [cardinalities[v] for v in wide]).reshape(
+        -1
+    )
+
+
+SERIES = 8
+"""How many questions of several rows units are written out for, as if it were known."""
+
+
+def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
+    """The plan of the normalised model, one conditional per stage, and the log of the sum.
+
+    Examples
+    --------
+    >>> from expectedkernels.datasets import asia
+    >>> plan, log_z = conditionals(asia().messages)
+    >>> bool(np.allclose([stage.factors[0].data.sum(axis=0).max() for stage in plan.stages], 1.0))
+    True
+    """
+    found: list[Scaled | None] = []
+    stages: list[Stage] = []
+    log_z = plan.constant
+    for stage in plan.stages:
+        table = stage_table(stage, found, {})
+        now = solved(table)
+        log_z += now.top
+        if log_z == -np.inf:
+            raise PropertyError(NO_DISTRIBUTION)
+        stages.append(replace(stage, factors=(conditional(table, now).tightened(),)))
+        found.append(now.message)
+        for child in stage.children:
+            found[child] = None
+    return MessagePlan(tuple(stages), 0.0, is_normalized=True), log_z
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """The conditionals of a compiled model, and what can be asked of them: see `Shortcuts`.
+
+    Rows are answered one by one where they are few for the size of the tables, where there is no
+    memory for units, and where a conditional probability is too small for the weights of these.
+
+    Attributes
+    ----------
+    plan : MessagePlan
+    max_bytes : int
+    """
+
+    plan: MessagePlan
+    max_bytes: int
+
+    def by_units(self, n_rows: int) -> bool:
+        """Whether units answer so many rows, and not these tables."""
+        plan = self.plan
+        return not plan.in_logs and messages.needs_circuit(plan, n_rows, self.max_bytes, SERIES)
+
+    def blocks(self, vtree: Vtree) -> tuple[Input | Inner, ...]:
+        """The blocks of the circuit."""
+        return context_blocks(vtree, self.plan, self.max_bytes)
+
+    def log_values(self, evidence: Evidence | None) -> Any:
+        """The log-probability of every row; complete ones are looked up."""
+        if evidence is None:
+            return np.zeros(1)
+        rows = evidence.values
+        complete = np.zeros(evidence.n_rows, dtype=np.bool_)
+        if rows is not None:
+            complete = ~np.isnan(rows).any(axis=1)
+        others = np.flatnonzero(~complete)
+        if len(others) and self.by_units(len(others)):
+            return None
+        logs = np.empty(len(complete))
+        if complete.any():
+            logs[complete] = self._looked_up(rows[complete])
+        logs[others] = [self._log_value(evidence, row) for row in others.tolist()]
+        return logs
+
+    def _log_value(self, evidence: Evidence, row: int) -> float:
+        """The log-probability of one row."""
+        states = self._states(evidence, row)
+        found = None if states is None else messages.passed(self.plan, states)
+        if found is not None:
+            return found.log_z
+        [weights] = messages.row_weights(evidence.rows([row]))
+        return messages.log_partition(self.plan, weights)
+
+    def _states(self, evidence: Evidence, row: int) -> list[int] | None:
+        """The states that a row observes, if it says no more and tables are small."""
+        if evidence.values is None or not self.plan.is_small:
+            return None
+        values = evidence.values[row]
+        return np.where(np.isnan(values), -1.0, values).astype(np.intp).tolist()
+
+    def _looked_up(self, rows: Any) -> Any:
+        """The log-probability of complete rows."""
+        states = rows.T.astype(np.intp)
+        total = np.zeros(len(rows))
+        with np.errstate(divide="ignore"):
+            for stage in self.plan.stages:
+                table = stage.factors[0]
+                found = table.data[(states[stage.variable], *(states[v] for v in stage.context))]
+                total += found if table.is_log else np.log(found)
+        return total
+
+    def marginals(self, evidence: Evidence | None) -> list[Any] | None:
+        """The probabilities of the states of every variable, (rows, cardinality) each."""
+        if self.by_units(1 if evidence is None else evidence.n_rows):
+            return None
+        shares = None if evidence is None else self._shares(evidence)
+        if shares is not None:
+            return shares
+        room = max(self.max_bytes, self.plan.message_bytes)
+        return messages.marginals(self.plan, evidence, room)
+
+    def _shares(self, evidence: Evidence) -> list[Any] | None:
+        """What `marginals` gives, for possible rows of states and small tables; None for others."""
+        found = []
+        for row in range(evidence.n_rows):
+            states = self._states(evidence, row)
+            given = None if states is None else messages.passed(self.plan, states)
+            if states is None or given is None or given.log_z == -np.inf:
+                return None
+            found.append(messages.row_marginals(self.plan, states, given))
+        return [np.stack(shares) for shares in zip(*found, strict=True)]
+
+
+def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Circuit, float]:
+    """The normalised, deterministic circuit of a model, and the log of its partition function.
+
+    Parameters
+    ----------
+    plan : CompilationPlan
+    max_bytes : int
+        Plans that need more memory than about this are refused.
+
+    Notes
+    -----
+    Units are indexed by assignments. In the context method a unit belongs to a vtree node and an
+    assignment of the variables outside that interact with those inside; it stands for the inside
+    given the outside. In the boundary method it belongs to an assignment of the inside variables
+    that interact with the outside, and stands for that assignment and everything below. The
+    partition functions of the units are the messages of variable elimination; dividing by
+    them makes every unit a distribution. Cost: O(D K^(w+1)) for D variables of K states and width
+    w.
+    """
+    if plan.method == "context":
+        return by_contexts(plan.vtree, compilation_stages(plan), max_bytes)
+    check_max_bytes(max_bytes)
+    refuse_large(plan, plan.n_bytes, max_bytes, "Compiling this model")
+    shares, log_z = _boundary_shares(plan)
+    if log_z == -np.inf:
+        raise PropertyError(NO_DISTRIBUTION)
+    blocks = written_blocks(
+        plan.vtree, shares, lambda node, table: _boundary_block(plan, node, table)
+    )
+    return Circuit(plan.vtree, blocks), log_z
+
+
+def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circuit, float]:
+    """What `compiled` gives by contexts: tables now, and blocks when somebody asks for them."""
+    check_max_bytes(max_bytes)
+    if stages.table_bytes > min(max_bytes, DEFAULT_MAX_BYTES):
+        plan = context_plan(vtree, stages)
+        refuse_large(plan, stages.table_bytes, max_bytes, "Compiling this model")
+    shares, log_z = conditionals(stages)
+    cards = {stage.variable: stage.shape[0] for stage in stages.stages}
+    schema = Schema(tuple(cards[v] for v in range(len(cards))))
+    return of_tables(Circuit, vtree, schema, Tensors(shares, max_bytes)), log_z
+
+
+def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]:
+    """The weights of all nodes of a compilation by boundaries, and the log of the model's sum.
+
+    The table of a node has one axis per variable of ``step.wide``; the logs of its sums, which go
+    to the parent, one per variable of ``step.axes``.
+    """
+    messages: list[Any] = []
+    shares: list[Scaled | None] = []
+    cards = plan.potential.cardinalities
+    for node, step in enumerate(plan.steps):
+        children = [int(plan.vtree.left[node]), int(plan.vtree.right[node])]
+        parts = [(plan.potential.tables[scope].logs, scope) for scope in step.scopes]
+        if children[0] >= 0:
+            parts += [(messages[child], plan.steps[child].axes) for child in children]
+        logs = _added(parts, step.wide, cards)
+        messages.append(_summed(logs, step.wide, step.axes))
+        literals = step.kind == "literals"
+        shares.append(None if literals else _shares(logs, step.wide, messages[-1], step.axes))
+        if children[0] >= 0:
+            messages[children[0]] = messages[children[1]] = None
+    return shares, plan.potential.constant + float(messages[-1])
+
+
+def _boundary_block(plan: CompilationPlan, node: int, shares: Any) -> Input | Inner:
+    """The units of one vtree node; `shares` are the weights of all assignments of the axes."""
+    step, cards = plan.steps[node], plan.potential.cardinalities
+    if step.kind == "literals":
+        return Table(np.eye(cards[step.decides]))
+    if step.kind == "inputs":
+        return Table(shares.reshape(-1, cards[step.decides]))
+    children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
+    n_left, n_right = (plan.steps[child].n_units for child in children)
+    left, right = np.divmod(np.arange(n_left * n_right), n_right)
+    gone = [v for v in step.wide if v not in set(step.axes)]
+    order = [step.wide.index(v) for v in (*step.axes, *gone)]
+    columns = np.arange(shares.size).reshape(shares.shape)
+    shares, columns = (x.transpose(order).reshape(step.n_units, -1) for x in (shares, columns))
+    return weighted(left, right, shares, columns, n_left, n_right)
+
+
+def _added(parts: Sequence[tuple[Any, Axes]], axes: Axes, cardinalities: Sequence[int]) -> Any:
+    """The sum of tables of logarithms over parts of the axes, over all of them."""
+    total = np.zeros([cardinalities[v] for v in axes])
+    for logs, scope in parts:
+        total += spread(logs, scope, axes)
+    return total
+
+
+def _summed(logs: Any, axes: Axes, kept: Axes) -> Any:
+    """The log of the sum over all axes but the kept ones, which come in their own order."""
+    place = {v: axis for axis, v in enumerate(axes)}
+    gone = tuple(axis for axis, v in enumerate(axes) if v not in set(kept))
+    if gone:
+        top = logs.max(axis=gone, keepdims=True)
+        top = np.where(top > -np.inf, top, 0.0)
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.exp(logs - top).sum(axis=gone)) + top.reshape(
+                [n for axis, n in enumerate(logs.shape) if axis not in gone]
+            )
+    left = sorted(kept, key=lambda v: place[v])
+    return logs.transpose([left.index(v) for v in kept])
+
+
+def _shares(logs: Any, axes: Axes, sums: Any, kept: Axes) -> Scaled:
+    """The numbers with these logarithms, divided by their sums; zero where the sum is zero."""
+    sums = spread(sums, kept, axes)
+    return scaled_logs(logs - np.where(sums > -np.inf, sums, 0.0))

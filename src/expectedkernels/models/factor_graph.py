@@ -1,0 +1,1092 @@
+"""Factor graphs, Bayesian networks and their conditionals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from expectedkernels.arrays import (
+    Array,
+    Labels,
+    NumbersLike,
+    RowsLike,
+    TablesLike,
+    VariableLike,
+    cumulative,
+    drawn,
+)
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    EvidenceError,
+    check_real,
+    public,
+    public_in,
+)
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.data.evidence import EvidenceLike, as_evidence, as_points
+from expectedkernels.data.schema import Schema
+from expectedkernels.data.tables import Label
+from expectedkernels.display import Layout, depths, layered, overview, pale, spread, svg
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.models.clique_tree import CompilationPlan, Potential, make_plan
+from expectedkernels.models.compiler import by_contexts, compiled
+from expectedkernels.models.messages import MessagePlan, Questions, message_plan
+from expectedkernels.vtree import Vtree
+from expectedkernels.vtrees import (
+    Elimination,
+    best_elimination,
+    conditioning_vtree,
+    interaction_graph,
+)
+
+
+@public
+class Factor:
+    """A table of non-negative numbers over some variables.
+
+    Parameters
+    ----------
+    scope : sequence of int
+        The variables, each at most once, in the order of the axes of the table. An empty scope
+        makes a constant.
+    table : array
+        One axis per variable.
+
+    Raises
+    ------
+    CircuitError
+        If a variable is repeated, or the table is not one of finite, non-negative numbers with one
+        axis per variable.
+
+    Examples
+    --------
+    >>> Factor([0, 2], [[1.0, 2.0], [3.0, 4.0]])
+    <Factor of variables (0, 2), shape (2, 2)>
+    """
+
+    scope: tuple[int, ...]
+    table: Array
+
+    def __init__(self, scope: Sequence[int], table: NumbersLike):
+        self.scope = tuple(integers(scope, "The scope of a factor"))
+        shown = f"scope {self.scope}"
+        if len(set(self.scope)) != len(self.scope):
+            repeated = next(v for v in self.scope if self.scope.count(v) > 1)
+            raise CircuitError(
+                f"A factor names each of its variables once. Variable {repeated} is repeated in "
+                f"{shown}; take the diagonal of the table instead."
+            )
+        try:
+            values = np.array(table, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise CircuitError(
+                f"The table of a factor must be an array of numbers. NumPy says for {shown}: "
+                f"{error}"
+            ) from error
+        if values.ndim != len(self.scope):
+            raise CircuitError(
+                f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
+                f"{shown}."
+            )
+        if not (np.isfinite(values).all() and (values >= 0).all()):
+            bad = values[~(np.isfinite(values) & (values >= 0))].flat[0]
+            raise CircuitError(
+                f"The entries of a factor must be finite and not negative. Got {bad} in the table "
+                f"with {shown}."
+            )
+        values.flags.writeable = False
+        self.table = values
+
+    def __repr__(self) -> str:
+        return f"<Factor of variables {self.scope}, shape {self.table.shape}>"
+
+
+def as_factor(given: Any) -> Factor:
+    """A factor, or a pair of a scope and a table as one."""
+    if isinstance(given, Factor):
+        return given
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise CircuitError(
+            "The factors of a factor graph are Factors, or pairs of a scope and a table. "
+            f"Got {type(given).__name__} instead."
+        )
+    return Factor(*given)
+
+
+def plugged(factor: Factor, values: Mapping[int, int]) -> Factor:
+    """The factor with some of its variables observed."""
+    if not any(v in values for v in factor.scope):
+        return factor
+    index = tuple(values.get(v, slice(None)) for v in factor.scope)
+    return Factor([v for v in factor.scope if v not in values], factor.table[index])
+
+
+def integers(numbers: Any, what: str) -> list[int]:
+    """A sequence of ints, checked."""
+    if not np.iterable(numbers):
+        raise CircuitError(f"{what} must be a sequence of ints. Got {numbers!r} instead.")
+    found = list(numbers)
+    for number in found:
+        if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, np.integer)):
+            raise CircuitError(f"{what} must consist of ints. Got {number!r}.")
+    return [int(number) for number in found]
+
+
+@public
+class FactorGraph(Questions):
+    """A product of factors over discrete variables, unnormalised.
+
+    Parameters
+    ----------
+    cardinalities : sequence of int
+        The number of states of every variable.
+    factors : sequence of Factor, or of (scope, table) pairs
+        Zero entries, equal scopes, empty scopes and variables without factors are allowed.
+    names : sequence of str, optional
+        One name per variable.
+    states : sequence of sequences of str, optional
+        The labels of the states of every variable.
+
+    Attributes
+    ----------
+    cardinalities : tuple of int
+    factors : tuple of Factor
+
+    Raises
+    ------
+    CircuitError
+        If there are no variables or states, or a factor does not fit them.
+
+    Examples
+    --------
+    >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+    >>> circuit, log_z = fg.compile()
+    >>> float(np.exp(log_z).round(12))
+    10.0
+    >>> circuit.marginals()[0].round(12).tolist()
+    [0.3, 0.7]
+    """
+
+    cardinalities: tuple[int, ...]
+    factors: tuple[Factor, ...]
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int],
+        factors: Iterable[Factor | tuple[Sequence[int], NumbersLike]],
+        names: Sequence[str] | None = None,
+        states: Sequence[Labels] | None = None,
+    ):
+        self.cardinalities = tuple(integers(cardinalities, "The cardinalities"))
+        if not self.cardinalities or min(self.cardinalities) < 1:
+            raise CircuitError(
+                "A factor graph needs at least one variable, and every variable at least one "
+                f"state. Got the cardinalities {self.cardinalities}."
+            )
+        if not isinstance(factors, Iterable):
+            raise CircuitError(
+                f"The factors of a factor graph are a list. Got {type(factors).__name__} instead."
+            )
+        self.factors = tuple(map(as_factor, factors))
+        for number, factor in enumerate(self.factors):
+            self._check_factor(number, factor)
+        self.schema = Schema(
+            self.cardinalities,
+            None if names is None else tuple(names),
+            None if states is None else tuple(None if s is None else tuple(s) for s in states),
+        )
+        self._names, self._states = self.schema.names, self.schema.states
+
+    def _check_factor(self, number: int, factor: Factor) -> None:
+        n = self.n_variables
+        if any(not 0 <= v < n for v in factor.scope):
+            raise CircuitError(
+                f"The variables of this factor graph are 0..{n - 1}. Got factor {number} with "
+                f"scope {factor.scope}."
+            )
+        wanted = tuple(self.cardinalities[v] for v in factor.scope)
+        if factor.table.shape != wanted:
+            raise CircuitError(
+                f"Factor {number} with scope {factor.scope} needs a table of shape {wanted}, the "
+                f"cardinalities of its variables. Got shape {factor.table.shape}."
+            )
+
+    @property
+    def n_variables(self) -> int:
+        """The number of variables."""
+        return len(self.cardinalities)
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the variables, None if they have none."""
+        return None if self._names is None else list(self._names)
+
+    @property
+    def states(self) -> list[list[Label]] | None:
+        """The labels of the states of every variable, None if they have none."""
+        return None if self._states is None else [list(labels or ()) for labels in self._states]
+
+    def with_names(
+        self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
+    ) -> FactorGraph:
+        """The model with other names of its variables, and labels of their states.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            One name per variable.
+        states : sequence of sequences of labels, optional
+            The labels of the states of every variable. Default: as they are.
+
+        Returns
+        -------
+        FactorGraph
+
+        Examples
+        --------
+        >>> FactorGraph([2], []).with_names(["rain"], [["no", "yes"]]).states
+        [['no', 'yes']]
+        """
+        states = self._states if states is None else states
+        return FactorGraph(self.cardinalities, self.factors, names, states)
+
+    @cached_property
+    def potential(self) -> Potential:
+        """The product of all factors as logarithms, equal scopes multiplied."""
+        return Potential.of(
+            self.cardinalities, [(factor.scope, factor.table) for factor in self.factors]
+        )
+
+    @cached_property
+    def graph(self) -> tuple[frozenset[int], ...]:
+        """The interaction graph: for every variable those it shares a factor with.
+
+        Examples
+        --------
+        >>> chain = FactorGraph([2] * 3, [((0, 1), np.ones((2, 2))), ((1, 2), np.eye(2))])
+        >>> [sorted(found) for found in chain.graph]
+        [[1], [0, 2], [1]]
+        """
+        return interaction_graph(self.n_variables, [factor.scope for factor in self.factors])
+
+    @cached_property
+    def vtree(self) -> Vtree:
+        """The vtree that `compile` uses by default, in the reversed order of a good elimination."""
+        return conditioning_vtree(self.graph, self._elimination.order, self.cardinalities)
+
+    @cached_property
+    def _elimination(self) -> Elimination:
+        """The order in which variables are summed out."""
+        return best_elimination(self.graph, self.cardinalities)
+
+    @cached_property
+    def messages(self) -> MessagePlan:
+        """How questions are answered without a circuit: the stages of variable elimination."""
+        return message_plan(self.potential, self._elimination)
+
+    @cached_property
+    def vtree_for_pairs(self) -> Vtree:
+        """The vtree that makes expected kernels between two models of this graph cheap."""
+        return conditioning_vtree(self.graph, None, self.cardinalities, for_pairs=True)
+
+    def plan(
+        self, vtree: Vtree | None = None, method: str | None = None, for_pairs: bool = False
+    ) -> CompilationPlan:
+        """What `compile` would do: sizes of circuits can be compared before one is made.
+
+        Parameters
+        ----------
+        vtree, method, for_pairs
+            As for `compile`.
+
+        Returns
+        -------
+        CompilationPlan
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import ising_grid
+        >>> from expectedkernels.vtree import Vtree
+        >>> ising_grid(4, 4, rng=0).plan(Vtree.balanced(16))
+        <CompilationPlan: boundary method, 129 sums, 864 products, width 7>
+        """
+        if vtree is None:
+            vtree = self.vtree_for_pairs if for_pairs else self.vtree
+        return make_plan(self.potential, vtree, method)
+
+    def compile(
+        self,
+        vtree: Vtree | None = None,
+        method: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        for_pairs: bool = False,
+    ) -> tuple[Circuit, float]:
+        """The circuit of the model, normalised and deterministic, and its log partition function.
+
+        Parameters
+        ----------
+        vtree : Vtree, optional
+            Default: `FactorGraph.vtree`. Models compiled on the same vtree are compatible.
+        method : "context", "boundary" or None
+            Whether units stand for assignments of the variables around a vtree node, or of those
+            at the rim inside it. The first gives smaller circuits, but needs a leaf beside
+            every node that it interacts with, as conditioning and linear vtrees have. None: the
+            first if it is possible.
+        max_bytes : int
+            Models whose tables need more memory than about this are refused. By contexts, units
+            are written out when a question needs them, which takes five times as much, and is
+            refused then if it does not fit; likelihoods and marginals of few rows need none (see
+            `Circuit.written_out`).
+        for_pairs : bool
+            Without a vtree: whether it is `vtree_for_pairs`, for circuits that will meet others
+            in expected kernels. They may be larger, but less work in pairs.
+
+        Returns
+        -------
+        circuit : Circuit
+        log_z : float
+
+        Raises
+        ------
+        PropertyError
+            If the factors multiply to zero everywhere.
+
+        Notes
+        -----
+        Cost: O(D K^(w+1)) time and memory for D variables of K states, where w is the width of the
+        elimination order behind the vtree.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 3], [Factor([0], [1.0, 3.0]), Factor([0, 1], np.eye(2, 3))])
+        >>> circuit, log_z = fg.compile()
+        >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(12).tolist()
+        (4.0, [0.25, 0.75, 0.0])
+        """
+        # variables with one state are part of the elimination, but of no context in a plan
+        by_messages = vtree is None and method is None and min(self.cardinalities) > 1
+        if by_messages and not for_pairs:
+            circuit, log_z = by_contexts(self.vtree, self.messages, max_bytes)
+        else:
+            circuit, log_z = compiled(self.plan(vtree, method, for_pairs), max_bytes)
+        return circuit.with_schema(self.schema), log_z
+
+    def circuit(self, vtree: Vtree | None = None) -> Circuit:
+        """The circuit of the model, normalised and deterministic: the first half of `compile`.
+
+        Parameters
+        ----------
+        vtree : Vtree, optional
+            Default: `FactorGraph.vtree`, on which the circuit is compiled once and kept.
+
+        Returns
+        -------
+        Circuit
+
+        Raises
+        ------
+        PropertyError
+            If the factors multiply to zero everywhere.
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])])
+        >>> fg.circuit().marginals()[0].round(12).tolist()
+        [0.3, 0.7]
+        """
+        return self._circuit if vtree is None else self.compile(vtree)[0]
+
+    def log_score(self, X: RowsLike) -> Array:
+        """The log of the product of all factors at complete points, shape (n,), unnormalised.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 2], [Factor([0, 1], [[1.0, 2.0], [0.0, 4.0]])])
+        >>> fg.log_score([[0, 1], [1, 0]]).round(6).tolist()
+        [0.693147, -inf]
+        """
+        points = as_points(X, self.schema, "Points of a factor graph").astype(np.intp)
+        total = np.zeros(len(points))
+        with np.errstate(divide="ignore"):
+            for factor in self.factors:
+                total += np.log(factor.table[tuple(points[:, v] for v in factor.scope)])
+        return total
+
+    def site_logs(self, X: RowsLike, variable: int | str) -> Array:
+        """The log of the model at points with one variable set to each of its states in turn.
+
+        Only the factors that touch the variable are looked at, so that every row is right up to
+        a constant: differences within a row are logs of ratios of probabilities.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            Complete points; their own values of the variable do not matter.
+        variable : int or str
+
+        Returns
+        -------
+        array of shape (n, cardinality)
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2, 3], [Factor([0], [1.0, 3.0]), Factor([0, 1], np.ones((2, 3)))])
+        >>> np.exp(fg.site_logs([[0, 2]], 0)).round(12).tolist()
+        [[1.0, 3.0]]
+        """
+        points = as_points(X, self.schema, "Points of a factor graph").astype(np.intp)
+        v = self.variable(variable)
+        total = np.zeros((len(points), self.cardinalities[v]))
+        for logs, others in self._sites[v]:
+            total += logs[tuple(points[:, u] for u in others)]
+        return total
+
+    @cached_property
+    def _sites(self) -> list[list[tuple[Any, tuple[int, ...]]]]:
+        """For every variable the logs of its factors, its axis last, and the other axes."""
+        sites: list[list[tuple[Any, tuple[int, ...]]]] = [[] for _ in self.cardinalities]
+        with np.errstate(divide="ignore"):
+            for factor in self.factors:
+                logs = np.log(factor.table)
+                for axis, v in enumerate(factor.scope):
+                    others = factor.scope[:axis] + factor.scope[axis + 1 :]
+                    sites[v].append((np.moveaxis(logs, axis, -1), others))
+        return sites
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether no table has a zero, so that every state is possible."""
+        return all((factor.table > 0).all() for factor in self.factors)
+
+    def smoothed(self, epsilon: float = 0.01) -> FactorGraph:
+        """The model with its zeros raised, so that every state is possible.
+
+        A zero becomes `epsilon` times the largest entry of its table; in a Bayesian network it
+        becomes the probability `epsilon`, taken from the others in proportion. Marginals change by
+        about as much.
+
+        Parameters
+        ----------
+        epsilon : float
+            Above zero, and below one.
+
+        Returns
+        -------
+        FactorGraph
+
+        Examples
+        --------
+        >>> fg = FactorGraph([2], [Factor([0], [0.0, 4.0])])
+        >>> fg.smoothed(0.25).factors[0].table.tolist()
+        [1.0, 4.0]
+        """
+        check_real("smoothed", "epsilon", epsilon, 0, 1, "()")
+        factors = [
+            Factor(f.scope, np.where(f.table == 0, epsilon * f.table.max(initial=0.0), f.table))
+            for f in self.factors
+        ]
+        return FactorGraph(self.cardinalities, factors, self._names, self._states)
+
+    def condition(self, evidence: EvidenceLike) -> FactorGraph:
+        """The model given evidence, over the same variables: observed ones become point masses.
+
+        Observed values are plugged into the factors, so that the rest falls apart where
+        observations separate it. The partition function of the result is the unnormalised
+        probability of the evidence; compiled on the same vtree, models with different evidence
+        are compatible.
+
+        Parameters
+        ----------
+        evidence : mapping, or array of shape (variables,) with NaN for "not observed"
+            A mapping goes from variables (numbers or names) to a state (a number or a label), to a
+            set of allowed states, or to an array of weights of the states.
+
+        Returns
+        -------
+        FactorGraph
+
+        Raises
+        ------
+        EvidenceError
+            If there are several rows.
+
+        Examples
+        --------
+        >>> fg = FactorGraph(
+        ...     [2, 2], [Factor([0, 1], [[1.0, 2.0], [3.0, 4.0]])], names=["rain", "wet"]
+        ... )
+        >>> circuit, log_z = fg.condition({"rain": 1}).compile()
+        >>> float(np.exp(log_z).round(12)), circuit.marginals()[1].round(6).tolist()
+        (7.0, [0.428571, 0.571429])
+        """
+        read = as_evidence(evidence, self.schema)
+        if read.n_rows != 1:
+            raise EvidenceError(
+                "Evidence on a factor graph is a mapping or one row with an entry per variable, "
+                f"{self.n_variables} in all. Got {read.n_rows} rows."
+            )
+        factors, values = [], {}
+        for v in range(self.n_variables):
+            weights = read.column(v).weights[0]
+            possible = np.flatnonzero(weights)
+            if len(possible) == 1 and weights[possible[0]] == 1.0:
+                values[v] = int(possible[0])
+            if (weights != 1.0).any():
+                factors.append(Factor((v,), weights))
+        factors = [plugged(factor, values) for factor in self.factors] + factors
+        return FactorGraph(self.cardinalities, factors, self._names, self._states)
+
+    def variable(self, key: VariableLike) -> int:
+        """The number of a variable given by its number or its name.
+
+        Parameters
+        ----------
+        key : int or str
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> FactorGraph([2, 2], [], names=["rain", "wet"]).variable("wet")
+        1
+        """
+        return self.schema.variable(key)
+
+    def state(self, variable: int, key: object) -> int:
+        """The number of a state of a variable, given by its number or its label.
+
+        Parameters
+        ----------
+        variable : int
+        key : int or label
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> FactorGraph([2], [], states=[["no", "yes"]]).state(0, "yes")
+        1
+        """
+        return self.schema.state(variable, key)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {self.n_variables} variables: {len(self.factors)} factors>"
+        )
+
+    def _repr_html_(self) -> str:
+
+        return model_html(self)
+
+
+ROUNDING = 0.01
+"""How far the sum of a distribution may be from one: tables in files have few decimals."""
+
+
+@public
+class BayesianNetwork(FactorGraph):
+    """A factor graph whose factors are conditional probability tables, one per variable.
+
+    Parameters
+    ----------
+    parents : sequence of sequences of int
+        The parents of every variable.
+    cpts : sequence of arrays
+        For every variable its probabilities given its parents: one axis per parent, in their
+        order, and the last one for the variable itself. Sums may differ a little from one, as they
+        do where probabilities were rounded; the numbers are used as they are.
+    names, states : optional
+        As for `FactorGraph`.
+
+    Attributes
+    ----------
+    parents : tuple of tuples of int
+    cpts : tuple of arrays
+
+    Raises
+    ------
+    CircuitError
+        If arcs form a cycle, or tables do not hold one distribution for every state of the parents.
+
+    Examples
+    --------
+    >>> rain = BayesianNetwork([[], [0]], [[0.8, 0.2], [[0.9, 0.1], [0.3, 0.7]]])
+    >>> rain
+    <BayesianNetwork of 2 variables: 2 factors>
+    >>> circuit, log_z = rain.compile()
+    >>> circuit.marginals()[1].round(12).tolist()
+    [0.78, 0.22]
+    """
+
+    parents: tuple[tuple[int, ...], ...]
+
+    def __init__(
+        self,
+        parents: Sequence[Sequence[int]],
+        cpts: TablesLike,
+        names: Sequence[str] | None = None,
+        states: Sequence[Labels] | None = None,
+    ):
+        if len(parents) != len(cpts):
+            raise CircuitError(
+                "A Bayesian network has one list of parents and one table per variable. "
+                f"Got {len(parents)} and {len(cpts)}."
+            )
+        factors = [
+            Factor((*above, v), table)
+            for v, (above, table) in enumerate(zip(parents, cpts, strict=True))
+        ]
+        super().__init__([f.table.shape[-1] for f in factors], factors, names, states)
+        self.parents = tuple(factor.scope[:-1] for factor in factors)
+        for v, table in enumerate(self.cpts):
+            worst = float(np.abs(table.sum(axis=-1) - 1.0).max())
+            if worst > ROUNDING:
+                raise CircuitError(
+                    f"The probabilities of {self._called(v)} must sum to one for every state of "
+                    f"its parents. Got a sum that is off by {worst:.3g}."
+                )
+        cycle = self._cycle()
+        if cycle is not None:
+            raise CircuitError(
+                f"The arcs of a Bayesian network form no cycle. {self._called(cycle)} is an "
+                "ancestor of itself."
+            )
+
+    @property
+    def cpts(self) -> tuple[Array, ...]:
+        """The conditional probability tables: axes of the parents, then of the variable."""
+        return tuple(factor.table for factor in self.factors)
+
+    def with_names(
+        self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
+    ) -> BayesianNetwork:
+        """The network with other names of its variables (see `FactorGraph.with_names`).
+
+        Examples
+        --------
+        >>> BayesianNetwork([[]], [[0.2, 0.8]]).with_names(["rain"]).names
+        ['rain']
+        """
+        states = self._states if states is None else states
+        return BayesianNetwork(self.parents, self.cpts, names, states)
+
+    def smoothed(self, epsilon: float = 0.01) -> BayesianNetwork:
+        """The network with its zeros raised to a probability (see `FactorGraph.smoothed`).
+
+        Examples
+        --------
+        >>> coin = BayesianNetwork([[]], [[0.0, 1.0]])
+        >>> coin.smoothed(0.01).cpts[0].tolist()
+        [0.01, 0.99]
+        """
+        cpts = []
+        for factor in super().smoothed(epsilon).factors:
+            table = self.cpts[factor.scope[-1]]
+            zero = table == 0
+            left = 1.0 - epsilon * zero.sum(axis=-1, keepdims=True)
+            if (left <= 0).any():
+                raise CircuitError(
+                    f"An 'epsilon' of {epsilon} leaves nothing for the possible states of "
+                    f"{self._called(factor.scope[-1])}. Give a smaller one."
+                )
+            cpts.append(np.where(zero, epsilon, left * table))
+        return BayesianNetwork(self.parents, cpts, self._names, self._states)
+
+    def _called(self, variable: int) -> str:
+        name = "" if self._names is None else f" ({self._names[variable]!r})"
+        return f"variable {variable}{name}"
+
+    def _cycle(self) -> int | None:
+        """A variable on a cycle (or below one), None if there is none."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        waiting = [len(above) for above in self.parents]
+        for v, above in enumerate(self.parents):
+            for parent in above:
+                children[parent].append(v)
+        ready = [v for v, n in enumerate(waiting) if n == 0]
+        while ready:
+            for child in children[ready.pop()]:
+                waiting[child] -= 1
+                if waiting[child] == 0:
+                    ready.append(child)
+        left = [v for v, n in enumerate(waiting) if n > 0]
+        return left[0] if left else None
+
+
+def forward_samples(
+    network: BayesianNetwork, n: int, rng: np.random.Generator, fixed: Mapping[int, int]
+) -> Array:
+    """Samples of a network from its roots down, with some variables held at their values.
+
+    It needs no circuit. With variables held, samples are not those of the conditional distribution.
+
+    Examples
+    --------
+    >>> rain = BayesianNetwork([[], [0]], [[0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]]])
+    >>> forward_samples(rain, 2, np.random.default_rng(0), {}).tolist()
+    [[1, 1], [1, 1]]
+    """
+    rows = np.zeros((n, network.n_variables), dtype=np.intp)
+    done: set[int] = set()
+    waiting = list(range(network.n_variables))
+    while waiting:
+        ready = [v for v in waiting if done.issuperset(network.parents[v])]
+        for v in ready:
+            if v in fixed:
+                rows[:, v] = fixed[v]
+                continue
+            table = network.cpts[v][tuple(rows[:, u] for u in network.parents[v])]
+            table = np.broadcast_to(table, (n, network.cardinalities[v]))
+            rows[:, v] = drawn(cumulative(table), rng.random(n))
+        done.update(ready)
+        waiting = [v for v in waiting if v not in done]
+    return rows
+
+
+@public_in("models")
+class CollapsedModel:
+    r"""The conditionals p(x_c | x_s) of a model for one set c of collapsed variables.
+
+    A factor with a single collapsed variable only re-weights the states of that variable once the
+    sampled ones are known, and a factor with none is a constant:
+
+    .. math:: p(x_c, x_s) \propto a(x_s)\, G(x_c, x_s) \prod_{j \in c} u_j(x_j; x_s)
+
+    where G multiplies the factors with two or more collapsed variables. Its circuit is compiled
+    once, for all values of the sampled variables; rows of values become rows of evidence
+    on it, so that any number of conditionals costs one batched sweep.
+
+    Parameters
+    ----------
+    model : FactorGraph
+    collapsed : int, str, or iterable of int or str
+        The variables (numbers or names) to sum over; the others are sampled.
+    vtree : Vtree, optional
+        Over all variables. Default: see `shared`.
+    shared : bool
+        Whether the default vtree is that of the model, so that circuits with different collapsed
+        sets are compatible. Otherwise it is made for this set alone, which allows larger sets.
+    max_bytes : int
+        Models that need more memory than about this are refused.
+
+    Attributes
+    ----------
+    model : FactorGraph
+    collapsed, sampled : tuple of int
+    relevant : tuple of int
+        The sampled variables that share a factor with a collapsed one. The conditional depends on
+        no other.
+    circuit : Circuit
+        The circuit of G over all variables, normalised.
+    log_z : float
+        The log of its partition function.
+
+    Raises
+    ------
+    CircuitError
+        If the model is not a FactorGraph.
+
+    Notes
+    -----
+    In pairwise models G holds collapsed variables only. A sampled variable that shares a factor
+    with two or more collapsed ones takes part in the compilation; where this is too expensive,
+    `FactorGraph.condition` plugs in values first and is compiled once for each of them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> from expectedkernels.datasets import ising_grid
+    >>> grid = ising_grid(3, 3, rng=0)
+    >>> model = CollapsedModel(grid, [1, 4, 7])
+    >>> X = np.zeros((2, 9))
+    >>> X[1, 0] = 1.0
+    >>> weights, log_constants = model.evidence(X)
+    >>> gram = ek.expected_kernel(
+    ...     model.circuit, model.circuit, ek.ExpHamming(), evidence_p=weights, evidence_q=weights
+    ... )
+    >>> gram.shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        model: FactorGraph,
+        collapsed: int | str | Iterable[int | str],
+        vtree: Vtree | None = None,
+        *,
+        shared: bool = True,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ):
+        if not isinstance(model, FactorGraph):
+            raise CircuitError(
+                "The 'model' parameter of CollapsedModel must be a FactorGraph. "
+                f"Got {type(model).__name__} instead."
+            )
+        if isinstance(collapsed, str) or not isinstance(collapsed, Iterable):
+            collapsed = [collapsed]  # a name is one variable, and not its letters
+        chosen = {model.variable(key) for key in collapsed}
+        self.model = model
+        self.collapsed = tuple(sorted(chosen))
+        self.sampled = tuple(v for v in range(model.n_variables) if v not in chosen)
+        inside = [sum(v in chosen for v in factor.scope) for factor in model.factors]
+        pairs = list(zip(model.factors, inside, strict=True))
+        self._loose = [factor for factor, n in pairs if n <= 1]
+        core = FactorGraph(model.cardinalities, [factor for factor, n in pairs if n > 1])
+        touched = {v for factor, n in pairs if n for v in factor.scope}
+        self.relevant = tuple(v for v in self.sampled if v in touched)
+        self.circuit: Circuit
+        self.log_z: float
+        if vtree is None and shared:
+            vtree = model.vtree
+        self.circuit, self.log_z = core.compile(vtree, max_bytes=max_bytes)
+
+    def evidence(self, X: RowsLike) -> tuple[list[Array], Array]:
+        """Rows of evidence on the circuit that make it the conditionals, and log-constants.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            Values of the sampled variables; the columns of collapsed ones are not looked at, and
+            may be NaN.
+
+        Returns
+        -------
+        weights : list of arrays of shape (n, cardinality), one per variable
+            As `expected_kernel` and `Circuit.marginals` take them.
+        log_constants : array of shape (n,)
+            What the weights leave out: the model at (x_c, x_s) is the circuit times
+            the weights times ``exp(log_z + log_constants)``.
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> model = CollapsedModel(asia(), ["either", "lung"])
+        >>> weights, log_constants = model.evidence(np.ones((3, 8)))
+        >>> [table.shape for table in weights] == [(3, 2)] * 8
+        True
+        """
+        points = self._points(X)
+        n = len(points)
+        constants = np.zeros(n)
+        logs = {v: np.zeros((n, self.model.cardinalities[v])) for v in self.collapsed}
+        with np.errstate(divide="ignore"):
+            for factor in self._loose:
+                target = next((v for v in factor.scope if v in logs), None)
+                values = np.log(_sliced(factor, points, target))
+                if target is None:
+                    constants += values
+                else:
+                    logs[target] += values
+        weights: list[Any] = [None] * self.model.n_variables
+        for v in self.sampled:
+            weights[v] = np.eye(self.model.cardinalities[v])[points[:, v]]
+        for v, table in logs.items():
+            top = table.max(axis=1)
+            constants += top
+            weights[v] = np.exp(table - np.where(top > -np.inf, top, 0.0)[:, None])
+        # also where no collapsed variable has a say, there is no conditional given the impossible
+        for table in weights:
+            table[constants == -np.inf] = 0.0
+        return weights, constants
+
+    def log_marginal(self, X: RowsLike) -> Array:
+        """The log of the model summed over its collapsed variables, shape (n,), unnormalised.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            As for `evidence`.
+
+        Returns
+        -------
+        array of shape (n,)
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> x = np.full((1, 8), np.nan)
+        >>> x[0, 2] = 0  # a smoker
+        >>> model = CollapsedModel(asia(), [0, 1, 3, 4, 5, 6, 7])
+        >>> np.exp(model.log_marginal(x)).round(12).tolist()
+        [0.5]
+        """
+        weights, constants = self.evidence(X)
+        with np.errstate(invalid="ignore"):
+            return self.circuit.log_likelihood(weights) + self.log_z + constants
+
+    def marginals(self, X: RowsLike) -> list[Array]:
+        """The probabilities of the states of every variable given each row of sampled values.
+
+        Parameters
+        ----------
+        X : array of shape (n, variables)
+            As for `evidence`.
+
+        Returns
+        -------
+        list of arrays of shape (n, cardinality), one per variable
+            Sampled variables have their value for sure.
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> model = CollapsedModel(asia(), ["lung", "either"])
+        >>> model.marginals(np.ones((1, 8)))[3].shape
+        (1, 2)
+        """
+        weights, _ = self.evidence(X)
+        return self.circuit.marginals(weights)
+
+    def conditional(self, x: ArrayLike) -> Circuit:
+        """The normalised circuit of the conditional given one row of sampled values.
+
+        Sampled variables become point masses, so it is compatible with all other conditionals.
+
+        Parameters
+        ----------
+        x : array of shape (variables,)
+            As a row of X in `evidence`.
+
+        Returns
+        -------
+        Circuit
+
+        Raises
+        ------
+        DataError
+            If there are several rows.
+
+        Examples
+        --------
+        >>> from expectedkernels.datasets import asia
+        >>> model = CollapsedModel(asia(), ["lung", "either"])
+        >>> model.conditional(np.ones(8)).marginals()[0].tolist()
+        [0.0, 1.0]
+        """
+        row = np.asarray(x, dtype=np.float64)
+        if row.ndim != 1:
+            raise DataError(
+                f"One conditional needs one row of values. Got an array of shape {row.shape}; "
+                "batches are made by evidence(X)."
+            )
+        weights, _ = self.evidence(row)
+        return self.circuit.condition(weights)
+
+    def _points(self, X: Any) -> Any:
+        """The rows as integers, zero at collapsed variables."""
+        rows = np.array(X, dtype=np.float64, ndmin=2)
+        if rows.ndim == 2 and rows.shape[1] == self.model.n_variables:
+            rows[:, list(self.collapsed)] = 0.0
+        return as_points(rows, self.model.cardinalities, "Values of sampled variables").astype(
+            np.intp
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<CollapsedModel: {len(self.collapsed)} of {self.model.n_variables} variables "
+            f"collapsed, {self.circuit.n_units} units>"
+        )
+
+
+def _sliced(factor: Factor, points: Any, target: int | None) -> Any:
+    """The entries of a factor at rows of values, (n,), or (n, cardinality) along one variable."""
+    table = factor.table
+    others = [v for v in factor.scope if v != target]
+    if target is not None:
+        table = np.moveaxis(table, factor.scope.index(target), -1)
+    if not others:
+        return np.broadcast_to(table, (len(points), *table.shape))
+    return table[tuple(points[:, v] for v in others)]
+
+
+DARK = "#444444"
+FEW = 40
+"""Of so many variables, notebooks show a drawing."""
+
+
+def model_layout(model: FactorGraph) -> Layout:
+    """The variables of a model: networks from the roots down, other graphs by their distances.
+
+    Factors of two variables are edges, those of more are squares.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> model_layout(ek.BayesianNetwork([[], [0]], [[0.5, 0.5], [[1, 0], [0, 1]]])).y.tolist()
+    [0.0, -1.0]
+    """
+    n = model.n_variables
+    labels = list(model.names or map(str, range(n)))
+    if isinstance(model, BayesianNetwork):
+        arcs = [(parent, v) for v, above in enumerate(model.parents) for parent in above]
+        depth = depths(n, arcs)
+        x, y = layered(depth, arcs)
+        fills = [pale(d) for d in depth.tolist()]
+        return _made(x, y, labels, fills, arcs, arrows=True, title=repr(model))
+    scopes = {tuple(sorted(factor.scope)) for factor in model.factors}
+    edges = sorted(scope for scope in scopes if len(scope) == 2)
+    large = sorted(scope for scope in scopes if len(scope) > 2)
+    near = {pair for scope in large for pair in combinations(scope, 2)} | set(edges)
+    x, y = spread(n, sorted(near))
+    spokes = [(n + i, v) for i, scope in enumerate(large) for v in scope]
+    centres = [[float(z[list(scope)].mean()) for scope in large] for z in (x, y)]
+    x, y = (np.concatenate([z, centre]) for z, centre in zip((x, y), centres, strict=True))
+    return _made(
+        x,
+        y,
+        labels + [""] * len(large),
+        [pale(5)] * n + [DARK] * len(large),
+        [*edges, *spokes],
+        squares=frozenset(range(n, n + len(large))),
+        title=repr(model),
+    )
+
+
+def model_html(model: FactorGraph) -> str:
+    """What notebooks show of a model: its size, and its variables if they are few.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> "<svg" in model_html(ek.asia()), "<svg" in model_html(ek.ising_grid(20, 20, rng=0))
+    (True, False)
+    """
+    cards = sorted(set(model.cardinalities))
+    found = {
+        "variables": model.n_variables,
+        "states": f"{cards[0]} to {cards[-1]}" if len(cards) > 1 else cards[0],
+        "factors": len(model.factors),
+        "largest factor": f"{max((len(f.scope) for f in model.factors), default=0)} variables",
+    }
+    few = model.n_variables <= FEW
+    return overview(type(model).__name__, found, svg(model_layout(model), 48.0) if few else "")
+
+
+def _made(
+    x: Array,
+    y: Array,
+    labels: list[str],
+    fills: list[str],
+    edges: Sequence[Sequence[int]],
+    **rest: Any,
+) -> Layout:
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    return Layout(x, y, labels, fills, pairs, np.full(len(pairs), 0.3), **rest)

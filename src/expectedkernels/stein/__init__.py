@@ -1,0 +1,30 @@
+"""Stein kernels, and weights of samples made of them: `ek.stein`."""
+
+from expectedkernels.sampling.gibbs import irreducible
+from expectedkernels.sampling.weights import (
+    default_weights,
+    signed_weights,
+    simplex_weights,
+    smoothed_weights,
+)
+from expectedkernels.stein.bbis import SteinSamples
+from expectedkernels.stein.collapsed import (
+    CollapsedSteinKernel,
+    PartitionSteinKernel,
+    determined_variables,
+)
+from expectedkernels.stein.stein_kernel import SteinKernel, is_strictly_positive_definite
+
+__all__ = [
+    "CollapsedSteinKernel",
+    "PartitionSteinKernel",
+    "SteinKernel",
+    "SteinSamples",
+    "default_weights",
+    "determined_variables",
+    "irreducible",
+    "is_strictly_positive_definite",
+    "signed_weights",
+    "simplex_weights",
+    "smoothed_weights",
+]

@@ -1,0 +1,603 @@
+"""Black-box importance sampling, and its collapsed version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from expectedkernels.arrays import Array, RowsLike, SamplesLike, VariablesLike, require_memory
+from expectedkernels.checks import (
+    DataError,
+    EvidenceError,
+    PropertyError,
+    SizeError,
+    check_choice,
+    public_in,
+    rows_numbered,
+)
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.kernels.empirical import (
+    as_log_weights,
+    check_roles,
+    collapsed_rows,
+    distinct_rows,
+)
+from expectedkernels.kernels.kernel import ExpHamming, Kernel
+from expectedkernels.kernels.target import Target, TargetLike, as_target
+from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
+from expectedkernels.sampling.weights import (
+    default_weights,
+    signed_weights,
+    simplex_weights,
+    smoothed_weights,
+)
+from expectedkernels.stein.collapsed import (
+    ADVICE,
+    REMEDIES,
+    UPDATES,
+    CollapsedSteinKernel,
+    PartitionSteinKernel,
+    ZerosPlan,
+    check_stein_kernel,
+    has_no_zeros,
+    partition_cost,
+    plan_zeros,
+    stein_kernels,
+    warn_of_classes,
+    warn_of_zeros,
+)
+from expectedkernels.stein.stein_kernel import (
+    OPERATORS,
+    SteinKernel,
+    ZerosMet,
+    discrete_cardinalities,
+    is_strictly_positive_definite,
+    shared_grams,
+)
+from expectedkernels.stein.weighted_samples import WeightedSamples
+
+RULES = ("default", "raw", "smoothed", "signed", "uniform")
+"""How weights can be made of a Gram matrix."""
+
+
+@public_in("stein")
+@dataclass(frozen=True, eq=False, repr=False)
+class SteinSamples(WeightedSamples):
+    """Samples weighted by Stein discrepancy, with the Gram matrices the weights come from.
+
+    Attributes
+    ----------
+    gram : array of shape (n, n), or None
+        The Stein kernels of all pairs of samples that count, with shifts as operators.
+    updates_gram : array of shape (n, n), or None
+        The same for the operators of Gibbs updates, which the default rule looks at.
+    stein, updates : SteinKernel, CollapsedSteinKernel or PartitionSteinKernel
+        What makes them, when they are needed.
+    operator : "shift" or "gibbs"
+        Whose discrepancy is in `discrepancy`, and is minimised by rules other than the default.
+    decision : str
+        What was done about zeros of the target, and what the default rule found and did.
+    used : int array, or None
+        The numbers of the samples that count, None for all of them. The others had the weight zero
+        from the start, and keep it.
+    hidden : tuple of int
+        Variables that are summed out in all samples because of zeros, new ones included.
+    note : str
+        What was done about zeros of the target.
+
+    Notes
+    -----
+    With shifts as operators, rare states dominate `discrepancy` and `uniform_discrepancy`, and the
+    default rule, which keeps these states, may leave the first above the second; the discrepancies
+    that it did look at are in `decision`.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> samples = ek.bbis(target, [[0, 0], [1, 1], [1, 0]], weights="raw")
+    >>> samples.extended([[0, 1]]).n
+    4
+    """
+
+    gram: Array = None
+    updates_gram: Array = None
+    stein: Any = None
+    updates: Any = None
+    operator: str = "shift"
+    decision: str = field(default="")
+    used: Array = None
+    hidden: tuple[int, ...] = ()
+    note: str = ""
+
+    @property
+    def _numbers(self) -> Any:
+        """The numbers of the samples that count."""
+        return np.arange(len(self.rows)) if self.used is None else self.used
+
+    def uniform(self) -> SteinSamples:
+        """The same samples with equal weights; those that do not count keep the weight zero."""
+        return self.reweighted("uniform")
+
+    def extended(
+        self,
+        new: RowsLike,
+        collapsed: VariablesLike | None = None,
+        log_weights: ArrayLike | None = None,
+    ) -> SteinSamples:
+        """The samples with new ones, all weighted anew by the same rule.
+
+        Only the rows of the Gram matrices that belong to new samples are computed.
+
+        Parameters
+        ----------
+        new : array of shape (m, variables), or of shape (chains, m, variables)
+            NaN where a variable is collapsed, as in `rows`.
+        collapsed : iterable of int or str, or boolean array, optional
+            What to sum out in the new samples, as for `collapsed_bbis`. Default: where they have
+            NaN, even if one set was given for the others.
+        log_weights : array of shape (m,), optional
+            Logs of the importance weights of new samples, up to the same constant as those of the
+            others; needed if these have some.
+
+        Returns
+        -------
+        SteinSamples
+
+        Raises
+        ------
+        DataError
+            If there are gaps in new samples, and none in the old ones, or if only some samples
+            have importance weights.
+        PropertyError
+            If the target is zero next to a sample.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = ek.collapsed_bbis(target, [[0, 0], [1, 1]], [1])
+        >>> samples.extended([[1, 0]], [1]).rows.tolist()
+        [[0.0, nan], [1.0, nan], [1.0, nan]]
+        """
+        added, some = collapsed_rows(self.target, new, collapsed, least=0, log_weights=log_weights)
+        logs = None
+        if (self.log_weights is None) != (log_weights is None):
+            raise DataError(
+                "Either all samples have importance weights or none. Give log_weights for the new "
+                "samples if, and only if, the others have them."
+            )
+        if log_weights is not None:
+            logs = np.concatenate([self.log_weights, as_log_weights(log_weights, len(added))])
+        added[:, list(self.hidden)] = np.nan
+        if np.isnan(added[some]).any() and isinstance(self.stein, SteinKernel):
+            raise DataError(
+                "These samples have no collapsed variables, so new ones cannot have NaN. "
+                "Use collapsed_bbis for all of them."
+            )
+        known, used = self.rows[self._numbers], np.append(self._numbers, self.n + some)
+        try:
+            with rows_numbered(some):
+                first, second = (
+                    None if gram is None else stein.extended(gram, known, added[some])
+                    for gram, stein in ((self.gram, self.stein), (self.updates_gram, self.updates))
+                )
+        except ZerosMet as error:
+            advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
+            raise ZerosMet(error.where, advice) from error
+        rows = np.vstack([self.rows, added])
+        more = replace(
+            self,
+            gram=first,
+            updates_gram=second,
+            rows=rows,
+            used=used,
+            weights=None,
+            log_weights=logs,
+        )
+        return weighted(more)
+
+    def reweighted(self, weights: str = "default", operator: str | None = None) -> SteinSamples:
+        """The same samples, weighted by another rule.
+
+        Parameters
+        ----------
+        weights : "default", "raw", "smoothed", "signed" or "uniform"
+            As for `bbis`.
+        operator : "shift" or "gibbs", optional
+            As for `bbis`. Default: that of these samples.
+
+        Returns
+        -------
+        SteinSamples
+
+        Raises
+        ------
+        PropertyError
+            If the target is zero next to a sample, and shifts are asked for.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = ek.bbis(target, [[0, 0], [1, 1], [1, 0]])
+        >>> samples.reweighted("uniform").weights.round(6).tolist()
+        [0.333333, 0.333333, 0.333333]
+        """
+        check_choice("reweighted", "weights", weights, RULES)
+        operator = self.operator if operator is None else operator
+        check_choice("reweighted", "operator", operator, OPERATORS)
+        try:
+            return weighted(replace(self, rule=weights, operator=operator))
+        except ZerosMet as error:
+            raise ZerosMet(
+                error.where, "Use operator='gibbs', which needs no positive target."
+            ) from error
+
+
+def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
+    """Raise if the matrices behind the weights of these samples take more memory than allowed.
+
+    Counted is what is held at the same time at the worst moment: Gram matrices of all samples and
+    their copies, and the matrices of distinct samples that weights are computed with.
+    """
+    n, m = len(rows), len(distinct_rows(rows)[2])
+    whole = 4 + (rule == "default") * (1 + (operator == "shift"))
+    few = 6
+    if rule == "uniform":
+        whole, few = 1, 4
+    needed = 8 * (whole * n**2 + few * m**2)
+    if needed > max_bytes:
+        raise SizeError(
+            f"The weights of {n} samples ({m} distinct) take {needed / 2**30:.3g} GiB of Gram "
+            f"matrices, more than max_bytes={max_bytes}. Take fewer samples, such as every tenth "
+            f"of a chain, or allow more memory: max_bytes={needed}."
+        )
+    require_memory(needed, f"To weigh {n} samples", "Take fewer, such as every tenth of a chain.")
+
+
+def weighted(samples: SteinSamples) -> SteinSamples:
+    """The samples with weights by their rule; those that do not count have the weight zero."""
+    used = samples._numbers
+    equal = np.full(len(used), 1.0 / len(used))
+    distinct, groups, first = distinct_rows(samples.rows[used])
+    shift = samples.operator == "shift"
+    with rows_numbered(used[first]):
+        samples = _with_grams(samples, distinct, groups)
+    chosen = samples.gram if shift else samples.updates_gram
+    certificate, decision = None, samples.note
+    if samples.rule == "uniform":
+        weights = equal
+    elif samples.rule == "signed":
+        weights = signed_weights(chosen)
+    elif samples.rule == "default":
+        exact = shift and (samples.stein.zeros == "raise" or has_no_zeros(samples.target))
+        exact &= bool(is_strictly_positive_definite(samples.stein.kernel, samples.cardinalities))
+        logs = None if samples.log_weights is None else samples.log_weights[used]
+        found = default_weights(
+            chosen, samples.updates_gram, groups=groups, exact=exact, log_weights=logs
+        )
+        weights, certificate = found.weights, found.certificate
+        decision = f"{samples.note} {found.reason}".strip()
+    else:
+        best = simplex_weights(chosen, groups=groups)
+        weights, certificate = best.weights, best.certificate
+        if samples.rule == "smoothed":
+            weights = smoothed_weights(weights)
+    shares = np.zeros(samples.n)
+    shares[used] = weights
+    return replace(
+        samples,
+        weights=shares,
+        certificate=certificate,
+        decision=decision,
+        # rounding can make a zero negative
+        discrepancy=max(0.0, float(weights @ chosen @ weights)),
+        uniform_discrepancy=max(0.0, float(equal @ chosen @ equal)),
+    )
+
+
+def _with_grams(samples: SteinSamples, distinct: Any, groups: Any) -> SteinSamples:
+    """The samples with the Gram matrices that their rule and operator need."""
+    shift = samples.operator == "shift"
+    first = shift and samples.gram is None
+    second = (samples.rule == "default" or not shift) and samples.updates_gram is None
+    every = np.ix_(groups, groups)
+    if first and second and isinstance(samples.stein, SteinKernel):
+        both = shared_grams(samples.stein, samples.updates, distinct)
+        return replace(samples, gram=both[0][every], updates_gram=both[1][every])
+    if first:
+        samples = replace(samples, gram=samples.stein(distinct)[every])
+    if second:
+        samples = replace(samples, updates_gram=samples.updates(distinct)[every])
+    return samples
+
+
+def bbis(
+    target: TargetLike,
+    samples: SamplesLike,
+    kernel: Kernel | None = None,
+    *,
+    weights: str = "default",
+    signed: bool = False,
+    operator: str = "shift",
+    zeros: str = "auto",
+    epsilon: float = 0.01,
+    log_weights: ArrayLike | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> SteinSamples:
+    r"""Samples weighted so that they stand for a target known up to a constant.
+
+    The weights make the Stein discrepancy :math:`w^\top K w` of the weighted samples from the
+    target small, where K is the Gram matrix of the target's Stein kernel (see `SteinKernel`).
+    Where the samples come from does not matter: no proposal density is needed.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Over discrete variables; a `Target` is made of a function.
+    samples : array of shape (n, variables), or of shape (chains, n, variables)
+        Complete points, for example of `gibbs`. Frames, labelled arrays and InferenceData are
+        read as well, by the names of the variables if the target has names.
+    kernel : Kernel, optional
+        Strictly positive definite. Default: ``ExpHamming()``.
+    weights : "default", "raw", "smoothed", "signed" or "uniform"
+        "raw" are the probabilities that minimise the discrepancy. They repair samples from a wrong
+        distribution, but spoil samples from the right one, because rare states lose their weight.
+        "default" minimises the discrepancy of Gibbs updates instead, whose operators are bounded
+        (see `default_weights`); what it did is in `decision`. "smoothed" adds 0.01 to
+        the raw weights and normalises, as the curves published with the method do.
+        "signed" minimises without a sign constraint: no probabilities, but often much better
+        on collapsed samples.
+    signed : bool
+        The same as ``weights="signed"``.
+    operator : "shift" or "gibbs"
+        The operators of the discrepancy that "raw", "smoothed" and "signed" weights minimise (see
+        `SteinKernel`): shifts, as published, or the bounded ones of Gibbs updates, which may meet
+        zeros of the target.
+    zeros : "auto", "raise", "collapse", "smooth" or "restrict"
+        What to do if the target has zeros, which shifts must not meet. "auto": Gibbs updates take
+        the place of shifts, which need no positive target; where the zeros of a factor graph keep
+        updates of single variables apart, the variables that others determine (see
+        `determined_variables`) are summed out as well. What was done is in `decision`. "raise":
+        an error. "collapse": sum out the determined variables. "smooth": raise the zeros
+        to `epsilon` (see `FactorGraph.smoothed`; this changes the target). "restrict": restrict
+        the shifts to the support (which cannot see the relative mass of parts of the support
+        that no change of a single variable connects).
+    epsilon : float
+        For ``zeros="smooth"``.
+    log_weights : array of shape (n,), optional
+        Logs of target over proposal, up to a constant, where the proposal is known: the default
+        weights are then shrunk towards importance weights in place of equal ones (see
+        `default_weights`). Good where a proposal visits several modes. Samples that
+        carry log-weights, such as those of `cis`, need not be told. Samples of weight zero (-inf
+        here, or a weight of zero that comes with them) are ignored and keep the weight zero.
+    max_bytes : int
+        How much memory all Gram matrices and intermediate values may take together.
+
+    Returns
+    -------
+    SteinSamples
+        With `weights`, `ess`, `discrepancy`, `certificate`, `marginals()`, `expect(f)`, `plot()`.
+
+    Notes
+    -----
+    Cost: O(n^2 (sum of cardinalities)) for the Gram matrix of a kernel that factorises, by matrix
+    products, and about O(n^3) for the weights; equal samples are merged before.
+
+    Q. Liu and J. Lee, "Black-box importance sampling", AISTATS 2017; W. Li, Z. Zeng, A. Vergari
+    and G. Van den Broeck, "Tractable Computation of Expected Kernels", UAI 2021.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> X = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    >>> samples = ek.bbis(target, X, weights="raw")
+    >>> samples.weights.round(6).tolist()
+    [0.1, 0.1, 0.4, 0.4]
+    >>> patients = ek.cis(ek.asia(), 100, 0, rng=0)  # zeros are no obstacle
+    >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
+    "The target has zeros: 'either' is summed out"
+    """
+    target = as_target(target)
+    check_roles("bbis(target, samples, kernel)", target, samples)
+    rule = "signed" if signed else weights
+    logs = _log_weights(samples, log_weights, rule)
+    return _from_samples(
+        target, samples, (), kernel, rule, operator, zeros, epsilon, max_bytes, logs
+    )
+
+
+def collapsed_bbis(
+    target: TargetLike,
+    samples: SamplesLike,
+    collapsed: VariablesLike | None = None,
+    kernel: Kernel | None = None,
+    *,
+    weights: str = "default",
+    signed: bool = False,
+    operator: str = "shift",
+    zeros: str = "auto",
+    epsilon: float = 0.01,
+    log_weights: ArrayLike | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> SteinSamples:
+    """Samples weighted as by `bbis`, with part of their variables summed out exactly.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork or Circuit
+        As for `bbis`; a function cannot be summed over exactly.
+    samples : array of shape (n, variables), or of shape (chains, n, variables)
+        What they say of collapsed variables is ignored. NaN marks a collapsed variable, too, as in
+        the samples of `collapsed_gibbs`.
+    collapsed : iterable of int or str, or boolean array, optional
+        The variables to sum out: one set for all samples, or a mask of shape (n, variables) (or
+        (variables,)). Default: where the samples have NaN. Nothing collapsed makes plain `bbis`;
+        with everything collapsed there is nothing to weigh, and all estimates are exact.
+    kernel, weights, signed, operator, zeros, epsilon, log_weights, max_bytes
+        As for `bbis`.
+
+    Returns
+    -------
+    SteinSamples
+
+    Notes
+    -----
+    The target is compiled once, and one sweep gives the kernels of all pairs of distinct samples
+    (see `CollapsedSteinKernel`). If it is too large to be compiled, the same set must be
+    collapsed in all samples: then only the conditionals are compiled (see
+    `PartitionSteinKernel`). Where this is cheaper, it is done for Gibbs updates in any case.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> asia = ek.asia()
+    >>> X = ek.collapsed_gibbs(asia, 50, ["either"], burn_in=100, thin=20, rng=0)
+    >>> samples = ek.collapsed_bbis(asia, X, ["either", "lung", "bronc"])
+    >>> samples.marginals()[3].shape
+    (2,)
+    """
+    target = as_target(target)
+    check_roles("collapsed_bbis(target, samples, collapsed, kernel)", target, samples)
+    rule = "signed" if signed else weights
+    logs = _log_weights(samples, log_weights, rule)
+    return _from_samples(
+        target, samples, collapsed, kernel, rule, operator, zeros, epsilon, max_bytes, logs
+    )
+
+
+def _log_weights(samples: Any, given: Any, rule: str) -> Any:
+    """The logs of importance weights that are given, or that samples of a sampler carry."""
+    check_choice("bbis", "weights", rule, RULES)
+    if given is not None and rule != "default":
+        raise DataError(
+            f"Importance weights are what default weights are shrunk to, and weights={rule!r} are "
+            "asked for. Leave out log_weights, or ask for weights='default'."
+        )
+    if given is None and rule == "default" and isinstance(samples, WeightedSamples):
+        return samples.log_weights
+    return given
+
+
+def _from_samples(
+    target: Any,
+    samples: Any,
+    collapsed: Any,
+    kernel: Any,
+    rule: str,
+    operator: str,
+    zeros: str,
+    epsilon: float,
+    max_bytes: int,
+    log_weights: Any = None,
+) -> SteinSamples:
+    """Check the arguments, compute the Gram matrix, and weigh the samples."""
+    cardinalities = discrete_cardinalities(target)
+    check_max_bytes(max_bytes)
+    check_choice("bbis", "operator", operator, OPERATORS)
+    check_choice("bbis", "zeros", zeros, REMEDIES)
+    kernel = ExpHamming() if kernel is None else kernel
+    check_stein_kernel(kernel, cardinalities, level=4)
+    rows, used = collapsed_rows(target, samples, collapsed, log_weights=log_weights)
+    logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
+    counted = rows[used]
+    check_memory(counted, rule, operator, max_bytes)
+    if isinstance(target, Target) and np.isnan(counted).any():
+        raise PropertyError(
+            "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
+            "be summed over. Give the model as a FactorGraph, or complete samples to bbis."
+        )
+    plan = plan_zeros(target, counted, zeros, operator, epsilon)
+    try:
+        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
+    except SizeError:
+        if zeros != "auto" or not plan.hidden:
+            raise
+        plan = replace(plan, hidden=(), note=UPDATES)
+        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
+    except ZerosMet as error:
+        if zeros != "auto":
+            raise ZerosMet(error.where, ADVICE) from error
+        plan = replace(plan, operator="gibbs", note=UPDATES)
+        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
+    _warn(found, operator)
+    return found
+
+
+def _planned(
+    plan: ZerosPlan,
+    rows: Any,
+    used: Any,
+    kernel: Kernel,
+    rule: str,
+    max_bytes: int,
+    log_weights: Any,
+) -> SteinSamples:
+    """The samples with weights, zeros met as planned."""
+    rows = rows.copy()
+    rows[:, list(plan.hidden)] = np.nan
+    stein, updates, circuit, conditionals = stein_kernels(
+        plan.target, rows[used], kernel, plan.shifts, max_bytes
+    )
+    samples = SteinSamples(
+        plan.target,
+        rows,
+        None,
+        rule,
+        log_weights=log_weights,
+        conditionals=conditionals,
+        circuit=circuit,
+        stein=stein,
+        updates=updates,
+        operator=plan.operator,
+        used=None if len(used) == len(rows) else used,
+        hidden=plan.hidden,
+        note=plan.note,
+    )
+    return weighted(_with_updates_by_parts(samples, max_bytes))
+
+
+def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSamples:
+    """The samples with the Gram matrix of updates, where conditionals give it at a lower cost.
+
+    How an update weighs states is different in every sample, so that there are few equal patterns
+    in the sweep of the whole target. Conditionals of one set of variables do without.
+    """
+    counted = samples.rows if samples.used is None else samples.rows[samples.used]
+    whole, hidden = samples.updates, np.isnan(counted)
+    needed = samples.rule == "default" or samples.operator == "gibbs"
+    if not (needed and len(hidden) and isinstance(whole, CollapsedSteinKernel)):
+        return samples
+    if not isinstance(samples.target, FactorGraph) or whole.kernel.vtree is not None:
+        return samples
+    if (hidden != hidden[0]).any() or hidden.all():
+        return samples
+    distinct, groups, _ = distinct_rows(counted)
+    try:
+        if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
+            return samples
+    except EvidenceError:  # weights name the row among all samples
+        return samples
+    collapsed = np.flatnonzero(hidden[0]).tolist()
+    try:
+        model = CollapsedModel(samples.target, collapsed, shared=False, max_bytes=max_bytes)
+    except SizeError:
+        return samples
+    stein = PartitionSteinKernel(model, whole.kernel, whole.zeros, max_bytes, operator="gibbs")
+    return replace(samples, updates_gram=stein(distinct)[np.ix_(groups, groups)])
+
+
+def _warn(found: SteinSamples, asked: str) -> None:
+    """Warn where weights may be wrong because of zeros."""
+    level = 4  # whoever called bbis
+    if found.operator == "gibbs":
+        if not isinstance(found.target, Target) or asked != "gibbs":
+            used = slice(None) if found.used is None else found.used
+            warn_of_classes(found.target, found.rows[used], level)
+    elif found.stein.zeros == "raise" and isinstance(found.stein, SteinKernel):
+        warn_of_zeros(found.target, level)

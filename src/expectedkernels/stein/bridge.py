@@ -1,0 +1,318 @@
+"""Partition functions of targets that are too large to compile, from samples of them."""
+
+from __future__ import annotations
+
+import warnings
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from expectedkernels.arrays import RngLike, SamplesLike, as_generator, to_numpy
+from expectedkernels.checks import DataError, PropertyError, check_real, rows_numbered
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.kernels.empirical import (
+    check_roles,
+    counted_rows,
+    distinct_rows,
+    sample_rows,
+    sample_weights,
+)
+from expectedkernels.kernels.kernel import refuse_gradients
+from expectedkernels.kernels.target import TargetLike, as_target
+from expectedkernels.learning.chow_liu import learn_chow_liu
+from expectedkernels.stein.bbis import bbis
+from expectedkernels.stein.stein_kernel import discrete_cardinalities
+
+LEAST = 20
+"""How many samples of the target there must be."""
+HALVINGS = 200
+"""More than enough halvings of an interval for a double."""
+BATCHES = 7
+"""Into how many batches dependent samples are divided."""
+ENOUGH = 5.0
+"""Of values that determine a variance: if there are more, one that was not seen counts less."""
+TINY = 1e-40
+"""The fourth power of a difference that is rounding."""
+OVERLAP = 0.25
+"""Below this overlap, in draws of the proposal, nothing can be said."""
+
+
+class PartitionEstimate(NamedTuple):
+    """What `log_partition_estimate` finds, a pair of numbers.
+
+    Attributes
+    ----------
+    log_z : float
+        The estimated log of the partition function.
+    standard_error : float
+        Of that estimate; infinite if it cannot be told.
+
+    Examples
+    --------
+    >>> low, high = PartitionEstimate(1.0, 0.1).interval()
+    >>> round(low, 3), round(high, 3)
+    (0.804, 1.196)
+    """
+
+    log_z: float
+    standard_error: float
+
+    def interval(self, coverage: float = 0.95) -> tuple[float, float]:
+        """A normal confidence interval of the log of the partition function."""
+        check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
+        reach = NormalDist().inv_cdf(0.5 + 0.5 * coverage) * self.standard_error
+        return self.log_z - reach, self.log_z + reach
+
+
+def log_partition_estimate(
+    target: TargetLike,
+    samples: SamplesLike,
+    *,
+    proposal: Circuit | None = None,
+    weights: ArrayLike | str | None = None,
+    rng: RngLike = None,
+) -> PartitionEstimate:
+    r"""The log of a target's partition function and its standard error, from samples of it.
+
+    A circuit q is learned from the first half of the samples; the second half and as many draws of
+    q are put into the bridge of Meng and Wong, whose estimate Z solves
+
+    .. math:: \sum_A \frac{s_q Z}{s_p \ell + s_q Z} = \sum_Q \frac{s_p \ell}{s_p \ell + s_q Z}
+
+    with :math:`\ell = \tilde p / q` at samples A of the target and draws Q of the circuit, and the
+    shares of both among all.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Over discrete variables, known up to the constant that is estimated.
+    samples : array of shape (n, variables), or (chains, n, variables)
+        Of the target, in the order in which they were drawn: those of `gibbs`, or weighted ones.
+    proposal : Circuit, optional
+        Another normalised circuit q, which must not have been learned from these samples: all of
+        them are compared with it. Default: a Chow-Liu tree of the first half.
+    weights : array of shape (n,), or "default", optional
+        Weights of the samples; "default" for those of `bbis` on the samples that are compared
+        with q. Default: those that come with the samples, else equal ones. Samples of weight zero
+        are ignored.
+    rng : int, Generator or None
+        For the draws of q.
+
+    Returns
+    -------
+    PartitionEstimate
+        The pair (log_z, standard_error).
+
+    Raises
+    ------
+    DataError
+        If there are too few samples, or one has probability zero.
+    PropertyError
+        If the proposal does not fit the target.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the samples and the draws of q hardly overlap. The standard error is infinite then.
+
+    Notes
+    -----
+    Samples of the target may depend on those before: the standard error takes the larger of what
+    autocorrelations and a few long batches say. Where few values determine the variance, as for a
+    concentrated target whose samples are nearly all equal, it allows for one more sample on either
+    side that is as different as it can be (a rule of three for states that were not seen). It
+    knows nothing of modes that the samples have not seen, and is too small if a chain has hardly
+    moved on between the first and the last; several chains from different starts show such modes.
+
+    Where half of the variables can be summed out, `cis` estimates the same number better, in its
+    `log_z`; where everything can, ``compile`` gives it exactly.
+
+    X.-L. Meng and W. H. Wong, "Simulating ratios of normalizing constants via a simple
+    identity", Statistica Sinica 1996.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> grid = ek.ising_grid(3, 3, rng=0)
+    >>> samples = ek.gibbs(grid, 400, burn_in=50, thin=5, rng=0)
+    >>> log_z, error = ek.log_partition_estimate(grid, samples, rng=0)
+    >>> abs(log_z - grid.log_partition()) < 3 * error < 0.3
+    True
+    """
+    target = as_target(target)
+    check_roles("log_partition_estimate(target, samples)", target, samples)
+    refuse_gradients("log_partition_estimate", target)
+    cards = discrete_cardinalities(target)
+    rows = sample_rows(target, samples, least=LEAST)
+    shares = _shares(sample_weights(samples) if weights is None else weights, len(rows))
+    used = counted_rows(samples, len(rows))
+    if shares is not None:
+        used = used[shares[used] > 0]
+        shares = shares[used]
+    rows = rows[used]
+    _check_samples(rows, used)
+    if proposal is None:
+        half = len(rows) // 2
+        given = None if shares is None else shares[:half]
+        proposal = learn_chow_liu(rows[:half], cardinalities=cards, sample_weight=given)
+        rows, used, shares = rows[half:], used[half:], None if shares is None else shares[half:]
+    else:
+        _check_proposal(proposal, target)
+    if isinstance(weights, str):
+        with rows_numbered(used):
+            shares = bbis(target, rows).weights
+    shares = np.full(len(rows), 1.0 / len(rows)) if shares is None else shares / shares.sum()
+    draws = proposal.sample(len(rows), rng=as_generator(rng))
+    ours, theirs = (_ratios(target, proposal, x) for x in (rows, draws))
+    if not np.isfinite(ours).all():
+        raise DataError(
+            "The sample in row {row} has probability zero under the target or the proposal, so it "
+            "is no sample of the target, or the proposal does not cover it.",
+            row=int(used[np.argmin(np.isfinite(ours))]),
+        )
+    return _bridge(ours, shares, theirs, _are_equal(ours, theirs, np.vstack([rows, draws])))
+
+
+def _are_equal(ours: Any, theirs: Any, rows: Any) -> bool:
+    """Whether many different states have one ratio: the proposal is the target then."""
+    logs = np.append(ours, theirs)
+    if not np.isfinite(logs).all() or np.ptp(logs) > 1e-9 + 1e-12 * np.abs(logs).max():
+        return False
+    return len(distinct_rows(rows)[2]) >= LEAST
+
+
+def _check_samples(rows: Any, numbers: Any) -> None:
+    """Raise unless the samples that count are complete and enough."""
+    missing = np.isnan(rows).any(axis=1)
+    if missing.any():
+        raise DataError(
+            "Partition functions are estimated from complete samples. Got NaN in row {row}.",
+            row=int(numbers[np.argmax(missing)]),
+        )
+    if len(rows) < LEAST:
+        raise DataError(
+            f"Partition functions are estimated from at least {LEAST} samples with a weight above "
+            f"zero. Got {len(rows)}."
+        )
+
+
+def _shares(weights: Any, n: int) -> Any:
+    """Weights of the samples; None if they are equal, or found later."""
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights != "default":
+            raise DataError(
+                "The 'weights' parameter of log_partition_estimate must be 'default', one number "
+                f"per sample, or None. Got {weights!r} instead."
+            )
+        return None
+    shares = np.asarray(weights, dtype=np.float64)
+    good = shares.shape == (n,) and np.isfinite(shares).all() and (shares >= 0).all()
+    if not good:
+        raise DataError(
+            f"The 'weights' parameter of log_partition_estimate must be {n} numbers that are not "
+            f"negative, one per sample. Got an array of shape {shares.shape}."
+        )
+    return shares
+
+
+def _check_proposal(proposal: Any, target: Any) -> None:
+    """Raise unless draws and exact likelihoods of the proposal are those of the target's states."""
+    if not isinstance(proposal, Circuit):
+        raise PropertyError(
+            f"The proposal must be a Circuit. Got {type(proposal).__name__} instead."
+        )
+    check_single_root(proposal, "A proposal")
+    require_normalized(proposal, "A proposal")
+    if tuple(proposal.cardinalities) != tuple(target.cardinalities):
+        raise PropertyError(
+            "The proposal must have the variables of the target, with as many states. Got "
+            f"{list(proposal.cardinalities)} for {list(target.cardinalities)}."
+        )
+
+
+def _ratios(target: Any, proposal: Circuit, rows: Any) -> Any:
+    """The logs of target / proposal at rows of states."""
+    values = target.log_likelihood if isinstance(target, Circuit) else target.log_score
+    logs = to_numpy(values(rows))
+    return logs - to_numpy(proposal.log_likelihood(rows))
+
+
+def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) -> PartitionEstimate:
+    """The estimate from log ratios at weighted samples of the target, and at draws of q."""
+    size, m = 1.0 / float(weights @ weights), len(theirs)
+    odds = np.log(size / m)
+    equal = np.full(m, 1.0 / m)
+
+    def excess(log_z: float) -> float:
+        # the left side less the right side of the equation, which increases with Z
+        left = size * (weights @ _logistic(log_z - odds - ours))
+        return float(left - m * (equal @ _logistic(odds + theirs - log_z)))
+
+    finite = np.concatenate([ours, theirs[np.isfinite(theirs)]])
+    low, high = float(finite.min()) - 50.0, float(finite.max()) + 50.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+    log_z = 0.5 * (low + high)
+    a, b = _logistic(log_z - odds - ours), _logistic(odds + theirs - log_z)
+    overlap = m * float(equal @ b)  # how many draws of q could as well be samples of the target
+    if overlap < OVERLAP:
+        warnings.warn(
+            "The samples of the target and the draws of the proposal hardly overlap (in the weight "
+            f"of {overlap:.2g} draws of {m}), so that the error of log_z={log_z:.6g} cannot be "
+            "told. Give more samples, or a proposal that is closer to the target.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return PartitionEstimate(log_z, np.inf)
+    slope = size * (weights @ (a * (1.0 - a))) + m * (equal @ (b * (1.0 - b)))
+    variance = size**2 * _mean_variance(a, weights, True) + m**2 * _mean_variance(b, equal, False)
+    if not equal_ratios:
+        variance += _unseen_variance(a, weights) + _unseen_variance(b, equal)
+    return PartitionEstimate(log_z, float(np.sqrt(variance) / slope))
+
+
+def _unseen_variance(values: Any, weights: Any) -> float:
+    """What a sample that was not seen may add to the variance of a sum of values in [0, 1].
+
+    It is as far from the mean as it can be, and counts the less the more values determine the
+    variance of those that were seen.
+    """
+    mean = float(weights @ values)
+    parts = weights * (values - mean) / weights.max()
+    found = float(parts @ parts) ** 2 / (float(np.sum(parts**4)) + TINY)
+    return max(mean, 1.0 - mean) ** 2 * ENOUGH / (ENOUGH + found)
+
+
+def _logistic(x: Any) -> Any:
+    return 0.5 * (1.0 + np.tanh(0.5 * x))
+
+
+def _mean_variance(values: Any, weights: Any, dependent: bool) -> float:
+    """The variance of a weighted mean of values, in the order in which they were drawn."""
+    parts = weights * (values - weights @ values)
+    n, found = len(parts), float(parts @ parts)
+    if dependent:
+        found = max(found, _sequence_variance(parts), _batch_variance(parts))
+    return found * n / (n - 1)
+
+
+def _sequence_variance(parts: Any) -> float:
+    """The variance of a sum of dependent terms, by the initial monotone sequence of Geyer."""
+    n = len(parts)
+    products = np.fft.irfft(np.abs(np.fft.rfft(parts, 2 * n)) ** 2)[:n]  # sums at every lag
+    pairs = products[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    positive = np.append(pairs > 0, False)
+    return float(2.0 * np.minimum.accumulate(pairs)[: np.argmin(positive)].sum() - products[0])
+
+
+def _batch_variance(parts: Any) -> float:
+    """The same by sums of a few long batches, which see what is dependent over long times."""
+    sums = np.array([part.sum() for part in np.array_split(parts, BATCHES)])
+    return float(sums @ sums) * BATCHES / (BATCHES - 1)

@@ -1,0 +1,324 @@
+"""Kernelised discrete Stein discrepancy: how far a distribution is from a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+from weakref import ReferenceType, ref
+
+import numpy as np
+
+from expectedkernels.algebra import multiply, quotient
+from expectedkernels.arrays import Array, SamplesLike, as_like, place_of
+from expectedkernels.checks import DataError, KernelError, PropertyError, rows_numbered
+from expectedkernels.circuits.block_circuit import host_for
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.graph import Unit
+from expectedkernels.circuits.operands import CircuitSide, check_single_root
+from expectedkernels.circuits.properties import require_compatible
+from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.circuits.sample_map import deterministic
+from expectedkernels.engine.passes import COUNTS, lifted, up_over
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.expectation import require_distribution, two_distributions
+from expectedkernels.kernels.empirical import (
+    DistributionLike,
+    Empirical,
+    check_roles,
+    is_model,
+    sample_rows,
+    sample_weights,
+)
+from expectedkernels.kernels.gram import gram
+from expectedkernels.kernels.kernel import ExpHamming, Kernel
+from expectedkernels.kernels.target import Target, TargetLike, as_target
+from expectedkernels.models.interop import converted
+from expectedkernels.stein.stein_kernel import (
+    SteinKernel,
+    check_choices,
+    discrete_cardinalities,
+    marked,
+    one_marked,
+    same_marks,
+)
+
+KEPT_MEASURES, KEPT_BYTES = 2, 2**26
+"""How many signed measures a circuit keeps for the next call, and how large each may be."""
+
+TOO_RARE_BETWEEN = (
+    "Some state of the target is more than 1e150 times less likely than one next to it. Compare "
+    "samples of q with it by bounded operators: kdsd(q.sample(1000), p, k, operator='gibbs')."
+)
+
+
+def kdsd(
+    q: DistributionLike | SamplesLike,
+    p: TargetLike,
+    k: Kernel | None = None,
+    *,
+    unbiased: bool = False,
+    zeros: str = "raise",
+    operator: str = "shift",
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
+    r"""The kernelised discrete Stein discrepancy KDSD(q || p), exactly.
+
+    .. math:: \mathrm{KDSD}(q \| p) = \sum_{x, x'} q(x)\, q(x')\, k_p(x, x')
+
+    Here :math:`k_p` is the Stein kernel of the target p (see `SteinKernel`). The discrepancy is
+    zero if q is p, positive otherwise if k is strictly positive definite, and does not depend on
+    the normaliser of p.
+
+    Parameters
+    ----------
+    q : Circuit, FactorGraph, unit graph, or samples
+        A circuit, and weights of points, must sum to one. Samples are arrays of
+        shape (n, variables) or (chains, n, variables), frames, labelled arrays or InferenceData,
+        with equal weights, or Empirical and WeightedSamples with theirs; samples of weight zero
+        are ignored.
+    p : Circuit, FactorGraph, or (for samples) Target
+        The target. If q is a circuit, p must be deterministic, and compatible with q: a factor
+        graph is compiled on the vtree of q.
+    k : Kernel, optional
+        Default: ``ExpHamming()``.
+    unbiased : bool
+        For points: leave out pairs of a point with itself (U-statistic). The mean over samples of
+        q is then the discrepancy of q itself, and it may be negative.
+    zeros : "raise" or "restrict"
+        For points: what to do if the target has zeros, as in `SteinKernel`. Between circuits the
+        target must be positive.
+    operator : "shift" or "gibbs"
+        For points: as in `SteinKernel`. Between circuits the operators are shifts.
+    max_bytes : int
+        How much memory intermediate values may take, as for `expected_kernel`.
+
+    Returns
+    -------
+    float, or tensor
+        A tensor if gradients are asked for: by parameters of the kernel, and for points also by
+        those of a circuit that is the target.
+
+    Raises
+    ------
+    PropertyError
+        If the target has zeros, or is a circuit that is not deterministic.
+    CompatibilityError
+        If the circuits are not compatible with each other or with the kernel.
+
+    Notes
+    -----
+    Between circuits, with :math:`\rho = q / p`, the discrepancy is the sum over variables i of
+    the expected kernels of the signed measures
+    :math:`u_i(y) = p(\uparrow_i y) (\rho(y) - \rho(\uparrow_i y))` with themselves. All of them are
+    one expected kernel of a single circuit, in which exactly one variable is marked as
+    shifted, so that the cost does not grow with the square of the number of variables:
+    it is linear for circuits of bounded width. q need not be deterministic.
+
+    W. Li, Z. Zeng, A. Vergari and G. Van den Broeck, "Tractable Computation of Expected Kernels",
+    UAI 2021; J. Yang, Q. Liu, V. Rao and J. Neville, "Goodness-of-fit testing for discrete
+    distributions via Stein discrepancy", ICML 2018.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> round(ek.kdsd(q, p, ek.Delta()), 12)
+    0.5
+    >>> ek.kdsd(p, p, ek.Delta())
+    0.0
+    >>> ek.kdsd([[0], [1], [1], [1]], p, ek.Delta())
+    0.5
+    """
+    k = ExpHamming() if k is None else k
+    q, p = converted(q), converted(p)
+    _check_places(q, p)
+    check_choices(k, zeros, operator)
+    check_max_bytes(max_bytes)
+    if is_model(q):
+        _refuse_functions(q, p, operator)
+        q, p = _two_circuits(q, p, max_bytes)
+        require_normalized(q, "A discrepancy")
+        measure = kept_measure(q, p)
+        cardinalities = discrete_cardinalities(p)
+        kernel = same_marks(k.blocks(measure.vtree, cardinalities), cardinalities)
+        side = CircuitSide(measure.to(place_of(k.tensors[0])) if k.tensors else measure)
+        found = gram((side, side), kernel, max_bytes)
+        return _number(found.linear("The discrepancy", TOO_RARE_BETWEEN)[0, 0])
+    p = as_target(p)
+    discrete_cardinalities(p)
+    q = Empirical(sample_rows(p, q), sample_weights(q)).counted()
+    require_distribution(q, "A discrepancy")
+    points = q.merged()
+    with rows_numbered(points.numbers):
+        matrix = SteinKernel(p, k, zeros, operator)(points.X)
+    if unbiased:
+        return _u_statistic(matrix, q, points)
+    weights = as_like(points.weights, matrix)
+    return _number(weights @ matrix @ weights)
+
+
+def _number(value: Any) -> Any:
+    """A number of the host as a float; a tensor knows its gradients and stays one."""
+    return float(value) if isinstance(value, np.generic) else value
+
+
+def _check_places(q: Any, p: Any) -> None:
+    """Raise if the target is not where it belongs."""
+    call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
+    if not is_model(q) or not is_model(p):
+        check_roles(call, p, q)
+
+
+def _refuse_functions(q: Any, p: Any, operator: str) -> None:
+    """Raise for what the discrepancy between models cannot be computed with."""
+    if isinstance(q, Target) or isinstance(p, Target):
+        raise PropertyError(
+            "The discrepancy between two models is a sum over all states, and a Target is a "
+            "function, which cannot be summed over exactly. Give the model as a FactorGraph, or "
+            "samples of q: kdsd(samples, p, k)."
+        )
+    if operator != "shift":
+        raise KernelError(
+            "Between models the operators of a discrepancy are shifts. Got "
+            f"operator={operator!r}; compare samples of q with p: "
+            f"kdsd(q.sample(1000), p, k, operator={operator!r})."
+        )
+
+
+def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
+    """The mean over pairs of different draws; equal draws are different, too."""
+    squares = np.zeros(len(merged.X))
+    place = np.unique(given.X, axis=0, return_inverse=True)[1].reshape(-1)
+    np.add.at(squares, place, given.weights**2)
+    total = float(given.weights.sum()) ** 2 - float(squares.sum())
+    if not total > 0:
+        raise DataError(
+            "An unbiased discrepancy needs at least two points with positive weights. "
+            f"Got {len(given.X)}."
+        )
+    w, own = as_like(merged.weights, matrix), as_like(squares, matrix)
+    return _number((w @ matrix @ w - own @ matrix.diagonal()) / total)
+
+
+def _two_circuits(q: Any, p: Any, max_bytes: int) -> tuple[Circuit, Circuit]:
+    """The two distributions as circuits on one vtree, on the host; raises if they do not fit."""
+    for model in (q, p):
+        if not isinstance(model, Unit):
+            discrete_cardinalities(model)
+    p, q = two_distributions(
+        p, q, max_bytes
+    )  # shifts go through the states in the order of the target
+    for circuit in (q, p):
+        check_single_root(circuit, "A discrepancy")
+        discrete_cardinalities(circuit)
+    require_compatible(q, p)
+    q, p = (host_for(x, "The discrepancy between circuits") for x in (q, p))
+    return q.aligned_to(p.vtree), p
+
+
+def stein_measure(q: Circuit, p: Circuit) -> Circuit:
+    """The signed measures of the discrepancy of q, one for every variable, as one circuit.
+
+    It is over marked states: with variable i marked (and no other) it is u_i, else zero.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> stein_measure(q, p).input(0).table.tolist()
+    [[0.0, 0.0, -0.5, 0.5]]
+    """
+    verdict = deterministic(p)
+    if not verdict:
+        raise PropertyError(
+            f"The exact discrepancy needs a deterministic target, but {verdict.reason}. Factor "
+            "graphs compile to deterministic circuits, and learn_chow_liu and learn_strudel learn "
+            "them; for others, samples of q can be compared with the target: "
+            "kdsd(q.sample(1000), p, k)."
+        )
+    require_positive(p)
+    change = marked(quotient(q, p), lambda t: t - np.roll(t, -1, axis=1))
+    shifted = marked(p, lambda t: np.roll(t, -1, axis=1))
+    one = one_marked(p.vtree, [int(c) for c in p.cardinalities if c is not None])
+    return multiply(multiply(shifted, one), change)
+
+
+class KeptMeasures:
+    """Signed measures of former discrepancies of a circuit from targets, for the next call.
+
+    It belongs to the circuit, and does not keep targets alive. Threads may share it: what is kept
+    is replaced as a whole, and if two threads do so at once, one measure is made again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[ReferenceType[Circuit], Circuit]] = []
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, q: Circuit, p: Circuit) -> Circuit:
+        """The measure of q and p, kept if it is not too large."""
+        kept = [(target, measure) for target, measure in self._kept if target() is not None]
+        for target, measure in kept:
+            if target() is p:
+                return measure
+        made = stein_measure(q, p)
+        if 16 * made.n_edges <= KEPT_BYTES:
+            self._kept = [*kept, (ref(p), made)][-KEPT_MEASURES:]
+        return made
+
+
+def kept_measure(q: Circuit, p: Circuit) -> Circuit:
+    """What `stein_measure` makes, kept with q for the next call.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p, q = ek.factorized([[0.5, 0.5]]), ek.factorized([[0.25, 0.75]])
+    >>> kept_measure(q, p) is kept_measure(q, p)
+    True
+    """
+    measures: KeptMeasures = q.operand.cached("stein measures", KeptMeasures)
+    return measures.get(q, p)
+
+
+def require_positive(p: Circuit) -> None:
+    """Raise unless a deterministic circuit is positive everywhere.
+
+    The sizes of supports multiply at products and add up at deterministic sums, so they are
+    counted exactly, in integers of any size.
+    """
+    counts = support_sizes(p)
+    n_states = prod(int(c) for c in p.cardinalities if c is not None)
+    if counts[0] < n_states:
+        share = counts[0] / n_states
+        few = n_states < 10**15
+        found = f"{counts[0]} of its {n_states} states ({share:.3g})" if few else _share(share)
+        raise PropertyError(
+            f"The target has zeros: {found} are possible, and Stein operators do not have mean "
+            "zero then. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
+            "operators restricted to the support: kdsd(q.sample(1000), p, k, zeros='restrict')."
+        )
+
+
+def _share(share: float) -> str:
+    """A part of more states than anyone wants to read the number of."""
+    return "not all of its states" if share > 0.999 else f"a fraction {share:.3g} of its states"
+
+
+def support_sizes(circuit: Circuit) -> Sequence[int]:
+    """How many states every root of a deterministic circuit over discrete variables can have.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> support_sizes(ek.factorized([[0.5, 0.5, 0.0], [1.0, 0.0]]))
+    [2]
+    """
+    if None in circuit.cardinalities:
+        raise PropertyError("Only circuits over discrete variables have counted supports.")
+    levels = circuit.to("numpy").levels
+    everything = np.full(levels.n_atoms, 1, dtype=object)
+    sizes = up_over(COUNTS, levels, lifted(COUNTS, levels), everything)
+    return [int(n) for n in sizes[levels.roots]]

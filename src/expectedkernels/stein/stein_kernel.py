@@ -1,0 +1,838 @@
+"""Stein kernels of points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from expectedkernels.arrays import Array, RowsLike, as_like, require_memory, spans
+from expectedkernels.checks import (
+    DataError,
+    KernelError,
+    PropertyError,
+    Verdict,
+    check_choice,
+    public,
+)
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.queries import states_with_gradients
+from expectedkernels.data.evidence import Evidence, as_points
+from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
+from expectedkernels.engine.sweep import Operand
+from expectedkernels.kernels.empirical import check_roles, sample_rows
+from expectedkernels.kernels.factors import Factor
+from expectedkernels.kernels.gram import KernelBlocks, is_parallel, kronecker
+from expectedkernels.kernels.kernel import (
+    CHUNK,
+    ExpHamming,
+    Kernel,
+    factor_matrix,
+    refuse_gradients,
+    require_kernel,
+)
+from expectedkernels.kernels.points import values_with_gradients
+from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
+from expectedkernels.vtree import Vtree
+
+
+def marked(circuit: Circuit, change: Callable[[Any], Any]) -> Circuit:
+    """The circuit over twice as many states, with changed tables for the marked ones.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = marked(ek.factorized([[0.1, 0.2, 0.7]]), lambda table: np.roll(table, -1, axis=1))
+    >>> p.input(0).table.tolist()
+    [[0.1, 0.2, 0.7, 0.2, 0.7, 0.1]]
+    """
+
+    def leaf(node: int, variable: int) -> Table:
+        table = circuit.blocks[node].numbers
+        return Table(np.concatenate([table, change(table)], axis=1))
+
+    return Circuit(circuit.vtree, tuple(at_nodes(circuit.vtree, leaf, circuit.blocks.__getitem__)))
+
+
+def one_marked(vtree: Vtree, cardinalities: Sequence[int]) -> Circuit:
+    """The indicator of points in which exactly one variable is marked.
+
+    Its units say that no variable of a vtree node is marked, or that one is.
+
+    Examples
+    --------
+    >>> one = one_marked(Vtree.balanced(2), [2, 2])
+    >>> one.log_likelihood([[0, 1], [0, 3], [2, 1], [2, 3]]).tolist()
+    [-inf, 0.0, 0.0, -inf]
+    """
+
+    def leaf(node: int, variable: int) -> Table:
+        table = np.kron(np.eye(2), np.ones(cardinalities[variable]))
+        return Table(table[1:] if node == vtree.root else table)
+
+    return Circuit(vtree, tuple(at_nodes(vtree, leaf, lambda node: _counter(node == vtree.root))))
+
+
+def _counter(is_root: bool) -> Inner:
+    """None marked: none on either side. One marked: one on one of the two sides."""
+    if is_root:
+        return Inner(2, 1, np.asarray([1, 0]), np.asarray([0, 1]), np.ones((1, 2)))
+    weights = np.asarray([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
+    return Inner(3, 2, np.asarray([0, 1, 0]), np.asarray([0, 0, 1]), weights)
+
+
+def same_marks(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
+    """The kernel on marked states, zero unless the same variables are marked on both sides."""
+    return _on_marked(kernel, cardinalities, np.eye(2))
+
+
+def same_single_mark(kernel: KernelBlocks, cardinalities: Sequence[int]) -> KernelBlocks:
+    """The kernel on marked states, zero unless one variable is marked, the same on both sides."""
+    vtree = kernel.vtree
+    inner = at_nodes(vtree, None, lambda node: _counter(node == vtree.root))
+    units = [2] * vtree.n_nodes
+    units[vtree.root] = 1
+    factors = []
+    for variable, n in enumerate(cardinalities):
+        pair = [_mark_factor(n, 0), _mark_factor(n, 1)]
+        factors.append(tuple(pair[1:] if vtree.leaf(variable) == vtree.root else pair))
+    counter = KernelBlocks(
+        Operand(vtree, units, inner, [None] * vtree.n_nodes), factors, np.ones(1)
+    )
+    return kronecker(_on_marked(kernel, cardinalities, np.ones((2, 2))), counter)
+
+
+def _mark_factor(cardinality: int, mark: int) -> Factor:
+    """One if both states have the mark (or both have none)."""
+    states = np.zeros((2, 2))
+    states[mark, mark] = 1.0
+    return Factor(table=np.kron(states, np.ones((cardinality, cardinality))))
+
+
+def _on_marked(kernel: KernelBlocks, cardinalities: Sequence[int], marks: Any) -> KernelBlocks:
+    """The kernel on marked states, times a kernel of the marks of every variable."""
+    tables: dict[Any, tuple[Factor, ...]] = {}
+    factors = []
+    for variable, (own, n) in enumerate(zip(kernel.factors, cardinalities, strict=True)):
+        if (own, n) not in tables:  # equal tuples stay one tuple, which is found equal faster
+            tables[own, n] = tuple(_marked_factor(f, n, variable, marks) for f in own)
+        factors.append(tables[own, n])
+    return replace(kernel, factors=factors)
+
+
+def _marked_factor(factor: Factor, cardinality: int, variable: int, marks: Any) -> Factor:
+    """A factor on marked states; gradients by its parameters are those by the table of it."""
+    table = np.kron(marks, factor_matrix(factor, cardinality, variable))
+    if not factor.tensors:
+        return Factor(table=table)
+    states = np.arange(cardinality, dtype=np.float64)[:, None]
+    values = values_with_gradients([factor], states, states).linear()
+    followed = values.new_tensor(marks).kron(values)
+    return Factor(table=table, tensors={"table": followed})
+
+
+def moves_with_gradients(moves: Any, shares: Any, states: Any, operator: str) -> Any:
+    """How the operator of one variable weighs its states, in tensors.
+
+    Parameters
+    ----------
+    moves : array of shape (n, cardinality)
+        The same as numbers.
+    shares : tensor of shape (n, cardinality)
+        The probabilities of its states given all other variables, which know gradients.
+    states : int array of shape (n,)
+    operator : "shift" or "gibbs"
+    """
+    found = as_like(moves, shares)
+    change = -shares
+    if operator == "shift":
+        here = as_like(np.eye(moves.shape[1])[states], shares)
+        rows = as_like(np.arange(len(states)), shares)
+        following = as_like((states + 1) % moves.shape[1], shares)
+        ratio = shares[rows, following] / shares[rows, as_like(states, shares)]
+        change = ratio[:, None] * here
+    return found + (change - change.detach())
+
+
+def gram_with_gradients(kernel: Kernel, first: Any, second: Any) -> Any:
+    """The Gram matrix by its definition: kernels at all changes of one variable on both sides."""
+    (X, moves), (Y, others) = first, second
+    total: Any = 0.0
+    for v, pair in enumerate(zip(moves, others, strict=True)):
+        values = kernel.values_with_gradients(*(_changed(side, v, pair) for side in (X, Y)))
+        numbers = values.linear("The Stein kernel", "Leave out samples of rare states.")
+        cube = numbers.reshape(len(X), -1, len(Y), pair[0].shape[1])
+        here, there = (as_like(m, cube).to(cube) for m in pair)
+        total = total + (here[:, :, None, None] * cube * there[None, None]).sum((1, 3))
+    return total
+
+
+def _changed(points: Any, variable: int, moves: Sequence[Any]) -> Any:
+    """Points with one variable in each of its states, one after the other."""
+    n = moves[0].shape[1]
+    rows = np.repeat(points.astype(np.float64), n, axis=0)
+    rows[:, variable] = np.tile(np.arange(n), len(points))
+    return rows
+
+
+ZEROS = ("raise", "restrict")
+"""What to do where the target has zeros."""
+
+OPERATORS = ("shift", "gibbs")
+"""What Stein kernels are made of: shifts to neighbouring states, or updates of a Gibbs sampler."""
+
+ZERO_ADVICE = (
+    "Use operator='gibbs', which needs no positive target, or restrict the shifts to the support "
+    "(zeros='restrict'). Neither can compare parts of the support that no change of a single "
+    "variable connects."
+)
+
+TOO_RARE = (
+    "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
+    "samples of such states, or use operator='gibbs', which is bounded."
+)
+
+
+class ZerosMet(PropertyError):
+    """Shifts lead to states without probability, where they have no mean zero.
+
+    Parameters
+    ----------
+    where : str
+        Which shift of which sample does.
+    advice : str
+        What to do, in the words of the function that was called.
+    """
+
+    def __init__(self, where: str, advice: str = ZERO_ADVICE):
+        self.where = where
+        super().__init__(f"{where} {advice}")
+
+
+class PairwiseKernel:
+    """A kernel of rows that are read before they are paired: what all Stein kernels share.
+
+    A subclass says how rows are read (a tuple whose first entry has one item per row), and what the
+    kernels of two sets of rows are.
+    """
+
+    kernel: Kernel
+    _followed: Circuit | None = None
+
+    def _read(self, rows: Any) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _gram(self, first: Any, second: Any) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, rows: RowsLike, others: RowsLike | None = None) -> Array:
+        """The Gram matrix of rows (with themselves, or with others).
+
+        Parameters
+        ----------
+        rows, others : arrays of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (rows, others)
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = ek.SteinKernel(ek.factorized([[0.5, 0.5]]), ek.Delta())
+        >>> stein([[0], [1]]).shape
+        (2, 2)
+        """
+        first = self._read(rows)
+        return self._between(first, first if others is None else self._read(others))
+
+    def extended(self, gram: Array, rows: RowsLike, new: RowsLike) -> Array:
+        """The Gram matrix of rows and of new ones, given that of the rows.
+
+        Parameters
+        ----------
+        gram : array of shape (n, n)
+        rows : array of shape (n, variables)
+        new : array of shape (m, variables)
+
+        Returns
+        -------
+        array of shape (n + m, n + m)
+
+        Raises
+        ------
+        DataError
+            If the matrix is not that of the rows.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = SteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), ek.ExpHamming())
+        >>> larger = stein.extended(stein([[0, 0]]), [[0, 0]], [[1, 1], [0, 1]])
+        >>> bool(abs(larger - stein([[0, 0], [1, 1], [0, 1]])).max() < 1e-12)
+        True
+        """
+        refuse_gradients("SteinKernel.extended", self.kernel, self._followed)
+        old, later = self._read(rows), self._read(new)
+        n = len(old[0])
+        if np.shape(gram) != (n, n):
+            raise DataError(
+                f"The Gram matrix of {n} samples must be square with as many rows. "
+                f"Got shape {np.shape(gram)}."
+            )
+        corner = self._between(later, old)
+        return np.block([[np.asarray(gram), corner.T], [corner, self._between(later, later)]])
+
+    def _between(self, first: Any, second: Any) -> Any:
+        n, m = len(first[0]), len(second[0])
+        require_memory(
+            24.0 * n * m,  # with its parts, or with the matrix turned over
+            f"The Gram matrix of a Stein kernel for {n} x {m} samples",
+            "Take fewer samples, such as every tenth of a chain; stein_thin chooses some, and "
+            "needs no matrix.",
+        )
+        matrix = self._gram(first, second)
+        return 0.5 * (matrix + matrix.T) if second is first else matrix
+
+
+@public
+class SteinKernel(PairwiseKernel):
+    r"""The Stein kernel of a target, a function of pairs of points.
+
+    .. math:: k_p(x, x') = \sum_i (T_i \otimes T_i)\, k\, (x, x')
+
+    where the operators :math:`T_i` act on both arguments of a kernel and have mean zero under p,
+    so that the mean of :math:`k_p(x, \cdot)` under p is zero for every x. There are two kinds:
+
+    .. math:: T_i f(x) = f(\downarrow_i x) - r_i(x) f(x), \qquad
+              r_i(x) = p(\uparrow_i x) / p(x)
+
+    with arrows that shift variable i to its next and to its previous state, cyclically ("shift",
+    the operator of the discrepancy `kdsd`), and
+
+    .. math:: T_i f(x) = f(x) - \mathrm{E}_p[f(x) \mid x_{-i}]
+
+    ("gibbs"), which compares a point with what a Gibbs sampler would make of it. The second
+    is bounded, however rare the states are that a point is next to, and needs no positive target.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Over discrete variables; need not be normalised.
+    kernel : Kernel, optional
+        On the points; best a strictly positive definite one. Default: ``ExpHamming()``.
+    zeros : "raise" or "restrict"
+        For shifts: what to do if the target is zero next to a point, where the mean would not be
+        zero. Raise, or leave out the points outside the support. The restricted kernel has
+        mean zero again, but cannot compare the masses of parts of the support that no change of
+        a single variable connects (nor can "gibbs").
+    operator : "shift" or "gibbs"
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> X = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    >>> for operator in ("shift", "gibbs"):
+    ...     stein = SteinKernel(p, ek.ExpHamming(), operator=operator)
+    ...     bool(abs(np.exp(p.log_likelihood(X)) @ stein(X)).max() < 1e-14)
+    True
+    True
+    """
+
+    def __init__(
+        self,
+        target: TargetLike,
+        kernel: Kernel | None = None,
+        zeros: str = "raise",
+        operator: str = "shift",
+    ):
+        if isinstance(target, Kernel):
+            check_roles("SteinKernel(target, kernel)", target, None)
+        target = as_target(target)
+        kernel = ExpHamming() if kernel is None else kernel
+        check_choices(kernel, zeros, operator)
+        # points are read on the host, so that is where a circuit is asked
+        found: Any = target.to("numpy") if isinstance(target, Circuit) else target
+        self.target: HasSiteLogs = found
+        self._followed = target if isinstance(target, Circuit) and target.has_gradients else None
+        self.kernel, self.zeros, self.operator = kernel, zeros, operator
+        self.cardinalities = discrete_cardinalities(target)
+        self._terms = self._product_terms()
+
+    def __call__(self, rows: RowsLike, others: RowsLike | None = None) -> Array:
+        """The Gram matrix of rows (with themselves, or with others).
+
+        Parameters
+        ----------
+        rows, others : arrays of shape (n, variables)
+
+        Returns
+        -------
+        array of shape (rows, others)
+            A tensor, if gradients by parameters of the kernel, or of a circuit that is the target,
+            are asked for.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = ek.SteinKernel(ek.factorized([[0.5, 0.5]]), ek.Delta())
+        >>> stein([[0], [1]]).shape
+        (2, 2)
+        """
+        if self._followed is None and not self.kernel.tensors:
+            return super().__call__(rows, others)
+        first = self._followed_moves(rows)
+        second = first if others is None else self._followed_moves(others)
+        return gram_with_gradients(self.kernel, first, second)
+
+    def _followed_moves(self, rows: Any) -> tuple[Any, list[Any]]:
+        points, moves = self._read(rows)
+        if self._followed is None:
+            return points, moves
+        found = []
+        for v, own in enumerate(moves):
+            rest = np.where(np.arange(points.shape[1]) == v, np.nan, points)
+            evidence = Evidence(self._followed.cardinalities, rest)
+            shares = states_with_gradients(self._followed, evidence, v)
+            found.append(moves_with_gradients(own, shares, points[:, v], self.operator))
+        return points, found
+
+    def _product_terms(self) -> list[tuple[float, list[Any]]] | None:
+        """Weights and matrices of products of positive kernels that sum to the kernel, if any."""
+        if self.kernel.vtree is not None:
+            return None
+        vtree = Vtree.balanced(len(self.cardinalities))
+        blocks = self.kernel.blocks(vtree, self.cardinalities)
+        if not is_parallel(blocks):
+            return None
+        terms = []
+        for number, weight in enumerate(blocks.weights):
+            matrices = [
+                factor_matrix(factors[number], n, v)
+                for v, (factors, n) in enumerate(
+                    zip(blocks.factors, self.cardinalities, strict=True)
+                )
+            ]
+            if any((matrix <= 0).any() for matrix in matrices):
+                return None
+            terms.append((float(weight), matrices))
+        return terms
+
+    def _read(self, rows: Any) -> tuple[Any, list[Any]]:
+        points = self._points(rows)
+        return points, self._moves(points, site_tables(self.target, points))
+
+    def _points(self, rows: Any) -> Any:
+        found = sample_rows(self.target, rows, least=0, check=False)
+        return as_points(found, self.cardinalities, "Samples").astype(np.intp)
+
+    def _moves(self, points: Any, tables: list[Any]) -> list[Any]:
+        """For every variable how its operator weighs the states it could be in."""
+        if self.operator == "gibbs":
+            return [update_moves(logs, points[:, v], points) for v, logs in enumerate(tables)]
+        ratios, kept = steps(self.target, points, self.zeros, tables=tables)
+        moves = []
+        for v, n in enumerate(self.cardinalities):
+            here, before = np.eye(n)[points[:, v]], np.eye(n)[points[:, v] - 1]
+            moves.append(ratios[:, v, None] * here - kept[:, v, None] * before)
+        return moves
+
+    def _gram(self, first: Any, second: Any) -> Any:
+        rows = max(1, CHUNK // max(1, len(second[0])))
+        parts = [np.zeros((0, len(second[0])))]
+        for i in range(0, len(first[0]), rows):
+            some = first[0][i : i + rows], [moves[i : i + rows] for moves in first[1]]
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+                if self._terms is None:
+                    parts.append(_shifted_gram(self.kernel, some, second))
+                else:
+                    parts.append(_product_gram(self._terms, some, second))
+            finite_gram(parts[-1])
+        return np.concatenate(parts)
+
+    def __repr__(self) -> str:
+        return f"<SteinKernel of {self.target!r} with {self.kernel!r}, operator {self.operator!r}>"
+
+
+def finite_gram(gram: Any) -> Any:
+    """These values of a Stein kernel; raises if one of them is too large."""
+    if not np.isfinite(gram).all():
+        raise KernelError(f"The Stein kernel is too large for a float here. {TOO_RARE}")
+    return gram
+
+
+def selected_grams(kernels: list[SteinKernel], rows: Any) -> list[Any]:
+    """For each of some Stein kernels of one target a function that gives kernels of some rows.
+
+    It takes the numbers of rows on either side. The kernels have the same operators; rows are read,
+    and the target is asked, once for all of them.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+    >>> stein, X = SteinKernel(p), np.array([[0, 0], [0, 1], [1, 1]])
+    >>> [between] = selected_grams([stein], X)
+    >>> bool(abs(between([2, 0], [1]) - stein(X)[[2, 0]][:, [1]]).max() < 1e-15)
+    True
+    """
+    points, moves = kernels[0]._read(rows)
+
+    def chosen(numbers: Any) -> tuple[Any, list[Any]]:
+        return points[numbers], [table[numbers] for table in moves]
+
+    def of(kernel: SteinKernel) -> Any:
+        return lambda a, b: kernel._gram(chosen(a), chosen(b))
+
+    return [of(kernel) for kernel in kernels]
+
+
+def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[Any, Any]:
+    """The Gram matrices of two Stein kernels of one target, which is asked once for both."""
+    points = first._points(rows)
+    tables = site_tables(first.target, points)
+    sides = [(points, kernel._moves(points, tables)) for kernel in (first, second)]
+    return first._between(sides[0], sides[0]), second._between(sides[1], sides[1])
+
+
+def site_tables(target: HasSiteLogs, points: Any) -> list[Any]:
+    """What `site_logs` gives for every variable at complete points."""
+    if isinstance(target, (Target, Circuit)):
+        return target.all_site_logs(points)
+    return [np.asarray(target.site_logs(points, v)) for v in range(points.shape[1])]
+
+
+def check_choices(kernel: Any, zeros: str, operator: str) -> None:
+    """Raise unless these are what Stein kernels are made of."""
+    require_kernel(kernel, "ExpHamming()")
+    check_choice("a Stein kernel", "zeros", zeros, ZEROS, KernelError)
+    check_choice("a Stein kernel", "operator", operator, OPERATORS, KernelError)
+
+
+def discrete_cardinalities(target: Any) -> list[int]:
+    """The number of states of every variable of a target; raises if it is no such thing."""
+    cardinalities = getattr(target, "cardinalities", None)
+    if cardinalities is None or not hasattr(target, "site_logs"):
+        wrap = " Wrap it: Target(log_prob, cardinalities)." if callable(target) else ""
+        raise DataError(
+            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
+            f"function. Got {type(target).__name__} instead.{wrap}"
+        )
+    for variable, n in enumerate(cardinalities):
+        if n is None:
+            raise PropertyError(
+                "Discrete Stein operators shift every variable to its next state. Variable "
+                f"{variable} of the target is real."
+            )
+    return [int(n) for n in cardinalities]
+
+
+def steps(
+    target: HasSiteLogs,
+    points: Any,
+    zeros: str = "raise",
+    variables: Any = None,
+    tables: list[Any] | None = None,
+) -> Any:
+    """How Stein operators weigh every point and its predecessors, two (n, variables) arrays.
+
+    The first holds the ratios p(next) / p(here), the second ones, or zeros where the predecessor
+    is outside the support and `zeros` says to restrict the operators. Points may have NaN where a
+    variable is summed out (if the target can); `variables` limits the work to some columns, and
+    `tables` has the logs of all sites if they are known already.
+    """
+    n, d = points.shape
+    ratios, kept = np.zeros((n, d)), np.ones((n, d))
+    if tables is None and variables is None and isinstance(target, Circuit):
+        tables = target.all_site_logs(points)
+    for variable in range(d) if variables is None else variables:
+        column = points[:, variable]
+        some = np.flatnonzero(~np.isnan(column)) if column.dtype.kind == "f" else np.arange(n)
+        states = column[some].astype(np.intp)
+        if tables is None:
+            logs = np.asarray(target.site_logs(points[some], variable))
+        else:
+            logs = tables[variable][some]
+        card, rows = logs.shape[1], np.arange(len(some))
+        here = logs[rows, states]
+        impossible = np.zeros(n, dtype=np.bool_)
+        impossible[some] = here == -inf
+        _refuse_impossible(impossible, points)
+        before = logs[rows, (states - 1) % card] > -inf
+        if zeros == "raise" and not before.all():
+            row = int(some[np.argmin(before)])
+            raise ZerosMet(
+                f"The target has zeros: shifting variable {variable} of the sample "
+                f"{_shown(points[row])} back leaves its support, and Stein operators do not "
+                "have mean zero then."
+            )
+        kept[some, variable] = before
+        with np.errstate(over="ignore"):
+            ratios[some, variable] = np.exp(logs[rows, (states + 1) % card] - here)
+    if not np.isfinite(ratios).all():
+        row, variable = np.argwhere(~np.isfinite(ratios))[0]
+        raise DataError(
+            f"The probability of the sample {_shown(points[row])} grows by more than can be "
+            f"written when variable {variable} changes. Use operator='gibbs', or leave out such "
+            "samples: their weight is zero in all but name."
+        )
+    return ratios, kept
+
+
+def update_moves(site_logs: Any, states: Any, points: Any = None) -> Any:
+    """How a Gibbs update of one variable weighs its states: the own one less those it may get.
+
+    Parameters
+    ----------
+    site_logs : array of shape (n, cardinality)
+        As of `FactorGraph.site_logs`.
+    states : int array of shape (n,)
+    points : array of shape (n, variables), optional
+        To be shown where a mistake is found.
+
+    Examples
+    --------
+    >>> update_moves(np.log([[0.25, 0.75]]), np.array([0])).round(12).tolist()
+    [[0.75, -0.75]]
+    """
+    logs = np.asarray(site_logs)
+    here = np.eye(logs.shape[1])[states]
+    _refuse_impossible(logs[np.arange(len(logs)), states] == -inf, points)
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    # what the others have, and not one less the own: it may be far below rounding
+    others = np.where(here == 1, 0.0, chances)
+    return here * others.sum(axis=1, keepdims=True) - others
+
+
+def _refuse_impossible(impossible: Any, points: Any = None) -> None:
+    if impossible.any():
+        row = int(np.argmax(impossible))
+        values = "" if points is None else f", {_shown(points[row])}"
+        raise DataError(
+            f"The target is zero at row {{row}} of the samples{values}, so that there are no "
+            "ratios of probabilities. Leave out such samples: they cannot have come from the "
+            "target.",
+            row=row,
+        )
+
+
+def _shown(point: Any) -> str:
+    """The values of a sample, the first of them if there are many."""
+    values = ["NaN" if np.isnan(value) else str(int(value)) for value in point[:30]]
+    return f"[{', '.join(values)}{', ...' if len(point) > 30 else ''}]"
+
+
+def _product_gram(terms: Any, first: Any, second: Any) -> Any:
+    """The Gram matrix for products of positive kernels, by matrix products over states.
+
+    Relative to k(x, x'), the operators of one variable see only the two states of that variable
+    and how they weigh other states: features of (state here, state there).
+    """
+    total = np.zeros((len(first[0]), len(second[0])))
+    here, there = (_indicators(*side) for side in (first, second))
+    right = np.hstack([_features(*pair) for pair in zip(there, second[1], strict=True)])
+    for weight, matrices in terms:
+        known = zip(here, first[1], matrices, strict=True)
+        left = np.hstack([_features(x, moves) @ _ratios(m) for x, moves, m in known])
+        logs = np.hstack([x @ np.log(m) for x, m in zip(here, matrices, strict=True)])
+        total += weight * np.exp(logs @ np.hstack(there).T) * (left @ right.T)
+    return total
+
+
+def _indicators(states: Any, moves: Any) -> list[Any]:
+    """Which state variables are in, (n, cardinality) each."""
+    return [np.eye(table.shape[1])[states[:, v]] for v, table in enumerate(moves)]
+
+
+def _ratios(matrix: Any) -> Any:
+    """The products of kernels of one pair of states and inverse kernels of another."""
+    n = len(matrix)
+    return np.einsum("ij,kl->ikjl", 1.0 / matrix, matrix).reshape(n * n, n * n)
+
+
+def _features(states: Any, moves: Any) -> Any:
+    """The products of indicators of states and of weights of states, (n, cardinality^2)."""
+    return (states[:, :, None] * moves[:, None, :]).reshape(len(states), -1)
+
+
+def _shifted_gram(kernel: Kernel, first: Any, second: Any) -> Any:
+    """The Gram matrix for any kernel, by its definition."""
+    (X, moves), (Y, others) = first, second
+    total = np.zeros((len(X), len(Y)))
+    for v, (weights, other_weights) in enumerate(zip(moves, others, strict=True)):
+        for a in range(weights.shape[1]):
+            here = X.astype(np.float64)
+            here[:, v] = a
+            for b in range(weights.shape[1]):
+                there = Y.astype(np.float64)
+                there[:, v] = b
+                total += np.outer(weights[:, a], other_weights[:, b]) * kernel.gram(here, there)
+    return total
+
+
+def is_strictly_positive_definite(kernel: Kernel, cardinalities: Sequence[int]) -> Verdict:
+    """Whether a kernel on discrete variables tells all distributions apart, as far as one can see.
+
+    It does if one of its terms is a product of strictly positive definite kernels of single
+    variables, and nothing in it is negative. The check is linear in its size, and sufficient.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    cardinalities : sequence of int
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> bool(is_strictly_positive_definite(ek.ExpHamming(), [2, 3]))
+    True
+    >>> is_strictly_positive_definite(ek.TableKernel([np.ones((2, 2))]), [2])
+    no: the kernels of variable 0 are not strictly positive definite
+    """
+    verdict = kernel.is_positive_definite(cardinalities)
+    if not verdict:
+        return verdict
+    n_variables = len(cardinalities)
+    vtree = kernel.vtree
+    if vtree is None or vtree.n_variables != n_variables:  # the kernel says what is wrong
+        vtree = Vtree.balanced(n_variables)
+    blocks: KernelBlocks = kernel.blocks(vtree, cardinalities)
+    strict = [
+        np.asarray([_is_strict(factor_matrix(f, n, v)) for f in blocks.factors[v]])
+        for v, n in enumerate(cardinalities)
+    ]
+    for variable in vtree.scope().tolist():
+        if not strict[variable].any():
+            return Verdict(
+                False, f"the kernels of variable {variable} are not strictly positive definite"
+            )
+
+    def inner(node: int, left: Any, right: Any) -> Any:
+        block: Any = blocks.operand.inner[node]
+        products = left[block.index("left")] & right[block.index("right")]
+        return (block.csr > 0).astype(np.float64) @ products > 0
+
+    roots = from_leaves(vtree, lambda _, variable: strict[variable], inner)[-1]
+    if (roots & (np.asarray(blocks.weights) > 0)).any():
+        return Verdict(True, "it has a term of strictly positive definite kernels")
+    return Verdict(False, "no term of it is strictly positive definite in all variables")
+
+
+def _is_strict(matrix: Any) -> bool:
+    size = float(np.abs(matrix).max())
+    return bool(size > 0 and np.linalg.eigvalsh(matrix)[0] > 1e-12 * len(matrix) * size)
+
+
+CHUNK_ROWS = 4096
+"""How many rows are read, and meet another one, at once."""
+
+DIAGONAL_ROWS = 64
+"""Where nothing better is known, the diagonal is taken from blocks of this size."""
+
+
+def gram_columns(stein: PairwiseKernel, rows: Any) -> tuple[Callable[[int], Any], Any]:
+    """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
+
+    What the kernel knows of the rows is read once, and stays linear in their number.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> X = np.array([[0, 0], [0, 1], [1, 1]])
+    >>> stein = SteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]), operator="gibbs")
+    >>> column, diagonal = gram_columns(stein, X)
+    >>> bool(abs(column(2) - stein(X)[:, 2]).max() < 1e-15)
+    True
+    >>> bool(abs(diagonal - np.diag(stein(X))).max() < 1e-15)
+    True
+    """
+    if isinstance(stein, SteinKernel) and stein._terms is not None:
+        return _product_columns(stein, rows)
+    sides = [stein._read(rows[chunk]) for chunk in spans(len(rows), CHUNK_ROWS)]
+    blocks = (rows[chunk] for chunk in spans(len(rows), DIAGONAL_ROWS))
+    diagonal = np.concatenate([np.diag(stein(block)) for block in blocks])
+
+    def column(i: int) -> Any:
+        one = stein._read(rows[i : i + 1])
+        return np.concatenate([stein._between(one, side)[0] for side in sides])
+
+    return column, diagonal
+
+
+def _product_columns(stein: SteinKernel, rows: Any) -> tuple[Callable[[int], Any], Any]:
+    """The same for products of positive kernels, as products of sparse matrices and vectors.
+
+    Given one point, what a variable of another adds depends on its state, and is linear in how the
+    operator weighs its other states.
+    """
+    terms: Any = stein._terms
+    chunks, diagonal = [], []
+    for chunk in spans(len(rows), CHUNK_ROWS):
+        points, moves = stein._read(rows[chunk])
+        chunks.append(_sparse(points, stein.cardinalities, moves))
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            diagonal.append(finite_gram(_diagonal(terms, points, moves)))
+
+    def column(i: int) -> Any:
+        points, moves = stein._read(rows[i : i + 1])
+        total: Any = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for weight, matrices in terms:
+                one = [matrix[state] for matrix, state in zip(matrices, points[0], strict=True)]
+                means = [(move @ matrix)[0] for move, matrix in zip(moves, matrices, strict=True)]
+                logs = np.log(np.concatenate(one))
+                inside = np.concatenate(
+                    [np.outer(1.0 / k, m).ravel() for k, m in zip(one, means, strict=True)]
+                )
+                parts = [np.exp(states @ logs) * (features @ inside) for states, features in chunks]
+                total = total + weight * np.concatenate(parts)
+        return finite_gram(total)
+
+    return column, np.concatenate(diagonal)
+
+
+def _sparse(points: Any, cardinalities: list[int], moves: list[Any]) -> tuple[Any, Any]:
+    """Indicators of states, and weights of states where a variable is in its own one."""
+    n, cards = len(points), np.asarray(cardinalities)
+    own = _starts(cards) + points
+    first = _starts(cards**2) + points * cards
+    pairs = [first[:, [v]] + np.arange(card) for v, card in enumerate(cards)]
+    states = _matrix(np.ones(own.size), own, n, int(cards.sum()))
+    features = _matrix(
+        np.concatenate(moves, axis=1).ravel(), np.hstack(pairs), n, int(cards @ cards)
+    )
+    return states, features
+
+
+def _starts(sizes: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]])
+
+
+def _matrix(data: Any, columns: Any, n: int, width: int) -> Any:
+    """A sparse matrix with as many entries in every row."""
+    ends = np.arange(n + 1, dtype=np.int32) * np.int32(columns.shape[1])
+    return csr_array((data, columns.ravel().astype(np.int32), ends), shape=(n, width))
+
+
+def _diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
+    """The kernels of points with themselves."""
+    total: Any = 0.0
+    for weight, matrices in terms:
+        product, inside = 1.0, 0.0
+        for v, matrix in enumerate(matrices):
+            own = np.diag(matrix)[points[:, v]]
+            product = product * own
+            inside = inside + ((moves[v] @ matrix) * moves[v]).sum(axis=1) / own
+        total = total + weight * product * inside
+    return total

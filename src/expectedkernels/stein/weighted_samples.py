@@ -1,0 +1,783 @@
+"""Weighted samples, their completions and Stein thinning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expectedkernels.arrays import (
+    Array,
+    RngLike,
+    SamplesLike,
+    VariablesLike,
+    as_generator,
+    from_logs,
+    to_numpy,
+)
+from expectedkernels.checks import (
+    CircuitError,
+    DataError,
+    PropertyError,
+    check_choice,
+    check_count,
+    public,
+    rows_numbered,
+)
+from expectedkernels.circuits.circuit import Circuit
+from expectedkernels.circuits.queries import Marginals
+from expectedkernels.data.tables import as_floats
+from expectedkernels.display import overview
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
+from expectedkernels.expectation import expected_kernel
+from expectedkernels.kernels.empirical import (
+    as_log_weights,
+    check_roles,
+    collapsed_rows,
+    distinct_rows,
+    sample_rows,
+    schema_of,
+)
+from expectedkernels.kernels.kernel import Delta, ExpHamming, Kernel
+from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
+from expectedkernels.models.factor_graph import FactorGraph
+from expectedkernels.models.interop import imported
+from expectedkernels.stein.collapsed import check_stein_kernel, stein_kernels, warn_of_classes
+from expectedkernels.stein.stein_kernel import (
+    OPERATORS,
+    PairwiseKernel,
+    discrete_cardinalities,
+    gram_columns,
+)
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+    from matplotlib.axes import Axes
+
+
+MAX_COMPLETIONS = 10**6
+"""How many completions of one row are enumerated at most."""
+CHUNK = 2**16
+"""How many completed rows are looked at together."""
+
+Joint = Callable[[Any, list[int], Any], Any]
+"""From rows, collapsed variables and states of these to probabilities, (rows, states)."""
+
+
+def completions(
+    rows: Any,
+    weights: Any,
+    numbers: Any,
+    variables: list[int],
+    cardinalities: Sequence[int],
+    joint: Joint,
+) -> Iterator[tuple[Any, Any]]:
+    """Points over the variables, and the shares of the samples that they stand for, in chunks.
+
+    Errors name the rows by their numbers.
+
+    Examples
+    --------
+    >>> rows, half = np.array([[0.0, np.nan]]), lambda rows, gone, states: np.full((1, 2), 0.5)
+    >>> parts = completions(rows, np.ones(1), np.zeros(1), [0, 1], [2, 2], half)
+    >>> [(x.tolist(), w.tolist()) for x, w in parts]
+    [([[0.0, 0.0], [0.0, 1.0]], [0.5, 0.5])]
+    """
+    masks, group = np.unique(np.isnan(rows[:, variables]), axis=0, return_inverse=True)
+    for number, mask in enumerate(masks):
+        some = np.flatnonzero(group.reshape(-1) == number)
+        gone = [v for v, is_open in zip(variables, mask, strict=True) if is_open]
+        states = _states([cardinalities[v] for v in gone])
+        step = max(1, CHUNK // len(states))
+        for i in range(0, len(some), step):
+            here = some[i : i + step]
+            few, share = rows[here], weights[here]
+            if not gone:
+                yield few[:, variables], share
+                continue
+            full = np.repeat(few, len(states), axis=0)
+            full[:, gone] = np.tile(states, (len(few), 1))
+            with rows_numbered(numbers[here]):
+                chances = joint(few, gone, states)
+            yield full[:, variables], (share[:, None] * chances).reshape(-1)
+
+
+def _states(shape: list[int]) -> Any:
+    """All states of the collapsed variables, one row each; raises if they are too many."""
+    count = prod(shape)
+    if count > MAX_COMPLETIONS:
+        raise CircuitError(
+            f"A row has {count:.3g} completions of the {len(shape)} collapsed variables in the "
+            f"scope, more than the {MAX_COMPLETIONS:.0e} that are enumerated. Give the few "
+            "variables that the function looks at as scope=[...], or pass it as a Circuit."
+        )
+    if not shape:
+        return np.zeros((1, 0))
+    return np.stack(np.unravel_index(np.arange(count), shape), axis=1)
+
+
+def inference_data(target: Any, rows: Any, weights: Any) -> Any:
+    """Rows of states as one chain of an ``InferenceData``, with their weights beside them."""
+    arviz, xarray = imported("arviz", "arviz"), imported("xarray", "xarray")
+    schema = schema_of(target)
+    names = schema.names or [f"x{v}" for v in range(rows.shape[1])]
+    posterior = {}
+    for v, name in enumerate(names):
+        labels = None if schema.states is None else schema.states[v]
+        facts = {} if labels is None else {"states": list(labels)}
+        posterior[name] = (("chain", "draw"), _column(rows[:, v], labels)[None], facts)
+    places = {"chain": [0], "draw": np.arange(len(rows))}
+    beside = {"weight": (("chain", "draw"), np.array(weights)[None])}
+    return arviz.InferenceData(
+        posterior=xarray.Dataset(posterior, places), sample_stats=xarray.Dataset(beside, places)
+    )
+
+
+def _column(codes: Any, labels: Any) -> Any:
+    """Codes as ints, or as the labels if these are numbers; floats where some are missing."""
+    known = ~np.isnan(codes)
+    found = codes
+    if labels is not None and not any(isinstance(label, (str, bool)) for label in labels):
+        found = np.full(len(codes), np.nan)
+        found[known] = np.asarray(labels, dtype=np.float64)[codes[known].astype(np.intp)]
+    whole = known.all() and (found == np.rint(found)).all()
+    return found.astype(np.int64) if whole else np.array(found)
+
+
+def stein_thin(
+    target: TargetLike,
+    samples: SamplesLike,
+    m: int,
+    *,
+    kernel: Kernel | None = None,
+    operator: str = "gibbs",
+    collapsed: VariablesLike | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Array:
+    r"""The numbers of m samples, with repeats, that together stand for a target.
+
+    One after the other, always the sample that makes the Stein discrepancy of those chosen
+    smallest, all with equal weights:
+
+    .. math:: j_t = \arg\min_j \; \tfrac{1}{2} G_{jj} + \sum_{s < t} G_{j, j_s}
+
+    with the Gram matrix G of the target's Stein kernel, of which one row per step is computed.
+
+    Parameters
+    ----------
+    target : FactorGraph, BayesianNetwork, Circuit or Target
+        Over discrete variables, known up to a constant.
+    samples : array of shape (n, variables), or as for `bbis`
+        From anywhere: a chain with its burn-in will do. Samples that come with a weight of zero
+        are not chosen; other weights do not matter.
+    m : int
+        How many to choose.
+    kernel : Kernel, optional
+        Strictly positive definite. Default: ``ExpHamming()``.
+    operator : "gibbs" or "shift"
+        As in `SteinKernel`. Shifts are unbounded where states are rare, so that these are never
+        chosen: with them, the first m samples are often better.
+    collapsed : iterable of int or str, or boolean array, optional
+        What to sum out exactly, as for `collapsed_bbis`. Default: where samples have NaN.
+    max_bytes : int
+        How much memory compiling and sums over collapsed variables may take.
+
+    Returns
+    -------
+    int array of shape (m,)
+        In the order of choice; of equal samples, the first; of others that are equally good,
+        rounding may decide.
+
+    Raises
+    ------
+    PropertyError
+        If variables of a function are collapsed, or shifts meet zeros of the target.
+
+    Notes
+    -----
+    O(n m) kernels in O(n) memory (a number for every state of every variable of a sample), where
+    the weights of `bbis` take O(n^2) memory and O(n^3) time. Like all Stein discrepancies of
+    single variables, this one hardly sees the relative mass of modes that are far apart.
+    M. Riabiz et al., "Optimal thinning of MCMC output", JRSS B 2022; C. Benard, B. Staber and
+    S. Da Veiga, "Kernel Stein discrepancy thinning", NeurIPS 2023, on what can go wrong.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> grid = ek.ising_grid(3, 3, rng=2)
+    >>> X = np.random.default_rng(0).integers(2, size=(300, 9))
+    >>> exact = np.array([table[1] for table in grid.marginals()])
+    >>> errors = [
+    ...     abs(rows.mean(axis=0) - exact).max() for rows in (X[ek.stein_thin(grid, X, 50)], X)
+    ... ]
+    >>> bool(errors[0] < errors[1] / 2)
+    True
+    """
+    target = as_target(target)
+    check_roles("stein_thin(target, samples, m)", target, samples)
+    cardinalities = discrete_cardinalities(target)
+    check_count("stein_thin", "m", m, 1, error=DataError)
+    check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
+    check_max_bytes(max_bytes)
+    rows, used = collapsed_rows(target, samples, collapsed)
+    rows = rows[used]
+    if isinstance(target, Target) and np.isnan(rows).any():
+        raise PropertyError(
+            "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
+            "be summed over. Give the model as a FactorGraph, or complete samples."
+        )
+    k = ExpHamming() if kernel is None else kernel
+    check_stein_kernel(k, cardinalities, level=3)
+    first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
+    distinct, numbers = rows[first], used[first]
+    shifts, updates, _, _ = stein_kernels(target, distinct, k, "raise", max_bytes)
+    with rows_numbered(numbers):
+        chosen = _greedy(updates if operator == "gibbs" else shifts, distinct, m)
+    if operator == "gibbs" and not isinstance(target, Target):
+        warn_of_classes(target, distinct, 3, "collapsed=[...]")
+    return numbers[chosen]
+
+
+def _greedy(stein: PairwiseKernel, rows: Any, m: int) -> list[int]:
+    """The numbers of m rows, each the best one to add to those before."""
+    column, diagonal = gram_columns(stein, rows)
+    sums = 0.5 * diagonal
+    chosen = [int(np.argmin(sums))]
+    while len(chosen) < m:
+        sums += column(chosen[-1])
+        chosen.append(int(np.argmin(sums)))
+    return chosen
+
+
+SUM_TOLERANCE = 1e-6
+"""How far the sum of the weights may be from one, relative to the sum of their sizes."""
+
+Conditionals = Callable[[Any], list[Any]]
+"""From rows with NaN to the conditional marginals of every variable, (rows, cardinality) each."""
+
+
+@public
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedSamples:
+    r"""Weighted samples of a target, some of their variables summed out exactly.
+
+    A row stands for the target given the values in it: entries that are NaN are collapsed, and
+    have their exact conditional distribution. Together the samples stand for
+
+    .. math:: q(x) = \sum_n w_n \, [x_{s_n} = x^n_{s_n}] \, p(x_{c_n} | x^n_{s_n})
+
+    Parameters
+    ----------
+    target : FactorGraph, Circuit or Target
+        What the samples stand for, over discrete variables.
+    rows : array of shape (n, variables)
+        NaN where a variable is collapsed.
+    weights : array of shape (n,), optional
+        They sum to one, and may be negative. Default: equal.
+    rule : str
+        How the weights were made, in a word or two.
+    discrepancy, uniform_discrepancy : float, optional
+        The Stein discrepancy from the target with these weights, and with equal ones.
+    certificate : float, optional
+        The relative gap of the minimisation that found the weights: a bound on how far they are
+        from the best.
+    log_weights : array of shape (n,), optional
+        The logs of importance weights before they were divided by their sum.
+    log_z : float, optional
+        The estimated log of the target's partition function.
+    conditionals : callable, optional
+        From rows (none twice) to the conditional marginals, one (rows, cardinality) array per
+        variable. Default: asked of the compiled target; for a target that is too large to
+        compile `CollapsedModel.marginals` may do.
+    circuit : Circuit, optional
+        The compiled target, if there is one already. Default: made when first needed.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> target = ek.factorized([[0.2, 0.8], [0.1, 0.3, 0.6]])
+    >>> samples = WeightedSamples(target, [[0, np.nan], [1, np.nan]], [0.25, 0.75])
+    >>> samples
+    <WeightedSamples: 2 samples of 2 variables, 50 % collapsed, ess 1.6>
+    >>> [table.round(12).tolist() for table in samples.marginals()]
+    [[0.25, 0.75], [0.1, 0.3, 0.6]]
+    """
+
+    target: FactorGraph | Circuit | Target
+    rows: Array
+    weights: Array = None
+    rule: str = ""
+    discrepancy: float | None = None
+    uniform_discrepancy: float | None = None
+    certificate: float | None = None
+    log_weights: Array = None
+    log_z: float | None = None
+    conditionals: Conditionals | None = None
+    circuit: Circuit | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", as_target(self.target))
+        _check_target(self.target)
+        rows = sample_rows(self.target, self.rows)
+        rows.flags.writeable = False
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "weights", _as_weights(self.weights, len(rows)))
+        if self.log_weights is not None:
+            logs = as_log_weights(self.log_weights, len(rows))
+            object.__setattr__(self, "log_weights", logs)
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return len(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """The number of states of every variable."""
+        known: Any = self.target.cardinalities
+        return tuple(known)
+
+    @property
+    def signed(self) -> bool:
+        """Whether some weight is negative, so that the weights are no probabilities."""
+        return bool((self.weights < 0).any())
+
+    @property
+    def collapsed(self) -> Array:
+        """The boolean mask of the entries that are summed out, shape (n, variables).
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> WeightedSamples(target, [[0, np.nan], [1, 0]]).collapsed.tolist()
+        [[False, True], [False, False]]
+        """
+        return np.isnan(self.rows)
+
+    @property
+    def ess(self) -> float:
+        r"""The effective sample size :math:`1 / \sum_n w_n^2`.
+
+        The number of independent, equally weighted samples that would be as noisy. With negative
+        weights it still says how much the weights amplify noise, and can then be less than one;
+        it does not say how well these samples are balanced against each other, which is what
+        signed weights are for.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> coin = ek.factorized([[0.5, 0.5]])
+        >>> WeightedSamples(coin, [[0], [1]], [0.5, 0.5]).ess
+        2.0
+        >>> WeightedSamples(coin, [[0], [1]], [2.0, -1.0]).ess
+        0.2
+        """
+        return float(1.0 / np.square(self.weights).sum())
+
+    def uniform(self) -> WeightedSamples:
+        """The same samples with equal weights.
+
+        Samples that an importance weight of zero shows to be impossible are left at zero.
+
+        Returns
+        -------
+        WeightedSamples
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> coin = ek.factorized([[0.5, 0.5]])
+        >>> WeightedSamples(coin, [[0], [1]], [0.9, 0.1]).uniform().weights.tolist()
+        [0.5, 0.5]
+        """
+        weights = None
+        if self.log_weights is not None:
+            possible = self.log_weights > -np.inf
+            weights = possible / possible.sum()
+        return replace(
+            self,
+            weights=weights,
+            rule="uniform",
+            discrepancy=self.uniform_discrepancy,
+            certificate=None,
+            log_weights=None,
+            log_z=None,
+        )
+
+    def resample(self, n: int | None = None, rng: RngLike = None) -> WeightedSamples:
+        """Samples with equal weights that stand for these: rows drawn in proportion to weights.
+
+        Systematic resampling: a row of weight w is taken n w times on average, and never more than
+        one time less or more than that.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many rows to draw. Default: as many as there are.
+        rng : int, Generator or None
+
+        Returns
+        -------
+        WeightedSamples
+
+        Raises
+        ------
+        DataError
+            If a weight is negative, or `n` is no positive int.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> samples = WeightedSamples(ek.factorized([[0.5, 0.5]]), [[0], [1]], [0.25, 0.75])
+        >>> samples.resample(4, rng=0).rows.tolist()
+        [[0.0], [1.0], [1.0], [1.0]]
+        """
+        if self.signed:
+            raise DataError(
+                "Rows are drawn in proportion to their weights, and some weights here are "
+                "negative. Use thin(m), which looks at the target in place of the weights."
+            )
+        count = check_count("resample", "n", self.n if n is None else n, 1, error=DataError)
+        edges = np.cumsum(self.weights)
+        places = (np.arange(count) + as_generator(rng).random()) / count
+        drawn = np.searchsorted(edges, places * edges[-1], side="right")
+        # rounding may lead beyond the last row that has a weight
+        last = int(np.flatnonzero(self.weights)[-1])
+        return self._equally_weighted(np.minimum(drawn, last), "resampled")
+
+    def thin(
+        self, m: int, kernel: Kernel | None = None, *, operator: str = "gibbs"
+    ) -> WeightedSamples:
+        """The m rows, with repeats, that together stand for the target best: see `stein_thin`.
+
+        What is collapsed stays so. The weights do not matter, but rows of weight zero are not
+        chosen: the target says which of the others are needed.
+
+        Parameters
+        ----------
+        m : int
+        kernel : Kernel, optional
+        operator : "gibbs" or "shift"
+
+        Returns
+        -------
+        WeightedSamples
+            With equal weights.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> ek.cis(ek.ising_grid(3, 3, rng=0), 30, 4, rng=0).thin(5).n
+        5
+        """
+        chosen = stein_thin(self.target, self, m, kernel=kernel, operator=operator)
+        return self._equally_weighted(chosen, "thinned")
+
+    def _equally_weighted(self, chosen: Any, rule: str) -> WeightedSamples:
+        """Some of the rows with equal weights; what was known of all rows is not of these."""
+        return WeightedSamples(
+            self.target,
+            self.rows[chosen],
+            rule=rule,
+            conditionals=self.conditionals,
+            circuit=self.circuit,
+        )
+
+    def marginals(self) -> Marginals:
+        """The estimated probabilities of the states of every variable, (cardinality,) each.
+
+        A list that is also indexed by the names of the target's variables.
+
+        The weighted mean of the conditional marginals: one or zero for a sampled value, exact for
+        a collapsed variable. Signed weights can lead outside of [0, 1]; only for them the
+        estimates are clipped and divided by their sum, and `clipped` says if that changed
+        something.
+
+        Returns
+        -------
+        list of arrays
+            Indexed by number or name of the variables.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> WeightedSamples(target, [[0, 1], [1, np.nan]]).marginals()[1].tolist()
+        [0.25, 0.75]
+        """
+        means = self._means
+        if not self.signed:
+            return Marginals((mean.copy() for mean in means), self.target.schema)
+        kept = [np.clip(mean, 0.0, 1.0) for mean in means]
+        return Marginals((table / table.sum() for table in kept), self.target.schema)
+
+    @property
+    def clipped(self) -> bool:
+        """Whether `marginals` had to clip estimates that left [0, 1]; never for probabilities.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> coin = ek.factorized([[0.5, 0.5]])
+        >>> samples = WeightedSamples(coin, [[0], [1]], [1.5, -0.5])
+        >>> samples.marginals()[0].tolist(), samples.clipped
+        ([1.0, 0.0], True)
+        """
+        # every table sums to one, so an entry above one comes with one below zero
+        return self.signed and any(bool((mean < 0).any()) for mean in self._means)
+
+    def expect(
+        self,
+        f: Callable[[Array], Array] | Circuit,
+        scope: VariablesLike | None = None,
+        *,
+        vectorized: bool = True,
+    ) -> Array:
+        r"""The estimated expectation of a function of complete points, exact where collapsed.
+
+        .. math:: \sum_n w_n \sum_{x_c} p(x_c | x^n_s) f(x_c, x^n_s)
+
+        Parameters
+        ----------
+        f : callable, or Circuit
+            A function from an array of points, one row each, to an array of shape (points,) or
+            (points, k). A circuit over the same variables is summed without enumeration;
+            it must be compatible with the compiled target.
+        scope : int, str, or sequence of these, optional
+            The variables (numbers; names if the target has some) that the function looks at, in
+            the order of the columns that it gets. Default: all.
+        vectorized : bool
+            False for a function of a single point, which is then called point by point.
+
+        Returns
+        -------
+        float, or array of shape (k,)
+            Never clipped.
+
+        Raises
+        ------
+        CircuitError
+            If it is given neither a function nor a circuit.
+
+        Notes
+        -----
+        The completions of the collapsed variables in the scope are enumerated for every
+        distinct row, so that a small scope pays.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> samples = WeightedSamples(target, [[0, np.nan], [1, np.nan]], [0.25, 0.75])
+        >>> samples.expect(lambda X: X[:, 0] * X[:, 1])
+        0.375
+        >>> samples.expect(lambda X: X, scope=[1, 0]).tolist()
+        [0.5, 0.75]
+        >>> samples.expect(lambda x: x[0] * x[1], vectorized=False)
+        0.375
+        >>> round(samples.expect(target), 12)
+        0.325
+        """
+        if isinstance(f, Circuit):
+            return self._expect_circuit(f, scope)
+        if not callable(f):
+            raise CircuitError(
+                "The expectation is that of a function of points, or of a Circuit. "
+                f"Got {type(f).__name__} instead."
+            )
+        variables = self._scope(scope)
+        total: Any = 0.0
+        parts = completions(*self._distinct, variables, self.cardinalities, self._joint)
+        for points, shares in parts:
+            total = total + shares @ values_of(f, points, "The function", vectorized, several=True)
+        return total if np.ndim(total) else float(total)
+
+    def plot(self) -> list[Axes]:
+        """Two axes: the sorted weights, and the marginals against those of equal weights.
+
+        Needs matplotlib. `ek.plotting.plot` writes the figure to a file.
+
+        Returns
+        -------
+        list of two matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> target = ek.factorized([[0.2, 0.8], [0.5, 0.5]])
+        >>> left, right = WeightedSamples(target, [[0, np.nan], [1, 0]], [0.3, 0.7]).plot()
+        >>> left.get_ylabel(), right.get_ylabel()
+        ('weight', 'weighted marginal')
+        """
+        from expectedkernels.plotting.results import plot_samples
+
+        return plot_samples(self)
+
+    def to_arviz(self) -> InferenceData:
+        """The samples as inference data of ArviZ: one chain, with the weights beside it.
+
+        ArviZ itself ignores weights: `resample` before it summarises.
+
+        Returns
+        -------
+        arviz.InferenceData
+            In ``posterior`` the variables by name (or x0, x1, ...): numbers of states, or labels
+            that are numbers; NaN where collapsed. In ``sample_stats`` the ``weight``.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> rain = ek.factorized([[0.2, 0.8]]).with_names(["rain"], [["no", "yes"]])
+        >>> found = WeightedSamples(rain, [[0], [1]], [0.25, 0.75]).to_arviz()
+        >>> found.posterior["rain"].values.tolist(), found.sample_stats["weight"].values.tolist()
+        ([[0, 1]], [[0.25, 0.75]])
+        """
+        return inference_data(self.target, self.rows, self.weights)
+
+    def __repr__(self) -> str:
+        n, d = self.rows.shape
+        parts = [f"{n} samples of {d} variables"]
+        share = float(self.collapsed.mean())
+        if share > 0:
+            parts.append(f"{100 * share:.3g} % collapsed")
+        parts.append(f"ess {self.ess:.4g}")
+        if self.signed:
+            parts.append("signed weights")
+        if self.discrepancy is not None:
+            before = self.uniform_discrepancy
+            shown = "" if before is None else f" ({before:.3g} with equal weights)"
+            parts.append(f"discrepancy {self.discrepancy:.3g}{shown}")
+        if self.log_z is not None:
+            parts.append(f"log Z {self.log_z:.6g}")
+        if self.rule:
+            parts.append(f"rule {self.rule!r}")
+        return f"<{type(self).__name__}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        n, d = self.rows.shape
+        found = {
+            "samples": n,
+            "variables": d,
+            "collapsed": f"{100 * float(self.collapsed.mean()):.3g} %",
+            "effective sample size": self.ess,
+            "discrepancy": self.discrepancy,
+            "with equal weights": self.uniform_discrepancy,
+            "log Z": self.log_z,
+            "rule": self.rule or None,
+        }
+        return overview(type(self).__name__, {k: v for k, v in found.items() if v is not None})
+
+    @cached_property
+    def _distinct(self) -> tuple[Any, Any, Any]:
+        """The distinct rows with a weight, their weights, and where they come first."""
+        rows, place, first = distinct_rows(self.rows)
+        weights = np.bincount(place, self.weights, minlength=len(rows))
+        used = weights != 0
+        return rows[used], weights[used], first[used]
+
+    @cached_property
+    def _compiled(self) -> Circuit:
+        if self.circuit is not None:
+            return self.circuit.to("numpy")
+        if isinstance(self.target, Circuit):
+            return self.target.to("numpy")
+        if isinstance(self.target, Target):
+            raise PropertyError(
+                "What is collapsed is summed over exactly, and a Target is a function, which "
+                "cannot be. Give the model as a FactorGraph, and functions of points to expect."
+            )
+        return self.target.circuit()
+
+    @cached_property
+    def _means(self) -> list[Any]:
+        """The weighted means of the conditional marginals, as they come."""
+        rows, weights, numbers = self._distinct
+        with rows_numbered(numbers):
+            return [weights @ table for table in self._conditional_marginals(rows)]
+
+    def _conditional_marginals(self, rows: Any) -> list[Any]:
+        """The marginals of every variable given each row; ones and zeros where it is sampled."""
+        open_entries = np.isnan(rows)
+        if not open_entries.any():
+            tables: list[Any] = [None] * rows.shape[1]
+        elif self.conditionals is not None:
+            tables = [np.asarray(table, dtype=np.float64) for table in self.conditionals(rows)]
+        else:
+            tables = [to_numpy(table) for table in self._compiled.marginals(rows)]
+        for v, card in enumerate(self.cardinalities):
+            known = ~open_entries[:, v]
+            table = np.zeros((len(rows), card)) if tables[v] is None else np.array(tables[v])
+            table[known] = np.eye(card)[rows[known, v].astype(np.intp)]
+            tables[v] = table
+        return tables
+
+    def _scope(self, scope: Any) -> list[int]:
+        """The variables that a function looks at, checked."""
+        if scope is None:
+            return list(range(len(self.cardinalities)))
+        if not isinstance(scope, (Iterable, int, np.integer)):
+            raise DataError(f"A scope is a list of variables. Got {type(scope).__name__} instead.")
+        variables = self.target.schema.variables(scope)
+        if len(set(variables)) != len(variables) or not variables:
+            raise DataError(f"A scope names at least one variable, and none twice. Got {scope}.")
+        return variables
+
+    def _joint(self, rows: Any, gone: list[int], states: Any) -> Any:
+        """The probabilities of states of collapsed variables given the rows, (rows, states)."""
+        if len(gone) == 1:
+            return self._conditional_marginals(rows)[gone[0]]
+        full = np.repeat(rows, len(states), axis=0)
+        full[:, gone] = np.tile(states, (len(rows), 1))
+        logs = to_numpy(self._compiled.log_likelihood(full)).reshape(len(rows), -1)
+        chances = from_logs(logs)
+        possible = chances.any(axis=1)
+        if not possible.all():
+            raise DataError(
+                "The sample in row {row} has probability zero under the target, so that there is "
+                "no conditional distribution of its collapsed variables. Give it the weight zero.",
+                row=int(np.argmin(possible)),
+            )
+        return chances / chances.sum(axis=1, keepdims=True)
+
+    def _expect_circuit(self, f: Circuit, scope: Any) -> float:
+        if scope is not None:
+            raise CircuitError("A circuit is a function of all variables. Got a scope beside it.")
+        rows, weights, numbers = self._distinct
+        # the delta kernel puts both on the same point: sum over x of p(x | row) f(x)
+        with rows_numbered(numbers):
+            values = expected_kernel(self._compiled, f.to("numpy"), Delta(), evidence_p=rows)
+        return float(weights @ np.asarray(values).reshape(len(rows)))
+
+
+def _check_target(target: Any) -> None:
+    if not isinstance(target, (FactorGraph, Circuit, Target)):
+        raise CircuitError(
+            "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
+            f"function. Got {type(target).__name__} instead."
+        )
+    if any(card is None for card in target.cardinalities):
+        real = [v for v, card in enumerate(target.cardinalities) if card is None]
+        raise CircuitError(
+            f"Weighted samples are over discrete variables. Variable {real[0]} of the target is "
+            "real."
+        )
+
+
+def _as_weights(weights: Any, n: int) -> Any:
+    """The weights as floats that nobody can write to, checked to sum to one."""
+    found = np.full(n, 1.0 / n) if weights is None else np.array(as_floats(weights))
+    if found.shape != (n,) or not np.isfinite(found).all():
+        raise DataError(f"{n} samples need as many finite weights. Got shape {found.shape}.")
+    total = float(found.sum())
+    if abs(total - 1.0) > SUM_TOLERANCE * max(1.0, float(np.abs(found).sum())):
+        raise DataError(f"The weights of samples must sum to one. Got a sum of {total:.6g}.")
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,721 @@
+"""Elimination orders and vtrees: `ek.vtrees`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import combinations, count
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import from_logs, log_sum_exp
+from expectedkernels.checks import CircuitError, check_count
+from expectedkernels.circuits.circuit import align
+from expectedkernels.vtree import Vtree
+
+Graph = Sequence[AbstractSet[int]]
+"""The neighbours of every variable."""
+
+SCORES = ("front", "weighted fill", "size", "fill")
+"""What greedy searches go by, in the order in which they are tried: see `best_elimination`."""
+SMALL = 15_000
+"""For models that cost less than so many entries of tables, the first order is good enough."""
+STEP_ENTRIES = 800
+"""A step of a search takes about as long as so many entries of tables."""
+SHARE = 4
+"""A search may take so many times less than the tables that it makes smaller."""
+MOST_STEPS = 50_000
+"""However large the tables are, a search ends after about so many steps."""
+MOST_CONTEXTS = 32
+"""More contexts than this are joined in a row, without looking for the best pair."""
+
+
+def interaction_graph(
+    n_variables: int, scopes: Iterable[Sequence[int]]
+) -> tuple[frozenset[int], ...]:
+    """The neighbours of every variable: those it shares a factor with.
+
+    Parameters
+    ----------
+    n_variables : int
+    scopes : iterable of sequences of int
+        The variables of every factor.
+
+    Examples
+    --------
+    >>> [sorted(found) for found in interaction_graph(4, [(0, 1), (1, 2)])]
+    [[1], [0, 2], [1], []]
+    """
+    neighbours: list[set[int]] = [set() for _ in range(n_variables)]
+    for scope in scopes:
+        for variable in scope:
+            neighbours[variable].update(scope)
+    return tuple(frozenset(found - {v}) for v, found in enumerate(neighbours))
+
+
+def require_graph(graph: Any) -> Graph:
+    """The graph, after checking that it is one: the neighbours of every variable, as sets."""
+    if hasattr(graph, "cardinalities") or not isinstance(graph, Sequence):
+        of_model = " Give model.graph." if hasattr(graph, "graph") else ""
+        raise CircuitError(
+            "A graph is a sequence with the set of neighbours of every variable. "
+            f"Got {type(graph).__name__} instead.{of_model}"
+        )
+    return graph
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """An order of elimination, and what every variable is still connected to when its turn comes.
+
+    Attributes
+    ----------
+    order : tuple of int
+    contexts : tuple of sets
+        For every variable those of its neighbours, old and new, that are eliminated later.
+    """
+
+    order: tuple[int, ...]
+    contexts: tuple[AbstractSet[int], ...]
+
+    def children(self) -> list[list[int]]:
+        """For every variable those whose contexts it is the first of, the latest first."""
+        position = {v: i for i, v in enumerate(self.order)}
+        found: list[list[int]] = [[] for _ in self.order]
+        for v in reversed(self.order):
+            if self.contexts[v]:
+                found[min(self.contexts[v], key=position.__getitem__)].append(v)
+        return found
+
+
+def elimination(graph: Graph, order: Sequence[int]) -> Elimination:
+    """The elimination of the variables of a graph in a given order.
+
+    Examples
+    --------
+    >>> elimination([{1, 2}, {0}, {0}], [0, 1, 2]).contexts
+    ({1, 2}, {2}, set())
+    """
+    position = {v: i for i, v in enumerate(order)}
+    contexts: list[set[int]] = [set() for _ in order]
+    below: list[list[int]] = [[] for _ in order]
+    for v in order:
+        context = {u for u in graph[v] if position[u] > position[v]}
+        for u in below[v]:
+            context |= contexts[u]
+        context.discard(v)
+        contexts[v] = context
+        if context:
+            below[min(context, key=position.__getitem__)].append(v)
+    return Elimination(tuple(order), tuple(contexts))
+
+
+def min_fill_order(graph: Graph) -> list[int]:
+    """The order in which greedy elimination adds the fewest edges, variable by variable.
+
+    Eliminating a variable connects its neighbours. The next one is the variable that adds the
+    fewest edges; of several, the one with the fewest neighbours; of these, the first.
+
+    Parameters
+    ----------
+    graph : sequence of sets
+        The neighbours of every variable.
+
+    Returns
+    -------
+    list of int
+
+    Examples
+    --------
+    >>> min_fill_order([{1}, {0, 2}, {1, 3}, {2}])
+    [0, 1, 2, 3]
+    """
+    n = len(require_graph(graph))
+    found: Any = _Search(graph, [2] * n).run("fill", range(n))
+    return list(found.order)
+
+
+def best_elimination(
+    graph: Graph, cardinalities: Sequence[int], for_pairs: bool = False
+) -> Elimination:
+    """The best of several greedy eliminations: the one whose tables cost least.
+
+    The first is in min-fill order. Where its tables are large, others follow, by four scores: edges
+    added (fill), these weighed by cardinalities (weighted fill), the size of the table, and the
+    size of the table again, but next to what has been eliminated as long as that is possible
+    (front), which suits grids. Ties are broken by numbers that are drawn with a fixed seed. How
+    many orders are tried depends on the sizes found and on nothing else, so that all models of one
+    graph get the same one.
+
+    Parameters
+    ----------
+    graph : sequence of sets
+        The neighbours of every variable.
+    cardinalities : sequence of int
+    for_pairs : bool
+        Whether the cost is that of an expected kernel between two circuits.
+
+    Examples
+    --------
+    >>> best_elimination([{1}, {0, 2}, {1}], [2, 2, 2]).order
+    (0, 1, 2)
+    """
+    n = len(graph)
+    search = _Search(graph, cardinalities, for_pairs)
+    best: Any = search.run("fill", range(n))
+    if search.cost < SMALL // 2 and not for_pairs:  # joins add less than the tables
+        return best
+    cost, score, search.n_steps = elimination_cost(best, cardinalities, for_pairs), SCORES[0], 0
+    rng = np.random.default_rng(0)
+    for number in count():
+        if cost < SMALL or search.n_steps >= min(MOST_STEPS, cost // (STEP_ENTRIES * SHARE)):
+            break
+        # once every score has had its turn, every second try goes by the one that did best
+        tried = SCORES[number % len(SCORES)] if number < len(SCORES) or number % 2 else score
+        found = search.run(tried, rng.permutation(n).tolist(), cost)
+        its_cost = cost if found is None else elimination_cost(found, cardinalities, for_pairs)
+        if its_cost < cost:
+            best, cost, score = found, its_cost, tried
+    return best
+
+
+def elimination_cost(
+    found: Elimination, cardinalities: Sequence[int], for_pairs: bool = False
+) -> int:
+    """About how many entries of tables an elimination, or an expected kernel, works on.
+
+    In an expected kernel a decision with U units and P products, W of whose weights are not zero,
+    takes P^2 values from below and sums them along both axes, W (P + U); taking values takes
+    longer than summing them, most of all at joins, where none lies beside another.
+    """
+    total = 0
+    for v, below in enumerate(found.children()):
+        units = prod(map(cardinalities.__getitem__, found.contexts[v]))
+        joined = joins([found.contexts[u] for u in below], cardinalities)
+        sizes = [prod(map(cardinalities.__getitem__, context)) for _, _, context in joined]
+        if not for_pairs:
+            total += cardinalities[v] * units + sum(sizes)
+        elif not below:
+            total += units**2
+        else:
+            top = joined[-1][2] if joined else found.contexts[below[0]]
+            products = prod(map(cardinalities.__getitem__, top))
+            total += 4 * products**2 + cardinalities[v] * units * (products + units)
+            total += 10 * sum(size**2 for size in sizes)
+    return total
+
+
+Join = tuple[int, int, AbstractSet[int]]
+
+
+def joins(contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]) -> list[Join]:
+    """How trees with these contexts become one: which two at a time, and their common context.
+
+    Trees with one context come first, in a row; then the two whose common context has the
+    fewest states. The result of a join takes the place of its first tree.
+
+    Examples
+    --------
+    >>> [(a, b) for a, b, _ in joins([{0, 1}, {0, 2}, {0, 1}], [2, 2, 2])]
+    [(0, 2), (0, 1)]
+    """
+    if len(contexts) < 2:
+        return []
+    groups: dict[frozenset[int], list[int]] = {}
+    for tree, context in enumerate(contexts):
+        groups.setdefault(frozenset(context), []).append(tree)
+    found: list[Join] = []
+    left: list[tuple[int, AbstractSet[int]]] = []
+    for context, trees in groups.items():
+        for a, b in zip(trees[-2::-1], trees[:0:-1], strict=True):
+            found.append((a, b, context))
+        left.append((trees[0], context))
+    while len(left) > 1:
+        last = len(left) - 1
+        pairs = [(last - 1, last)] if last >= MOST_CONTEXTS else combinations(range(last + 1), 2)
+        _, i, j = min(
+            (prod(cardinalities[u] for u in left[i][1] | left[j][1]), -i, -j) for i, j in pairs
+        )
+        (a, one), (b, other) = left[-i], left.pop(-j)
+        left[-i] = (a, one | other)
+        found.append((a, b, one | other))
+    return found
+
+
+@dataclass(eq=False)
+class _Search:
+    """Greedy eliminations, and how many steps they have taken so far."""
+
+    graph: Graph
+    cardinalities: Sequence[int]
+    for_pairs: bool = False
+    n_steps: int = 0
+    cost: int = 0
+    """Of the last run, without joins: a lower bound."""
+
+    def run(
+        self, score: str, ranks: Sequence[int], limit: float = float("inf")
+    ) -> Elimination | None:
+        """The elimination by a score, ties broken by ranks; None if it costs more than a limit."""
+        cards, n = self.cardinalities, len(self.graph)
+        shrinking = _Shrinking(self.graph, cards if score == "weighted fill" else [1] * n)
+        contexts, fill = shrinking.around, shrinking.fill
+
+        def size(v: int) -> int:
+            return prod(map(cards.__getitem__, contexts[v]), start=cards[v])
+
+        front: AbstractSet[int] = set()
+
+        def key(v: int) -> tuple[bool, int, int, int, int]:
+            first = size(v) if score in ("size", "front") else fill[v]
+            behind = score == "front" and v not in front
+            return behind, first, len(contexts[v]), ranks[v], v
+
+        keys = [key(v) for v in range(n)]
+        queue = list(keys)
+        heapify(queue)
+        order: list[int] = []
+        self.cost, done = 0, [False] * n
+        while queue:
+            entry = heappop(queue)
+            v = entry[-1]
+            if done[v] or entry is not keys[v]:
+                continue  # an entry from before the graph changed around this variable
+            self.cost += (size(v) // cards[v]) ** 2 if self.for_pairs else size(v)
+            if self.cost > limit:
+                return None
+            order.append(v)
+            done[v] = True
+            changed = shrinking.eliminate(v)
+            front = contexts[v]
+            for u in changed:
+                keys[u] = key(u)
+                heappush(queue, keys[u])
+                self.n_steps += 1
+        return Elimination(tuple(order), tuple(contexts))
+
+
+class _Shrinking:
+    """A graph that loses one variable after the other, and what each would cost in new edges.
+
+    Attributes
+    ----------
+    around : list of sets
+        The neighbours of every variable; of those that are gone, the neighbours they had last.
+    fill : list of int
+        For every variable the sum over all pairs of neighbours that are not neighbours of each
+        other of the product of their weights.
+    """
+
+    def __init__(self, graph: Graph, weights: Sequence[int]):
+        self.around = [set(found) for found in graph]
+        self.weights = weights
+        self.total = [self._sum(near) for near in self.around]
+        self.fill = [self._missing(v) for v in range(len(self.around))]
+
+    def _sum(self, variables: AbstractSet[int]) -> int:
+        return sum(map(self.weights.__getitem__, variables))
+
+    def _missing(self, v: int) -> int:
+        """The weights of all pairs of neighbours, less those of the edges among them."""
+        near, w = self.around[v], self.weights
+        return (
+            sum(w[u] * (self.total[v] - w[u] - self._sum(self.around[u] & near)) for u in near) // 2
+        )
+
+    def eliminate(self, v: int) -> AbstractSet[int]:
+        """Connect the neighbours of a variable and remove it; returns whose numbers changed."""
+        around, fill, total, w = self.around, self.fill, self.total, self.weights
+        near = around[v]
+        touched = set(near)
+        left = set(near)
+        for a in sorted(near):
+            left.discard(a)
+            for b in sorted(left - around[a]):
+                both = around[a] & around[b]
+                shared, edge = self._sum(both), w[a] * w[b]
+                for u in both:
+                    fill[u] -= edge
+                touched |= both
+                fill[a] += w[b] * (total[a] - shared)
+                fill[b] += w[a] * (total[b] - shared)
+                around[a].add(b)
+                around[b].add(a)
+                total[a] += w[b]
+                total[b] += w[a]
+        for u in near:
+            total[u] -= w[v]
+            fill[u] -= w[v] * (total[u] - total[v] + w[u])
+            around[u].discard(v)
+        touched.discard(v)
+        return touched
+
+
+SMALL_JOINT = 2**12
+"""Joint tables up to this size are made at once: faster than to eliminate variable by variable."""
+
+Scope = tuple[int, ...]
+LogTable = tuple[Scope, Any]
+"""Variables, and logarithms with one axis for each of them."""
+
+
+def restricted(table: LogTable, values: Mapping[int, int]) -> LogTable:
+    """The table at the values of some of its variables."""
+    scope, logs = table
+    if not any(v in values for v in scope):
+        return table
+    index = tuple(values.get(v, slice(None)) for v in scope)
+    return tuple(v for v in scope if v not in values), logs[index]
+
+
+def joint(tables: Iterable[LogTable], axes: Scope, cardinalities: Any) -> Any:
+    """The sum of logarithms over all assignments of the axes."""
+    total = np.zeros([cardinalities[v] for v in axes])
+    place = {v: axis for axis, v in enumerate(axes)}
+    for scope, logs in tables:
+        order = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
+        shape = [1] * len(axes)
+        for v in scope:
+            shape[place[v]] = cardinalities[v]
+        total += logs.transpose(order).reshape(shape)
+    return total
+
+
+def components(scopes: Iterable[Sequence[int]], variables: Iterable[int]) -> list[list[int]]:
+    """The variables in groups that no scope connects."""
+    near = neighbours(scopes, variables)
+    found: list[list[int]] = []
+    seen: set[int] = set()
+    for start in near:
+        if start in seen:
+            continue
+        group = [start]
+        seen.add(start)
+        for v in group:  # grows while it is read
+            fresh = near[v] - seen
+            seen |= fresh
+            group += sorted(fresh)
+        found.append(group)
+    return found
+
+
+def neighbours(scopes: Iterable[Sequence[int]], variables: Iterable[int]) -> dict[int, set[int]]:
+    """For every variable those that it shares a scope with, and itself."""
+    near = {v: {v} for v in variables}
+    for scope in scopes:
+        for v in scope:
+            near[v].update(scope)
+    return near
+
+
+def min_fill_elimination(
+    scopes: Iterable[Scope], variables: Collection[int]
+) -> list[tuple[int, Scope]]:
+    """The variables in min-fill order, each with those that its table still connects it to."""
+    labels = sorted(variables)
+    number = {v: i for i, v in enumerate(labels)}
+    graph = interaction_graph(len(labels), [[number[v] for v in scope] for scope in scopes])
+    found = elimination(graph, min_fill_order(graph))
+    return [(labels[v], tuple(labels[u] for u in sorted(found.contexts[v]))) for v in found.order]
+
+
+def min_fill_cost(
+    scopes: Iterable[Scope], variables: Collection[int], cardinalities: Sequence[int]
+) -> int:
+    """The number of entries of all tables that elimination in min-fill order makes."""
+    return sum(
+        cardinalities[v] * prod(cardinalities[u] for u in near)
+        for v, near in min_fill_elimination(scopes, variables)
+    )
+
+
+def log_sum(
+    tables: Sequence[LogTable],
+    variables: Collection[int],
+    kept: Scope,
+    cardinalities: Sequence[int],
+) -> Any:
+    """The log of the sum over all variables but the kept ones, one axis for each of these."""
+    gone = tuple(v for v in variables if v not in kept)
+    if prod(cardinalities[v] for v in (*kept, *gone)) <= SMALL_JOINT:
+        logs = joint(tables, kept + gone, cardinalities)
+        return log_sum_exp(logs.reshape(*logs.shape[: len(kept)], -1))
+    rest = list(tables)
+    for v, _ in min_fill_elimination([scope for scope, _ in tables], variables):
+        if v in kept:
+            continue
+        bucket = [table for table in rest if v in table[0]]
+        rest = [table for table in rest if v not in table[0]]
+        around = tuple(sorted({u for scope, _ in bucket for u in scope} - {v}))
+        rest.append((around, log_sum_exp(joint(bucket, (*around, v), cardinalities))))
+    return joint(rest, kept, cardinalities)
+
+
+def marginals(
+    tables: Sequence[LogTable],
+    variables: Collection[int],
+    cardinalities: Sequence[int],
+    given: Sequence[tuple[int, int] | None] = (None,),
+) -> dict[int, Any]:
+    """The marginals of all variables, given each of some statements, (statements, cardinality).
+
+    A statement is a variable and its value, or None. Where a statement is impossible, the
+    variables that depend on it get zeros.
+
+    Notes
+    -----
+    Variables are eliminated one by one; what each of them sends on comes back along the same way.
+    All statements go through this together, on a leading axis.
+    """
+    local: dict[int, list[LogTable]] = {v: [] for v in variables}
+    steps = min_fill_elimination([scope for scope, _ in tables], variables)
+    place = {v: i for i, (v, _) in enumerate(steps)}
+    for scope, logs in tables:
+        if scope:
+            local[min(scope, key=place.__getitem__)].append((scope, logs))
+    for v, table in _statements(given, cardinalities).items():
+        local[v].append(((-1, v), table))
+    parent = [min(near, key=place.__getitem__) if near else None for _, near in steps]
+    # -1 is the axis of the statements, and always the first
+    counts = {-1: len(given), **{v: cardinalities[v] for v in variables}}
+    wholes: list[Any] = []
+    for (v, near), above in zip(steps, parent, strict=True):
+        whole = joint(local[v], (-1, *near, v), counts)
+        message = log_sum_exp(whole)
+        wholes.append(whole - np.where(message > -np.inf, message, 0.0)[..., None])
+        local[v] = [((-1, *near), message)]
+        if above is not None:
+            local[above].append(((-1, *near), message))
+    beliefs: dict[int, LogTable] = {}
+    found: dict[int, Any] = {}
+    for i in range(len(steps) - 1, -1, -1):
+        (v, near), above = steps[i], parent[i]
+        scope = (-1, *near, v)
+        # given its surroundings, times how likely these are in the end
+        outside = local[v][0] if above is None else _summed(beliefs[above], (-1, *near))
+        beliefs[v] = scope, wholes[i] + outside[1][..., None]
+        share = from_logs(_summed(beliefs[v], (-1, v))[1])
+        found[v] = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
+    return found
+
+
+def _statements(
+    given: Sequence[tuple[int, int] | None], cardinalities: Sequence[int]
+) -> dict[int, Any]:
+    """What the statements say of each variable they name: zero for allowed states, -inf else."""
+    said: dict[int, Any] = {}
+    for row, statement in enumerate(given):
+        if statement is not None:
+            v, value = statement
+            table = said.setdefault(v, np.zeros((len(given), cardinalities[v])))
+            table[row, np.arange(cardinalities[v]) != value] = -np.inf
+    return said
+
+
+def _summed(table: LogTable, kept: Scope) -> LogTable:
+    """The table summed over all axes but some, which come in the given order."""
+    scope, logs = table
+    gone = [v for v in scope if v not in kept]
+    logs = logs.transpose([scope.index(v) for v in (*kept, *gone)])
+    if gone:
+        logs = log_sum_exp(logs.reshape(*logs.shape[: len(kept)], -1))
+    return kept, logs
+
+
+__all__ = [
+    "align",
+    "bisection_vtree",
+    "conditioning_vtree",
+    "elimination_vtree",
+    "min_fill_order",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+class _Forest:
+    """Vtree nodes made one after the other."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[int, int, int]] = []
+
+    def leaf(self, variable: int) -> int:
+        self.nodes.append((-1, -1, variable))
+        return len(self.nodes) - 1
+
+    def join(self, left: int, right: int) -> int:
+        self.nodes.append((left, right, -1))
+        return len(self.nodes) - 1
+
+    def joined(
+        self, trees: list[int], contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]
+    ) -> int:
+        """One tree of several, those with the smallest common context joined first."""
+        trees = list(trees)
+        for a, b, _ in joins(contexts, cardinalities):
+            trees[a] = self.join(trees[a], trees[b])
+        return trees[0]
+
+    def vtree(self) -> Vtree:
+        left, right, variable = zip(*self.nodes, strict=True)
+        return Vtree(left, right, variable)
+
+
+def _elimination(
+    graph: Graph, order: Sequence[int] | None, cardinalities: Sequence[int], for_pairs: bool
+) -> Elimination:
+    """The elimination in a given order, after checking it, or else in the best one."""
+    n = len(require_graph(graph))
+    if n == 0:
+        raise CircuitError("A vtree needs at least one variable. Got a graph without any.")
+    if order is None:
+        return best_elimination(graph, cardinalities, for_pairs)
+    order = [int(v) for v in order]
+    if sorted(order) != list(range(n)):
+        raise CircuitError(
+            f"An elimination order holds each of the variables 0..{n - 1} once. "
+            f"Got {order[:20]}{' ...' if len(order) > 20 else ''}."
+        )
+    return elimination(graph, order)
+
+
+def conditioning_vtree(
+    graph: Graph,
+    order: Sequence[int] | None = None,
+    cardinalities: Sequence[int] | None = None,
+    for_pairs: bool = False,
+) -> Vtree:
+    """The vtree that decides variables in reversed elimination order, component by component.
+
+    The variable eliminated last comes first, as the left child of the root. Where the variables
+    that are left fall apart into components, these are split, so that those with the
+    smallest common context meet first. So every node whose two sides interact has a leaf as its
+    left child.
+
+    Parameters
+    ----------
+    graph : sequence of sets
+        The neighbours of every variable.
+    order : sequence of int, optional
+        The elimination order. Default: the best that is found; a function of the graph, the
+        cardinalities and `for_pairs` alone.
+    cardinalities : sequence of int, optional
+        The number of states of every variable. Default: two each.
+    for_pairs : bool
+        Whether the order makes expected kernels between two circuits cheap, rather than the
+        circuit itself.
+
+    Returns
+    -------
+    Vtree
+
+    Examples
+    --------
+    >>> star = [{1, 2, 3}, {0}, {0}, {0}]
+    >>> conditioning_vtree(star, [1, 2, 3, 0])
+    Vtree((0, (3, (2, 1))))
+    >>> conditioning_vtree([{1}, {0}, {3}, {2}])
+    Vtree(((3, 2), (1, 0)))
+    """
+    cards = [2] * len(require_graph(graph)) if cardinalities is None else cardinalities
+    found = _elimination(graph, order, cards, for_pairs)
+    forest, children = _Forest(), found.children()
+    tree = [-1] * len(graph)
+
+    def join(variables: list[int]) -> int:
+        contexts = [found.contexts[u] for u in variables]
+        return forest.joined([tree[u] for u in variables], contexts, cards)
+
+    for v in found.order:
+        below = children[v]
+        under = join(below) if below else -1
+        tree[v] = forest.join(forest.leaf(v), under) if below else forest.leaf(v)
+    join([v for v in reversed(found.order) if not found.contexts[v]])
+    return forest.vtree()
+
+
+def elimination_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree:
+    """The vtree that joins a variable, when it is eliminated, with all trees that touch it.
+
+    Few of the variables below a node have neighbours outside, which is what the boundary compiler
+    wants.
+
+    Parameters
+    ----------
+    graph : sequence of sets
+        The neighbours of every variable.
+    order : sequence of int, optional
+        The elimination order. Default: `min_fill_order`.
+
+    Returns
+    -------
+    Vtree
+
+    Examples
+    --------
+    >>> elimination_vtree([{1}, {0, 2}, {1, 3}, {2}])
+    Vtree((3, (2, (1, 0))))
+    """
+    order = min_fill_order(graph) if order is None else order
+    found = _elimination(graph, order, [], False)
+    forest, children = _Forest(), found.children()
+    tree = [-1] * len(graph)
+    for v in found.order:
+        tree[v] = forest.leaf(v)
+        for u in reversed(children[v]):
+            tree[v] = forest.join(tree[v], tree[u])
+    last, *others = [tree[v] for v in found.order if not found.contexts[v]]
+    for other in others:
+        last = forest.join(other, last)
+    return forest.vtree()
+
+
+def bisection_vtree(rows: int, cols: int) -> Vtree:
+    """The vtree of a grid whose longer side is halved again and again (of equal ones, the rows).
+
+    Parameters
+    ----------
+    rows, cols : int
+        The size of the grid; variable ``i * cols + j`` is in row i and column j.
+
+    Returns
+    -------
+    Vtree
+
+    Examples
+    --------
+    >>> bisection_vtree(2, 3)
+    Vtree(((0, 3), ((1, 2), (4, 5))))
+    """
+    check_grid(rows, cols, "bisection_vtree")
+    forest = _Forest()
+    stack = [(0, rows, 0, cols, False)]
+    done: list[int] = []
+    while stack:
+        top, bottom, first, last, expanded = stack.pop()
+        height, width = bottom - top, last - first
+        if height == width == 1:
+            done.append(forest.leaf(top * cols + first))
+        elif expanded:
+            b, a = done.pop(), done.pop()
+            done.append(forest.join(a, b))
+        else:
+            stack.append((top, bottom, first, last, True))
+            if height >= width:
+                middle = top + height // 2
+                stack += [(middle, bottom, first, last, False), (top, middle, first, last, False)]
+            else:
+                middle = first + width // 2
+                stack += [(top, bottom, middle, last, False), (top, bottom, first, middle, False)]
+    return forest.vtree()
+
+
+def check_grid(rows: int, cols: int, what: str) -> None:
+    """Raise unless the sides of a grid are positive integers."""
+    for name, side in (("rows", rows), ("cols", cols)):
+        check_count(what, name, side, 1)
