@@ -39,6 +39,7 @@ MODELS = {
     "compilation": lambda: DENSE.compile(max_bytes=2**60),
     "compilation by boundaries": lambda: DENSE.compile(ek.Vtree.balanced(40), max_bytes=2**60),
     "vtree": lambda: ek.Vtree.balanced(10**12),
+    "herded points": lambda: ek.herd(ek.factorized([[0.5, 0.5]] * 30), 10**10),
     "grid": lambda: ek.ising_grid(10**6, 10**6),
     "units": lambda: ek.random_circuit(4, 10**6),
     "states of a random circuit": lambda: ek.random_circuit(2, 2, cardinalities=10**12),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
+from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator, require_memory
 from expectedkernels.checks import (
     DataError,
     KernelError,
@@ -211,7 +211,13 @@ def candidate_points(circuit: Circuit, n: int, rng: Any) -> Any:
     many = max(FEWEST_CANDIDATES, 10 * n)
     if None not in circuit.cardinalities:
         possible = [np.flatnonzero(np.asarray(table) > 0) for table in circuit.marginals()]
-        if prod(map(len, possible)) <= many:
+        n_states = prod(map(len, possible))
+        if n_states <= many:
+            require_memory(
+                32.0 * n_states * len(possible),
+                f"To choose {n} points among all {n_states} states",
+                "Ask for fewer points, or give some states as 'candidates'.",
+            )
             places = every_state([len(states) for states in possible])
             points = [states[i] for states, i in zip(possible, places.T, strict=True)]
             every = np.stack(points, axis=1).astype(np.float64)
