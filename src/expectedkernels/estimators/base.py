@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, make_constraint
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from expectedkernels.arrays import Array, chosen_rows
-from expectedkernels.checks import DataError, check_choice, check_real
+from expectedkernels.arrays import Array, VariableLike, chosen_rows
+from expectedkernels.checks import DataError, check_choice, check_real, public, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.chunks import ROWS, StreamLike, is_source, over_chunks, paths_of
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.circuit_density import CircuitDensity
 from expectedkernels.estimators.densities import (
     MIXTURES,
     NAMES,
     REMOVED,
+    DensityLike,
     gram,
     kept,
     key_of,
@@ -65,6 +68,8 @@ from expectedkernels.estimators.kernel_model import (
     read_rows,
     rescaled,
 )
+
+T = TypeVar("T")
 
 ROUNDING = 1e-9
 """Losses that differ by less, relative to their size, are equal: the order of rows changes them."""
@@ -122,6 +127,22 @@ SMALLEST = 1e-10
 """The smallest weight of the size of functions that rates are chosen by."""
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def estimator(**advice: str) -> Callable[[type[T]], type[T]]:
+    """A decorator for public estimators: their fields are the parameters of the constructor.
+
+    Parameters that earlier versions had raise, and say what to use now.
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        made: Any = dataclass(kind, eq=False, repr=False, kw_only=True)
+        made.__init__ = removed(**advice, **REMOVED_PARAMETERS)(made.__init__)
+        return public(made)
+
+    return decorate
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class DensityEstimator(BaseEstimator):  # type: ignore[misc]
     """The part of an estimator that reads tables and learns their density.
 
@@ -139,15 +160,14 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         With which weights.
     """
 
-    density: Any
-    n_bins: int
-    categorical_features: Any
-    groups: Any
-    random_state: Any
-    standardize: bool = False
-    n_jobs: int | None = None
-    max_bytes: int = 2**30
-    memory: Any = None
+    density: DensityLike = "auto"
+    n_bins: int = 10
+    categorical_features: str | ArrayLike | None = "from_dtype"
+    groups: Sequence[Sequence[VariableLike]] | None = None
+    max_bytes: int = DEFAULT_MAX_BYTES
+    random_state: int | np.random.RandomState | None = None
+    standardize = False  # a parameter of some, as the next two
+    n_jobs = memory = cast(Any, None)
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "density": [
@@ -250,6 +270,7 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         return Resources(self.n_jobs, self.max_bytes)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelMachine(DensityEstimator):
     """A kernel machine that is fitted to, and predicts, rows with missing values.
 
@@ -265,9 +286,11 @@ class KernelMachine(DensityEstimator):
         The rate of the mask kernel; 0 if masks do not count.
     """
 
-    fit_missing: str
-    _whole: Expansion | None = None
+    standardize: bool = True
+    fit_missing: str = "auto"
     mask_kernel: float | str | None = None
+    n_jobs: int | None = None
+    memory: object = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **DensityEstimator._parameter_constraints,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -17,10 +17,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import DataError, check_real, public, removed
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.base import GAMMA, REMOVED_PARAMETERS, KernelMachine
+from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.checks import DataError, check_real
+from expectedkernels.estimators.base import GAMMA, KernelMachine, estimator
 from expectedkernels.estimators.calibration import (
     CrossValidated,
     HeldOut,
@@ -28,7 +27,6 @@ from expectedkernels.estimators.calibration import (
     moments,
     table,
 )
-from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.encoding import read_labels
 from expectedkernels.estimators.kernel_model import pairwise_coef
 
@@ -136,7 +134,10 @@ DRAWS = 256
 """How many completions of a row tell how far votes spread over what is missing."""
 
 
-@public
+@estimator(
+    decision_function_shape="there is one value per class; for pairs of classes use "
+    "expected_prediction with an SVC of scikit-learn"
+)
 class ExpectedSVC(ClassifierMixin, CrossValidated):  # type: ignore[misc]
     """Support vector classification by the expected decision function over missing values.
 
@@ -191,37 +192,10 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
-    @removed(
-        decision_function_shape="there is one value per class; for pairs of classes use "
-        "expected_prediction with an SVC of scikit-learn",
-        **REMOVED_PARAMETERS,
-    )
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        tol: float = 1e-3,
-        class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None,
-        density: DensityLike = "auto",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        standardize: bool = True,
-        fit_missing: str = "auto",
-        mask_kernel: float | str | None = None,
-        n_jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        memory: object = None,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.C, self.gamma, self.tol, self.class_weight = C, gamma, tol, class_weight
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.standardize = standardize
-        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
-        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
-        self.memory = memory
+    C: float = 1.0
+    gamma: str | float = "scale"
+    tol: float = 1e-3
+    class_weight: Mapping[int, float] | Mapping[str, float] | str | None = None
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the decision function.

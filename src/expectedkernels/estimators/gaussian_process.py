@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import field
 from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -20,13 +21,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteK
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import KernelError, public, removed
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.base import REMOVED_PARAMETERS
+from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.checks import KernelError
+from expectedkernels.estimators.base import estimator
 from expectedkernels.estimators.calibration import PredictionIntervals
 from expectedkernels.estimators.circuit_density import AnyDensity
-from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.kernel_expansion import (
     Expansion,
     Masks,
@@ -128,7 +127,7 @@ ENOUGH_ROWS = 200
 """So many rows are enough to fit the parameters of a kernel to."""
 
 
-@public
+@estimator(n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere")
 class ExpectedGaussianProcessRegressor(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     """Gaussian process regression that expects its prediction over missing values, exactly.
 
@@ -194,37 +193,10 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
     }
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
 
-    @removed(
-        n_restarts_optimizer="give a 'kernel' with other parameters to start elsewhere",
-        **REMOVED_PARAMETERS,
-    )
-    def __init__(
-        self,
-        kernel: object = None,
-        *,
-        alpha: float = 1e-10,
-        optimizer: str | None = "fmin_l_bfgs_b",
-        normalize_y: bool = True,
-        density: DensityLike = "auto",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        standardize: bool = True,
-        fit_missing: str = "auto",
-        mask_kernel: float | str | None = None,
-        n_jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        memory: object = None,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.kernel, self.alpha, self.optimizer = kernel, alpha, optimizer
-        self.normalize_y = normalize_y
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.standardize = standardize
-        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
-        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
-        self.memory = memory
+    kernel: object = field(default=None, kw_only=False)
+    alpha: float = 1e-10
+    optimizer: str | None = "fmin_l_bfgs_b"
+    normalize_y: bool = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

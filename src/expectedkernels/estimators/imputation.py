@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,15 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 
-from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import DataError, check_count, public, removed
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.estimators.base import (
-    GAMMA,
-    REMOVED_PARAMETERS,
-    DensityEstimator,
-    scaled_gamma,
-)
+from expectedkernels.arrays import Array, RowsLike
+from expectedkernels.checks import DataError, check_count, removed
+from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
 from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, filled
 from expectedkernels.estimators.densities import DensityLike, learn_density
 from expectedkernels.estimators.encoding import as_frame, read_table
@@ -47,7 +41,7 @@ def _first_largest(x: Any) -> Any:
     return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
 
 
-@public
+@estimator()
 class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
     """Missing values filled in from the density of the columns, given what is observed.
 
@@ -99,22 +93,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         "strategy": [StrOptions({"mean", "map", "sample"})],
     }
 
-    @removed(binning=REMOVED_PARAMETERS["binning"])
-    def __init__(
-        self,
-        strategy: str = "mean",
-        *,
-        density: DensityLike = "auto",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.strategy = strategy
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.max_bytes, self.random_state = max_bytes, random_state
+    strategy: str = field(default="mean", kw_only=False)
 
     def fit(self, X: RowsLike, y: ArrayLike | None = None) -> Self:
         """Learn the density of the columns.
@@ -353,7 +332,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         return pd.DataFrame(typed, index=getattr(X, "index", None))
 
 
-@public
+@estimator()
 class ExpectedKernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityEstimator):  # type: ignore[misc]
     """The features E[k(x, s_j) | what is observed] of rows, for landmarks s_j.
 
@@ -399,27 +378,12 @@ random_state
         "standardize": ["boolean"],
     }
 
-    @removed(binning=REMOVED_PARAMETERS["binning"])
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        gamma: str | float = "scale",
-        normalize: bool = False,
-        density: DensityLike = "chow_liu",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        standardize: bool = True,
-        n_jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.n_components, self.gamma, self.normalize = n_components, gamma, normalize
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.standardize = standardize
-        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
+    n_components: int = field(default=100, kw_only=False)
+    gamma: str | float = "scale"
+    normalize: bool = False
+    density: DensityLike = "chow_liu"
+    standardize: bool = True
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

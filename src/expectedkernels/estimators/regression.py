@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,19 +12,16 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from expectedkernels.arrays import Array, RowsLike, VariableLike
-from expectedkernels.checks import public, removed
-from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
+from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.estimators.base import (
     GAMMA,
-    REMOVED_PARAMETERS,
     KernelMachine,
+    estimator,
     least,
     leave_one_out,
     scaled_gamma,
 )
 from expectedkernels.estimators.calibration import PredictionIntervals
-from expectedkernels.estimators.densities import DensityLike
 from expectedkernels.estimators.encoding import read_labels
 from expectedkernels.estimators.kernel_expansion import MULTIPLES, Masks, chosen
 from expectedkernels.estimators.kernel_model import Scaling
@@ -38,7 +34,7 @@ SMALLEST = 0.01
 """The smallest probability of a class, before probabilities are made to sum to one."""
 
 
-@public
+@estimator()
 class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
     r"""Kernel least squares on classes, whose probabilities are averaged over missing values.
 
@@ -109,31 +105,8 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         "gamma": [StrOptions({"auto", "scale"}), Interval(Real, 0.0, None, closed="neither")],
     }
 
-    @removed(**REMOVED_PARAMETERS)
-    def __init__(
-        self,
-        *,
-        alpha: float | str = "auto",
-        gamma: float | str = "auto",
-        density: DensityLike = "auto",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        standardize: bool = True,
-        fit_missing: str = "auto",
-        mask_kernel: float | str | None = None,
-        n_jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        memory: object = None,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.alpha, self.gamma = alpha, gamma
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.standardize = standardize
-        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
-        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
-        self.memory = memory
+    alpha: float | str = "auto"
+    gamma: float | str = "auto"
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the functions of the classes.
@@ -319,7 +292,7 @@ def as_probabilities(values: Any) -> Any:
     return positive / positive.sum(axis=1, keepdims=True)
 
 
-@public
+@estimator()
 class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     r"""Support vector regression that expects its prediction over missing values, exactly.
 
@@ -467,33 +440,10 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     }
     _scales_target: ClassVar[bool] = True
 
-    @removed(**REMOVED_PARAMETERS)
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        gamma: str | float = "scale",
-        tol: float = 1e-3,
-        density: DensityLike = "auto",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        standardize: bool = True,
-        fit_missing: str = "auto",
-        mask_kernel: float | str | None = None,
-        n_jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        memory: object = None,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.C, self.epsilon, self.gamma, self.tol = C, epsilon, gamma, tol
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.standardize = standardize
-        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
-        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
-        self.memory = memory
+    C: float = 1.0
+    epsilon: float = 0.1
+    gamma: str | float = "scale"
+    tol: float = 1e-3
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the regression function.
@@ -560,7 +510,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         return coef, np.asarray(model.intercept_)
 
 
-@public
+@estimator()
 class ExpectedKernelRidge(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     """Kernel ridge regression that expects its prediction over missing values, exactly.
 
@@ -611,31 +561,8 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
     _scales_target: ClassVar[bool] = True
 
-    @removed(**REMOVED_PARAMETERS)
-    def __init__(
-        self,
-        *,
-        alpha: float | str = "auto",
-        gamma: str | float | None = None,
-        density: DensityLike = "auto",
-        n_bins: int = 10,
-        categorical_features: str | ArrayLike | None = "from_dtype",
-        groups: Sequence[Sequence[VariableLike]] | None = None,
-        standardize: bool = True,
-        fit_missing: str = "auto",
-        mask_kernel: float | str | None = None,
-        n_jobs: int | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        memory: object = None,
-        random_state: int | np.random.RandomState | None = None,
-    ):
-        self.alpha, self.gamma = alpha, gamma
-        self.density, self.n_bins = density, n_bins
-        self.categorical_features, self.groups = categorical_features, groups
-        self.standardize = standardize
-        self.fit_missing, self.mask_kernel = fit_missing, mask_kernel
-        self.n_jobs, self.max_bytes, self.random_state = n_jobs, max_bytes, random_state
-        self.memory = memory
+    alpha: float | str = "auto"
+    gamma: str | float | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
