@@ -4,49 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from benchmarks import (
-    cards,
-    compiling,
-    corners,
-    drift,
-    expected_kernels,
-    explanations,
-    fitting,
-    inference,
-    intervals,
-    learning,
-    masks,
-    partition,
-    penguins,
-    power,
-    precision,
-    queries,
-    regression,
-    streams,
-    thinning,
-)
+from benchmarks import cards, compiling, expected_kernels, learning, precision, quality, streams
 
-MODULES = (
-    expected_kernels,
-    cards,
-    explanations,
-    fitting,
-    corners,
-    learning,
-    streams,
-    regression,
-    penguins,
-    power,
-    precision,
-    masks,
-    intervals,
-    inference,
-    queries,
-    compiling,
-    partition,
-    drift,
-    thinning,
-)
+MODULES = (expected_kernels, cards, learning, streams, precision, compiling, quality)
 BENCHMARKS = {f.__name__: f for module in MODULES for f in module.ALL}
 
 

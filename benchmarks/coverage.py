@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 
 import expectedkernels as ek
 
@@ -55,29 +56,19 @@ class Case:
         )
 
 
-def ends(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple[float, Any, float]:
-    """The truth, many intervals, and the scale of the error of an embedding."""
+def shares(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple[float, ...]:
+    """Percent of intervals, lower and upper ends that are right, and the median length."""
     p, q = case.models()
-    k = getattr(ek, case.kernel.split("(")[0])(*map(float, _arguments(case.kernel)))
-    rng, found, scale = np.random.default_rng(0), [], 0.0
+    name, _, inner = case.kernel.rstrip(")").partition("(")
+    k = getattr(ek, name)(*map(float, inner.split()))
+    rng, found, scale, rounding = np.random.default_rng(0), [], 0.0, 1e-12
     for _ in range(repeats):
         test = ek.mmd_test(q.sample(case.n, rng), p, k, n_null=n_null, rng=rng)
         found.append(test.interval(coverage))
         scale += test.noise.variance**0.25 / repeats
-    return float(ek.mmd2(p, q, k)), np.array(found), scale
-
-
-def _arguments(text: str) -> list[str]:
-    inner = text.partition("(")[2].rstrip(")")
-    return [inner] if inner else []
-
-
-def shares(case: Case, repeats: int, coverage: float, n_null: int = 19) -> tuple[float, ...]:
-    """Percent of intervals, lower and upper ends that are right, and the median length."""
-    truth, found, scale = ends(case, repeats, coverage, n_null)
-    rounding = 1e-12
-    low, high = found[:, 0] <= truth + rounding, found[:, 1] >= truth - rounding
-    length = float(np.median(np.diff(np.sqrt(found), axis=1))) / scale
+    truth, ends = float(ek.mmd2(p, q, k)), np.array(found)
+    low, high = ends[:, 0] <= truth + rounding, ends[:, 1] >= truth - rounding
+    length = float(np.median(np.diff(np.sqrt(ends), axis=1))) / scale
     return 100 * np.mean(low & high), 100 * np.mean(low), 100 * np.mean(high), length
 
 
@@ -105,12 +96,6 @@ def main(arguments: list[str] | None = None) -> None:
         for moved in (("one", "all") if d > 1 and distance > 0 else ("one",))
     ]
     print(f"Intervals of {100 * given.coverage:g} %, {given.repeats} repetitions")
-    if given.jobs == 1:
-        for case in cases:
-            print(line(case, given.repeats, given.coverage), flush=True)
-        return
-    from joblib import Parallel, delayed, parallel_config
-
     with parallel_config("loky", n_jobs=given.jobs, inner_max_num_threads=1):
         work = (delayed(line)(case, given.repeats, given.coverage) for case in cases)
         for text in Parallel(return_as="generator")(work):

@@ -21,6 +21,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 
 import expectedkernels as ek
 from benchmarks.grounds import FORMS, MODELS, TREES, Ground, fitted_tree, ground_of
@@ -182,19 +183,9 @@ def kept(path: Path | None) -> dict[Batch, Found]:
 
 def worked(todo: list[Batch], folder: str | None, jobs: int) -> Iterator[tuple[Batch, Found]]:
     """What batches find, as it comes."""
-    if jobs == 1:
-        for batch in todo:
-            yield batch, done(batch, folder)
-        return
-    from joblib import Parallel, delayed, parallel_config
-
     with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
         work = Parallel(return_as="generator_unordered", batch_size=1)
-        yield from work(delayed(_with_batch)(batch, folder) for batch in todo)
-
-
-def _with_batch(batch: Batch, folder: str | None) -> tuple[Batch, Found]:
-    return batch, done(batch, folder)
+        yield from work(delayed(lambda b: (b, done(b, folder)))(batch) for batch in todo)
 
 
 def line(cell: Cell, found: list[Found], repeats: int) -> str:

@@ -17,6 +17,11 @@ from importlib import import_module, metadata
 from multiprocessing import get_context
 from typing import Any
 
+import numpy as np
+
+import expectedkernels as ek
+from expectedkernels.engine.blocks import from_leaves
+
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROUNDS = 5
 DISTRIBUTIONS = {"libcirkit": "libcirkit", "SPFlow": "spflow", "scikit-learn": "scikit-learn"}
@@ -25,16 +30,12 @@ DISTRIBUTIONS = {"libcirkit": "libcirkit", "SPFlow": "spflow", "scikit-learn": "
 
 def pair(n: int = 16, units: int = 8) -> Any:
     """Two compatible circuits over n bits, and rows of one of them."""
-    import expectedkernels as ek
-
     p, q = (ek.random_circuit(n, units, rng=seed) for seed in (0, 1))
     return p, q, p.sample(2000, rng=2)
 
 
 @cache
 def states(n: int) -> Any:
-    import numpy as np
-
     return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
 
 
@@ -44,17 +45,20 @@ def tensors(p: Any, library: str) -> Any:
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    from expectedkernels import models
-
     if library == "SPFlow":
-        return models.to_spflow(p), torch
-    return import_module("cirkit.pipeline").compile(models.to_cirkit(p)), torch
+        return ek.models.to_spflow(p), torch
+    return import_module("cirkit.pipeline").compile(ek.models.to_cirkit(p)), torch
+
+
+def log_likelihoods(p: Any, X: Any, library: str) -> Callable[[], Any]:
+    """What asks another library for the log-likelihoods of rows."""
+    module, torch = tensors(p, library)
+    rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
+    return torch.no_grad()(lambda: ask(rows).numpy())
 
 
 def likelihoods(library: str) -> Any:
     """The log-likelihoods of 2000 rows under a dense circuit, beside naive sums in long doubles."""
-    import numpy as np
-
     p, _, X = pair(32, 16)
     exact = naive(p, X)
 
@@ -63,21 +67,11 @@ def likelihoods(library: str) -> Any:
 
     if library == "expectedkernels":
         return lambda: p.log_likelihood(X), error
-    module, torch = tensors(p, library)
-    rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
-
-    def values() -> Any:
-        with torch.no_grad():
-            return ask(rows).numpy()
-
-    return values, error
+    return log_likelihoods(p, X, library), error
 
 
 def naive(p: Any, X: Any) -> Any:
     """Log-likelihoods of rows of states, unit by unit, in long doubles."""
-    import numpy as np
-
-    from expectedkernels.engine.blocks import from_leaves
 
     def leaf(node: int, variable: int) -> Any:
         table = p.blocks[node].numbers.astype(np.longdouble)
@@ -92,10 +86,6 @@ def naive(p: Any, X: Any) -> Any:
 
 def inner_products(library: str) -> Any:
     """The sum of the product of two circuits over all states, beside the sum over 65 536 states."""
-    import numpy as np
-
-    import expectedkernels as ek
-
     p, q, _ = pair()
     exact = np.exp(naive(p, states(16)) + naive(q, states(16))).sum()
 
@@ -107,28 +97,16 @@ def inner_products(library: str) -> Any:
     if library == "SPFlow":
         (a, torch), (b, _) = tensors(p, library), tensors(q, library)
         product = import_module("spflow.utils.inner_product").inner_product_matrix
-
-        def matrix() -> Any:
-            with torch.no_grad():
-                return product(a, b).numpy().squeeze()
-
-        return matrix, error
+        return torch.no_grad()(lambda: product(a, b).numpy().squeeze()), error
     symbolic = import_module("cirkit.symbolic.functional")
     _, torch = tensors(p, library)
     both = symbolic.multiply(ek.models.to_cirkit(p), ek.models.to_cirkit(q))
     compiled = import_module("cirkit.pipeline").compile(symbolic.integrate(both))
-
-    def constant() -> Any:
-        with torch.no_grad():
-            return np.exp(compiled().numpy().squeeze())
-
-    return constant, error
+    return torch.no_grad()(lambda: np.exp(compiled().numpy().squeeze())), error
 
 
 def samples(library: str) -> Any:
     """2000 samples of a dense circuit; the error is that of frequencies of states."""
-    import numpy as np
-
     p, _, _ = pair(32, 16)
     exact = np.array([table[1] for table in p.marginals()])
 
@@ -141,22 +119,12 @@ def samples(library: str) -> Any:
     if library == "libcirkit":
         query = import_module("cirkit.backend.torch.queries").SamplingQuery(module)
         return lambda: query(2000)[0].numpy(), error
-
-    def drawn() -> Any:
-        with torch.no_grad():
-            return module.sample(num_samples=2000).numpy()
-
-    return drawn, error
+    return torch.no_grad()(lambda: module.sample(num_samples=2000).numpy()), error
 
 
 def em_step(library: str) -> Any:
     """One step of EM on 2000 rows; the error is that of the log-likelihood beside ours."""
-    import numpy as np
-
-    import expectedkernels as ek
-
-    p, _, _ = pair(32, 16)
-    _, q, X = pair(32, 16)
+    p, q, _ = pair(32, 16)
     X = q.sample(2000, rng=3)
 
     def stepped() -> Any:
@@ -165,7 +133,6 @@ def em_step(library: str) -> Any:
     if library == "expectedkernels":
         return stepped, lambda found: "reference"
     reference = float(np.mean(stepped().log_likelihood(X)))
-    rows: Any = None
 
     def error(found: Any) -> str:
         return f"{abs(float(np.mean(found.log_likelihood(X))) - reference):.1e}"
@@ -204,10 +171,6 @@ class Timed:
 
 def posteriors(library: str) -> Any:
     """Marginals of ASIA given each of 50 rows with gaps, beside sums over its 256 states."""
-    import numpy as np
-
-    import expectedkernels as ek
-
     network = ek.asia()
     rng = np.random.default_rng(0)
     rows = network.sample(50, rng=0)
@@ -256,10 +219,7 @@ def posteriors(library: str) -> Any:
 
 def mixtures(library: str) -> Any:
     """Log-densities of 10 000 points under 20 normals in 10 dimensions, beside long doubles."""
-    import numpy as np
     from sklearn.mixture import GaussianMixture
-
-    import expectedkernels as ek
 
     X = np.random.default_rng(0).normal(size=(10_000, 10))
     model = GaussianMixture(20, covariance_type="diag", random_state=0, max_iter=5)
@@ -276,27 +236,17 @@ def mixtures(library: str) -> Any:
         return lambda: p.log_likelihood(X), error
     if library == "scikit-learn":
         return lambda: model.score_samples(X), error
-    module, torch = tensors(p, library)
-    rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
-
-    def values() -> Any:
-        with torch.no_grad():
-            return ask(rows).numpy()
-
-    return values, error
+    return log_likelihoods(p, X, library), error
 
 
 def imputation(library: str) -> Any:
     """Fit and predict diabetes with 40 % missing; the error is the RMSE over 142 test rows."""
-    import numpy as np
     from sklearn.datasets import load_diabetes
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer, SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.svm import SVR
-
-    import expectedkernels as ek
 
     X, y = load_diabetes(return_X_y=True)
     X, y = 20.0 * X, (y - y.mean()) / y.std()

@@ -23,7 +23,6 @@ def precision() -> None:
         return
     X = data_rows("nltcs", "train")
     if X is None:
-        print("\n(no nltcs data: set EXPECTEDKERNELS_DATA to the folder with density/)")
         return
     places = [("torch", "highest")]
     if torch.cuda.is_available():

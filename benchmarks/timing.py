@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+HEADER = ("", "ours", "beside", "ratio")
 
 
 def best_of(function: Callable[[], Any], repeats: int = 20, seconds: float = 2.0) -> float:
@@ -55,10 +58,22 @@ def _resident() -> int:
     return 0
 
 
-def show(title: str, rows: list[tuple[str, str, str, str]]) -> None:
+def data_file(name: str) -> Path | None:
+    """A file or folder in the folder of EXPECTEDKERNELS_DATA; None, said aloud, if it is absent."""
+    path = Path(os.environ.get("EXPECTEDKERNELS_DATA", "")) / name
+    if "EXPECTEDKERNELS_DATA" in os.environ and path.exists():
+        return path
+    print(f"\n(no {name}: set EXPECTEDKERNELS_DATA to the folder with it)")
+    return None
+
+
+def show(
+    title: str,
+    rows: list[tuple[str, ...]],
+    header: tuple[str, ...] = ("", "ours", "beside", "ratio"),
+) -> None:
     """Print rows of (what, ours, compared with, ratio or result) as a table."""
-    header = ("", "ours", "beside", "ratio")
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(4)]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     print(f"\n{title}")
     for row in [header, *rows]:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

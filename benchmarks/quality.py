@@ -1,0 +1,149 @@
+"""How good answers are: changed columns that are found, chosen kernels, and weights of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import expectedkernels as ek
+from benchmarks.learning import data_rows
+from benchmarks.timing import show
+
+TRIALS, WINDOW = 20, 3000
+REPEATS, SAMPLES = 200, 100
+TRIES = 3
+
+
+def _permuted(column: Any, rng: Any) -> None:
+    """Permute some entries: the dependencies change, and no marginal distribution does."""
+    some = np.flatnonzero(rng.random(len(column)) < 0.3)
+    column[some] = column[rng.permutation(some)]
+
+
+def _raised(column: Any, rng: Any) -> None:
+    """Set some entries to one."""
+    column[rng.random(len(column)) < 0.06] = 1
+
+
+CHANGES: dict[str, Callable[[Any, Any], None]] = {
+    "30 % of a column permuted": _permuted,
+    "6 % of a column set to one": _raised,
+}
+
+
+def drift() -> None:
+    """How often the spoiled column is ranked first by one-column differences, and by drift."""
+    data = data_rows("nltcs", "train")
+    if data is None:
+        return
+    rows = []
+    for name, change in CHANGES.items():
+        hits = np.mean([_ranked_first(data, change, seed) for seed in range(TRIALS)], axis=0)
+        rows.append((name, *(f"{x:.0%}" for x in hits)))
+    title = f"NLTCS, windows of {WINDOW} rows, {TRIALS} trials: how often the change is found"
+    show(title, rows, ("", "marginals", "ignoring", "Shapley"))
+
+
+def _ranked_first(data: Any, change: Callable[[Any, Any], None], seed: int) -> list[bool]:
+    rng = np.random.default_rng(seed)
+    X, Y = data[rng.permutation(len(data))[: 2 * WINDOW]].reshape(2, WINDOW, -1)
+    culprit = int(rng.integers(data.shape[1]))
+    change(Y[:, culprit], rng)
+    found = ek.drift(X, Y, n_permutations=0)
+    marginals = np.abs(X.mean(axis=0) - Y.mean(axis=0))
+    return [int(np.argmax(x)) == culprit for x in (marginals, found.ignoring, found.shapley)]
+
+
+def chosen_kernels() -> None:
+    """Kernels chosen by half of the samples from a list, and by gradients, tested by the rest."""
+    fair = ek.factorized([[0.5, 0.5]] * 8)
+    parts = [ek.factorized([[x, 1 - x]] * 2 + [[0.5, 0.5]] * 6) for x in (0.02, 0.98)]
+    bits = ek.mixture([fair, *parts], [0.2, 0.4, 0.4])
+    p, q = (ek.random_circuit(ek.Vtree.balanced(6), 2, rng=seed) for seed in (0, 1))
+    lines = []
+    for name, model, source in (
+        ("two of 8 bits depend", fair, bits),
+        ("mixture", p, ek.mixture([p, q], [0.4, 0.6])),
+    ):
+        n = model.n_variables
+        kernels = [ek.ExpHamming(np.full(n, scale / n)) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
+        best = max(_rejected(model, source, [k]) for k in kernels)
+        for method in ("list", "gradient"):
+            level, power = (_rejected(model, x, kernels, method) for x in (model, source))
+            beside = f"{best:.1%} the best of the list"
+            lines.append((f"{name}, {method}", f"{power:.1%}", beside, f"level {level:.1%}"))
+    show(f"rejected at 5 %, {SAMPLES} samples, {REPEATS} repetitions", lines)
+
+
+def _rejected(model: ek.Circuit, source: ek.Circuit, kernels: list, method: str = "list") -> float:
+    found, half = [], SAMPLES // 2
+    for seed in range(REPEATS):
+        X, k = source.sample(SAMPLES, rng=1000 + seed), kernels[0]
+        if len(kernels) > 1:
+            k = ek.choose_kernel(X[:half], model, kernels, method)
+        found.append(ek.mmd_test(X[half:], model, k, n_null=99, rng=seed).p_value <= 0.05)
+    return float(np.mean(found))
+
+
+def weights() -> None:
+    """Where default weights lose: several modes, right marginals, good proposals and many samples.
+
+    Logs of mean Hellinger distances of single marginals (and of pairs, for the default and equal
+    weights), with importance weights and weights shrunk to these where the proposal is known.
+    """
+    rows = []
+    for name, model in _targets().items():
+        proposals = {
+            "the model itself": model.circuit(),
+            "right marginals": ek.factorized(list(model.marginals())),
+            "learned circuit": ek.learn_chow_liu(model.sample(300, rng=99)),
+        }
+        for proposal, p in proposals.items():
+            for n in (200, 600):
+                found = np.mean([_errors(model, p, n, seed) for seed in range(TRIES)], axis=0)
+                rows.append((f"{name}, {proposal}", str(n), *(f"{value:.2f}" for value in found)))
+    names = ("equal", "importance", "default", "shrunk", "pairs: equal", "pairs: default")
+    show(f"Logs of errors of weighted samples, {TRIES} tries", rows, ("", "N", *names))
+
+
+def _targets() -> dict[str, Any]:
+    """Small targets without zeros; their marginals are known exactly."""
+    rng = np.random.default_rng(5)
+    chain = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(14)]
+    place = np.arange(16).reshape(4, 4)
+    pairs = [*zip(place[:, :-1].flat, place[:, 1:].flat, strict=True)]
+    pairs += zip(place[:-1].flat, place[1:].flat, strict=True)
+    glued = np.exp([[0.5, -0.5], [-0.5, 0.5]])
+    magnet = [([int(a), int(b)], glued) for a, b in pairs]
+    return {
+        "chain of 15": ek.FactorGraph([2] * 15, chain),
+        "4x4 grid": ek.ising_grid(4, 4, rng=1),
+        "ferromagnet": ek.FactorGraph([2] * 16, magnet),
+    }
+
+
+def _errors(model: Any, proposal: Any, n: int, seed: int) -> list[float]:
+    X = proposal.sample(n, rng=seed)
+    logs = model.log_score(X) - proposal.log_likelihood(X)
+    default, shrunk = (ek.bbis(model, X, log_weights=w).weights for w in (None, logs))
+    every = np.indices((2,) * X.shape[1]).reshape(X.shape[1], -1).T.astype(np.float64)
+    chances = np.exp(model.circuit().log_likelihood(every))
+    exact, both = chances @ every, every.T @ (chances[:, None] * every)
+
+    def single(w: Any) -> float:
+        found = np.average(X, axis=0, weights=w)
+        square = 1.0 - np.sqrt(found * exact) - np.sqrt((1.0 - found) * (1.0 - exact))
+        return float(np.log(np.mean(np.sqrt(np.maximum(square, 0.0)))))
+
+    def pairs(w: Any) -> float:
+        error = np.abs(X.T @ (w[:, None] * X) - both)[np.triu_indices(X.shape[1], 1)]
+        return float(np.log(error.mean()))
+
+    equal = np.full(n, 1.0 / n)
+    four = [single(w) for w in (equal, np.exp(logs - logs.max()), default, shrunk)]
+    return [*four, pairs(equal), pairs(default)]
+
+
+ALL = [drift, chosen_kernels, weights]
