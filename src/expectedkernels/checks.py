@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from math import inf
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
+from warnings import catch_warnings, simplefilter
 
 from tqdm import tqdm
 
@@ -345,3 +346,16 @@ def removed(**advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return checked
 
     return decorate
+
+
+def imported(name: str, package: str) -> Any:
+    """A module of an optional package; raises with the name to install if it is not there."""
+    try:
+        with catch_warnings():
+            # where warnings are errors, one inside the binary part of pyAgrum ends the process
+            simplefilter("ignore")
+            return import_module(name)
+    except ImportError as error:
+        raise CircuitError(
+            f"The package {package} is not installed ({error}): pip install {package}."
+        ) from error

@@ -91,7 +91,7 @@ from expectedkernels.kernels.points import (
     weighted_sums,
 )
 from expectedkernels.kernels.target import Target
-from expectedkernels.models.interop import converted
+from expectedkernels.models import converted
 from expectedkernels.vtree import Vtree
 
 

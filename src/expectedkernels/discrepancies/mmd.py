@@ -28,7 +28,7 @@ from expectedkernels.kernels.empirical import (
 )
 from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.kernel_circuit import is_kernel_compatible
-from expectedkernels.models.interop import converted
+from expectedkernels.models import converted
 
 ROUNDING = 2.0**-49
 """A squared discrepancy that is no larger, of the size of its terms, is their rounding error."""

@@ -54,8 +54,8 @@ from expectedkernels.learning.normals import (
     log_likelihood,
 )
 from expectedkernels.learning.strudel import learn_strudel
+from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import FactorGraph
-from expectedkernels.models.interop import converted
 
 LEFT_OUT = 1e-4
 """Components that have less than this share of a row, all together, are left out: answers change

@@ -13,8 +13,8 @@ import numpy as np
 
 from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
+from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork
-from expectedkernels.models.interop import converted
 
 TOKEN = re.compile(
     r"""

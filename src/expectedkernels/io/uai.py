@@ -23,8 +23,8 @@ from expectedkernels.io.text import (
     whole,
     write_text,
 )
+from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import BayesianNetwork, Factor, FactorGraph
-from expectedkernels.models.interop import converted
 
 
 def read_uai(

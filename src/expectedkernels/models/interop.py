@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
-from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from expectedkernels.checks import CircuitError, SizeError
+from expectedkernels.checks import CircuitError, SizeError, imported
 from expectedkernels.circuits.build import gaussian_mixture
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Categorical, Gaussian, Graph, Product, Sum, Unit
 from expectedkernels.engine.blocks import from_leaves, from_root
-from expectedkernels.models.factor_graph import BayesianNetwork, Factor, FactorGraph
+from expectedkernels.models import converted
+from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
 from expectedkernels.vtree import Vtree
 
 MOST_WEIGHTS = 2**27
 """A circuit with more weights than this, zeros included, is not written as dense layers."""
-
-
-def imported(name: str, package: str) -> Any:
-    """A module of an optional package; raises with the name to install if it is not there."""
-    try:
-        with catch_warnings():
-            # where warnings are errors, one inside the binary part of pyAgrum ends the process
-            simplefilter("ignore")
-            return import_module(name)
-    except ImportError as error:
-        raise CircuitError(
-            f"The package {package} is not installed ({error}): pip install {package}."
-        ) from error
 
 
 def numbers(tensor: Any) -> Any:
@@ -43,22 +29,31 @@ def numbers(tensor: Any) -> Any:
     return array.astype(np.float64)
 
 
-def sums(weights: Any, inputs: Any) -> Any:
-    """The units of a dense sum layer: one per row of weights, zeros left out, in an array."""
-    found = np.empty(len(weights), dtype=object)
-    for i, row in enumerate(weights):
-        used = np.flatnonzero(row) if row.any() else [0]
-        found[i] = Sum([inputs[j] for j in used], row[used])
+def elementwise(make: Callable[..., Unit], *arrays: Any) -> Any:
+    """What is made of the entries of arrays that are broadcast against each other."""
+    several = np.broadcast_arrays(*arrays)
+    found = np.empty(several[0].shape, dtype=object)
+    for place in np.ndindex(found.shape):
+        found[place] = make(*(array[place] for array in several))
     return found
 
 
-def products(*factors: Any) -> Any:
-    """The elementwise products of arrays of units, which are broadcast against each other."""
-    several: Any = np.broadcast_arrays(*factors)
-    found = np.empty(several[0].shape, dtype=object)
+def sums(weights: Any, inputs: Any) -> Any:
+    """Sums over the last axis of arrays that are broadcast, zero weights left out."""
+    weights, inputs = np.broadcast_arrays(weights, inputs)
+    found = np.empty(weights.shape[:-1], dtype=object)
     for place in np.ndindex(found.shape):
-        found[place] = Product([array[place] for array in several])
-    return found if len(factors) > 1 else factors[0]
+        row = weights[place]
+        used = np.flatnonzero(row) if row.any() else [0]
+        found[place] = Sum(list(inputs[place][used]), row[used])
+    return found
+
+
+def products(factors: Sequence[Any]) -> Any:
+    """The elementwise products of arrays of units, which are broadcast against each other."""
+    if len(factors) == 1:
+        return factors[0]
+    return elementwise(lambda *units: Product(list(units)), *factors)
 
 
 def outer_products(factors: Sequence[Any]) -> Any:
@@ -69,7 +64,13 @@ def outer_products(factors: Sequence[Any]) -> Any:
         own = [1] * len(factors)
         own[axis] = factor.shape[-1]
         grown.append(factor.reshape(*factor.shape[:-1], *own))
-    return products(*grown).reshape(*shape, -1)
+    return products(grown).reshape(*shape, -1)
+
+
+def inputs(make: Callable[..., Any], variables: Sequence[int], *parameters: Any) -> Any:
+    """The input units of several variables, each with parameters of its own, in an array."""
+    arrays = [numbers(parameter) for parameter in parameters]
+    return np.stack([make(v, *own) for v, *own in zip(variables, *arrays, strict=True)])
 
 
 def tables(variable: int, rows: Any) -> Any:
@@ -82,10 +83,7 @@ def tables(variable: int, rows: Any) -> Any:
 
 def normals(variable: int, means: Any, deviations: Any) -> Any:
     """The normal inputs of a variable with these means and standard deviations, in an array."""
-    found = np.empty(means.shape, dtype=object)
-    for place in np.ndindex(found.shape):
-        found[place] = Gaussian(variable, float(means[place]), float(deviations[place]) ** 2)
-    return found
+    return elementwise(lambda m, s: Gaussian(variable, float(m), float(s) ** 2), means, deviations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +92,6 @@ class Dense:
 
     Attributes
     ----------
-    variable : int
-        Of a leaf; -1 elsewhere.
     table : array of shape (units, states), or None
         The inputs of a discrete variable.
     mean, deviation : arrays of shape (components,), or None
@@ -106,7 +102,6 @@ class Dense:
         The sums; None if the products are passed on.
     """
 
-    variable: int = -1
     table: Any = None
     mean: Any = None
     deviation: Any = None
@@ -142,7 +137,7 @@ def dense_layers(circuit: Circuit, library: str) -> list[Dense]:
                 f"{variable} has one: sum it out, it is known anyway."
             )
         if block.cardinality is not None:
-            return Dense(variable, table=block.numbers[taken])
+            return Dense(table=block.numbers[taken])
         if block.half is not None or not (block.variance > 0).all():
             raise CircuitError(
                 f"The real inputs of {library} are normal distributions. Those of variable "
@@ -150,7 +145,7 @@ def dense_layers(circuit: Circuit, library: str) -> list[Dense]:
             )
         deviation = np.sqrt(block.variance)
         weights = _written_out(block.numbers[taken], node, library)
-        return Dense(variable, mean=block.mean, deviation=deviation, weights=weights)
+        return Dense(mean=block.mean, deviation=deviation, weights=weights)
 
     def inner(node: int, rows: Any) -> tuple[Dense, Any, Any]:
         block = blocks[node]
@@ -178,15 +173,6 @@ def _written_out(matrix: Any, node: int, library: str) -> Any:
             f"{MOST_WEIGHTS}."
         )
     return np.asarray(matrix) if isinstance(matrix, np.ndarray) else matrix.toarray()
-
-
-def written(circuit: Circuit, layers: list[Dense], writer: Any) -> Any:
-    """What a writer makes of the root's layers: by `inputs` at leaves, and by `inner` above."""
-    return from_leaves(
-        circuit.vtree,
-        lambda node, variable: writer.inputs(layers[node]),
-        lambda node, left, right: writer.inner(layers[node], [left, right]),
-    )[-1]
 
 
 ROUNDING = 1e-9
@@ -232,73 +218,50 @@ def from_cirkit(circuit: Any) -> Circuit:
         )
     outputs: list[Any] = []
     for entry in book:
-        inputs = None
+        below = None
         if entry.in_module_ids:
             stacked = np.concatenate([outputs[i] for i in entry.in_module_ids[0]])
             index = entry.in_fold_idx[0]
-            inputs = stacked[index if isinstance(index, tuple) else index.cpu().numpy()]
-        if entry.module is None:
-            outputs.append(inputs)
-        else:
-            outputs.append(_cirkit_units(entry.module, inputs))
+            below = stacked[index if isinstance(index, tuple) else index.cpu().numpy()]
+        outputs.append(below if entry.module is None else _cirkit_units(entry.module, below))
     roots = outputs[-1].ravel()
     if len(roots) != 1:
         raise CircuitError(f"A circuit has one output. That of libcirkit has {len(roots)}.")
     return Circuit.from_units(roots[0])
 
 
-def _cirkit_units(layer: Any, inputs: Any) -> Any:
-    """The units of a layer, folds by units; inputs are folds by arity by units."""
+def _cirkit_units(layer: Any, below: Any) -> Any:
+    """The units of a layer, folds by units; those below are folds by arity by units."""
     kind = type(layer).__name__.removeprefix("Torch").removesuffix("Layer")
-    if kind in ("Categorical", "Embedding"):
-        return _each(layer, tables, _table(layer, kind))
-    if kind == "Gaussian" and layer.log_partition is None:
-        return _each(layer, normals, numbers(layer.mean()), numbers(layer.stddev()))
-    if kind == "Hadamard":
-        return products(*np.moveaxis(inputs, 1, 0))
-    if kind == "Kronecker":
-        return outer_products(list(np.moveaxis(inputs, 1, 0)))
-    if kind == "Sum":
-        return _cirkit_sum(layer, inputs.reshape(len(inputs), -1))
-    if kind == "CPT":
-        return _cirkit_sum(layer, products(*np.moveaxis(inputs, 1, 0)))
-    if kind == "Tucker":
-        return _cirkit_sum(layer, outer_products(list(np.moveaxis(inputs, 1, 0))))
-    if kind == "TensorDot":
-        return _contracted(layer, inputs[:, 0])
+    if below is None:
+        variables = layer.scope_idx[:, 0].tolist()
+        if kind == "Categorical":
+            probs = layer.logits().exp() if layer.probs is None else layer.probs()
+            return inputs(tables, variables, probs)
+        if kind == "Embedding":
+            return inputs(tables, variables, layer.weight())
+        if kind == "Gaussian" and layer.log_partition is None:
+            return inputs(normals, variables, layer.mean(), layer.stddev())
+    elif kind in ("Hadamard", "Kronecker", "Sum", "CPT", "Tucker", "TensorDot"):
+        factors = list(np.moveaxis(below, 1, 0))
+        if kind in ("Hadamard", "CPT"):
+            units = products(factors)
+        elif kind in ("Kronecker", "Tucker"):
+            units = outer_products(factors)
+        else:
+            units = below.reshape(len(below), -1)
+        if kind in ("Hadamard", "Kronecker"):
+            return units
+        weights = numbers(layer.weight())
+        if kind != "TensorDot":
+            return sums(weights, units[:, None])
+        # every slice of the units is summed by the same weights
+        slices = units.reshape(len(units), weights.shape[2], -1).swapaxes(1, 2)
+        return sums(weights[:, None], slices[:, :, None]).reshape(len(units), -1)
     raise CircuitError(
         "Circuits have categorical, embedding and normalised Gaussian inputs, sums, and Hadamard "
         f"and Kronecker products. That of libcirkit has a {type(layer).__name__}."
     )
-
-
-def _table(layer: Any, kind: str) -> Any:
-    """The values of discrete inputs, folds by units by states."""
-    if kind == "Embedding":
-        return numbers(layer.weight())
-    if layer.logits is None:
-        return numbers(layer.probs())
-    return np.exp(numbers(layer.logits()))
-
-
-def _each(layer: Any, make: Any, *parameters: Any) -> Any:
-    """The input units of all folds, each of which has a variable of its own."""
-    variables = layer.scope_idx[:, 0].tolist()
-    return np.stack([make(v, *mine) for v, *mine in zip(variables, *parameters, strict=True)])
-
-
-def _cirkit_sum(layer: Any, inputs: Any) -> Any:
-    weights = numbers(layer.weight())
-    return np.stack([sums(w, units) for w, units in zip(weights, inputs, strict=True)])
-
-
-def _contracted(layer: Any, inputs: Any) -> Any:
-    """The units of a tensor dot layer: every slice of its inputs is summed by the same weights."""
-    found = []
-    for weights, units in zip(numbers(layer.weight()), inputs, strict=True):
-        slices = units.reshape(weights.shape[1], -1).T
-        found.append(np.concatenate([sums(weights, part) for part in slices]))
-    return np.stack(found)
 
 
 def to_cirkit(circuit: Circuit) -> Any:
@@ -331,56 +294,46 @@ def to_cirkit(circuit: Circuit) -> Any:
     >>> sorted(type(layer).__name__ for layer in made.layers)
     ['CategoricalLayer', 'CategoricalLayer', 'HadamardLayer', 'SumLayer']
     """
+    dense = dense_layers(circuit, "libcirkit")
     symbolic = imported("cirkit.symbolic.circuit", "libcirkit")
-    writer = _CirkitWriter()
-    top = written(circuit, dense_layers(circuit, "libcirkit"), writer)
-    return symbolic.Circuit(list(writer.below), writer.below, [top])
+    layers = imported("cirkit.symbolic.layers", "libcirkit")
+    parameters = imported("cirkit.symbolic.parameters", "libcirkit")
+    initializers = imported("cirkit.symbolic.initializers", "libcirkit")
+    scopes = imported("cirkit.utils.scope", "libcirkit")
+    below: dict[Any, list[Any]] = {}
 
+    def add(layer: Any, inputs: list[Any], weights: Any = None) -> Any:
+        below[layer] = inputs
+        if weights is None:
+            return layer
+        made = layers.SumLayer(weights.shape[1], len(weights), weight=parameter(weights))
+        return add(made, [layer])
 
-class _CirkitWriter:
-    """Layers of libcirkit, each with those below it."""
+    def parameter(values: Any) -> Any:
+        start = initializers.ConstantTensorInitializer(np.array(values))
+        tensor = parameters.TensorParameter(*values.shape, initializer=start)
+        return parameters.Parameter.from_input(tensor)
 
-    def __init__(self) -> None:
-        self.layers = imported("cirkit.symbolic.layers", "libcirkit")
-        self.parameters = imported("cirkit.symbolic.parameters", "libcirkit")
-        self.initializers = imported("cirkit.symbolic.initializers", "libcirkit")
-        self.scope = imported("cirkit.utils.scope", "libcirkit").Scope
-        self.below: dict[Any, list[Any]] = {}
-
-    def add(self, layer: Any, below: list[Any]) -> Any:
-        self.below[layer] = below
-        return layer
-
-    def parameter(self, values: Any) -> Any:
-        start = self.initializers.ConstantTensorInitializer(np.array(values))
-        tensor = self.parameters.TensorParameter(*values.shape, initializer=start)
-        return self.parameters.Parameter.from_input(tensor)
-
-    def inputs(self, dense: Dense) -> Any:
-        scope, table = self.scope([dense.variable]), dense.table
+    def leaf(node: int, variable: int) -> Any:
+        scope, found = scopes.Scope([variable]), dense[node]
+        table = found.table
         if table is None:
-            layer = self.layers.GaussianLayer(
-                scope,
-                len(dense.mean),
-                mean=self.parameter(dense.mean),
-                stddev=self.parameter(dense.deviation),
-            )
-            return self.summed(self.add(layer, []), dense.weights)
-        values = self.parameter(table)
-        if (table >= 0).all() and np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=ROUNDING):
-            sizes = {"num_categories": table.shape[1], "probs": values}
-            return self.add(self.layers.CategoricalLayer(scope, len(table), **sizes), [])
-        sizes = {"num_states": table.shape[1], "weight": values}
-        return self.add(self.layers.EmbeddingLayer(scope, len(table), **sizes), [])
+            sizes = {"mean": parameter(found.mean), "stddev": parameter(found.deviation)}
+            layer = layers.GaussianLayer(scope, len(found.mean), **sizes)
+        elif (table >= 0).all() and np.allclose(table.sum(axis=1), 1.0, rtol=0, atol=ROUNDING):
+            sizes = {"num_categories": table.shape[1], "probs": parameter(table)}
+            layer = layers.CategoricalLayer(scope, len(table), **sizes)
+        else:
+            sizes = {"num_states": table.shape[1], "weight": parameter(table)}
+            layer = layers.EmbeddingLayer(scope, len(table), **sizes)
+        return add(layer, [], found.weights)
 
-    def inner(self, dense: Dense, below: list[Any]) -> Any:
-        kind = self.layers.KroneckerLayer if dense.kronecker else self.layers.HadamardLayer
-        product = self.add(kind(below[0].num_output_units), below)
-        return product if dense.weights is None else self.summed(product, dense.weights)
+    def inner(node: int, left: Any, right: Any) -> Any:
+        kind = layers.KroneckerLayer if dense[node].kronecker else layers.HadamardLayer
+        return add(kind(left.num_output_units), [left, right], dense[node].weights)
 
-    def summed(self, layer: Any, weights: Any) -> Any:
-        made = self.layers.SumLayer(weights.shape[1], len(weights), weight=self.parameter(weights))
-        return self.add(made, [layer])
+    top = from_leaves(circuit.vtree, leaf, inner)[-1]
+    return symbolic.Circuit(list(below), below, [top])
 
 
 def from_spflow(module: Any) -> Circuit:
@@ -473,8 +426,7 @@ class _Reader:
                 f"The parameters of SPFlow's {type(leaf).__name__} come from a network, so that "
                 "there is no circuit but for single rows."
             )
-        arrays = [numbers(parameter) for parameter in parameters]
-        return np.stack([make(v, *own) for v, *own in zip(leaf.scope.query, *arrays, strict=True)])
+        return inputs(make, leaf.scope.query, *parameters)
 
     def _Cat(self, module: Any) -> Any:
         return np.concatenate([self.units(one) for one in module.inputs], axis=module.dim - 1)
@@ -491,61 +443,49 @@ class _Reader:
         return [units[group] for group in module.indices]
 
     def _Product(self, module: Any) -> Any:
-        return products(*self.units(module.inputs))[None]
+        return products(self.units(module.inputs))[None]
 
     def _Factorize(self, module: Any) -> Any:
         units, chosen = self.units(module.inputs[0]), numbers(module.indices) > 0
         n_out, n_repetitions = chosen.shape[1:]
         units = np.broadcast_to(units, (*units.shape[:2], n_repetitions))
         found = [
-            [products(*units[chosen[:, o, r], :, r]) for r in range(n_repetitions)]
+            [products(units[chosen[:, o, r], :, r]) for r in range(n_repetitions)]
             for o in range(n_out)
         ]
         return np.moveaxis(np.array(found, dtype=object), 1, 2)
 
     def _ElementwiseProduct(self, module: Any) -> Any:
-        return products(*self._factors(module))
+        return products(self._factors(module))
 
     def _OuterProduct(self, module: Any) -> Any:
-        return _with_channels_last(outer_products, self._factors(module))
+        factors = [np.moveaxis(one, 1, 2) for one in self._factors(module)]
+        return np.moveaxis(outer_products(factors), 2, 1)
 
     def _Sum(self, module: Any) -> Any:
         weights = np.moveaxis(numbers(module.weights), 1, 3)  # features, out, repetitions, in
-        return _spflow_sum(weights, np.moveaxis(self.units(module.inputs), 1, 2)[:, None])
+        return _sum_channels(weights, self.units(module.inputs))
 
     def _ElementwiseSum(self, module: Any) -> Any:
         units = np.stack(np.broadcast_arrays(*self._factors(module)), axis=-1)
         weights = np.moveaxis(numbers(module.weights), 3, 4)  # features, in, out, repetitions, i
-        found = _spflow_sum(weights, units[:, :, None])
+        found = sums(weights, units[:, :, None])
         return found.reshape(len(found), -1, found.shape[-1])
 
     def _RepetitionMixingLayer(self, module: Any) -> Any:
-        return _spflow_sum(
-            numbers(module.weights)[:, :, None], self.units(module.inputs)[:, :, None]
-        )
+        return sums(numbers(module.weights)[:, :, None], self.units(module.inputs)[:, :, None])
 
     def _LinsumLayer(self, module: Any) -> Any:
-        units = products(*self._factors(module))
-        return _spflow_sum(numbers(module.log_weights.exp()), np.moveaxis(units, 1, 2)[:, None])
+        return _sum_channels(numbers(module.log_weights.exp()), self._ElementwiseProduct(module))
 
     def _EinsumLayer(self, module: Any) -> Any:
-        pairs = _with_channels_last(outer_products, self._factors(module))
         weights = numbers(module.log_weights.exp())
-        weights = weights.reshape(*weights.shape[:3], -1)
-        return _spflow_sum(weights, np.moveaxis(pairs, 1, 2)[:, None])
+        return _sum_channels(weights.reshape(*weights.shape[:3], -1), self._OuterProduct(module))
 
 
-def _with_channels_last(function: Any, factors: list[Any]) -> Any:
-    return np.moveaxis(function([np.moveaxis(one, 1, 2) for one in factors]), 2, 1)
-
-
-def _spflow_sum(weights: Any, units: Any) -> Any:
-    """Sums over the last axis, with arrays broadcast against each other."""
-    weights, units = np.broadcast_arrays(weights, units)
-    found = np.empty(weights.shape[:-1], dtype=object)
-    for place in np.ndindex(found.shape):
-        found[place] = sums(weights[place][None], units[place])[0]
-    return found
+def _sum_channels(weights: Any, units: Any) -> Any:
+    """Sums over the channels of units, the second axis, with weights in the last one."""
+    return sums(weights, np.moveaxis(units, 1, 2)[:, None])
 
 
 def to_spflow(circuit: Circuit) -> Any:
@@ -584,55 +524,50 @@ def to_spflow(circuit: Circuit) -> Any:
             "The sums of SPFlow are normalised. The log of the circuit's sum is "
             f"{float(circuit.log_partition()):.6g}, not zero: call its normalize() first."
         )
-    normal = circuit.normalize()
-    return written(normal, dense_layers(normal, "SPFlow"), _SpflowWriter())
+    circuit = circuit.normalize()
+    dense = dense_layers(circuit, "SPFlow")
+    leaves = imported("spflow.modules.leaves", "spflow")
+    multiplied = imported("spflow.modules.products", "spflow")
+    added = imported("spflow.modules.sums", "spflow")
+    torch = imported("torch", "torch")
 
-
-class _SpflowWriter:
-    """Makes modules of SPFlow."""
-
-    def __init__(self) -> None:
-        self.leaves = imported("spflow.modules.leaves", "spflow")
-        self.products = imported("spflow.modules.products", "spflow")
-        self.sums = imported("spflow.modules.sums", "spflow")
-        self.torch = imported("torch", "torch")
-
-    def logs(self, values: Any, what: str) -> Any:
-        """The logs of rows that sum to one."""
+    def logs(values: Any, what: str) -> Any:
         off = np.abs(values.sum(axis=1) - 1.0).max()
         if (values < 0).any() or not off <= ROUNDING:
             raise CircuitError(
                 f"The sums and tables of SPFlow are probabilities. The {what} are negative, or do "
                 f"not sum to one, even after normalisation (off by {off:.3g})."
             )
-        return self.torch.log(self.torch.tensor(values, dtype=self.torch.float64))
+        return torch.log(torch.tensor(values, dtype=torch.float64))
 
-    def inputs(self, dense: Dense) -> Any:
-        variable, double = dense.variable, self.torch.float64
-        if dense.table is not None:
-            logs = self.logs(dense.table, f"values of variable {variable}")
+    def add(module: Any, weights: Any, where: str) -> Any:
+        if weights is None:
+            return module
+        made = added.Sum(module, out_channels=len(weights))
+        own = logs(weights, f"weights of {where}").T[None, :, :, None]
+        made.logits = torch.nn.Parameter(own.contiguous())
+        return made
+
+    def leaf(node: int, variable: int) -> Any:
+        found = dense[node]
+        if found.table is not None:
+            own = logs(found.table, f"values of variable {variable}")
             # constructors take no probabilities that are zero
-            leaf = self.leaves.Categorical(variable, len(logs), K=logs.shape[1])
-            leaf._logits = self.torch.nn.Parameter(logs[None, :, None])
-            return leaf
+            module = leaves.Categorical(variable, len(own), K=own.shape[1])
+            module._logits = torch.nn.Parameter(own[None, :, None])
+            return module
         mean, deviation = (
-            self.torch.tensor(values, dtype=double)[None, :, None]
-            for values in (dense.mean, dense.deviation)
+            torch.tensor(values, dtype=torch.float64)[None, :, None]
+            for values in (found.mean, found.deviation)
         )
-        return self.summed(
-            self.leaves.Normal(variable, loc=mean, scale=deviation), dense, f"variable {variable}"
-        )
+        normal = leaves.Normal(variable, loc=mean, scale=deviation)
+        return add(normal, found.weights, f"variable {variable}")
 
-    def inner(self, dense: Dense, below: list[Any]) -> Any:
-        kind = self.products.OuterProduct if dense.kronecker else self.products.Product
-        product = kind(below)
-        return product if dense.weights is None else self.summed(product, dense, "an inner node")
+    def inner(node: int, left: Any, right: Any) -> Any:
+        kind = multiplied.OuterProduct if dense[node].kronecker else multiplied.Product
+        return add(kind([left, right]), dense[node].weights, "an inner node")
 
-    def summed(self, below: Any, dense: Dense, where: str) -> Any:
-        logs = self.logs(dense.weights, f"weights of {where}")
-        module = self.sums.Sum(below, out_channels=len(dense.weights))
-        module.logits = self.torch.nn.Parameter(logs.T[None, :, :, None].contiguous())
-        return module
+    return from_leaves(circuit.vtree, leaf, inner)[-1]
 
 
 def as_model(obj: object) -> Circuit | FactorGraph | Unit:
@@ -678,78 +613,56 @@ def as_model(obj: object) -> Circuit | FactorGraph | Unit:
     )
 
 
-def converted(obj: Any) -> Any:
-    """A model of another library as one of ours; everything else as it is."""
-    for base in type(obj).__mro__:
-        reader = READERS.get((base.__module__.split(".")[0], base.__name__))
-        if reader is not None:
-            return reader(obj)
-    return obj
-
-
-def _from_pyagrum(network: Any) -> BayesianNetwork:
-    ids = sorted(network.nodes())
-    number = {network.variable(i).name(): v for v, i in enumerate(ids)}
-    parents, cpts = [], []
-    for i in ids:
-        tensor = network.cpt(i)
-        names = list(tensor.names)  # the variable itself first; arrays have the axes reversed
-        parents.append([number[name] for name in names[:0:-1]])
-        cpts.append(tensor.toarray())
-    return BayesianNetwork(parents, cpts, list(number), _pyagrum_states(network, ids))
-
-
-def _pyagrum_states(network: Any, ids: Sequence[int]) -> list[list[str]]:
-    return [list(network.variable(i).labels()) for i in ids]
-
-
-def _from_pyagrum_field(field: Any) -> FactorGraph:
-    ids = sorted(field.nodes())
-    number = {field.variable(i).name(): v for v, i in enumerate(ids)}
-    factors = []
-    for scope in field.factors():
-        tensor = field.factor(scope)
-        factors.append(Factor([number[name] for name in tensor.names[::-1]], tensor.toarray()))
-    states = _pyagrum_states(field, ids)
-    return FactorGraph([len(labels) for labels in states], factors, list(number), states)
-
-
-def _from_pgmpy(network: Any) -> BayesianNetwork:
-    names = list(network.nodes())
-    cpds = {cpd.variable: cpd for cpd in network.get_cpds()}
-    lacking = [name for name in names if name not in cpds]
-    if lacking:
-        raise CircuitError(
-            f"Every variable of a network needs its probabilities. {lacking[0]!r} has none: "
-            "fit the network, or add them with add_cpds."
-        )
+def _graphical_model(
+    names: Sequence[Any],
+    states: Sequence[Sequence[Any]],
+    tables: Iterable[tuple[Sequence[Any], Any]],
+    directed: bool,
+) -> FactorGraph:
+    """The model of tables with the names of their axes; in a network the variable comes last."""
     number = {name: v for v, name in enumerate(names)}
-    states = {name: list(cpds[name].state_names[name]) for name in names}
-    parents, cpts = [], []
-    for name in names:
-        cpd = cpds[name]
-        table = _pgmpy_table(cpd, states)
-        parents.append([number[other] for other in cpd.variables[1:]])
-        cpts.append(np.moveaxis(table, 0, -1))
-    return BayesianNetwork(parents, cpts, list(map(str, names)), [states[n] for n in names])
+    factors = [([number[name] for name in scope], table) for scope, table in tables]
+    called = list(map(str, names))
+    if not directed:
+        return FactorGraph([len(labels) for labels in states], factors, called, states)
+    parents = [scope[:-1] for scope, _ in factors]
+    return BayesianNetwork(parents, [table for _, table in factors], called, states)
 
 
-def _from_pgmpy_field(field: Any) -> FactorGraph:
-    names = list(field.nodes())
-    number = {name: v for v, name in enumerate(names)}
+def _from_pyagrum(model: Any) -> FactorGraph:
+    directed = hasattr(model, "cpt")
+    ids = sorted(model.nodes())
+    variables = [model.variable(i) for i in ids]
+    tensors = map(model.cpt, ids) if directed else map(model.factor, model.factors())
+    # arrays have the axes in reverse order
+    tables = [(tensor.names[::-1], tensor.toarray()) for tensor in tensors]
+    states = [list(variable.labels()) for variable in variables]
+    return _graphical_model([variable.name() for variable in variables], states, tables, directed)
+
+
+def _from_pgmpy(model: Any) -> FactorGraph:
+    names, directed = list(model.nodes()), hasattr(model, "get_cpds")
     states: dict[Any, list[Any]] = {}
-    for factor in field.get_factors():
-        for name in factor.variables:
-            states.setdefault(name, list(factor.state_names[name]))
-    lacking = [name for name in names if name not in states]
-    if lacking:
-        raise CircuitError(f"Every variable of a network needs a factor. {lacking[0]!r} has none.")
-    factors = [
-        Factor([number[name] for name in factor.variables], _pgmpy_table(factor, states))
-        for factor in field.get_factors()
-    ]
-    cards = [len(states[name]) for name in names]
-    return FactorGraph(cards, factors, list(map(str, names)), [states[name] for name in names])
+    if directed:
+        cpds = {cpd.variable: cpd for cpd in model.get_cpds()}
+        factors = [cpds[name] for name in names if name in cpds]
+        states = {name: list(cpd.state_names[name]) for name, cpd in cpds.items()}
+        needs, advice = "its probabilities", ": fit the network, or add them with add_cpds."
+    else:
+        factors = model.get_factors()
+        for factor in factors:
+            for name in factor.variables:
+                states.setdefault(name, list(factor.state_names[name]))
+        needs, advice = "a factor", "."
+    for name in names:
+        if name not in states:
+            raise CircuitError(
+                f"Every variable of a network needs {needs}. {name!r} has none{advice}"
+            )
+    tables = [(factor.variables, _pgmpy_table(factor, states)) for factor in factors]
+    if directed:
+        tables = [((*scope[1:], scope[0]), np.moveaxis(t, 0, -1)) for scope, t in tables]
+    return _graphical_model(names, [states[name] for name in names], tables, directed)
 
 
 def _pgmpy_table(factor: Any, states: dict[Any, list[Any]]) -> Any:
@@ -785,23 +698,6 @@ def _from_gaussian_mixture(mixture: Any) -> Circuit:
     return circuit if names is None else circuit.with_names(names)
 
 
-READERS: dict[tuple[str, str], Callable[[Any], Any]] = {
-    ("pyagrum", "BayesNet"): _from_pyagrum,
-    ("pyAgrum", "BayesNet"): _from_pyagrum,
-    ("pyagrum", "MarkovRandomField"): _from_pyagrum_field,
-    ("pyAgrum", "MarkovRandomField"): _from_pyagrum_field,
-    ("pgmpy", "DiscreteBayesianNetwork"): _from_pgmpy,
-    ("pgmpy", "BayesianNetwork"): _from_pgmpy,
-    ("pgmpy", "DiscreteMarkovNetwork"): _from_pgmpy_field,
-    ("pgmpy", "MarkovNetwork"): _from_pgmpy_field,
-    ("sklearn", "GaussianMixture"): _from_gaussian_mixture,
-    ("cirkit", "TorchCircuit"): from_cirkit,
-    ("cirkit", "Circuit"): from_cirkit,
-    ("spflow", "Module"): from_spflow,
-}
-"""Classes of other libraries, by package and name, and what reads them."""
-
-
 def to_pyagrum(model: FactorGraph) -> Any:
     """A factor graph as a model of pyAgrum: a ``BayesNet``, or a ``MarkovRandomField``.
 
@@ -822,9 +718,9 @@ def to_pyagrum(model: FactorGraph) -> Any:
     (8, ['yes', 'no'])
     """
     gum = imported("pyagrum", "pyagrum")
-    names, states = _called(_checked(model, "to_pyagrum"))
-    bayesian = isinstance(model, BayesianNetwork)
-    made = gum.BayesNet() if bayesian else gum.MarkovRandomField()
+    names, states = _labels(model, "to_pyagrum")
+    directed = isinstance(model, BayesianNetwork)
+    made = gum.BayesNet() if directed else gum.MarkovRandomField()
     for name, labels in zip(names, states, strict=True):
         made.add(gum.LabelizedVariable(name, name, list(map(str, labels))))
     if isinstance(model, BayesianNetwork):
@@ -832,7 +728,8 @@ def to_pyagrum(model: FactorGraph) -> Any:
             for parent in above:
                 made.addArc(names[parent], names[v])
         for v, table in enumerate(model.cpts):
-            made.cpt(names[v])[:] = np.ascontiguousarray(_reversed(table))
+            axes = [*range(table.ndim - 2, -1, -1), table.ndim - 1]  # parents in reverse order
+            made.cpt(names[v])[:] = np.ascontiguousarray(np.transpose(table, axes))
         return made
     for scope, table in _by_scope(model):
         made.addFactor([names[v] for v in scope])
@@ -840,11 +737,6 @@ def to_pyagrum(model: FactorGraph) -> Any:
         axes = [names.index(name) for name in tensor.names[::-1]]
         tensor[:] = np.ascontiguousarray(np.transpose(table, [scope.index(v) for v in axes]))
     return made
-
-
-def _reversed(table: Any) -> Any:
-    """The table with the axes of the parents, all but the last one, in reverse order."""
-    return np.transpose(table, [*range(table.ndim - 2, -1, -1), table.ndim - 1])
 
 
 def to_pgmpy(model: FactorGraph) -> Any:
@@ -868,7 +760,7 @@ def to_pgmpy(model: FactorGraph) -> Any:
     """
     models = imported("pgmpy.models", "pgmpy")
     discrete = imported("pgmpy.factors.discrete", "pgmpy")
-    names, states = _called(_checked(model, "to_pgmpy"))
+    names, states = _labels(model, "to_pgmpy")
     labels = dict(zip(names, map(list, states), strict=True))
     if isinstance(model, BayesianNetwork):
         made = models.DiscreteBayesianNetwork()
@@ -897,19 +789,15 @@ def to_pgmpy(model: FactorGraph) -> Any:
     return made
 
 
-def _checked(model: Any, function: str) -> FactorGraph:
+def _labels(model: Any, function: str) -> tuple[list[str], list[list[Any]]]:
+    """The names of the variables of a model and of their states, made up where it has none."""
     if not isinstance(model, FactorGraph):
         raise CircuitError(
             f"{function} works on BayesianNetworks and FactorGraphs. "
             f"Got {type(model).__name__} instead."
         )
-    return model
-
-
-def _called(model: FactorGraph) -> tuple[list[str], list[list[Any]]]:
     names = model.names or [f"x{v}" for v in range(model.n_variables)]
-    states = model.states or [list(range(card)) for card in model.cardinalities]
-    return names, states
+    return names, model.states or [list(range(card)) for card in model.cardinalities]
 
 
 def _by_scope(model: FactorGraph) -> list[tuple[tuple[int, ...], Any]]:
@@ -925,7 +813,7 @@ def _by_scope(model: FactorGraph) -> list[tuple[tuple[int, ...], Any]]:
     return list(tables.items())
 
 
-PARAMETERS = ("probs", "mean", "variance")
+PARAMETERS = ("variable", "probs", "mean", "variance")
 """What input units of the families have, or a part of it."""
 
 
@@ -963,50 +851,38 @@ def to_networkx(model: Circuit | Unit | Vtree | FactorGraph) -> Any:
     (['input', 'input', 'product'], [(2, 0), (2, 1)])
     """
     networkx = imported("networkx", "networkx")
+    graph = networkx.Graph() if type(model) is FactorGraph else networkx.DiGraph()
     if isinstance(model, Vtree):
-        return _vtree(model, networkx.DiGraph())
-    if isinstance(model, Circuit):
-        return _circuit(model.to("numpy"), networkx.DiGraph())
-    if isinstance(model, Unit):
-        return _networkx_units(model, networkx.DiGraph())
-    if isinstance(model, BayesianNetwork):
-        return _network(model, networkx.DiGraph())
-    if isinstance(model, FactorGraph):
-        return _factors(model, networkx.Graph())
-    raise CircuitError(
-        "Graphs are made of Circuits, units, Vtrees, FactorGraphs and BayesianNetworks. "
-        f"Got {type(model).__name__} instead."
-    )
-
-
-def _vtree(vtree: Vtree, graph: Any) -> Any:
-    def leaf(node: int, variable: int) -> int:
-        graph.add_node(node, variable=variable)
-        return node
-
-    def inner(node: int, left: int, right: int) -> int:
-        graph.add_edge(node, left, side="left")
-        graph.add_edge(node, right, side="right")
-        return node
-
-    from_leaves(vtree, leaf, inner)
+        for node, variable in enumerate(model.variable.tolist()):
+            graph.add_node(node, **({"variable": variable} if variable >= 0 else {}))
+            if variable < 0:
+                graph.add_edge(node, int(model.left[node]), side="left")
+                graph.add_edge(node, int(model.right[node]), side="right")
+    elif isinstance(model, Circuit):
+        _add_circuit(graph, model.to("numpy"))
+    elif isinstance(model, Unit):
+        _add_units(graph, model)
+    elif isinstance(model, FactorGraph):
+        _add_factors(graph, model)
+    else:
+        raise CircuitError(
+            "Graphs are made of Circuits, units, Vtrees, FactorGraphs and BayesianNetworks. "
+            f"Got {type(model).__name__} instead."
+        )
     return graph
 
 
-def _networkx_units(root: Unit, graph: Any) -> Any:
+def _add_units(graph: Any, root: Unit) -> None:
     found = Graph(root)
     for i, unit in enumerate(found.units):
         facts = {name: getattr(unit, name) for name in PARAMETERS if hasattr(unit, name)}
-        if unit.kind == "input":
-            facts["variable"] = unit.variable  # type: ignore[attr-defined]
         graph.add_node(i, kind=unit.kind, **facts)
         for j, below in enumerate(found.inputs[i]):
             more = {"weight": float(unit.weights[j])} if unit.kind == "sum" else {}  # type: ignore[attr-defined]
             graph.add_edge(i, below, **more)
-    return graph
 
 
-def _circuit(circuit: Circuit, graph: Any) -> Any:
+def _add_circuit(graph: Any, circuit: Circuit) -> None:
     """The units of a circuit; sums that only pass a product on are left out."""
     blocks: Any = circuit.blocks
     called: Any = circuit.names or range(circuit.n_variables)
@@ -1040,27 +916,18 @@ def _circuit(circuit: Circuit, graph: Any) -> Any:
         return np.array(units)
 
     from_leaves(circuit.vtree, leaf, inner)
-    return graph
 
 
-def _named(model: FactorGraph) -> list[Any]:
-    return list(model.names or range(model.n_variables))
-
-
-def _network(network: BayesianNetwork, graph: Any) -> Any:
-    names = _named(network)
-    for v, table in enumerate(network.cpts):
-        graph.add_node(names[v], cardinality=network.cardinalities[v], table=np.asarray(table))
-    for v, above in enumerate(network.parents):
-        graph.add_edges_from((names[parent], names[v]) for parent in above)
-    return graph
-
-
-def _factors(model: FactorGraph, graph: Any) -> Any:
-    names = _named(model)
-    for name, cardinality in zip(names, model.cardinalities, strict=True):
-        graph.add_node(name, cardinality=cardinality, bipartite=0)
+def _add_factors(graph: Any, model: FactorGraph) -> None:
+    names: Any = model.names or range(model.n_variables)
+    directed = isinstance(model, BayesianNetwork)
+    for v, cardinality in enumerate(model.cardinalities):
+        facts = {"table": np.asarray(model.factors[v].table)} if directed else {"bipartite": 0}
+        graph.add_node(names[v], cardinality=cardinality, **facts)
     for i, factor in enumerate(model.factors):
-        graph.add_node(("factor", i), table=np.asarray(factor.table), bipartite=1)
-        graph.add_edges_from((("factor", i), names[v]) for v in factor.scope)
-    return graph
+        node, others = ("factor", i), factor.scope
+        if directed:
+            node, others = names[i], factor.scope[:-1]
+        else:
+            graph.add_node(node, table=np.asarray(factor.table), bipartite=1)
+        graph.add_edges_from((names[v], node) for v in others)

@@ -29,7 +29,7 @@ from expectedkernels.data.evidence import EvidenceLike, as_points
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.kernels.empirical import schema_of
 from expectedkernels.kernels.target import TargetLike
-from expectedkernels.models.interop import converted
+from expectedkernels.models import converted
 from expectedkernels.sampling.full_conditionals import (
     SampledModel,
     Site,

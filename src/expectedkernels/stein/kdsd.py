@@ -33,7 +33,7 @@ from expectedkernels.kernels.empirical import (
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import ExpHamming, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target
-from expectedkernels.models.interop import converted
+from expectedkernels.models import converted
 from expectedkernels.stein.stein_kernel import (
     SteinKernel,
     check_choices,

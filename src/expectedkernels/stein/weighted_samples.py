@@ -25,6 +25,7 @@ from expectedkernels.checks import (
     PropertyError,
     check_choice,
     check_count,
+    imported,
     public,
     rows_numbered,
 )
@@ -45,7 +46,6 @@ from expectedkernels.kernels.empirical import (
 from expectedkernels.kernels.kernel import Delta, ExpHamming, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
-from expectedkernels.models.interop import imported
 from expectedkernels.stein.collapsed import check_stein_kernel, stein_kernels, warn_of_classes
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
