@@ -57,6 +57,11 @@ class Scaled(NamedTuple):
         """The same numbers in another shape."""
         return Scaled(self.data.reshape(shape), self.low, self.is_log)
 
+    def placed(self, scope: Sequence[int], axes: Sequence[int]) -> Scaled:
+        """The table of a scope with an axis of length one for each other variable of some axes."""
+        data = np.ascontiguousarray(spread(self.data, scope, axes))
+        return Scaled(data, self.low, self.is_log)
+
     def tightened(self) -> Scaled:
         """The same numbers with the largest lower bound."""
         if self.is_log:
@@ -96,6 +101,12 @@ def rescaled(numbers: Scaled) -> tuple[Scaled, float]:
         return scaled(numbers.data)
     top = float(numbers.data.max())
     return (numbers if top == -np.inf else scaled_logs(numbers.data - top)), top
+
+
+def spread(table: Any, scope: Sequence[int], axes: Sequence[int]) -> Any:
+    """A table over some variables, with an axis of length one for each of the others."""
+    shape = [table.shape[scope.index(v)] if v in scope else 1 for v in axes]
+    return table.transpose([scope.index(v) for v in axes if v in scope]).reshape(shape)
 
 
 def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
@@ -247,17 +258,20 @@ class Potential:
     ) -> Potential:
         """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
 
+        Tables are arrays or `Scaled`.
+
         Variables with one state are left out of the scopes: they interact with nothing.
         """
         found: dict[tuple[int, ...], list[Scaled]] = {}
         constant = 0.0
         for scope, table in factors:
-            axes = sorted(range(len(scope)), key=scope.__getitem__)
-            kept = tuple(scope[axis] for axis in axes if cardinalities[scope[axis]] > 1)
-            values = np.asarray(table, dtype=np.float64).transpose(axes)
-            numbers, top = scaled(values.reshape([cardinalities[v] for v in kept]))
+            axes = sorted(scope)
+            kept = tuple(v for v in axes if cardinalities[v] > 1)
+            if not isinstance(table, Scaled):
+                table = Scaled(np.asarray(table, dtype=np.float64), 0.0)
+            numbers, top = rescaled(table.placed(scope, axes))
             constant += top
-            found.setdefault(kept, []).append(numbers)
+            found.setdefault(kept, []).append(numbers.shaped([cardinalities[v] for v in kept]))
         found.pop((), None)
         tables = {}
         for scope, parts in found.items():

@@ -24,17 +24,18 @@ from expectedkernels.models.clique_tree import (
     CompilationPlan,
     Potential,
     Scaled,
+    Step,
     make_plan,
-    scaled_logs,
+    product,
+    spread,
 )
 from expectedkernels.models.messages import (
     NO_DISTRIBUTION,
     MessagePlan,
     Stage,
     compilation_stages,
-    conditional,
+    forward,
     solved,
-    stage_table,
 )
 from expectedkernels.vtree import Vtree
 
@@ -168,16 +169,6 @@ def weighted(left: Any, right: Any, shares: Any, columns: Any, n_left: int, n_ri
     return inner(left, right, weights, n_left, n_right)
 
 
-def spread(table: Any, scope: Axes, axes: Axes) -> Any:
-    """A table over some variables, with an axis of length one for each of the others."""
-    place = {v: axis for axis, v in enumerate(axes)}
-    order = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
-    shape = [1] * len(axes)
-    for axis, v in enumerate(scope):
-        shape[place[v]] = table.shape[axis]
-    return table.transpose(order).reshape(shape)
-
-
 def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
     """For every assignment of the wide axes the number of its restriction to some of them."""
     shape = [cardinalities[v] for v in axes]
@@ -201,19 +192,13 @@ def conditionals(plan: MessagePlan) -> tuple[MessagePlan, float]:
     >>> bool(np.allclose([stage.factors[0].data.sum(axis=0).max() for stage in plan.stages], 1.0))
     True
     """
-    found: list[Scaled | None] = []
     stages: list[Stage] = []
     log_z = plan.constant
-    for stage in plan.stages:
-        table = stage_table(stage, found, {})
-        now = solved(table)
-        log_z += now.top
+    for stage, found in forward(plan, {}):
+        log_z += found.top
         if log_z == -np.inf:
             raise PropertyError(NO_DISTRIBUTION)
-        stages.append(replace(stage, factors=(conditional(table, now).tightened(),)))
-        found.append(now.message)
-        for child in stage.children:
-            found[child] = None
+        stages.append(replace(stage, factors=(found.conditional.tightened(),)))
     return MessagePlan(tuple(stages), 0.0, is_normalized=True), log_z
 
 
@@ -355,24 +340,29 @@ def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circ
 def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]:
     """The weights of all nodes of a compilation by boundaries, and the log of the model's sum.
 
-    The table of a node has one axis per variable of ``step.wide``; the logs of its sums, which go
-    to the parent, one per variable of ``step.axes``.
+    The table of a node has one axis for what is summed out, and one per variable of ``step.axes``.
     """
     messages: list[Any] = []
     shares: list[Scaled | None] = []
-    cards = plan.potential.cardinalities
-    for node, step in enumerate(plan.steps):
-        children = [int(plan.vtree.left[node]), int(plan.vtree.right[node])]
-        parts = [(plan.potential.tables[scope].logs, scope) for scope in step.scopes]
-        if children[0] >= 0:
-            parts += [(messages[child], plan.steps[child].axes) for child in children]
-        logs = _added(parts, step.wide, cards)
-        messages.append(_summed(logs, step.wide, step.axes))
-        literals = step.kind == "literals"
-        shares.append(None if literals else _shares(logs, step.wide, messages[-1], step.axes))
-        if children[0] >= 0:
-            messages[children[0]] = messages[children[1]] = None
-    return shares, plan.potential.constant + float(messages[-1])
+    log_z, cards = plan.potential.constant, plan.potential.cardinalities
+    children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)
+    for step, below in zip(plan.steps, children, strict=True):
+        axes = _summed_first(step)
+        parts = [plan.potential.tables[scope].placed(scope, axes) for scope in step.scopes]
+        for child in below if below[0] >= 0 else ():
+            parts.append(messages[child].placed(plan.steps[child].axes, axes))
+            messages[child] = None
+        table = product(parts, [cards[v] for v in axes])
+        found = solved(table.shaped([-1, *(cards[v] for v in step.axes)]))
+        log_z += found.top
+        messages.append(found.message)
+        shares.append(None if step.kind == "literals" else found.conditional)
+    return shares, log_z
+
+
+def _summed_first(step: Step) -> Axes:
+    """The variables of the table of a step, those first that are summed out."""
+    return (*(v for v in step.wide if v not in step.axes), *step.axes)
 
 
 def _boundary_block(plan: CompilationPlan, node: int, shares: Any) -> Input | Inner:
@@ -381,41 +371,11 @@ def _boundary_block(plan: CompilationPlan, node: int, shares: Any) -> Input | In
     if step.kind == "literals":
         return Table(np.eye(cards[step.decides]))
     if step.kind == "inputs":
-        return Table(shares.reshape(-1, cards[step.decides]))
+        return Table(np.ascontiguousarray(_by_unit(shares)))
     children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
     n_left, n_right = (plan.steps[child].n_units for child in children)
     left, right = np.divmod(np.arange(n_left * n_right), n_right)
-    gone = [v for v in step.wide if v not in set(step.axes)]
-    order = [step.wide.index(v) for v in (*step.axes, *gone)]
-    columns = np.arange(shares.size).reshape(shares.shape)
-    shares, columns = (x.transpose(order).reshape(step.n_units, -1) for x in (shares, columns))
-    return weighted(left, right, shares, columns, n_left, n_right)
-
-
-def _added(parts: Sequence[tuple[Any, Axes]], axes: Axes, cardinalities: Sequence[int]) -> Any:
-    """The sum of tables of logarithms over parts of the axes, over all of them."""
-    total = np.zeros([cardinalities[v] for v in axes])
-    for logs, scope in parts:
-        total += spread(logs, scope, axes)
-    return total
-
-
-def _summed(logs: Any, axes: Axes, kept: Axes) -> Any:
-    """The log of the sum over all axes but the kept ones, which come in their own order."""
-    place = {v: axis for axis, v in enumerate(axes)}
-    gone = tuple(axis for axis, v in enumerate(axes) if v not in set(kept))
-    if gone:
-        top = logs.max(axis=gone, keepdims=True)
-        top = np.where(top > -np.inf, top, 0.0)
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.exp(logs - top).sum(axis=gone)) + top.reshape(
-                [n for axis, n in enumerate(logs.shape) if axis not in gone]
-            )
-    left = sorted(kept, key=lambda v: place[v])
-    return logs.transpose([left.index(v) for v in kept])
-
-
-def _shares(logs: Any, axes: Axes, sums: Any, kept: Axes) -> Scaled:
-    """The numbers with these logarithms, divided by their sums; zero where the sum is zero."""
-    sums = spread(sums, kept, axes)
-    return scaled_logs(logs - np.where(sums > -np.inf, sums, 0.0))
+    columns = np.arange(shares.size).reshape([cards[v] for v in step.wide])
+    columns = columns.transpose([step.wide.index(v) for v in _summed_first(step)])
+    columns = columns.reshape(-1, step.n_units).T
+    return weighted(left, right, _by_unit(shares), columns, n_left, n_right)

@@ -450,7 +450,7 @@ class _Reader:
         n_out, n_repetitions = chosen.shape[1:]
         units = np.broadcast_to(units, (*units.shape[:2], n_repetitions))
         found = [
-            [products(units[chosen[:, o, r], :, r]) for r in range(n_repetitions)]
+            [products(list(units[chosen[:, o, r], :, r])) for r in range(n_repetitions)]
             for o in range(n_out)
         ]
         return np.moveaxis(np.array(found, dtype=object), 1, 2)

@@ -184,19 +184,10 @@ def _stage(
     """The stage of a variable, after those of its children."""
     cards, axes = potential.cardinalities, (variable, *context)
     shape = tuple([cards[u] for u in axes])
-
-    def place(inside: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple([cards[u] if u in inside else 1 for u in axes])
-
-    factors = []
-    for scope in scopes:
-        table = potential.tables[scope]
-        if len(scope) > 1:
-            order = [scope.index(u) for u in axes if u in scope]
-            table = table._replace(data=np.ascontiguousarray(table.data.transpose(order)))
-        factors.append(table.shaped(place(scope)))
-    places = tuple([place(stages[child].context) for child in children])
-    return Stage(variable, context, shape, tuple(children), places, tuple(factors), prod(shape))
+    factors = tuple([potential.tables[scope].placed(scope, axes) for scope in scopes])
+    inside = [stages[child].context for child in children]
+    places = tuple([tuple([cards[u] if u in own else 1 for u in axes]) for own in inside])
+    return Stage(variable, context, shape, tuple(children), places, factors, prod(shape))
 
 
 class Solved(NamedTuple):
@@ -204,8 +195,9 @@ class Solved(NamedTuple):
 
     Attributes
     ----------
-    table : array of shape (K, *context)
-        Proportional to the conditional of the variable given its context.
+    table : Scaled of shape (K, *context)
+        Proportional to the conditional of the variable given its context; where states are
+        maximised instead, an array of the best one for every context.
     sums : array of shape context, or None
         What it sums to along the first axis; None: one, or zero for impossible contexts.
     message : Scaled, or None
@@ -220,9 +212,16 @@ class Solved(NamedTuple):
     top: float
 
     @property
-    def conditional(self) -> Any:
+    def conditional(self) -> Scaled:
         """The conditional, (K, *context), zero given what is impossible."""
-        return self.table if self.sums is None else times(self.table, inverse(self.sums)[None])
+        table = self.table
+        if table.is_log:
+            return scaled_logs(table.data)
+        if len(table.data) == 1:  # nothing is summed, and one is one without rounding
+            return Scaled((table.data > 0).astype(np.float64), 0.0)
+        data = table.data if self.sums is None else times(table.data, inverse(self.sums)[None])
+        # entries of the table are at most one, so that they are divided by K at most
+        return Scaled(np.ascontiguousarray(data), table.low - log(len(data)))
 
 
 def inverse(sums: Any) -> Any:
@@ -251,48 +250,62 @@ def stage_table(stage: Stage, messages: Sequence[Scaled | None], weights: Weight
     return product(parts, stage.shape)
 
 
-def solved(table: Scaled) -> Solved:
-    """The table of a stage and its message."""
-    if not table.is_log:
-        sums = np.add.reduce(table.data, axis=0)
-        top = float(np.maximum.reduce(sums, axis=None))
-        if top == 0.0:
-            return Solved(table.data, sums, Scaled(sums, 0.0), -np.inf)
-        message = Scaled(sums * (1.0 / top), table.low - log(top))
-        return Solved(table.data, sums, message, log(top))
-    log_shares, logs = _log_shares(table.data)
-    shares = np.exp(log_shares)
-    last = float(logs.max())
-    if last == -np.inf:
-        return Solved(shares, None, Scaled(np.zeros_like(logs), 0.0), last)
-    return Solved(shares, None, scaled_logs(logs - last), last)
-
-
-def _log_shares(table: Any) -> tuple[Any, Any]:
-    """The logs of the shares of numbers in their sums along the first axis, and of these sums."""
-    highest = table.max(axis=0)
-    highest = np.where(highest > -np.inf, highest, 0.0)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.exp(table - highest).sum(axis=0)) + highest
-    return table - np.where(logs > -np.inf, logs, 0.0), logs
-
-
-def conditional(table: Scaled, found: Solved) -> Scaled:
-    """The conditional of a stage, whatever its range, in an array of its own."""
+def solved(table: Scaled, maximise: bool = False) -> Solved:
+    """The table of a stage and its message: sums over the states of its variable, or maxima."""
+    kept: Any = table
+    if maximise:
+        kept, totals = _largest(table.data)
+    elif table.is_log:
+        highest = table.data.max(axis=0)
+        highest = np.where(highest > -np.inf, highest, 0.0)
+        with np.errstate(divide="ignore"):
+            totals = np.log(np.exp(table.data - highest).sum(axis=0)) + highest
+        kept = Scaled(table.data - np.where(totals > -np.inf, totals, 0.0), table.low, True)
+    else:
+        totals = np.add.reduce(table.data, axis=0)
+    top = float(np.maximum.reduce(totals, axis=None))
+    if top == (-np.inf if table.is_log else 0.0):
+        return Solved(kept, None, Scaled(np.zeros_like(totals), 0.0), -np.inf)
     if table.is_log:
-        return scaled_logs(_log_shares(table.data)[0])
-    # entries of the table are at most one, so that they are divided by K at most
-    return Scaled(np.ascontiguousarray(found.conditional), table.low - log(len(table.data)))
+        return Solved(kept, None, scaled_logs(totals - top), top)
+    return Solved(kept, totals, Scaled(totals * (1.0 / top), table.low - log(top)), log(top))
+
+
+def forward(
+    plan: MessagePlan,
+    weights: Weights,
+    messages: list[Scaled | None] | None = None,
+    maximise: bool = False,
+) -> Iterator[tuple[Stage, Solved]]:
+    """The stages in their order, up to the first that is impossible.
+
+    Messages go to a list, if there is one, and are otherwise let go where they have entered.
+    """
+    keep = messages is not None
+    sent: list[Scaled | None] = [] if messages is None else messages
+    for stage in plan.stages:
+        found = _found(plan, stage, sent, weights, maximise)
+        sent.append(found.message)
+        if not keep:
+            for child in stage.children:
+                sent[child] = None
+        yield stage, found
+        if found.top == -np.inf:
+            return
 
 
 def _found(
-    plan: MessagePlan, stage: Stage, messages: Sequence[Scaled | None], weights: Weights
+    plan: MessagePlan,
+    stage: Stage,
+    messages: Sequence[Scaled | None],
+    weights: Weights,
+    maximise: bool = False,
 ) -> Solved:
     """The table of a stage and its message, None if that is one."""
-    untouched = plan.is_normalized and stage.variable not in weights
+    untouched = plan.is_normalized and not maximise and stage.variable not in weights
     if untouched and all(messages[child] is None for child in stage.children):
-        return Solved(stage.factors[0].numbers, None, None, 0.0)
-    return solved(stage_table(stage, messages, weights))
+        return Solved(stage.factors[0], None, None, 0.0)
+    return solved(stage_table(stage, messages, weights), maximise)
 
 
 def observed(plan: MessagePlan, weights: Weights) -> tuple[MessagePlan, Weights]:
@@ -344,12 +357,8 @@ class Solution:
         self.messages: list[Scaled | None] = []
         self._solved: list[Solved | None] = []
         self.log_z = plan.constant + _log_tops(weights)
-        for stage in plan.stages:
-            if self.log_z == -np.inf:
-                return
-            found = _found(plan, stage, self.messages, weights)
+        for _, found in forward(plan, weights, self.messages):
             self.log_z += found.top
-            self.messages.append(found.message)
             self._solved.append(found if keep else None)
 
     def backwards(self) -> Iterator[tuple[Stage, Solved]]:
@@ -366,15 +375,8 @@ class Solution:
 def log_partition(plan: MessagePlan, weights: Weights) -> float:
     """The log of the sum over all states of the weighted product, without keeping anything."""
     plan, weights = observed(plan, weights)
-    log_z = plan.constant + _log_tops(weights)
-    messages: list[Scaled | None] = []
-    for stage in plan.stages:
-        found = _found(plan, stage, messages, weights)
-        log_z += found.top
-        messages.append(found.message)
-        for child in stage.children:
-            messages[child] = None
-    return log_z
+    tops = [found.top for _, found in forward(plan, weights)]
+    return plan.constant + _log_tops(weights) + sum(tops)
 
 
 def solution_marginals(solution: Solution) -> list[Any]:
@@ -389,11 +391,13 @@ def solution_marginals(solution: Solution) -> list[Any]:
         if belief is None:
             belief = np.ones(stage.shape[1:])
         ratio = belief if found.sums is None else times(belief, inverse(found.sums))
+        table = found.table.numbers
         if not stage.children:
-            shares = found.table.reshape(stage.shape[0], -1) @ ratio.reshape(-1)
+            shares = table.reshape(stage.shape[0], -1) @ ratio.reshape(-1)
         else:
-            joint = times(found.table, ratio[None])
-            shares = spread_belief(stage, joint, solution.plan.spreads[i], beliefs)
+            shares = spread_belief(
+                stage, times(table, ratio[None]), solution.plan.spreads[i], beliefs
+            )
         result[stage.variable] = shares / np.add.reduce(shares)
     for v, weights in solution.given.items():
         if len(result[v]) < len(weights):
@@ -454,7 +458,7 @@ def solution_samples(solution: Solution, n: int, rng: Any) -> Any:
     require_memory(8.0 * prod(shape), f"An array of {n} samples", "Draw some of them at a time.")
     states = np.empty(shape, dtype=np.intp)
     for stage, found in solution.backwards():
-        given = found.table[(slice(None), *(states[:, u] for u in stage.context))]
+        given = found.table.numbers[(slice(None), *(states[:, u] for u in stage.context))]
         edges = np.cumsum(given.reshape(stage.shape[0], -1), axis=0)
         target = rng.random(n) * edges[-1]
         state = (edges <= target).sum(axis=0)
@@ -466,26 +470,12 @@ def solution_samples(solution: Solution, n: int, rng: Any) -> Any:
 
 def most_probable_states(plan: MessagePlan, weights: Weights) -> Any:
     """The most probable states of all variables together, None if all are impossible."""
-    messages: list[Scaled | None] = []
-    choices: list[Any] = []
-    for stage in plan.stages:
-        table = stage_table(stage, messages, weights)
-        choice, best = _largest(table.data)
-        top = float(best.max())
-        if top == (-np.inf if table.is_log else 0.0):
-            return None
-        message = (
-            scaled_logs(best - top)
-            if table.is_log
-            else Scaled(best * (1.0 / top), table.low - log(top))
-        )
-        messages.append(message)
-        choices.append(choice)
-        for child in stage.children:
-            messages[child] = None
+    found = [now for _, now in forward(plan, weights, maximise=True)]
+    if found[-1].top == -np.inf:
+        return None
     states = np.empty(len(plan.stages), dtype=np.intp)
-    for stage, choice in zip(reversed(plan.stages), reversed(choices), strict=True):
-        states[stage.variable] = choice[tuple(states[u] for u in stage.context)]
+    for stage, now in zip(reversed(plan.stages), reversed(found), strict=True):
+        states[stage.variable] = now.table[tuple(states[u] for u in stage.context)]
     return states.astype(np.float64)
 
 
