@@ -41,7 +41,7 @@ def test_rows_are_worked_on_in_chunks():
     p = ek.random_circuit(6, 4, rng=1)
     X = np.random.default_rng(0).integers(2, size=(300, 6)).astype(float)
     weights = np.linspace(0.5, 2.0, 300)
-    found = module.chunks_of(p, module.as_evidence(X, p.cardinalities), 4000)
+    found = module.chunks_of(p, as_evidence(X, p.cardinalities), 4000)
     assert len(found) > 4
     assert found[0].start == 0
     assert found[-1].stop == 300
@@ -80,8 +80,14 @@ class Bar:
     disable = False
 
     def __init__(self, total, name, quiet, unit):
-        self.shown, self.updates = [], 0
+        self.desc, self.shown, self.updates = name, [], 0
         Bar.last = self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.closed = True
 
     def set_postfix_str(self, text, refresh):
         self.shown.append(text)
@@ -89,11 +95,8 @@ class Bar:
     def write(self, text, file):
         self.shown.append(text)
 
-    def update(self):
-        self.updates += 1
-
-    def close(self):
-        self.closed = True
+    def update(self, n):
+        self.updates += n
 
 
 def test_an_interrupt_returns_the_last_circuit(monkeypatch):

@@ -368,3 +368,38 @@ def test_signed_circuits_and_several_roots_are_refused():
             ek.algebra.stack([ek.factorized([[1, 1]], normalized=False), ek.factorized([[0, 1]])]),
             [[0]],
         )
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 20, "rng": 0}])
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_validation_keeps_the_best_iteration_and_stops(options, in_chunks):
+    source = ek.random_circuit(6, 2, rng=0)
+    X, valid = source.sample(40, rng=1), source.sample(60, rng=2)
+    start, data = ek.random_circuit(6, 8, rng=3), (lambda: [X[:25], X[25:]]) if in_chunks else X
+    told = []
+
+    def tell(circuit, mean):
+        told.append((circuit, mean))
+
+    options = {"progress": False, "callback": tell, **options}
+    p = ek.em(start, data, 60, X_valid=valid, patience=3, **options)
+    means = [mean for _, mean in told]
+    best = int(np.argmax(means))
+    assert len(told) == min(60, best + 4) < 60
+    for circuit, mean in told:
+        assert_close(np.float64(mean), circuit.log_likelihood(valid).mean())
+    assert_close(p.log_likelihood(valid), told[best][0].log_likelihood(valid))
+    assert len({id(p), id(told[-1][0])}) == 2
+    told.clear()
+    ek.em(start, data, 30, X_valid=valid, patience=30, **options)
+    assert len(told) == 30
+
+
+def test_wrong_validation_is_refused():
+    p = ek.factorized([[0.5, 0.5]])
+    with pytest.raises(ek.DataError, match="X_valid must have at least one row"):
+        ek.em(p, [[0]], X_valid=np.empty((0, 1)), progress=False)
+    with pytest.raises(ek.DataError, match="X_valid must be rows in memory"):
+        ek.em(p, [[0]], X_valid=lambda: [[[0]]], progress=False)
+    with pytest.raises(ek.CircuitError, match="'patience' parameter of em must be an int"):
+        ek.em(p, [[0]], X_valid=[[0]], patience=0, progress=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -35,32 +34,34 @@ from expectedkernels.circuits.operands import (
     with_patterns,
 )
 from expectedkernels.circuits.queries import ENTRY, conditional_parts, leaf_sums, refuse_signed
-from expectedkernels.data.chunks import StreamLike, WeightsLike, each_chunk, is_stream, summed
-from expectedkernels.data.evidence import Column, Evidence, EvidenceLike, as_evidence
-from expectedkernels.engine.blocks import at_nodes
+from expectedkernels.data.chunks import StreamLike, WeightsLike
+from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
 from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, products_at, upward
 from expectedkernels.engine.torch_ops import TensorLevels
 from expectedkernels.engine.value import Value, Weights, to_log, weighted
 from expectedkernels.learning.minibatch import (
-    Trained,
-    chunked_epochs,
+    Phase,
     circuit_of,
     epochs,
+    mean_log_likelihood,
     refuse_zero_row,
     start_of,
 )
 from expectedkernels.learning.training_data import (
+    ChunkedRows,
+    Result,
     Rows,
-    as_weights,
-    check_weighing,
-    chunk_moments,
-    chunk_rows,
+    Step,
     group_sums,
     joint_moments,
+    moments,
+    require_rows,
     require_weight,
+    rows_of,
     shares,
+    train,
     used_up,
 )
 
@@ -292,6 +293,8 @@ def em(
     callback: Callable[[Circuit, float], object] | None = None,
     progress: bool = True,
     max_bytes: int = DEFAULT_MAX_BYTES,
+    X_valid: EvidenceLike | None = None,
+    patience: int = 5,
 ) -> Circuit:
     """The circuit with its parameters fitted to data by expectation maximisation.
 
@@ -307,7 +310,7 @@ def em(
     one iteration gives the maximum likelihood estimate.
 
     The structure stays as it is, unit for unit. Interrupting (Ctrl-C) returns the circuit of
-    the last complete iteration.
+    the last complete iteration, or the best one so far if there are validation data.
 
     Parameters
     ----------
@@ -344,13 +347,18 @@ def em(
         For the order of rows in batches.
     callback : callable, optional
         Called after every iteration with the circuit of now, on the host, and the mean
-        log-likelihood that was found in it: to keep it, say by
+        log-likelihood (of `X_valid`, or as it was found in the iteration): to keep it, say by
         ``callback=lambda p, mean: ek.io.save(p, "so_far.npz")``. EM goes on from what was kept.
     progress : bool
         Whether to show a bar with the mean log-likelihood, in nats and in bits for one variable,
         and rows per second (only on a terminal).
     max_bytes : int
         How much memory intermediate values may take; rows are worked on in chunks.
+    X_valid : array of shape (m, variables), optional
+        Validation data, in memory. The parameters with the largest likelihood of these rows are
+        returned, and EM stops when that has not become larger for `patience` iterations.
+    patience : int
+        The number of iterations without a larger likelihood of `X_valid` before EM stops.
 
     Returns
     -------
@@ -372,40 +380,101 @@ def em(
     -0.693
     """
     check_count("em", "iterations", iterations)
+    check_count("em", "patience", patience, 1)
     check_real("em", "pseudocount", pseudocount)
     if tolerance is not None:
         check_real("em", "tolerance", tolerance)
     check_max_bytes(max_bytes)
     check_callback("em", callback, "two arguments")
     steps = checked_steps("em", batch_size, step)
-    states: Iterator[tuple[Any, float]]
     current = normalized(circuit)
     if device is None:
         device, kind = _place(circuit)
         dtype = dtype or kind
     plain = batch_size is None and device is None and dtype is None and step is None
-    if is_stream(X):
-        check_weighing(sample_weight)
-        if plain:
-            each = iterations, pseudocount, max_bytes
-            states = _chunked_iterations(current, X, sample_weight, *each)
-        else:
-            read = partial(each_chunk, partial(chunk_rows, current.schema, sample_weight), X)
-            begin = partial(start_of, current, device, dtype, wide=wide_counts)
-            given = batch_size, steps, pseudocount, as_generator(rng)
-            states = chunked_epochs(begin, read, iterations, *given)
-        return _last(current, states, iterations, tolerance, callback, progress)
-    data, mean_weight = rows_for(current, X, sample_weight)
-    beta, n_rows = pseudocount * mean_weight, len(data.weights)
-    if plain:
-        states = _iterations(current, data, iterations, beta, max_bytes)
+    result = fit(
+        current,
+        rows_of(current.schema, X, sample_weight),
+        [Phase(iterations, batch_size, steps)],
+        pseudocount,
+        device=None if plain else device or "numpy",
+        dtype=dtype,
+        generator=as_generator(rng),
+        valid=valid_rows(current, X_valid),
+        patience=patience,
+        tolerance=tolerance,
+        callback=callback,
+        bar=progress_bar(iterations, "EM", not progress, "iteration"),
+        max_bytes=max_bytes,
+    )
+    return circuit_of(result.state)
+
+
+def valid_rows(circuit: Circuit, X_valid: Any) -> Rows | None:
+    """The rows for validation, if there are any."""
+    if X_valid is None:
+        return None
+    found = rows_of(circuit.schema, X_valid, what="X_valid must have at least one row, or be None")
+    if isinstance(found, ChunkedRows):
+        raise DataError("X_valid must be rows in memory. Got data in chunks; give an array.")
+    return found
+
+
+def fit(
+    start: Circuit,
+    data: Rows | ChunkedRows,
+    phases: Sequence[Phase],
+    pseudocount: float,
+    *,
+    device: str | None,
+    dtype: str | None,
+    generator: np.random.Generator,
+    valid: Rows | None,
+    patience: int,
+    callback: Callable[[Circuit, float], object] | None,
+    bar: Any,
+    tolerance: float | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Result:
+    """EM from a normalised circuit: the last state, or the one that fits validation rows best.
+
+    Without a device, all rows are counted for every update, in memory and in chunks, by workers.
+    """
+    states: Any
+    if device is None:
+        states = _iterations(start, data, phases[0].n, pseudocount, max_bytes)
     else:
-        size = min(batch_size or n_rows, n_rows)
-        largest = size * float(data.weights.max())
-        start = start_of(current, device, dtype, beta * size / n_rows, largest, wide_counts)
-        phases = [(iterations, size, steps)]
-        states = epochs(start, data, phases, beta, as_generator(rng))
-    return _last(current, states, iterations, tolerance, callback, progress, n_rows)
+        n_rows, weight, largest, sizes = data.totals
+        beta = pseudocount * weight / n_rows
+        n = sum(sizes)
+        size = min(phases[-1].size or n, n)
+        trained = start_of(start, device, dtype, beta * size / n, size * largest, wide_counts)
+        states = epochs(trained, data, phases, beta, generator)
+    firsts = np.cumsum([0, *(phase.n for phase in phases)])[:-1].tolist()
+    begun, n_known = perf_counter(), len(data.weights) if isinstance(data, Rows) else 0
+
+    def steps() -> Iterator[Step]:
+        for i, (state, mean) in enumerate(states):
+            score = None if valid is None else mean_log_likelihood(state, valid)
+            yield Step(state, mean, score, begins=i in firsts)
+
+    def text(number: int, step: Step) -> str:
+        seconds = perf_counter() - begun
+        return progress_text(step.mean, start.n_variables, number * n_known, seconds)
+
+    def tell(step: Step) -> None:
+        if callback is not None:
+            callback(circuit_of(step.state), step.mean if step.valid is None else step.valid)
+
+    return train(
+        steps(),
+        start,
+        bar,
+        patience=patience,
+        tolerance=tolerance,
+        callback=tell,
+        text=text,
+    )
 
 
 def _place(circuit: Circuit) -> tuple[str | None, str | None]:
@@ -437,46 +506,29 @@ def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
 
 
 def _iterations(
-    current: Circuit, data: Rows, n: int, beta: float, max_bytes: int
+    current: Circuit, data: Rows | ChunkedRows, n: int, beta: float, max_bytes: int
 ) -> Iterator[tuple[Circuit, float]]:
     """The circuit after every iteration, and the mean log-likelihood before it."""
-    chunks = chunks_of(current, data.evidence, max_bytes)
-    floors = _variance_floors(current, data.evidence)
-    given = data.evidence, data.weights, chunks, data.numbers
-    for _ in range(n):
-        total, counts = expected_counts(current, *given)
-        current = maximized(current, counts, beta, floors)
-        yield current, total / float(data.weights.sum())
-
-
-def _chunked_iterations(
-    current: Circuit, X: Any, sample_weight: Any, n: int, beta: float, max_bytes: int
-) -> Iterator[tuple[Circuit, float]]:
-    """What `_iterations` gives, by a pass over data in chunks for every iteration."""
-    floors = _chunked_floors(current, X, sample_weight)
+    floors = _variance_floors(current, data)
     for i in range(n):
-        count = partial(_chunk_counts, current, sample_weight, max_bytes)
-        found = summed(count, X, _added)
-        if found is None and i:
-            used_up()
+        found = data.summed(partial(_chunk_counts, current, max_bytes), _added)
         if found is None:
-            raise DataError("EM needs at least one row of data. Got none.")
+            used_up() if i else require_rows(0)
         n_rows, weight, total, counts = found
         require_weight(weight)
         current = maximized(current, counts, beta * weight / n_rows, floors)
         yield current, total / weight
 
 
-def _chunk_counts(
-    circuit: Circuit, sample_weight: Any, max_bytes: int, X: Any
-) -> tuple[int, float, float, Counts]:
+def _chunk_counts(circuit: Circuit, max_bytes: int, rows: Rows) -> tuple[int, float, float, Counts]:
     """The number of rows of a chunk, their weight, log-likelihood, and the expected counts."""
-    n, rows = chunk_rows(circuit.schema, sample_weight, X)
-    if rows is None:
+    n, weight = rows.totals[:2]
+    if not weight:
         return n, 0.0, 0.0, [None] * circuit.vtree.n_nodes
-    chunks = chunks_of(circuit, rows.evidence, max_bytes)
-    found = expected_counts(circuit, rows.evidence, rows.weights, chunks, rows.numbers)
-    return n, float(rows.weights.sum()), *found
+    if rows.parts is None:
+        rows.parts = chunks_of(circuit, rows.evidence, max_bytes)
+    found = expected_counts(circuit, rows.evidence, rows.weights, rows.parts, rows.numbers)
+    return n, weight, *found
 
 
 def _added(a: Any, b: Any) -> Any:
@@ -487,59 +539,24 @@ def _added(a: Any, b: Any) -> Any:
     return *(x + y for x, y in zip(a[:3], b[:3], strict=True)), counts
 
 
-def _chunked_floors(circuit: Circuit, X: Any, sample_weight: Any) -> list[float]:
-    """What `_variance_floors` gives, by a pass over data in chunks if a variable is real."""
-    moments = None
-    if None in circuit.cardinalities:
-        find = partial(chunk_moments, circuit.schema, sample_weight)
-        moments = summed(find, X, joint_moments)
-
-    def floor(node: int, variable: int) -> float:
-        if moments is None or circuit.cardinalities[variable] is not None:
-            return 0.0
-        n, _, squares = moments[:, variable]
-        return SMALLEST_VARIANCE * (float(squares / n) if squares > 0 else 1.0)
-
-    return at_nodes(circuit.vtree, floor, lambda node: 0.0)
+def _variance_floors(circuit: Circuit, data: Rows | ChunkedRows) -> list[float]:
+    """For every vtree node the smallest variance of components there, above that of points."""
+    real = [v for v, domain in enumerate(circuit.cardinalities) if domain is None]
+    floors = [0.0] * circuit.vtree.n_nodes
+    found = data.summed(partial(moments, real), joint_moments) if real else None
+    if found is not None:
+        for v, (n, _, squares) in zip(real, found.T, strict=True):
+            spread = float(squares / n) if squares > 0 else 1.0
+            floors[circuit.vtree.leaf(v)] = SMALLEST_VARIANCE * spread
+    return floors
 
 
-def _last(
-    current: Any,
-    states: Iterator[tuple[Any, float]],
-    n: int,
-    tolerance: float | None,
-    callback: Callable[[Circuit, float], object] | None,
-    progress: bool,
-    n_rows: int = 0,
-) -> Circuit:
-    """The last of n circuits, or the one from which on likelihoods do not get better."""
-    before, n_variables, begin = -inf, current.n_variables, perf_counter()
-    bar = progress_bar(n, "EM", not progress, "iteration")
-    try:
-        for i, (found, mean) in enumerate(states):
-            current = found
-            rows = (i + 1) * n_rows, perf_counter() - begin
-            bar.set_postfix_str(told(mean, n_variables, *rows), refresh=False)
-            bar.update()
-            if callback is not None:
-                callback(circuit_of(found) if isinstance(found, Trained) else found, mean)
-            if tolerance is not None and mean - before < tolerance:
-                break
-            before = mean
-    except KeyboardInterrupt:
-        if not bar.disable:
-            bar.write("EM was interrupted: returning its last circuit.", file=sys.stderr)
-    finally:
-        bar.close()
-    return circuit_of(current) if isinstance(current, Trained) else current
-
-
-def told(mean: float, n_variables: int, n_rows: float = 0, seconds: float = 0.0) -> str:
+def progress_text(mean: float, n_variables: int, n_rows: float = 0, seconds: float = 0.0) -> str:
     """What a bar of passes over data says: likelihoods, and how many rows there were per second.
 
     Examples
     --------
-    >>> told(-2.0, 4, 3000, 1.5)
+    >>> progress_text(-2.0, 4, 3000, 1.5)
     'log-likelihood -2.0000, 0.7213 bits per variable, 2000 rows/s'
     """
     found = f"log-likelihood {mean:.4f}, {-mean / (log(2) * n_variables):.4f} bits per variable"
@@ -582,21 +599,6 @@ def stored_alike(old: Any, new: Any) -> Any:
         return old
     spread = sparse.issparse(new.numbers) and not sparse.issparse(old.numbers)
     return new.with_numbers(new.numbers.toarray()) if spread else new
-
-
-def rows_for(
-    circuit: Circuit, X: Any, sample_weight: Any, needs: str = "EM needs at least one row of data"
-) -> tuple[Rows, float]:
-    """The rows without those of weight zero, and the mean weight of all."""
-    evidence = as_evidence(X, circuit.schema, single=False)
-    if evidence.n_rows == 0:
-        raise DataError(f"{needs}. Got none.")
-    weights = as_weights(sample_weight, evidence.n_rows)
-    mean, numbers = float(weights.mean()), np.arange(evidence.n_rows)
-    if weights.all():
-        return Rows(evidence, weights, numbers), mean
-    kept: Any = np.flatnonzero(weights)
-    return Rows(evidence.rows(kept), weights[kept], kept), mean
 
 
 def chunks_of(circuit: BlockCircuit, evidence: Evidence, max_bytes: int) -> list[slice]:
@@ -752,18 +754,3 @@ def _moved(block: Real, moments: Any, floor: float) -> Real:
     spread = np.maximum(second / n - shift**2, np.minimum(floor, block.variance))
     variance = np.where(free, spread, block.variance)
     return Real(block.weights, block.mean + shift, variance, block.half)
-
-
-def _variance_floors(circuit: Circuit, evidence: Evidence) -> list[float]:
-    """For every vtree node the smallest variance of components there, above that of points."""
-
-    def floor(node: int, variable: int) -> float:
-        column = evidence.column(variable)
-        if column.weights is not None:
-            return 0.0
-        x = column.values[column.codes]
-        x = x[~np.isnan(x)]
-        spread = float(x.var()) if len(x) else 0.0
-        return SMALLEST_VARIANCE * (spread if spread > 0 else 1.0)
-
-    return at_nodes(circuit.vtree, floor, lambda node: 0.0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import inf, isclose, isfinite
+from math import isclose, isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -24,6 +24,7 @@ from expectedkernels.kernels.gram import KernelBlocks, array_in, gram, parts
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.points import Scaled, weighted_sums
 from expectedkernels.learning.em import normalized
+from expectedkernels.learning.training_data import Step, train
 
 CHECKED = 10
 """The discrepancy is looked at after so many steps."""
@@ -169,14 +170,15 @@ def fit_mmd(
     if not fitted.logits or steps == 0:
         return start
     points = _groups(fitted, rows)
-    _descend(
-        fitted,
-        points,
-        None if held is None else _groups(fitted, held),
-        steps,
-        learning_rate,
+    beside = None if held is None else _groups(fitted, held)
+    result = train(
+        _steps(fitted, points, beside, steps, learning_rate),
+        fitted.numbers(),
         progress_bar(steps, "fit_mmd", not progress, "step"),
+        patience=None if held is None else PATIENCE,
+        text=lambda number, step: f"squared MMD {-step.mean:.4g} and a constant",
     )
+    fitted.reset(result.state)
     return _on_host(start, fitted)
 
 
@@ -232,10 +234,10 @@ def _number(values: Scaled) -> Any:
     return found[0, 0]
 
 
-def _descend(
-    fitted: Fitted, points: Points, held: Points | None, steps: int, rate: float, bar: Any
-) -> None:
-    """Make steps, and leave the numbers with the smallest discrepancy that was seen."""
+def _steps(
+    fitted: Fitted, points: Points, held: Points | None, n: int, rate: float
+) -> Iterator[Step]:
+    """The numbers of now and then during n updates, the first and the last ones among them."""
     import torch
 
     on_card = is_on_card(fitted.logits[0])
@@ -252,36 +254,25 @@ def _descend(
         with torch.no_grad():
             return float(fitted.objective(rows))
 
-    best, least, since = fitted.numbers(), inf, 0
     step: Callable[[], Any] = plain_step
-    done = 0
-    with bar:
-        try:
-            while done < steps:
-                if done == CHECKED < steps - done:
-                    step, done = steady_step(plain_step, fitted.logits[0]), done + 2
-                here = seen(points)
-                value = here if held is None else seen(held)
-                if value < least:
-                    best, least, since = fitted.numbers(), value, 0
-                elif held is not None and (since := since + 1) >= PATIENCE:
-                    break
-                some = min(CHECKED, steps - done)
-                first = float(step())
-                if not _agree(first, here, fitted.logits[0]):
-                    # the ranges of numbers are not what they were
-                    fitted.reset(best)
-                    optimizer.state.clear()
-                    step = plain_step
-                for _ in range(some - 1):
-                    step()
-                done += some
-                bar.update(some)
-            if seen(points if held is None else held) < least:
-                best = fitted.numbers()
-        except KeyboardInterrupt:
-            pass
-    fitted.reset(best)
+    done = some = 0
+    while True:
+        if done == CHECKED < n - done:
+            step, done = steady_step(plain_step, fitted.logits[0]), done + 2
+        here = seen(points)
+        numbers = fitted.numbers()
+        yield Step(numbers, -here, -here if held is None else -seen(held), size=some)
+        if done == n:
+            return
+        some = min(CHECKED, n - done)
+        if not _agree(float(step()), here, fitted.logits[0]):
+            # the ranges of numbers are not what they were
+            fitted.reset(numbers)
+            optimizer.state.clear()
+            step = plain_step
+        for _ in range(some - 1):
+            step()
+        done += some
 
 
 def _agree(a: float, b: float, like: Any) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from math import ceil, inf, sqrt
-from time import perf_counter
+from collections.abc import Callable, Sequence
+from math import ceil, sqrt
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,13 @@ from expectedkernels.checks import DataError, check_callback, check_count, check
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.chunks import StreamLike, WeightsLike, is_stream
-from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.learning.chow_liu import Forest, rooted, spanning_edges
-from expectedkernels.learning.em import checked_steps, em, normalized, rows_for, told, wide_counts
-from expectedkernels.learning.minibatch import (
-    Trained,
-    circuit_of,
-    epochs as passes,
-    mean_log_likelihood,
-    start_of,
-)
+from expectedkernels.learning.em import checked_steps, fit, normalized, valid_rows
+from expectedkernels.learning.minibatch import Phase, circuit_of
 from expectedkernels.learning.training_data import (
     MAX_STATES,
     MISSING,
-    Data,
     FloatArray,
     IntArray,
     PairCounts,
@@ -36,6 +27,8 @@ from expectedkernels.learning.training_data import (
     mutual_information,
     read_chunks,
     read_data,
+    rows_of,
+    with_nan,
 )
 from expectedkernels.vtree import Vtree
 
@@ -177,67 +170,62 @@ def learn_hclt(
     check_count(name, "batch_size", batch_size, 1, none=True, auto=True)
     size: Any = None if batch_size == "auto" else batch_size
     steps = checked_steps(name, size, step)
-    if is_stream(X):
-        if X_valid is not None or restarts > 1:
-            what = "'X_valid'" if X_valid is not None else "'restarts'"
-            raise DataError(
-                f"With data in chunks {name} takes no {what}. Leave it out, or give the rows as "
-                "an array."
-            )
-        stream = read_chunks(X, cardinalities, sample_weight, MAX_STATES, name)
-        generator = as_generator(rng)
-        if start is None:
-            forest = tree_of(stream.pair_counts(), alpha)
-            start = stream.named(hidden_tree(forest, stream.cardinalities, n_latent, generator))
-        return em(
-            start,
-            X,
-            EPOCHS if epochs is None else epochs,
-            pseudocount=beta,
-            sample_weight=sample_weight,
-            batch_size=size,
-            step=step,
-            device=device,
-            dtype=dtype,
-            rng=generator,
-            callback=callback,
-            progress=progress,
+    in_chunks = is_stream(X)
+    if in_chunks and (X_valid is not None or restarts > 1):
+        what = "'X_valid'" if X_valid is not None else "'restarts'"
+        raise DataError(
+            f"With data in chunks {name} takes no {what}. Leave it out, or give the rows as "
+            "an array."
         )
     generator = as_generator(rng)
     if start is not None:
         start = normalized(start, name)
-        train, mean_weight = rows_for(start, X, sample_weight)
-        needs = "X_valid must have at least one row, or be None"
-        valid = None if X_valid is None else rows_for(start, X_valid, None, needs)[0]
+    elif in_chunks:
+        data: Any = read_chunks(X, cardinalities, sample_weight, MAX_STATES, name)
+        forest = tree_of(data.pair_counts(), alpha)
     else:
         data = read_data(X, X_valid, cardinalities, sample_weight)
-        train, valid = _rows(data, 0), _rows(data, 1) if len(data.weights) > 1 else None
-        mean_weight = data.mean_weight
-        if len(train.weights) == 0:
-            raise DataError(f"{name} needs at least one row of data. Got none.")
-        forest = tree_of(PairCounts(*grouped(*data.train, data.cardinalities)), alpha)
-    n = len(train.weights)
-    size = automatic_size(train.weights) if batch_size == "auto" else min(size or n, n)
-    is_auto = batch_size == "auto" and size < n
-    epochs = (AUTO_EPOCHS if is_auto else EPOCHS) if epochs is None else epochs
-    first = epochs // 3 if is_auto else 0
-    steps = AUTO_STEPS if is_auto and step is None else steps
-    phases = (first, n, (1.0, 1.0)), (epochs - first, size, steps)
-    beta *= mean_weight
-    largest = size * float(train.weights.max())
+        states, weights = data.train
+        forest = tree_of(PairCounts(*grouped(states, weights, data.cardinalities)), alpha)
+        X, sample_weight = with_nan(states), weights
+        X_valid = None if X_valid is None else with_nan(data.states[data.n_rows :])
+
+    def begin() -> Circuit:
+        if start is not None:
+            return start
+        return data.named(hidden_tree(forest, data.cardinalities, n_latent, generator))
+
+    current = begin()
+    rows = rows_of(current.schema, X, sample_weight, f"{name} needs at least one row of data")
+    valid = valid_rows(current, X_valid)
+    phases = [Phase(EPOCHS if epochs is None else epochs, size, steps)]
+    if batch_size == "auto" and isinstance(rows, Rows):
+        size = automatic_size(rows.weights)
+        if size < len(rows.weights):
+            n = AUTO_EPOCHS if epochs is None else epochs
+            last = Phase(n - n // 3, size, AUTO_STEPS if step is None else steps)
+            phases = [Phase(n // 3, None, (1.0, 1.0)), last]
+    plain = in_chunks and all(x is None for x in (phases[0].size, device, dtype, step))
     best: Any = None
-    highest = -inf
-    with progress_bar(restarts * epochs, "HCLT", not progress, "pass") as bar:
-        for _ in range(restarts):
-            begin = start
-            if begin is None:
-                begin = data.named(hidden_tree(forest, data.cardinalities, n_latent, generator))
-            trained = start_of(begin, device, dtype, beta * size / n, largest, wide_counts)
-            every = passes(trained, train, phases, beta, generator)
-            found, reached = _kept(trained, every, first, valid, patience, callback, bar, n)
-            if best is None or reached > highest:
-                best, highest = found, reached
-    return circuit_of(best)
+    for i in range(restarts):
+        found = fit(
+            begin() if i else current,
+            rows,
+            phases,
+            beta,
+            device=None if plain else device or "numpy",
+            dtype=dtype,
+            generator=generator,
+            valid=valid,
+            patience=patience,
+            callback=callback,
+            bar=progress_bar(sum(phase.n for phase in phases), "HCLT", not progress, "pass"),
+        )
+        if best is None or found.score > best.score:
+            best = found
+        if found.interrupted:
+            break
+    return circuit_of(best.state)
 
 
 def automatic_size(weights: FloatArray) -> int:
@@ -252,49 +240,6 @@ def automatic_size(weights: FloatArray) -> int:
     """
     n = float((weights / weights.max()).sum())
     return len(weights) if n < FEWEST_ROWS else ceil(len(weights) / (sqrt(n) // 2))
-
-
-def _kept(
-    best: Trained,
-    every: Iterable[tuple[Trained, float]],
-    first: int,
-    valid: Rows | None,
-    patience: int,
-    callback: Callable[[Circuit, float], object] | None,
-    bar: Any,
-    n_rows: int,
-) -> tuple[Trained, float]:
-    """The circuit to be kept of those after every pass, and its mean log-likelihood.
-
-    With pass `first` batches begin, and likelihoods may fall: `patience` counts from there anew.
-    """
-    highest, before, waited, n_variables = -inf, -inf, 0, best.circuit.n_variables
-    begin = perf_counter()
-    for i, (found, mean) in enumerate(every):
-        rows = (i + 1) * n_rows, perf_counter() - begin
-        bar.set_postfix_str(told(mean, n_variables, *rows), refresh=False)
-        bar.update()
-        reached = mean
-        if valid is not None:
-            reached = mean_log_likelihood(found, valid.evidence, valid.weights)
-        if callback is not None:
-            callback(circuit_of(found), reached)
-        waited += 1
-        if valid is None or i == first or reached > before:
-            before, waited = reached, 0
-        if valid is None or reached > highest:
-            best, highest = found, reached
-        if waited == patience:
-            break
-    return best, highest
-
-
-def _rows(data: Data, number: int) -> Rows:
-    """The rows of one set that have weights, and their numbers in it."""
-    kept = np.flatnonzero(data.weights[number])
-    states = np.where(data.states[kept] == MISSING, np.nan, data.states[kept])
-    evidence = Evidence(data.cardinalities, states)
-    return Rows(evidence, data.weights[number, kept], kept - number * data.n_rows)
 
 
 def tree_of(counts: PairCounts, alpha: float) -> Forest:

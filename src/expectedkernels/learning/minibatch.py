@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, repeat
@@ -35,7 +36,7 @@ from expectedkernels.engine.passes import (
 )
 from expectedkernels.engine.replay import Captured, fits, replayed
 from expectedkernels.engine.torch_ops import States, TensorLevels, in_double, tensor_levels
-from expectedkernels.learning.training_data import Rows, require_weight, used_up
+from expectedkernels.learning.training_data import ChunkedRows, Rows, used_up
 
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
@@ -156,8 +157,11 @@ def _add_lost(
     return total
 
 
-def mean_log_likelihood(trained: Trained, evidence: Evidence, weights: Any) -> float:
+def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
     """The weighted mean of the log-likelihoods of rows."""
+    evidence, weights = data.evidence, data.weights
+    if isinstance(trained, Circuit):
+        return float(weights @ trained.log_likelihood(evidence)) / float(weights.sum())
     levels, total = trained.levels, 0.0
     work = workspace(levels)
     for rows, some in _parts(levels, evidence):
@@ -235,8 +239,10 @@ def moved(old: Any, counts: Any, sums: Any, beta: Any, step: Any, floor: float) 
     return found.clip(min=floor) * alive
 
 
-def circuit_of(trained: Trained) -> Circuit:
+def circuit_of(trained: Trained | Circuit) -> Circuit:
     """The circuit with the weights of now, on the host, every unit summing to one."""
+    if isinstance(trained, Circuit):
+        return trained
     every: Any = trained.levels.levels
     numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
     found = by_node(trained.levels.host, numbers)
@@ -272,32 +278,58 @@ class Batch(NamedTuple):
     step: float
 
 
+class Phase(NamedTuple):
+    """Passes over the data, `size` rows at a time (None: all), with steps from first to last."""
+
+    n: int
+    size: int | None
+    steps: tuple[float, float]
+
+
 def epochs(
     trained: Trained,
-    data: Rows,
-    phases: Iterable[tuple[int, int, tuple[float, float]]],
+    data: Rows | ChunkedRows,
+    phases: Iterable[tuple[int, int | None, tuple[float, float]]],
     beta: float,
     generator: np.random.Generator,
 ) -> Iterator[tuple[Trained, float]]:
     """The circuit after every pass over the data, and the mean log-likelihood in it.
 
-    Phases follow one another. Each is (n, size, steps): n passes, with rows in random order,
-    `size` at a time, and steps that go evenly from the first to the last. `beta` is what sums
-    get in advance for all of the data.
+    Phases follow one another: see `Phase`. Rows come in random order within their chunk, which no
+    batch goes beyond. `beta` is what sums get in advance for all of the data.
     """
-    n_rows, unit = data.evidence.n_rows, _unit(float(data.weights.mean()))
-    data, beta = replace(data, weights=data.weights / unit), beta / unit
+    _, weight, _, sizes = data.totals
+    n_rows = sum(sizes)
+    # over a power of two of about their size, weights keep to the range of floats
+    unit = 2.0 ** (frexp(weight / n_rows)[1] - 1)
+    beta /= unit
+    held = replace(data, weights=data.weights / unit) if isinstance(data, Rows) else None
     for n, size, steps in phases:
-        every = iter(np.linspace(*steps, n * -(-n_rows // size)).tolist())
-        card = card_of(trained, data, size) if n else None
+        size = n_rows if size is None and held is not None else size
+        per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
+        every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
+        card = None if held is None or not n else card_of(trained, held, size or n_rows)
         for _ in range(n):
-            trained, total = _pass(trained, data, card, size, every, beta / n_rows, generator)
-            yield trained, total / float(data.weights.sum())
-
-
-def _unit(weight: float) -> float:
-    """A power of two of about the size of weights: over it they keep to the range of floats."""
-    return 2.0 ** (frexp(weight)[1] - 1)
+            total, weight, counts = 0.0, 0.0, None
+            for name, rows in data.chunks():
+                if not len(rows.weights):
+                    continue
+                rows = held or replace(rows, weights=rows.weights / unit)
+                with naming(name) if name else nullcontext():
+                    if size is None:
+                        given = rows.evidence, rows.weights, rows.numbers
+                        logs, counts = batch_counts(trained, *given, counts)
+                    else:
+                        if held is None:
+                            many = len(rows.weights) >= CAPTURED * size
+                            card = card_of(trained, rows, size) if many else None
+                        options = size, every, beta / n_rows, generator
+                        trained, logs = _pass(trained, rows, card, *options)
+                total += logs
+                weight += float(rows.weights.sum())
+            if counts is not None:
+                trained = stepped(trained, counts, beta, next(every))
+            yield trained, total / weight if weight else used_up()
 
 
 def _pass(
@@ -322,59 +354,6 @@ def _pass(
         found, counts = batch_counts(trained, part, own, numbers)
         trained, total = stepped(trained, counts, batch.beta, batch.step), total + found
     return trained, total
-
-
-def chunked_epochs(
-    start: Callable[..., Trained],
-    read: Callable[[], Iterable[tuple[str, tuple[int, Rows | None]]]],
-    n: int,
-    size: int | None,
-    steps: tuple[float, float],
-    beta: float,
-    generator: np.random.Generator,
-) -> Iterator[tuple[Trained, float]]:
-    """What `epochs` gives, of chunks of rows that are read for every pass, and once before.
-
-    Rows come in random order within their chunk, which no batch goes beyond; without a size there
-    is one step for all. `beta` is what sums get in advance if rows have the mean weight one, and
-    `start` is `start_of` without what only the data know.
-    """
-    sizes, n_all, weight, largest = [], 0, 0.0, 0.0
-    for _, (found, rows) in read():
-        n_all += found
-        if rows is not None:
-            sizes.append(len(rows.weights))
-            weight += float(rows.weights.sum())
-            largest = max(largest, float(rows.weights.max()))
-    if n_all == 0:
-        raise DataError("EM needs at least one row of data. Got none.")
-    require_weight(weight)
-    n_rows, beta = sum(sizes), beta * weight / n_all
-    most = min(size or n_rows, n_rows)
-    trained, unit = start(beta=beta * most / n_rows, largest=most * largest), _unit(weight / n_rows)
-    beta /= unit
-    per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
-    every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
-    for _ in range(n):
-        total, weight, counts = 0.0, 0.0, None
-        for name, (_, data) in read():
-            if data is None:
-                continue
-            data = replace(data, weights=data.weights / unit)
-            with naming(name):
-                if size is None:
-                    given = data.evidence, data.weights, data.numbers
-                    logs, counts = batch_counts(trained, *given, counts)
-                else:
-                    many = len(data.weights) >= CAPTURED * size
-                    card = card_of(trained, data, size) if many else None
-                    options = size, every, beta / n_rows, generator
-                    trained, logs = _pass(trained, data, card, *options)
-            total += logs
-            weight += float(data.weights.sum())
-        if counts is not None:
-            trained = stepped(trained, counts, beta, next(every))
-        yield trained, total / weight if weight else used_up()
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -52,8 +52,11 @@ from expectedkernels.learning.training_data import (
     Data,
     FloatArray,
     IntArray,
+    Step,
     read_data,
     shares,
+    train,
+    with_nan,
 )
 
 
@@ -316,7 +319,8 @@ def learn_mixture(
     except KeyboardInterrupt:  # there is no mixture yet
         alone = Circuit.from_blocks(structure.vtree, structure.blocks)
         return alone.with_schema(structure.schema)
-    best = _em(start, family, data, iterations, tolerance, progress)
+    bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
+    best = train(_steps(start, family, data, iterations), start, bar, tolerance=tolerance).state
     mixed = family.mixed(best.parameters, np.exp(best.log_weights))
     return mixed.with_schema(structure.schema)
 
@@ -356,7 +360,7 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> Data:
 
 def _refuse_impossible(structure: Circuit, data: Data) -> None:
     """Raise if a row has probability zero under a given structure."""
-    impossible = structure.log_likelihood(_with_nan(data.states)) == -inf
+    impossible = structure.log_likelihood(with_nan(data.states)) == -inf
     if impossible.any():
         row = int(data.first[impossible].min())
         name, row = ("X", row) if row < data.n_rows else ("X_valid", row - data.n_rows)
@@ -364,10 +368,6 @@ def _refuse_impossible(structure: Circuit, data: Data) -> None:
             f"Row {row} of {name} has probability zero under the structure, and zeros stay zero. "
             "Use a structure with larger support, or drop the row."
         )
-
-
-def _with_nan(states: IntArray) -> FloatArray:
-    return np.where(states == MISSING, np.nan, states)
 
 
 def _clusters(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
@@ -425,7 +425,7 @@ class _ByPasses:
 
     def __init__(self, structure: Circuit, data: Data, beta: float):
         self.structure, self.beta = normalized(structure), beta
-        self.rows = as_evidence(_with_nan(data.states), structure.cardinalities)
+        self.rows = as_evidence(with_nan(data.states), structure.cardinalities)
         self.numbers = data.first
         self.chunks: list[slice] = []
 
@@ -451,39 +451,15 @@ _Family = _ByUses | _ByPasses
 """Circuits of one structure: their parameters from weighted rows, and their likelihoods."""
 
 
-def _em(
-    state: _State,
-    family: _Family,
-    data: Data,
-    iterations: int,
-    tolerance: float | None,
-    progress: bool,
-) -> _State:
-    """The last mixture, or the one that fits the validation data best."""
-    best, best_score, before = state, -inf, -inf
-    bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
-    try:
-        for step in range(iterations + 1):
-            joint = family.logs(state.parameters) + state.log_weights
-            total = logsumexp(joint, axis=1)
-            means = [_mean(total, weights) for weights in data.weights]
-            shown = f"log-likelihood {means[0]:.4f}"
-            shown += f", valid {means[1]:.4f}" if len(means) > 1 else ""
-            bar.set_postfix_str(shown, refresh=False)
-            score = means[1] if len(means) > 1 else step
-            if step == 0 or score > best_score:
-                best, best_score = state, score
-            if step == iterations or (tolerance is not None and means[0] - before < tolerance):
-                break
-            before = means[0]
+def _steps(state: _State, family: _Family, data: Data, iterations: int) -> Iterator[Step]:
+    """The mixture to start from, and those after every iteration of EM."""
+    for number in range(iterations + 1):
+        joint = family.logs(state.parameters) + state.log_weights
+        total = logsumexp(joint, axis=1)
+        means = [_mean(total, weights) for weights in data.weights]
+        yield Step(state, *means, size=min(number, 1))
+        if number < iterations:
             state = _next(state, family, data, joint, total)
-            bar.update()
-    except KeyboardInterrupt:
-        if not bar.disable:
-            bar.write("EM was interrupted: returning the best mixture so far.", file=sys.stderr)
-    finally:
-        bar.close()
-    return best
 
 
 def _next(state: _State, family: _Family, data: Data, joint: Any, total: Any) -> _State:

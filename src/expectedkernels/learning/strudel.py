@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -41,15 +40,17 @@ from expectedkernels.learning.structure_search import (
 )
 from expectedkernels.learning.training_data import (
     MAX_STATES,
-    MISSING,
     Data,
     FloatArray,
     IntArray,
     PairCounts,
+    Step,
     group_sums,
     mutual_information,
     read_data,
     shares,
+    train,
+    with_nan,
 )
 from expectedkernels.vtree import Vtree
 
@@ -66,7 +67,7 @@ class CompleteSearch:
     ) -> None:
         self._start = (tree, states, weights, beta)
         self._done: list[tuple[int, int]] = []
-        self._kept, self._torn = 0, False
+        self._torn = False
         start = tree_circuit(tree)
         self.circuit = start.circuit
         # small numbers: gathering rows of them is much of the work
@@ -121,19 +122,20 @@ class CompleteSearch:
         self._done.append((edge, variable))
         self._torn = False
 
-    def keep(self) -> None:
-        """Remember the present circuit as the one to return."""
-        self._kept = len(self._done)
+    @property
+    def state(self) -> int:
+        """What `circuit_at` takes: the number of splits."""
+        return len(self._done)
 
-    def kept(self) -> Circuit:
-        """The circuit that was kept last; splits after that are forgotten.
+    def circuit_at(self, state: int) -> Circuit:
+        """The circuit after so many splits.
 
         Going back means to start again and repeat the splits, without choosing them.
         """
-        if self._kept == len(self._done) and not self._torn:
+        if state == len(self._done) and not self._torn:
             return self.to_circuit()
         again = CompleteSearch(*self._start)
-        for edge, variable in self._done[: self._kept]:
+        for edge, variable in self._done[:state]:
             again.split(edge, variable)
         return again.to_circuit()
 
@@ -243,15 +245,11 @@ class IncompleteSearch:
                 self._theta[edges] = weights_at
         train = weights[0] > 0
         self.states, self.weights = states[train], weights[0, train]
-        self._rows = np.where(self.states == MISSING, np.nan, self.states)
-        self._evidence = Evidence(tree.cardinalities, self._rows)
-        self._valid = None
-        if len(weights) > 1:
-            valid = weights[1] > 0
-            self._valid = np.where(states[valid] == MISSING, np.nan, states[valid])
-            self._valid_weights = weights[1, valid]
+        self._sets = [
+            (Evidence(tree.cardinalities, with_nan(states[w > 0])), w[w > 0]) for w in weights
+        ]
+        self._evidence = self._sets[0][0]
         self._refit()
-        self._kept = self._model
 
     def _refit(self) -> None:
         """One step of EM, which gives flows on the way."""
@@ -274,11 +272,9 @@ class IncompleteSearch:
             if self.circuit.is_splittable(edge):
                 self.candidates.put(edge, round(float(flow[edge]) / quantum))
         self.log_likelihoods = [
-            float(self.weights @ self._model.log_likelihood(self._evidence)) / self.totals[0]
+            float(weights @ self._model.log_likelihood(rows)) / total
+            for (rows, weights), total in zip(self._sets, self.totals, strict=True)
         ]
-        if self._valid is not None:
-            logs = self._model.log_likelihood(self._valid)
-            self.log_likelihoods.append(float(self._valid_weights @ logs) / self.totals[1])
 
     def rows_through(self, edge: int) -> tuple[IntArray, FloatArray]:
         """Training rows that may use an edge, weighted by how likely they do.
@@ -304,17 +300,18 @@ class IncompleteSearch:
         _inherit(self.circuit, done, self._theta)
         self._refit()
 
-    def keep(self) -> None:
-        """Remember the present circuit as the one to return."""
-        self._kept = self._model
+    @property
+    def state(self) -> Circuit:
+        """What `circuit_at` takes: the circuit with the weights of now."""
+        return self._model
 
-    def kept(self) -> Circuit:
-        """The circuit that was kept last, after EM until it converges; not minimised."""
-        if not len(self._rows):
-            return self._kept
+    def circuit_at(self, state: Circuit) -> Circuit:
+        """The circuit after EM until it converges; not minimised."""
+        if not len(self.weights):
+            return state
         return em(
-            self._kept,
-            self._rows,
+            state,
+            self._evidence,
             EM_ITERATIONS,
             pseudocount=self.beta / float(self.weights.mean()),
             sample_weight=self.weights,
@@ -437,82 +434,14 @@ def best_variable(search: Search, edge: int, alpha: float) -> int:
     return int(variables[np.argmax(scores >= scores.max() - SAME_SCORE)])
 
 
-class Run:
-    """How long a search goes on, and who is told: see `learn_strudel`."""
-
-    def __init__(
-        self,
-        iterations: int,
-        patience: int | None,
-        callback: Callable[[StrudelStep], object] | None,
-    ) -> None:
-        self.iterations, self._callback = iterations, callback
-        self._patience = inf if patience is None else patience
-
-    def follow(self, search: Search, progress: bool) -> None:
-        """Start from a circuit."""
-        self._has_valid = len(search.log_likelihoods) > 1
-        self._best, self._best_at = search.log_likelihoods[-1], 0
-        self._bar = progress_bar(self.iterations, "Strudel", not progress, "split")
-        self._is_shown = not self._bar.disable  # bars that are closed count as disabled
-
-    def __iter__(self) -> Iterator[int]:
-        """The numbers of the splits to come, until it is time to stop or the user interrupts."""
-        with self._bar:
-            for iteration in range(1, self.iterations + 1):
-                yield iteration
-                if iteration - self._best_at >= self._patience:
-                    return
-
-    def interrupted(self) -> None:
-        """Tell that the user has interrupted."""
-        if self._is_shown:
-            message = "Strudel was interrupted: returning the best circuit so far."
-            self._bar.write(message, file=sys.stderr)
-
-    def report(self, search: Search, iteration: int) -> bool:
-        """Tell about a split; whether the circuit is the one to return if nothing better comes."""
-        train, *valid = search.log_likelihoods
-        best = not self._has_valid or valid[0] > self._best
-        if best:
-            self._best, self._best_at = search.log_likelihoods[-1], iteration
-        self._bar.set_postfix_str(
-            f"log-likelihood {train:.4f}" + (f", valid {valid[0]:.4f}" if valid else ""), False
-        )
-        self._bar.update()
-        return best
-
-    def tell(self, search: Search, iteration: int) -> None:
-        """Call the callback."""
-        if self._callback is not None:
-            circuit = search.circuit
-            train, *valid = search.log_likelihoods
-            self._callback(
-                StrudelStep(
-                    iteration,
-                    circuit.n_decisions,
-                    circuit.n_elements,
-                    circuit.n_units,
-                    train,
-                    valid[0] if valid else None,
-                )
-            )
-
-
-def greedy(search: Search, alpha: float, run: Run) -> Search:
-    """Split one circuit again and again; it keeps the best one on the way."""
-    try:
-        for iteration in run:
-            edge = search.candidates.best(search.circuit)
-            if edge is None:
-                break
-            search.split(edge, best_variable(search, edge, alpha))
-            if run.report(search, iteration):
-                search.keep()
-            run.tell(search, iteration)
-    except KeyboardInterrupt:
-        run.interrupted()
-    return search
+def splits(search: Search, n: int, alpha: float) -> Iterator[Step]:
+    """At most n splits of one circuit, each of the edge that most rows use."""
+    for _ in range(n):
+        edge = search.candidates.best(search.circuit)
+        if edge is None:
+            return
+        search.split(edge, best_variable(search, edge, alpha))
+        yield Step(search.state, *search.log_likelihoods)
 
 
 @removed(
@@ -616,15 +545,28 @@ def learn_strudel(
     """
     name = "learn_strudel"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
-    run = Run(
-        check_count(name, "iterations", iterations),
-        check_count(name, "patience", patience, 1, none=True),
-        check_callback(name, callback),
-    )
+    check_count(name, "iterations", iterations)
+    check_count(name, "patience", patience, 1, none=True)
+    check_callback(name, callback)
     data = read_data(X, X_valid, cardinalities, sample_weight, max_states)
     search = _start(data, beta, alpha)
-    run.follow(search, progress)
-    circuit = greedy(search, alpha, run).kept()
+    number = count(1)
+
+    def tell(step: Step) -> None:
+        if callback is not None:
+            made = search.circuit
+            sizes = made.n_decisions, made.n_elements, made.n_units
+            callback(StrudelStep(next(number), *sizes, step.mean, step.valid))
+
+    result = train(
+        splits(search, iterations, alpha),
+        search.state,
+        progress_bar(iterations, "Strudel", not progress, "split"),
+        score=search.log_likelihoods[-1],
+        patience=patience,
+        callback=tell,
+    )
+    circuit = search.circuit_at(result.state)
     circuit = Circuit.from_blocks(circuit.vtree, circuit.blocks) if minimize else circuit
     return data.named(circuit)
 

@@ -1,15 +1,16 @@
-"""Training data: rows, weights, counts, in memory and in chunks."""
+"""Training data in memory and in chunks, their counts, and the loop of iterative fits."""
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from math import frexp, inf, isfinite
 from numbers import Real as RealNumber
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +19,7 @@ from scipy.special import xlogy
 from expectedkernels.arrays import to_numpy
 from expectedkernels.checks import DataError, SizeError, check_count, is_int
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.data.chunks import summed
+from expectedkernels.data.chunks import each_chunk, is_stream, summed
 from expectedkernels.data.evidence import Evidence, as_evidence
 from expectedkernels.data.schema import Schema, frame_schema, joint_column
 from expectedkernels.data.tables import (
@@ -82,13 +83,171 @@ class Data:
         return circuit if self.schema is None else circuit.with_schema(self.schema)
 
 
-@dataclass(frozen=True, eq=False)
+class Totals(NamedTuple):
+    """The number of all rows; the weight of all, the largest, and the sizes of chunks in use."""
+
+    n_rows: int
+    weight: float
+    largest: float
+    sizes: list[int]
+
+
+@dataclass(eq=False)
 class Rows:
-    """Rows to learn from: what they say, their weights, and their numbers in the data."""
+    """Rows with weights, all in memory: one chunk."""
 
     evidence: Evidence
     weights: Any
-    numbers: Any
+    numbers: Any  # in the data as given
+    n_given: int = 0  # how many rows there were with those of weight zero
+    parts: list[slice] | None = None  # those that the E-step takes at once
+
+    def chunks(self) -> Iterator[tuple[str, Rows]]:
+        """What errors call every chunk, and its rows."""
+        yield "", self
+
+    def summed(self, function: Callable[[Rows], Any], add: Callable[[Any, Any], Any]) -> Any:
+        """The results of a function of chunks, added up."""
+        return function(self)
+
+    @property
+    def totals(self) -> Totals:
+        """What is known of all chunks."""
+        n, largest = len(self.weights), float(self.weights.max(initial=0.0))
+        return Totals(self.n_given or n, float(self.weights.sum()), largest, [n] if n else [])
+
+
+@dataclass(eq=False)
+class ChunkedRows:
+    """Rows that are read chunk by chunk, as often as needed: see `Rows`."""
+
+    X: Any
+    schema: Schema
+    sample_weight: Any
+
+    def chunks(self) -> Iterator[tuple[str, Rows]]:
+        """What errors call every chunk, and its rows that have weights."""
+        return each_chunk(partial(_chunk_rows, self.schema, self.sample_weight), self.X)
+
+    def summed(self, function: Callable[[Rows], Any], add: Callable[[Any, Any], Any]) -> Any:
+        """The results of a function of chunks, added up; None if there are no chunks."""
+        work = partial(_of_chunk, function, self.schema, self.sample_weight)
+        return summed(work, self.X, add)
+
+    @cached_property
+    def totals(self) -> Totals:
+        """What is known of all chunks, by a pass over them."""
+        found = [rows.totals for _, rows in self.chunks()]
+        n_rows, weight = sum(x.n_rows for x in found), sum(x.weight for x in found)
+        require_rows(n_rows)
+        require_weight(weight)
+        largest = max(x.largest for x in found)
+        return Totals(n_rows, weight, largest, [n for x in found for n in x.sizes])
+
+
+def rows_of(
+    schema: Schema, X: Any, sample_weight: Any = None, what: str = ""
+) -> Rows | ChunkedRows:
+    """The rows of data as evidence on variables, without those of weight zero."""
+    if is_stream(X):
+        check_weighing(sample_weight)
+        return ChunkedRows(X, schema, sample_weight)
+    evidence = as_evidence(X, schema, single=False)
+    require_rows(evidence.n_rows, what)
+    return _weighted_rows(evidence, as_weights(sample_weight, evidence.n_rows))
+
+
+def require_rows(n: int, what: str = "") -> None:
+    """Raise if there are no rows."""
+    if n == 0:
+        raise DataError(f"{what or 'EM needs at least one row of data'}. Got none.")
+
+
+def _weighted_rows(evidence: Evidence, weights: FloatArray) -> Rows:
+    numbers, n = np.flatnonzero(weights), evidence.n_rows
+    some = evidence if len(numbers) == n else evidence.rows(numbers)
+    return Rows(some, weights[numbers], numbers, n)
+
+
+def _chunk_rows(schema: Schema, sample_weight: Any, chunk: Any) -> Rows:
+    chunk, given = weighed(sample_weight, chunk)
+    evidence = as_evidence(chunk, schema, single=False)
+    return _weighted_rows(evidence, rounded_weights(given, evidence.n_rows))
+
+
+def _of_chunk(function: Any, schema: Schema, sample_weight: Any, chunk: Any) -> Any:
+    return function(_chunk_rows(schema, sample_weight, chunk))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What an iterative fit has reached: a state, and how well that fits."""
+
+    state: Any
+    mean: float  # of the training rows
+    valid: float | None = None  # what the best state is chosen by; None: the last one is the best
+    size: int = field(default=1, kw_only=True)
+    begins: bool = field(default=False, kw_only=True)  # whether patience counts anew
+
+
+class Result(NamedTuple):
+    """The state that a fit ends with, its score, and whether the user interrupted."""
+
+    state: Any
+    score: float
+    interrupted: bool
+
+
+def describe(number: int, step: Step) -> str:
+    """What a bar says of a step."""
+    valid = "" if step.valid is None else f", valid {step.valid:.4f}"
+    return f"log-likelihood {step.mean:.4f}{valid}"
+
+
+def train(
+    steps: Iterable[Step],
+    start: Any,
+    bar: Any,
+    *,
+    score: float = -inf,
+    patience: int | None = None,
+    tolerance: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    text: Callable[[int, Step], str] = describe,
+) -> Result:
+    """Run a fit: the best state until it ends, does not get better, or the user interrupts.
+
+    It stops after `patience` steps without a better score, or when the mean gains less than the
+    tolerance.
+    """
+    best, highest, recent, before, waited = start, score, score, -inf, 0
+    with bar:
+        try:
+            for number, step in enumerate(steps, 1):
+                bar.set_postfix_str(text(number, step), refresh=False)
+                bar.update(step.size)
+                reached = step.mean if step.valid is None else step.valid
+                waited += 1
+                if step.valid is None or step.begins or reached > recent:
+                    recent, waited = reached, 0
+                if step.valid is None or reached > highest:
+                    best, highest = step.state, reached
+                if callback is not None:
+                    callback(step)
+                if waited == patience or (tolerance is not None and step.mean - before < tolerance):
+                    break
+                before = step.mean
+        except KeyboardInterrupt:
+            if not bar.disable:
+                message = f"{bar.desc} was interrupted: returning the best circuit so far."
+                bar.write(message, file=sys.stderr)
+            return Result(best, highest, True)
+    return Result(best, highest, False)
+
+
+def with_nan(states: IntArray) -> FloatArray:
+    """States as numbers, NaN where they are missing."""
+    return np.where(states == MISSING, np.nan, states)
 
 
 def read_data(
@@ -839,28 +998,16 @@ def _pair_counts(data: DataInChunks, chunk: Any) -> PairCounts:
     return PairCounts(states, data.cardinalities, weights, data.is_complete)
 
 
-def chunk_rows(schema: Schema, sample_weight: Any, chunk: Any) -> tuple[int, Rows | None]:
-    """The number of rows of a chunk, and those of them that have weights, if any."""
-    chunk, given = weighed(sample_weight, chunk)
-    evidence = as_evidence(chunk, schema, single=False)
-    weights, n = rounded_weights(given, evidence.n_rows), evidence.n_rows
-    numbers = np.flatnonzero(weights)
-    if not len(numbers):
-        return n, None
-    some = evidence if len(numbers) == n else evidence.rows(numbers)
-    return n, Rows(some, weights[numbers], numbers)
-
-
-def chunk_moments(schema: Schema, sample_weight: Any, chunk: Any) -> Any:
+def moments(variables: Sequence[int], rows: Rows) -> Any:
     """For every variable the number, the mean and the squared deviations of its values."""
-    rows = chunk_rows(schema, sample_weight, chunk)[1]
-    if rows is None:
-        return None
-    values = rows.evidence.values
-    seen = ~np.isnan(values)
-    n = seen.sum(axis=0)
-    mean = np.where(seen, values, 0.0).sum(axis=0) / np.maximum(n, 1)
-    return np.stack([n, mean, (np.where(seen, values - mean, 0.0) ** 2).sum(axis=0)])
+    found = np.zeros((3, len(variables)))
+    for i, v in enumerate(variables):
+        column = rows.evidence.column(v)
+        x = column.values[column.codes]
+        x = x[~np.isnan(x)]
+        if len(x):
+            found[:, i] = len(x), x.mean(), len(x) * x.var()
+    return found
 
 
 def joint_moments(a: Any, b: Any) -> Any:
