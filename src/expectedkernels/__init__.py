@@ -21,10 +21,9 @@ _MODULES = {
     "discrepancies.attribution": "group_discrepancies",
     "discrepancies.choose_kernel": "choose_kernel",
     "discrepancies.hypothesis_tests": (
-        "kdsd_test mmd_compare mmd_compare_all mmd_test mmd_two_sample_test"
+        "GoodnessOfFit kdsd_test mmd_compare mmd_compare_all mmd_test mmd_two_sample_test"
     ),
     "discrepancies.mmd": "mmd mmd2 witness",
-    "discrepancies.null_distributions": "GoodnessOfFit",
     "discrepancies.quadrature": "HerdedPoints herd quadrature",
     "estimators.acquisition": "acquire acquisition_gain",
     "estimators.classification": "ExpectedSVC",
@@ -105,7 +104,7 @@ _MOVED = {
     "circuits.queries": "circuits.marginals",
     "data.evidence": "circuits.evidence",
     "data.schema": "circuits.schema",
-    "discrepancies.null_distributions": "discrepancies.outcomes",
+    "discrepancies.hypothesis_tests": "discrepancies.outcomes",
     "estimators.calibration": "estimators.intervals",
     "estimators.circuit_density": "estimators.averages estimators.circuits",
     "estimators.classification": "estimators.classifiers",

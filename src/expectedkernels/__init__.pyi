@@ -47,6 +47,7 @@ from expectedkernels.discrepancies.choose_kernel import (
     choose_kernel as choose_kernel,
 )
 from expectedkernels.discrepancies.hypothesis_tests import (
+    GoodnessOfFit as GoodnessOfFit,
     kdsd_test as kdsd_test,
     mmd_compare as mmd_compare,
     mmd_compare_all as mmd_compare_all,
@@ -57,9 +58,6 @@ from expectedkernels.discrepancies.mmd import (
     mmd as mmd,
     mmd2 as mmd2,
     witness as witness,
-)
-from expectedkernels.discrepancies.null_distributions import (
-    GoodnessOfFit as GoodnessOfFit,
 )
 from expectedkernels.discrepancies.quadrature import (
     HerdedPoints as HerdedPoints,

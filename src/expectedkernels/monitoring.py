@@ -29,7 +29,7 @@ from expectedkernels.data.tables import (
     ranked_frame,
 )
 from expectedkernels.discrepancies.attribution import Groups, ignoring, shapley_account, univariate
-from expectedkernels.discrepancies.null_distributions import rank_p_value
+from expectedkernels.discrepancies.hypothesis_tests import rank_p_value
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.gram import gram

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.discrepancies.quadrature import (
-    candidate_points,
-    greedy_choice,
-    sequential_choice,
-)
+from expectedkernels.discrepancies.quadrature import candidate_points, sequential_choice
+from expectedkernels.stein.weighted_samples import greedy_choice
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.5)
@@ -39,8 +36,8 @@ def test_points_are_chosen_as_the_definitions_say(seed):
             for j, s in ((j, [*best, j]) for j in range(len(X)))
         ]
         best.append(int(np.argmax(drops)))
-    assert greedy_choice(gram.__getitem__, np.diag(gram), mu, 8) == greedy
-    assert sequential_choice(gram.__getitem__, np.diag(gram), mu, 8) == best
+    assert greedy_choice(gram.__getitem__, np.diag(gram), 8, mu) == greedy
+    assert sequential_choice(gram.__getitem__, np.diag(gram), 8, mu) == best
 
 
 def test_candidates_are_all_possible_states_if_they_are_few():

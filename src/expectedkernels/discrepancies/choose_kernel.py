@@ -12,8 +12,7 @@ import numpy as np
 from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, has_gradient
 from expectedkernels.checks import DataError, KernelError, check_choice
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.discrepancies.hypothesis_tests import pooled_kernels, two_sets
-from expectedkernels.discrepancies.null_distributions import (
+from expectedkernels.discrepancies.hypothesis_tests import (
     KernelsLike,
     Summable,
     complete_samples,
@@ -23,8 +22,10 @@ from expectedkernels.discrepancies.null_distributions import (
     kernels_of,
     mmd_noise,
     mmd_statistics,
+    pooled_kernels,
     row_sums,
     summable,
+    two_sets,
 )
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import check_roles, default_kernel, is_model

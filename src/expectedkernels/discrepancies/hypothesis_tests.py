@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,53 +17,962 @@ from expectedkernels.arrays import (
     RowsLike,
     SamplesLike,
     VariablesLike,
+    as_generator,
+    cumulative,
+    on_host,
     require_memory,
 )
-from expectedkernels.checks import DataError, check_choice, check_count, check_real, rows_numbered
-from expectedkernels.circuits.circuit import align
-from expectedkernels.data.schema import Schema
-from expectedkernels.discrepancies.mmd import as_distribution
-from expectedkernels.discrepancies.null_distributions import (
-    Comparison,
-    GoodnessOfFit,
-    KernelsLike,
-    MMDFit,
-    Statistic,
-    Summable,
-    TwoSamples,
-    check_refit,
-    compared,
-    complete_samples,
-    counts_of,
-    distinct_places,
-    kernel_between,
-    kernels_of,
-    mmd_noise,
-    mmd_statistics,
-    null_drawer,
-    null_generator,
-    outcome,
-    pair_means,
-    quadratic_forms,
-    refitted,
-    refuse_gaps,
-    refuse_weights,
-    row_sums,
-    simulated,
-    simulated_source,
-    summable,
+from expectedkernels.checks import (
+    DataError,
+    PropertyError,
+    SizeError,
+    check_choice,
+    check_count,
+    check_real,
+    public,
+    rows_numbered,
 )
-from expectedkernels.expectation import refuse_functions, two_distributions
+from expectedkernels.circuits.circuit import Circuit, align
+from expectedkernels.circuits.operands import check_single_root
+from expectedkernels.circuits.queries import require_normalized
+from expectedkernels.data.schema import Schema, listed
+from expectedkernels.discrepancies.mmd import as_distribution
+from expectedkernels.expectation import expected_kernel, refuse_functions, two_distributions
 from expectedkernels.kernels.empirical import (
     Empirical,
     categorical_variables,
     check_roles,
     default_kernel,
     is_model,
+    refuse_features,
+    sample_rows,
+    sample_weights,
 )
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, require_kernel
-from expectedkernels.kernels.target import TargetLike, as_target
-from expectedkernels.stein.stein_kernel import SteinKernel, discrete_cardinalities, selected_grams
+from expectedkernels.kernels.target import Target, TargetLike, as_target
+from expectedkernels.models.factor_graph import (
+    BayesianNetwork,
+    Factor,
+    FactorGraph,
+    forward_samples,
+)
+from expectedkernels.reports import Reported
+from expectedkernels.sampling.full_conditionals import SampledModel, every_state, sampled_model
+from expectedkernels.stein.stein_kernel import SteinKernel, selected_grams, stein_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+NODES = np.linspace(-6.5, 6.5, 651)
+"""Where the normal error along the discrepancy is read."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The squared distance between the mean embeddings of samples and of their source.
+
+    Attributes
+    ----------
+    mean, variance : float
+        Of the distance, if samples were drawn again.
+    n : int
+        The number of samples.
+    along : float
+        The variance of the error in the direction of the discrepancy, where that is known.
+    """
+
+    mean: float
+    variance: float
+    n: int
+    along: float = 0.0
+
+
+def noise_between(statistic: float, error: float, spread: Noise, null: Any) -> Noise:
+    """The noise of an estimate, along the discrepancy and in all.
+
+    Near zero the direction of the discrepancy is not known, and the error along it is at most that
+    of all directions together; else it is known from the standard error. Samples that are all in a
+    few states do not show how they could differ: so the noise is no less than that of simulated
+    samples of the model, and one more sample, of the model, is thought to be among those given.
+
+    Examples
+    --------
+    >>> noise_between(0.5, 0.1, Noise(0.02, 1e-4, 100), np.zeros(9)).along.__round__(6)
+    0.00505
+    """
+    mean, most = spread.mean, sqrt(spread.variance / 2.0)
+    least = sqrt(float(np.mean(np.square(null))) / 2.0)
+    if least > most:
+        mean = max(mean * least / most if most > 0 else 0.0, least)
+    one = max(statistic, 0.0) / spread.n**2
+    mean, most = mean + one, max(least, most) + one
+    along = min(most, error**2 / (4.0 * statistic) + one) if statistic > 0 else most
+    return Noise(mean, 2.0 * most**2, spread.n, min(along, mean))
+
+
+def score_interval(statistic: float, noise: Noise, coverage: float) -> tuple[float, float]:
+    r"""The squared discrepancies under which an estimate is not unlikely.
+
+    With the mean embeddings of the model, the source and the samples, :math:`\mu_p`,
+    :math:`\mu_q` and :math:`\hat\mu`, and :math:`\theta = \|\mu_q - \mu_p\|`,
+
+    .. math:: \|\hat\mu - \mu_p\|^2 = (\theta + s g)^2 + r,
+
+    where s g is the error of :math:`\hat\mu` along the discrepancy, and r the squared error across.
+    g is taken as Student's, r as a multiple of a chi-squared variable, and each end is the
+    :math:`\theta^2` at which what was found, or more (less), has half of the remaining chance.
+
+    Examples
+    --------
+    >>> ends = score_interval(24.0, Noise(1.0, 2.0, 10**6, 1.0), 0.9)  # of 5^2, in one dimension
+    >>> np.sqrt(ends).round(2) - 5.0
+    array([-1.64,  1.64])
+    """
+    tail = 0.5 - 0.5 * coverage
+    chance = _chance_below(noise)
+    found = statistic + noise.mean
+    least = max(statistic, 0.0) + noise.mean  # estimates below zero do not say more than zero
+    low = _last(lambda length: chance(length, found) > 1.0 - tail, sqrt(least))
+    return low**2, _last(lambda length: chance(length, least) > tail, sqrt(least)) ** 2
+
+
+def _chance_below(noise: Noise) -> Callable[[float, float], float]:
+    """From a discrepancy and a value to the probability that what is found is at most that."""
+    from scipy.special import gammainc, ndtr, stdtrit  # slow to import
+
+    weights = np.exp(-0.5 * NODES**2)
+    weights /= weights.sum()
+    errors = np.copysign(stdtrit(noise.n - 1, ndtr(-np.abs(NODES))), NODES) * sqrt(noise.along)
+    across, variance = noise.mean - noise.along, noise.variance - 2.0 * noise.along**2
+
+    def chance(length: float, value: float) -> float:
+        left = value - (length + errors) ** 2
+        if across <= 1e-9 * noise.mean or variance <= 1e-9 * noise.variance:
+            return float(weights @ (left >= across))
+        half = across**2 / variance  # half of the degrees of freedom
+        return float(weights @ gammainc(half, np.maximum(left, 0.0) * across / variance))
+
+    return chance
+
+
+def _last(holds: Callable[[float], bool], step: float) -> float:
+    """The largest length for which something holds, zero if it never does."""
+    if step == 0.0 or not holds(0.0):
+        return 0.0
+    low, high = 0.0, step
+    while holds(high):
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+TIES = 1e-9
+"""Statistics whose relative difference is smaller than this are equal up to rounding."""
+
+FEW = 5
+"""Differences whose spread, or skewness, comes from fewer samples, in effect, are not judged."""
+
+DRAWN = {
+    "model": "draws of the model",
+    "gibbs": "exchangeable Gibbs chains",
+    "signs": "rows of random signs",
+    "permutations": "permutations",
+}
+
+
+def rank_p_value(statistic: float, null: Any) -> float:
+    """The share of statistics that are at least as large, the observed one among them.
+
+    If all of them are exchangeable under the hypothesis, the probability that this is at most a is
+    at most a, whatever the statistic is. Ties count against the hypothesis being rejected.
+
+    Examples
+    --------
+    >>> rank_p_value(2.0, np.array([1.0, 2.0, 3.0]))
+    0.75
+    """
+    size = max(abs(statistic), float(np.abs(null).max(initial=0.0)))
+    return (1 + int((null >= statistic - TIES * size).sum())) / (len(null) + 1)
+
+
+def largest(statistics: Any) -> tuple[Any, int]:
+    """The largest standardised statistic of every column, and which row has that of the first.
+
+    Rows belong to kernels, columns to samples. Every row is standardised by the mean and the
+    standard deviation over all samples, so that columns that are exchangeable remain so.
+
+    Examples
+    --------
+    >>> top, kernel = largest(np.array([[1.0, 0.0, -1.0], [0.0, 5.0, 5.0]]))
+    >>> top.round(3).tolist(), kernel
+    ([1.225, 0.707, 0.707], 0)
+    """
+    centred = statistics - statistics.mean(axis=1, keepdims=True)
+    spread = centred.std(axis=1, keepdims=True)
+    rounding = TIES * np.abs(statistics).max(axis=1, keepdims=True)
+    scores = np.where(spread > rounding, centred / np.where(spread > 0, spread, 1.0), 0.0)
+    return scores.max(axis=0), int(np.argmax(scores[:, 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class SignificanceTest(Reported):
+    """What all tests with a simulated null distribution find.
+
+    Attributes
+    ----------
+    statistic : float
+        An unbiased estimate of a squared discrepancy; for several kernels the largest of these,
+        each standardised over the observed and the simulated samples.
+    p_value : float
+        How often a statistic at least as large is expected under the hypothesis.
+    null : array
+        The statistics simulated under the hypothesis.
+    drawn : str
+        How they were: "model", "gibbs", "signs" or "permutations".
+    kernel : Kernel
+        Of several kernels that for which the statistic is the largest.
+    """
+
+    statistic: float
+    p_value: float
+    null: Array = field(repr=False)
+    drawn: str
+    kernel: Kernel
+
+    _title = "Test"
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"statistic": self.statistic, "p-value": self.p_value}
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "samples": self._sizes(),
+            "simulated": f"{len(self.null)} {DRAWN[self.drawn]}",
+            "kernel": repr(self.kernel),
+        }
+
+    def _pictures(self) -> dict[str, Any]:
+        return {"The statistic among simulated ones": self.plot}
+
+    def _sizes(self) -> str:
+        raise NotImplementedError
+
+    def _claim(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        verdict = "rejected" if self.p_value <= 0.05 else "not rejected"
+        return (
+            f"The hypothesis that {self._claim()} is {verdict} at 5 %: p = {self.p_value:.3g}, "
+            f"statistic {self.statistic:.4g} ({self._sizes()}, {len(self.null)} "
+            f"{DRAWN[self.drawn]}, {self.kernel!r})."
+        )
+
+    def plot(self) -> Axes:
+        """Axes with the statistic among those simulated under the hypothesis. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+        >>> ek.mmd_test(p.sample(50, rng=0), p, rng=0).plot().get_xlabel()
+        'statistic'
+        """
+        from expectedkernels.plotting.results import plot_null
+
+        return plot_null(self)
+
+
+@public
+@dataclass(frozen=True, eq=False)
+class GoodnessOfFit(SignificanceTest):
+    """The result of `kdsd_test`, and what that of `mmd_test` shares with it.
+
+    Attributes
+    ----------
+    statistic, p_value, null, drawn, kernel
+        As for all tests.
+    n : int
+        The number of samples.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+    >>> test = ek.kdsd_test(p.sample(100, rng=0), p, rng=0)
+    >>> print(test)
+    The hypothesis that the samples come from the model is not rejected at 5 %: p = 0.245,
+    statistic 0.001495 (100 samples, 199 draws of the model, ExpHamming(gamma=None)).
+    """
+
+    n: int
+
+    _title = "Do samples come from the model?"
+
+    def _sizes(self) -> str:
+        return f"{self.n} samples"
+
+    def _claim(self) -> str:
+        return "the samples come from the model"
+
+
+@dataclass(frozen=True, eq=False)
+class MMDFit(GoodnessOfFit):
+    """The result of `mmd_test`: that of a test, and how far the model is from the data.
+
+    Attributes
+    ----------
+    statistic, p_value, null, drawn, kernel, n
+        As for `kdsd_test`.
+    standard_error : float or None
+        Of the statistic as an estimate of the squared discrepancy; None if there are several
+        kernels.
+    noise : Noise or None
+        What the interval is made of, likewise.
+    """
+
+    standard_error: float | None
+    noise: Noise | None = field(repr=False)
+
+    def interval(self, coverage: float = 0.95) -> tuple[float, float]:
+        """A confidence interval of the squared discrepancy between the model and the population.
+
+        To *accept* a model, decide which discrepancy delta is too small to matter; if the upper end
+        of the interval with coverage 0.9 is below delta^2, the discrepancy is smaller than
+        delta at a level of 5 %. A large p-value does not say that: it may come from few samples.
+
+        Both ends hold what half of the remaining chance allows: the estimate would be as small (as
+        large) as it is with that probability if the end were the truth. What is estimated are
+        the mean and variance of the error of the samples' mean embedding, and its part along the
+        discrepancy. Near the model that direction is not known, and the interval is longer than
+        it need be; far from it, it is that of a normal estimate. Coverage is approximate for few
+        samples, and does not hold if what matters are states that the samples do not show.
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> p = ek.factorized([[0.5, 0.5], [0.3, 0.7]])
+        >>> q = ek.factorized([[0.6, 0.4], [0.5, 0.5]])
+        >>> low, high = ek.mmd_test(q.sample(500, rng=1), p, rng=0).interval()
+        >>> low < ek.mmd2(p, q) < high
+        True
+        """
+        check_real("interval", "coverage", coverage, 0, 1, "()", error=DataError)
+        if self.standard_error is None or self.noise is None:
+            raise DataError(
+                "The discrepancy of an interval is that of one kernel, and this test has several. "
+                "Call mmd_test with one kernel."
+            )
+        noise = noise_between(self.statistic, self.standard_error, self.noise, self.null)
+        return score_interval(self.statistic, noise, coverage)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoSamples(SignificanceTest):
+    """The result of `mmd_two_sample_test`.
+
+    Attributes
+    ----------
+    statistic, p_value, null, drawn, kernel
+        As for all tests.
+    n, m : int
+        The numbers of samples.
+    categorical : dict from columns to bool, or None
+        Whether the default kernel takes a column for categorical, or else for numbers; None if a
+        kernel was given.
+    """
+
+    n: int
+    m: int
+    categorical: dict[str | int, bool] | None = None
+
+    _title = "Do two sets of samples have one source?"
+
+    def _sizes(self) -> str:
+        return f"{self.n} and {self.m} samples"
+
+    def _claim(self) -> str:
+        return "both sets of samples have one source"
+
+    def _columns(self) -> dict[str, str]:
+        """Which columns the default kernel takes for what, in words."""
+        kinds = {"numbers": False, "categories": True}
+        found = {
+            f"columns of {kind}": [name for name, x in (self.categorical or {}).items() if x is own]
+            for kind, own in kinds.items()
+        }
+        return {kind: listed(names) for kind, names in found.items() if names}
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | self._columns()
+
+    def __str__(self) -> str:
+        columns = "".join(f"; {kind}: {names}" for kind, names in self._columns().items())
+        return f"{super().__str__().removesuffix(').')}{columns})."
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `mmd_compare`: which of two models is closer to the data.
+
+    Attributes
+    ----------
+    difference : float
+        The squared discrepancy of the first model from the data less that of the second:
+        negative if the first is closer.
+    standard_error : float
+    z : float
+        Their ratio.
+    p_value : float
+        How often a ratio of this size, with either sign, is expected of models that are equally
+        far from the data; one if that is not judged. Corrected by Holm's rule where several pairs
+        are compared.
+    n : int
+        The number of samples.
+    names : pair of str
+        What the models are called.
+    judged : bool
+        Whether the samples say how sure the difference is. They do not if nearly all see the
+        same one: its error is that of the few others, of which there may be more, or worse ones,
+        in the source.
+
+    Examples
+    --------
+    >>> Comparison(-0.004, 0.001, -4.0, 6.3e-5, 300, ("circuit", "tree")).closer
+    'circuit'
+    """
+
+    difference: float
+    standard_error: float
+    z: float
+    p_value: float
+    n: int
+    names: tuple[str, str] = ("the first model", "the second model")
+    judged: bool = True
+
+    @property
+    def closer(self) -> str:
+        """The name of the model with the smaller discrepancy, whatever the p-value."""
+        return self.names[int(self.difference > 0)]
+
+    def __str__(self) -> str:
+        other = self.names[int(self.difference <= 0)]
+        sure = "" if self.p_value <= 0.05 else ", which may be chance"
+        if not self.judged:
+            sure = ", which is not judged: too few samples see another difference than the rest"
+        return (
+            f"MMD^2 of {self.closer} is smaller than that of {other} by "
+            f"{abs(self.difference):.3g} ± {self.standard_error:.2g}{sure} "
+            f"(p = {self.p_value:.3g}, {self.n} samples)."
+        )
+
+
+def compared(values: Any, names: tuple[str, str]) -> Comparison:
+    """The comparison by one difference per sample, whose mean is the difference.
+
+    Examples
+    --------
+    >>> compared(np.array([1.0, 2.0, 3.0]), ("a", "b")).standard_error.__round__(6)
+    0.57735
+    """
+    n, mean = len(values), float(values.mean())
+    error = float(values.std(ddof=1)) / sqrt(n)
+    if error <= 1e-14 * float(np.abs(values).max()):
+        if mean == 0.0:
+            return Comparison(0.0, 0.0, 0.0, 1.0, n, names)
+        raise DataError(
+            f"All {n} samples see the same difference between the models, {mean:.3g}, so that its "
+            "error cannot be estimated. More samples, that are not all equal, are needed."
+        )
+    z, scores = mean / error, (values - mean) / values.std()
+    skew = float(np.mean(scores**3)) / sqrt(n)
+    # a state that m of n samples are in has skewness sqrt(n / m), and kurtosis n / m; that of n
+    # normal values is three, and cannot be told from more if n is small
+    if abs(skew) * sqrt(FEW) > 1.0 or float(np.mean(scores**4)) > max(n / FEW, 4.0):
+        return Comparison(mean, error, z, 1.0, n, names, judged=False)
+    return Comparison(mean, error, z, student_p_value(z, skew, n), n, names)
+
+
+def student_p_value(z: float, skew: float, n: int) -> float:
+    """How often a mean over its standard error is this far from zero, by Student's distribution.
+
+    Means of skewed values are corrected by Hall's transformation, which removes what skewness, over
+    the root of the number of values, does to their ratio. P. Hall, "On the removal of skewness by
+    transformation", JRSS B 1992.
+
+    Examples
+    --------
+    >>> student_p_value(2.0, 0.0, 1001).__round__(4), student_p_value(-2.0, 0.3, 1001).__round__(2)
+    (0.0458, 0.11)
+    """
+    from scipy.special import stdtr  # slow to import
+
+    corrected = z + skew * (z**2 / 3.0 + 1.0 / 6.0) + skew**2 * z**3 / 27.0
+    return float(2.0 * stdtr(n - 1, -abs(corrected)))
+
+
+Between = Callable[[Any, Any], Any]
+"""From the numbers of some rows and of others to the matrix of their kernels."""
+
+CHUNK = 2**22
+"""How many values of a kernel are held at once."""
+
+
+def distinct_places(samples: Any) -> tuple[Any, Any]:
+    """The distinct rows of samples (m, n, variables), and where each row is among them, (m, n).
+
+    Examples
+    --------
+    >>> rows, place = distinct_places(np.array([[[1, 0], [0, 0]], [[0, 0], [0, 0]]]))
+    >>> rows.tolist(), place.tolist()
+    ([[0, 0], [1, 0]], [[1, 0], [0, 0]])
+    """
+    m, n, d = samples.shape
+    rows, place = np.unique(samples.reshape(m * n, d), axis=0, return_inverse=True)
+    return rows, place.reshape(m, n)
+
+
+def counts_of(place: Any, size: int) -> Any:
+    """How often every distinct row occurs in every sample, (m, size).
+
+    Examples
+    --------
+    >>> counts_of(np.array([[1, 0], [0, 0]]), 2).tolist()
+    [[1.0, 1.0], [2.0, 0.0]]
+    """
+    m = len(place)
+    flat = (place + size * np.arange(m)[:, None]).reshape(-1)
+    return np.bincount(flat, minlength=m * size).reshape(m, size).astype(np.float64)
+
+
+def _blocks(between: Between, size: int) -> Iterator[tuple[Any, Any]]:
+    """Some rows after the other, and their kernels with all rows."""
+    every, step = np.arange(size), max(1, CHUNK // max(1, size))
+    for start in range(0, size, step):
+        yield every[start : start + step], between(every[start : start + step], every)
+
+
+def quadratic_forms(between: Between, weights: Any) -> tuple[Any, Any]:
+    """The sums of weights times kernels times weights, (m,), and the diagonal, (rows,).
+
+    Examples
+    --------
+    >>> forms, diagonal = quadratic_forms(lambda a, b: np.eye(3)[a][:, b], np.array([[1, 2, 0.0]]))
+    >>> forms.tolist(), diagonal.tolist()
+    ([5.0], [1.0, 1.0, 1.0])
+    """
+    total, diagonal = np.zeros(len(weights)), np.zeros(weights.shape[1])
+    for some, matrix in _blocks(between, weights.shape[1]):
+        diagonal[some] = matrix[np.arange(len(some)), some]
+        total += ((weights @ matrix.T) * weights[:, some]).sum(axis=1)
+    return total, diagonal
+
+
+def pair_means(between: Between, place: Any, size: int) -> Any:
+    """The mean of a kernel over pairs of different draws, for every sample, (m,).
+
+    Parameters
+    ----------
+    between : function
+        From the numbers of distinct rows to their kernels.
+    place : int array of shape (m, n)
+        Which row every draw is.
+    size : int
+        How many distinct rows there are.
+
+    Notes
+    -----
+    Kernels of all pairs of distinct rows serve all samples if these are fewer than the pairs within
+    the samples; else every sample has its own.
+
+    Examples
+    --------
+    >>> pair_means(lambda a, b: np.eye(3)[a][:, b], np.array([[0, 0, 1], [0, 1, 2]]), 3).round(6)
+    array([0.333333, 0.      ])
+    """
+    n = place.shape[1]
+    own = [np.unique(row, return_counts=True) for row in place]
+    if size**2 <= sum(len(rows) ** 2 for rows, _ in own):
+        counts = counts_of(place, size)
+        total, diagonal = quadratic_forms(between, counts)
+        return (total - counts @ diagonal) / (n * (n - 1))
+    means = np.zeros(len(place))
+    for number, (rows, found) in enumerate(own):
+        counts = found[None, :].astype(np.float64)
+        among = partial(_among, between, rows)
+        total, diagonal = quadratic_forms(among, counts)
+        means[number] = (total - counts @ diagonal)[0] / (n * (n - 1))
+    return means
+
+
+def _among(between: Between, rows: Any, a: Any, b: Any) -> Any:
+    """The kernels of some of the rows, by their numbers among these."""
+    return between(rows[a], rows[b])
+
+
+def row_sums(between: Between, weights: Any) -> tuple[Any, Any, Any]:
+    """The weighted sums of kernels along rows, those of their squares, and the diagonal.
+
+    Examples
+    --------
+    >>> sums, squares, own = row_sums(
+    ...     lambda a, b: np.full((2, 2), 3.0)[a][:, b], np.array([1.0, 2])
+    ... )
+    >>> sums.tolist(), squares.tolist(), own.tolist()
+    ([9.0, 9.0], [27.0, 27.0], [3.0, 3.0])
+    """
+    sums, squares, diagonal = np.zeros((3, len(weights)))
+    for some, matrix in _blocks(between, len(weights)):
+        sums[some], squares[some] = matrix @ weights, matrix**2 @ weights
+        diagonal[some] = matrix[np.arange(len(some)), some]
+    return sums, squares, diagonal
+
+
+def kernel_between(k: Kernel, rows: Any) -> Between:
+    """The kernels of some rows and others, by their numbers."""
+    return lambda a, b: k.numbers(rows[a], rows[b])
+
+
+ENUMERATED = 2**18
+"""Functions of up to this many states are asked for all of them, and sampled exactly."""
+
+SWEEPS = 5
+"""How often the Gibbs chains of a null distribution update every variable, back and forth."""
+
+BATCH = 2**22
+"""How many entries of simulated samples are held at once."""
+
+KernelsLike = Kernel | Sequence[Kernel] | str | None
+"""One kernel, several, "aggregate" for a grid around the default, or None for that."""
+
+Statistic = Callable[[Any], Any]
+"""From samples (m, n, variables) to statistics (kernels, m)."""
+
+REFIT_COPIES = 10
+"""How many copies of samples the model is fitted to that others are simulated from."""
+
+
+def complete_samples(model: Any, samples: Any) -> Any:
+    """The complete, equally weighted samples of a test, (n, variables), at least two."""
+    points = sample_rows(model, samples)
+    if len(points) < 2:
+        raise DataError(f"A test needs at least two samples. Got {len(points)}.")
+    refuse_gaps(points)
+    refuse_weights(sample_weights(samples))
+    return points
+
+
+def refuse_gaps(points: Any) -> None:
+    """Raise if samples have missing or infinite values."""
+    infinite = np.argwhere(np.isinf(points))
+    if len(infinite):
+        row, column = infinite[0]
+        raise DataError(
+            f"A test is of finite samples. Got {points[row, column]} in row {row}, column {column}."
+        )
+    missing = np.isnan(points)
+    if missing.any():
+        row, column = np.argwhere(missing)[0]
+        raise DataError(
+            f"A test is of complete samples. Got NaN in row {row}, column {column} (in "
+            f"{int(missing.any(axis=1).sum())} of {len(points)} rows). Leave such rows out if "
+            "values are missing at random; rows that were filled in do not come from the model."
+        )
+
+
+def refuse_weights(weights: Any) -> None:
+    """Raise if samples do not count alike."""
+    if weights is not None and not np.allclose(weights, weights[0], rtol=1e-9, atol=0.0):
+        raise DataError(
+            "A test is of samples that count alike, and these have different weights. Give their "
+            "rows alone to test where they come from, or ask kdsd or mmd2 for their weighted "
+            "discrepancy."
+        )
+
+
+def null_generator(rng: Any) -> Any:
+    """The random generator of a test, which does not repeat samples drawn with the same seed.
+
+    Examples
+    --------
+    >>> null_generator(0).random() == np.random.default_rng(0).random()
+    False
+    """
+    generator = as_generator(rng)
+    return generator if generator is rng else generator.spawn(1)[0]
+
+
+def states_of(target: Target) -> tuple[Any, Any]:
+    """All states of a function, one per row, and their probabilities.
+
+    Examples
+    --------
+    >>> states, chances = states_of(Target(lambda X: np.log(1.0 + X[:, 0]), [2]))
+    >>> states.tolist(), chances.round(6).tolist()
+    ([[0], [1]], [0.333333, 0.666667])
+    """
+    states = every_state(target.cardinalities)
+    logs = target.log_prob(states)
+    top = logs.max()
+    if top == -np.inf:
+        raise DataError(f"The target is zero at all of its {len(states)} states.")
+    chances = np.exp(logs - top)
+    return states, chances / chances.sum()
+
+
+def is_small(target: Any) -> bool:
+    """Whether this is a function of so few states that all of them are asked."""
+    return isinstance(target, Target) and prod(target.cardinalities) <= ENUMERATED
+
+
+def model_sampler(target: Any, rng: Any) -> Callable[[int], Any] | None:
+    """A function that draws independent rows of a target, None if nothing exact is known.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> model_sampler(ek.asia(), np.random.default_rng(0))(3).shape
+    (3, 8)
+    """
+    if is_small(target):
+        states, chances = states_of(target)
+        edges = cumulative(chances[None])[0]
+        return lambda n: states[np.searchsorted(edges, rng.random(n), "right")]
+    if isinstance(target, Circuit):
+        circuit = target.to("numpy")
+        return lambda n: circuit.sample(n, rng)
+    if isinstance(target, Target) or not hasattr(target, "sample"):
+        return None
+    if isinstance(target, BayesianNetwork):
+        return lambda n: forward_samples(target, n, rng, {}).astype(np.float64)
+    try:
+        target.sample(1, rng=0)  # compiles, once
+    except SizeError:
+        return None
+    return lambda n: target.sample(n, rng)
+
+
+def null_drawer(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Callable[[int], Any]]:
+    """How simulated samples come about, and a function that draws m of them, (m, n, variables).
+
+    Parameters
+    ----------
+    target : Circuit, FactorGraph, Target, or anything with `site_logs` and `cardinalities`
+    points : array of shape (n, variables)
+        The observed samples.
+    null : "auto", "model" or "gibbs"
+        "auto": the first if it is possible.
+    rng : Generator
+
+    Notes
+    -----
+    Let P be the transition of a chain that leaves the target invariant, and Q its reversal. If x
+    comes from the target and a hub h from Q given x, then x has, given h, the distribution of a
+    step of P from h. So m more steps of P from h are as good as x: given h, all of them are
+    independent and have one distribution, however slowly the chain mixes.
+
+    J. Besag and P. Clifford, "Generalized Monte Carlo significance tests", Biometrika 1989.
+    """
+    draw = None if null == "gibbs" else model_sampler(target, rng)
+    shape = points.shape
+    if draw is not None:
+        return "model", lambda m: draw(m * shape[0]).reshape(m, *shape)
+    if null == "model":
+        why = "it is too large to compile" if hasattr(target, "sample") else "it has no samples"
+        if isinstance(target, Target):
+            why = f"it is a function of more than {ENUMERATED} states"
+        raise PropertyError(
+            f"The target cannot be sampled exactly: {why}. Use null='gibbs', chains that start "
+            "from the samples and keep the level all the same."
+        )
+    model = sampled_model(target, (), None, "kdsd_test")
+    hub = gibbs_sweeps(model, points, rng, backwards=True)
+    return "gibbs", lambda m: gibbs_sweeps(model, np.tile(hub, (m, 1)), rng).reshape(m, *shape)
+
+
+def gibbs_sweeps(model: SampledModel, points: Any, rng: Any, backwards: bool = False) -> Any:
+    """Points after some sweeps of Gibbs updates; sweeps backwards are the reversed chain."""
+    rows = points.astype(np.intp)
+    for _ in range(SWEEPS):
+        for site in model.sites[::-1] if backwards else model.sites:
+            rows[:, site.variable] = site.draw(rows, rng.random(len(rows)))
+    return rows.astype(np.float64)
+
+
+def simulated(
+    observed: Any, statistic: Statistic, draw: Callable[[int], Any], size: int, n_null: int
+) -> Any:
+    """The observed statistics, and those of simulated samples of a size, (kernels, 1 + n_null)."""
+    step = max(1, BATCH // size)
+    found = [observed]
+    for start in range(0, n_null, step):
+        found.append(statistic(draw(min(step, n_null - start))))
+    return np.concatenate(found, axis=1)
+
+
+def kernels_of(
+    k: Any, make: Callable[[float], Kernel], categorical_features: Any = None
+) -> list[Kernel]:
+    """The kernels of a test: one, several, or a grid around the default.
+
+    Parameters
+    ----------
+    k : Kernel, sequence of kernels, "aggregate" or None
+    make : function
+        From a factor of the rates to the default kernel with these rates.
+    categorical_features
+        What chooses the default kernel, and so stands beside no other.
+    """
+    if k is None:
+        return [make(1.0)]
+    if isinstance(k, str) and k == "aggregate":
+        return [make(scale) for scale in (0.5, 1.0, 2.0, 4.0, 8.0)]
+    refuse_features(categorical_features)
+    if isinstance(k, (list, tuple)):
+        if not k:
+            raise DataError("A test needs at least one kernel. Got an empty list.")
+        return list(k)
+    return [k]
+
+
+def outcome(found: Any, drawn: str, kernels: list[Kernel]) -> dict[str, Any]:
+    """What tests have in common, from the statistics of the observed and the simulated samples."""
+    top, best = largest(found) if len(kernels) > 1 else (found[0], 0)
+    null = np.array(top[1:])
+    null.flags.writeable = False
+    statistic = float(top[0])
+    return {
+        "statistic": statistic,
+        "p_value": rank_p_value(statistic, null),
+        "null": null,
+        "drawn": drawn,
+        "kernel": kernels[best],
+    }
+
+
+def refitted(statistic_of: Callable[[Any], Statistic]) -> Statistic:
+    """The statistics of samples, each with a model of its own."""
+
+    def statistic(samples: Any) -> Any:
+        return np.concatenate([statistic_of(X)(X[None]) for X in samples], axis=1)
+
+    return statistic
+
+
+def simulated_source(refit: Callable[[Any], Any], points: Any) -> Any:
+    """The model that samples are simulated from if models are fitted to samples.
+
+    It is fitted to several copies of the samples: what a fit adds to them (pseudocounts) hardly
+    counts then. Draws of the fit to the samples themselves show more rare states than these do,
+    and samples that show none would be rejected for it.
+    """
+    return refit(np.tile(points, (REFIT_COPIES, 1)))
+
+
+def check_refit(refit: Any) -> None:
+    """Raise unless this is a function, or None."""
+    if refit is not None and not callable(refit):
+        raise DataError(
+            "The 'refit' parameter of a test must be a function from samples to a model. "
+            f"Got {type(refit).__name__} instead."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Summable:
+    """A model whose embedding is known exactly.
+
+    Attributes
+    ----------
+    circuit : Circuit
+        Normalised, on the host.
+    wide : bool
+        Whether it is that of a function, a unit for every state: too wide to meet itself.
+    """
+
+    circuit: Circuit
+    wide: bool = False
+
+    def mean(self, k: Kernel) -> float:
+        """The expected kernel of two independent draws."""
+        if not self.wide:
+            return float(on_host(expected_kernel(self.circuit, self.circuit, k)))
+        states = every_state(self.circuit.cardinalities)
+        return float(np.exp(self.circuit.log_likelihood(states)) @ self.embedding(states, k))
+
+    def embedding(self, rows: Any, k: Kernel) -> Any:
+        """The expected kernel of a draw and each of some rows."""
+        return on_host(expected_kernel(self.circuit, rows, k))
+
+
+def summable(model: Any, what: str = "A test") -> Summable:
+    """A model with its exact embedding; raises if it has none. `what` is it that needs one."""
+    if is_small(model):
+        _, chances = states_of(model)
+        table = Factor(range(len(model.cardinalities)), chances.reshape(model.cardinalities))
+        graph = FactorGraph(model.cardinalities, [table], model.names, model.states)
+        return Summable(graph.circuit(), wide=True)
+    if isinstance(model, Target):
+        raise DataError(
+            "The embedding of a model is a sum over all states, and a function of more than "
+            f"{ENUMERATED} states cannot be summed over. Give the model as a FactorGraph, or use "
+            "kdsd_test, which needs no sum."
+        )
+    if hasattr(model, "compile"):
+        model = model.circuit()
+    if not isinstance(model, Circuit):
+        raise DataError(
+            "The model must be a Circuit, a FactorGraph, a BayesianNetwork, a network or mixture "
+            f"of another library, or a Target. Got {type(model).__name__} instead; two sets of "
+            "samples are compared by mmd_two_sample_test."
+        )
+    check_single_root(model, what)
+    require_normalized(model, what)
+    return Summable(model.to("numpy"))
+
+
+def mmd_statistics(model: Summable, kernels: list[Kernel]) -> Statistic:
+    """Unbiased estimates of squared discrepancies of samples from a model, a row per kernel."""
+    means = [model.mean(k) for k in kernels]
+
+    def statistics(samples: Any) -> Any:
+        rows, place = distinct_places(samples)
+        found = []
+        for k, mean in zip(kernels, means, strict=True):
+            within = pair_means(kernel_between(k, rows), place, len(rows))
+            found.append(within - 2.0 * model.embedding(rows, k)[place].mean(axis=1) + mean)
+        return np.stack(found)
+
+    return statistics
+
+
+def mmd_noise(model: Summable, k: Kernel, points: Any) -> tuple[float, Noise]:
+    """The standard error of the estimate of a squared discrepancy, and what is behind it.
+
+    The first by the means of h over the partners of points; the other by h centred at the points.
+    """
+    rows, place = distinct_places(points[None])
+    n, counts = len(points), counts_of(place, len(rows))[0]
+    kernel, embedded = kernel_between(k, rows), model.embedding(rows, k)
+    # constants do not matter for the spread
+    sums, squares, diagonal = row_sums(
+        lambda a, b: kernel(a, b) - embedded[a][:, None] - embedded[b], counts
+    )
+    partners = (sums - diagonal) / (n - 1)
+    error = 2.0 * sqrt(float(counts @ (partners - counts @ partners / n) ** 2) / (n - 1) / n)
+    means = sums / n
+    mean = float(counts @ means) / n
+    own = diagonal - 2.0 * means + mean
+    pairs = counts @ (squares - 2.0 * n * means**2 - own**2) + (n * mean) ** 2
+    variance = 2.0 * max(0.0, float(pairs)) / (n * (n - 1) ** 3)
+    return error, Noise(max(0.0, float(counts @ own)) / (n * (n - 1)), variance, n)
 
 
 def mmd_test(
@@ -256,9 +1166,7 @@ def kdsd_test(
     >>> kdsd_test(q.sample(200, rng=0), p, rng=0).p_value
     0.005
     """
-    target = as_target(target)
-    check_roles("kdsd_test(samples, target, k)", target, samples)
-    cardinalities = discrete_cardinalities(target)
+    target, cardinalities = stein_target("kdsd_test(samples, target, k)", target, samples)
     points = complete_samples(target, samples)
     check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
     null = _checked_null(null, change, refit)

@@ -21,7 +21,7 @@ from expectedkernels.checks import (
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike
 from expectedkernels.data.schema import Schema
-from expectedkernels.discrepancies.null_distributions import Summable, every_state, summable
+from expectedkernels.discrepancies.hypothesis_tests import Summable, summable
 from expectedkernels.kernels.empirical import (
     DistributionLike,
     Empirical,
@@ -30,7 +30,9 @@ from expectedkernels.kernels.empirical import (
 )
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import as_target, values_of
+from expectedkernels.sampling.full_conditionals import every_state
 from expectedkernels.sampling.weights import simplex_weights
+from expectedkernels.stein.weighted_samples import greedy_choice
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -225,26 +227,7 @@ def candidate_points(circuit: Circuit, n: int, rng: Any) -> Any:
     return np.unique(circuit.sample(many, rng), axis=0)
 
 
-def greedy_choice(column: Column, diagonal: Any, mu: Any, n: int) -> list[int]:
-    """The numbers of n candidates, with repeats, whose equal weights have a small discrepancy.
-
-    Each is the best one to add to those before (greedy minimisation of the squared discrepancy;
-    kernel herding, if the diagonal is constant).
-
-    Examples
-    --------
-    >>> eye, mu = np.eye(2), np.array([0.7, 0.3])
-    >>> greedy_choice(eye.__getitem__, np.ones(2), mu, 4)
-    [0, 1, 0, 0]
-    """
-    sums, chosen = 0.5 * np.asarray(diagonal), []
-    for step in range(1, n + 1):
-        chosen.append(int(np.argmin(sums - step * mu)))
-        sums = sums + column(chosen[-1])
-    return chosen
-
-
-def sequential_choice(column: Column, diagonal: Any, mu: Any, n: int) -> list[int]:
+def sequential_choice(column: Column, diagonal: Any, n: int, mu: Any) -> list[int]:
     """The numbers of up to n candidates whose best weights have a small discrepancy.
 
     Each lowers the variance of the quadrature most, which is known from the residuals of the
@@ -254,7 +237,7 @@ def sequential_choice(column: Column, diagonal: Any, mu: Any, n: int) -> list[in
     Examples
     --------
     >>> gram = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> sequential_choice(gram.__getitem__, np.ones(3), np.array([0.5, 0.6, 0.4]), 2)
+    >>> sequential_choice(gram.__getitem__, np.ones(3), 2, np.array([0.5, 0.6, 0.4]))
     [1, 2]
     """
     residual, left = np.array(mu), np.array(diagonal)
@@ -450,7 +433,7 @@ def herd(
         rows = np.unique(complete_points(found.circuit, candidates, "Candidates"), axis=0)
     column, diagonal = gram_columns(found.kernel, rows)
     choose = greedy_choice if weights == "equal" else sequential_choice
-    points = rows[choose(column, diagonal, found.at(rows), n)]
+    points = rows[choose(column, diagonal, n, found.at(rows))]
     if not len(points):
         raise DataError(
             "No candidate is near the model: the expected kernel of the model and each of them is "

@@ -633,10 +633,22 @@ def _of_columns(logs: Callable[[Any], Any], scope: Sequence[int]) -> Callable[[A
     return lambda X: logs(X[:, scope])
 
 
+def every_state(cardinalities: Sequence[Any]) -> Any:
+    """All states of some variables, one per row, the last varying fastest.
+
+    Examples
+    --------
+    >>> every_state([2, 2]).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    n = prod(cardinalities)
+    return np.indices(tuple(cardinalities)).reshape(len(cardinalities), n).T
+
+
 def _grid(n_variables: int, variables: Sequence[int], shape: Sequence[int]) -> Any:
     """All states of some variables, one per row, the last varying fastest; zero elsewhere."""
     rows = np.zeros((prod(shape), n_variables), dtype=np.intp)
-    rows[:, variables] = np.indices(shape).reshape(len(shape), prod(shape)).T
+    rows[:, variables] = every_state(shape)
     return rows
 
 

@@ -12,7 +12,6 @@ from expectedkernels.arrays import Array, RowsLike, SamplesLike, VariablesLike, 
 from expectedkernels.checks import (
     DataError,
     EvidenceError,
-    PropertyError,
     SizeError,
     check_choice,
     public_in,
@@ -21,12 +20,11 @@ from expectedkernels.checks import (
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.kernels.empirical import (
     as_log_weights,
-    check_roles,
     collapsed_rows,
     distinct_rows,
 )
 from expectedkernels.kernels.kernel import ExpHamming, Kernel
-from expectedkernels.kernels.target import Target, TargetLike, as_target
+from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
 from expectedkernels.sampling.weights import (
     default_weights,
@@ -45,6 +43,7 @@ from expectedkernels.stein.collapsed import (
     has_no_zeros,
     partition_cost,
     plan_zeros,
+    require_summable,
     stein_kernels,
     warn_of_classes,
     warn_of_zeros,
@@ -53,9 +52,9 @@ from expectedkernels.stein.stein_kernel import (
     OPERATORS,
     SteinKernel,
     ZerosMet,
-    discrete_cardinalities,
     is_strictly_positive_definite,
     shared_grams,
+    stein_target,
 )
 from expectedkernels.stein.weighted_samples import WeightedSamples
 
@@ -188,17 +187,11 @@ class SteinSamples(WeightedSamples):
         except ZerosMet as error:
             advice = "Give all samples together to bbis or collapsed_bbis, with zeros='auto'."
             raise ZerosMet(error.where, advice) from error
+        grams: Any = {"gram": first, "updates_gram": second}
         rows = np.vstack([self.rows, added])
-        more = replace(
-            self,
-            gram=first,
-            updates_gram=second,
-            rows=rows,
-            used=used,
-            weights=None,
-            log_weights=logs,
+        return weighted(
+            replace(self, rows=rows, used=used, weights=None, log_weights=logs, **grams)
         )
-        return weighted(more)
 
     def reweighted(self, weights: str = "default", operator: str | None = None) -> SteinSamples:
         """The same samples, weighted by another rule.
@@ -245,8 +238,7 @@ def check_memory(rows: Any, rule: str, operator: str, max_bytes: int) -> None:
     their copies, and the matrices of distinct samples that weights are computed with.
     """
     n, m = len(rows), len(distinct_rows(rows)[2])
-    whole = 4 + (rule == "default") * (1 + (operator == "shift"))
-    few = 6
+    whole, few = 4 + (rule == "default") * (1 + (operator == "shift")), 6
     if rule == "uniform":
         whole, few = 1, 4
     needed = 8 * (whole * n**2 + few * m**2)
@@ -403,13 +395,10 @@ def bbis(
     >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
     "The target has zeros: 'either' is summed out"
     """
-    target = as_target(target)
-    check_roles("bbis(target, samples, kernel)", target, samples)
+    target, cardinalities = stein_target("bbis(target, samples, kernel)", target, samples)
     rule = "signed" if signed else weights
-    logs = _log_weights(samples, log_weights, rule)
-    return _from_samples(
-        target, samples, (), kernel, rule, operator, zeros, epsilon, max_bytes, logs
-    )
+    settings = rule, operator, zeros, epsilon, max_bytes
+    return _from_samples(target, cardinalities, samples, (), kernel, log_weights, *settings)
 
 
 def collapsed_bbis(
@@ -462,42 +451,35 @@ def collapsed_bbis(
     >>> samples.marginals()[3].shape
     (2,)
     """
-    target = as_target(target)
-    check_roles("collapsed_bbis(target, samples, collapsed, kernel)", target, samples)
+    call = "collapsed_bbis(target, samples, collapsed, kernel)"
+    target, cardinalities = stein_target(call, target, samples)
     rule = "signed" if signed else weights
-    logs = _log_weights(samples, log_weights, rule)
-    return _from_samples(
-        target, samples, collapsed, kernel, rule, operator, zeros, epsilon, max_bytes, logs
-    )
-
-
-def _log_weights(samples: Any, given: Any, rule: str) -> Any:
-    """The logs of importance weights that are given, or that samples of a sampler carry."""
-    check_choice("bbis", "weights", rule, RULES)
-    if given is not None and rule != "default":
-        raise DataError(
-            f"Importance weights are what default weights are shrunk to, and weights={rule!r} are "
-            "asked for. Leave out log_weights, or ask for weights='default'."
-        )
-    if given is None and rule == "default" and isinstance(samples, WeightedSamples):
-        return samples.log_weights
-    return given
+    settings = rule, operator, zeros, epsilon, max_bytes
+    return _from_samples(target, cardinalities, samples, collapsed, kernel, log_weights, *settings)
 
 
 def _from_samples(
     target: Any,
+    cardinalities: list[int],
     samples: Any,
     collapsed: Any,
     kernel: Any,
+    log_weights: Any,
     rule: str,
     operator: str,
     zeros: str,
     epsilon: float,
     max_bytes: int,
-    log_weights: Any = None,
 ) -> SteinSamples:
     """Check the arguments, compute the Gram matrix, and weigh the samples."""
-    cardinalities = discrete_cardinalities(target)
+    check_choice("bbis", "weights", rule, RULES)
+    if log_weights is not None and rule != "default":
+        raise DataError(
+            f"Importance weights are what default weights are shrunk to, and weights={rule!r} are "
+            "asked for. Leave out log_weights, or ask for weights='default'."
+        )
+    if log_weights is None and rule == "default" and isinstance(samples, WeightedSamples):
+        log_weights = samples.log_weights
     check_max_bytes(max_bytes)
     check_choice("bbis", "operator", operator, OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
@@ -507,59 +489,48 @@ def _from_samples(
     logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
     counted = rows[used]
     check_memory(counted, rule, operator, max_bytes)
-    if isinstance(target, Target) and np.isnan(counted).any():
-        raise PropertyError(
-            "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
-            "be summed over. Give the model as a FactorGraph, or complete samples to bbis."
+    require_summable(target, counted)
+
+    def planned(plan: ZerosPlan) -> SteinSamples:
+        free = rows.copy()
+        free[:, list(plan.hidden)] = np.nan
+        stein, updates, circuit, conditionals = stein_kernels(
+            plan.target, free[used], kernel, plan.shifts, max_bytes
         )
+        samples = SteinSamples(
+            plan.target,
+            free,
+            None,
+            rule,
+            log_weights=logs,
+            conditionals=conditionals,
+            circuit=circuit,
+            stein=stein,
+            updates=updates,
+            operator=plan.operator,
+            used=None if len(used) == len(rows) else used,
+            hidden=plan.hidden,
+            note=plan.note,
+        )
+        return weighted(_with_updates_by_parts(samples, max_bytes))
+
     plan = plan_zeros(target, counted, zeros, operator, epsilon)
     try:
-        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
+        found = planned(plan)
     except SizeError:
         if zeros != "auto" or not plan.hidden:
             raise
-        plan = replace(plan, hidden=(), note=UPDATES)
-        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
+        found = planned(replace(plan, hidden=(), note=UPDATES))
     except ZerosMet as error:
         if zeros != "auto":
             raise ZerosMet(error.where, ADVICE) from error
-        plan = replace(plan, operator="gibbs", note=UPDATES)
-        found = _planned(plan, rows, used, kernel, rule, max_bytes, logs)
-    _warn(found, operator)
+        found = planned(replace(plan, operator="gibbs", note=UPDATES))
+    if found.operator == "gibbs":
+        if not isinstance(target, Target) or operator != "gibbs":
+            warn_of_classes(found.target, found.rows[used], 3)
+    elif found.stein.zeros == "raise" and isinstance(found.stein, SteinKernel):
+        warn_of_zeros(found.target, 3)
     return found
-
-
-def _planned(
-    plan: ZerosPlan,
-    rows: Any,
-    used: Any,
-    kernel: Kernel,
-    rule: str,
-    max_bytes: int,
-    log_weights: Any,
-) -> SteinSamples:
-    """The samples with weights, zeros met as planned."""
-    rows = rows.copy()
-    rows[:, list(plan.hidden)] = np.nan
-    stein, updates, circuit, conditionals = stein_kernels(
-        plan.target, rows[used], kernel, plan.shifts, max_bytes
-    )
-    samples = SteinSamples(
-        plan.target,
-        rows,
-        None,
-        rule,
-        log_weights=log_weights,
-        conditionals=conditionals,
-        circuit=circuit,
-        stein=stein,
-        updates=updates,
-        operator=plan.operator,
-        used=None if len(used) == len(rows) else used,
-        hidden=plan.hidden,
-        note=plan.note,
-    )
-    return weighted(_with_updates_by_parts(samples, max_bytes))
 
 
 def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSamples:
@@ -568,7 +539,7 @@ def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSample
     How an update weighs states is different in every sample, so that there are few equal patterns
     in the sweep of the whole target. Conditionals of one set of variables do without.
     """
-    counted = samples.rows if samples.used is None else samples.rows[samples.used]
+    counted = samples.rows[samples._numbers]
     whole, hidden = samples.updates, np.isnan(counted)
     needed = samples.rule == "default" or samples.operator == "gibbs"
     if not (needed and len(hidden) and isinstance(whole, CollapsedSteinKernel)):
@@ -581,23 +552,9 @@ def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSample
     try:
         if partition_cost(samples.cardinalities, distinct) >= whole.cost(distinct):
             return samples
-    except EvidenceError:  # weights name the row among all samples
-        return samples
-    collapsed = np.flatnonzero(hidden[0]).tolist()
-    try:
+        collapsed = np.flatnonzero(hidden[0]).tolist()
         model = CollapsedModel(samples.target, collapsed, shared=False, max_bytes=max_bytes)
-    except SizeError:
+    except (EvidenceError, SizeError):  # weights name the impossible row among all samples
         return samples
     stein = PartitionSteinKernel(model, whole.kernel, whole.zeros, max_bytes, operator="gibbs")
     return replace(samples, updates_gram=stein(distinct)[np.ix_(groups, groups)])
-
-
-def _warn(found: SteinSamples, asked: str) -> None:
-    """Warn where weights may be wrong because of zeros."""
-    level = 4  # whoever called bbis
-    if found.operator == "gibbs":
-        if not isinstance(found.target, Target) or asked != "gibbs":
-            used = slice(None) if found.used is None else found.used
-            warn_of_classes(found.target, found.rows[used], level)
-    elif found.stein.zeros == "raise" and isinstance(found.stein, SteinKernel):
-        warn_of_zeros(found.target, level)

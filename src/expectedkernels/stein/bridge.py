@@ -15,17 +15,16 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.kernels.empirical import (
-    check_roles,
     counted_rows,
     distinct_rows,
     sample_rows,
     sample_weights,
 )
 from expectedkernels.kernels.kernel import refuse_gradients
-from expectedkernels.kernels.target import TargetLike, as_target
+from expectedkernels.kernels.target import TargetLike
 from expectedkernels.learning.chow_liu import learn_chow_liu
 from expectedkernels.stein.bbis import bbis
-from expectedkernels.stein.stein_kernel import discrete_cardinalities
+from expectedkernels.stein.stein_kernel import stein_target
 
 LEAST = 20
 """How many samples of the target there must be."""
@@ -143,10 +142,9 @@ def log_partition_estimate(
     >>> abs(log_z - grid.log_partition()) < 3 * error < 0.3
     True
     """
-    target = as_target(target)
-    check_roles("log_partition_estimate(target, samples)", target, samples)
+    call = "log_partition_estimate(target, samples)"
+    target, cards = stein_target(call, target, samples)
     refuse_gradients("log_partition_estimate", target)
-    cards = discrete_cardinalities(target)
     rows = sample_rows(target, samples, least=LEAST)
     shares = _shares(sample_weights(samples) if weights is None else weights, len(rows))
     used = counted_rows(samples, len(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -131,12 +132,8 @@ class CollapsedSteinKernel(PairwiseKernel):
         refuse_gradients("CollapsedSteinKernel", kernel)
         check_single_root(circuit, "A Stein kernel")
         self.cardinalities = discrete_cardinalities(circuit)
-        self.circuit, self.kernel, self.zeros = (
-            host_for(circuit, "CollapsedSteinKernel"),
-            kernel,
-            zeros,
-        )
-        self.operator, self.max_bytes = operator, max_bytes
+        self.circuit = host_for(circuit, "CollapsedSteinKernel")
+        self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
         self._blocks = self._marked_kernel()
         self._set_marked(positive)
 
@@ -277,10 +274,7 @@ def is_positive(circuit: Circuit) -> bool:
             return False
     except SizeError:
         return False  # it may be, but that is not known
-    n_states = 1
-    for n in circuit.cardinalities:
-        n_states *= int(n or 1)
-    return support_sizes(circuit)[0] == n_states
+    return support_sizes(circuit)[0] == prod(int(n or 1) for n in circuit.cardinalities)
 
 
 NODE, PAIR = 110_000.0, 30.0
@@ -369,17 +363,11 @@ class PartitionSteinKernel(PairwiseKernel):
             circuit = self.model.circuit
             if self.operator == "shift":
                 circuit = shift(circuit, variable)
-            evidence, weights = self._measures(first, variable)
-            others, other_weights = evidence, weights
-            if second is not first:
-                others, other_weights = self._measures(second, variable)
+            evidence, weights = own = self._measures(first, variable)
+            others, other_weights = own if second is first else self._measures(second, variable)
+            given: Any = {"evidence_p": evidence, "evidence_q": others}
             means = expected_kernel(
-                circuit,
-                circuit,
-                self.kernel,
-                evidence_p=evidence,
-                evidence_q=others,
-                max_bytes=self.max_bytes,
+                circuit, circuit, self.kernel, **given, max_bytes=self.max_bytes
             )
             means = weights[:, None] * means * other_weights[None, :]
             n, m = total.shape
@@ -471,7 +459,12 @@ def plan_zeros(
     "The target has zeros: 'either' is summed out, and Gibbs updates take the place of shifts."
     """
     if zeros == "smooth":
-        target = _smoothed(target, epsilon)
+        if not isinstance(target, FactorGraph):
+            raise PropertyError(
+                "Only the tables of a FactorGraph can be smoothed. Got "
+                f"{type(target).__name__}; learn or compile the circuit of a smoothed model."
+            )
+        target = target if target.is_positive else target.smoothed(epsilon)
     if zeros == "collapse":
         return ZerosPlan(target, tuple(determined_variables(target)), "raise", operator)
     if zeros != "auto" or has_no_zeros(target) or not isinstance(target, FactorGraph):
@@ -484,10 +477,7 @@ def plan_zeros(
         names = target.names
         shown = ", ".join(str(v) if names is None else repr(names[v]) for v in sorted(hidden))
         verb = "is" if len(hidden) == 1 else "are"
-        note = (
-            f"The target has zeros: {shown} {verb} summed out, and Gibbs updates take the place of "
-            "shifts."
-        )
+        note = UPDATES.replace(": ", f": {shown} {verb} summed out, and ")
         return ZerosPlan(target, tuple(sorted(hidden)), "raise", "gibbs", note)
     return ZerosPlan(target, (), "raise", "gibbs", UPDATES)
 
@@ -576,13 +566,13 @@ def determined_variables(target: FactorGraph) -> list[int]:
     return sorted(chosen)
 
 
-def _smoothed(target: Any, epsilon: float) -> FactorGraph:
-    if not isinstance(target, FactorGraph):
+def require_summable(target: Any, rows: Any) -> None:
+    """Raise if variables of a function are collapsed in some row."""
+    if isinstance(target, Target) and np.isnan(rows).any():
         raise PropertyError(
-            "Only the tables of a FactorGraph can be smoothed. Got "
-            f"{type(target).__name__}; learn or compile the circuit of a smoothed model."
+            "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
+            "be summed over. Give the model as a FactorGraph, or complete samples."
         )
-    return target if target.is_positive else target.smoothed(epsilon)
 
 
 def stein_kernels(

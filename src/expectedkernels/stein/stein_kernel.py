@@ -533,6 +533,13 @@ def discrete_cardinalities(target: Any) -> list[int]:
     return [int(n) for n in cardinalities]
 
 
+def stein_target(call: str, target: Any, samples: Any) -> tuple[Any, list[int]]:
+    """The target of a call with its cardinalities; raises if it, or the samples, are no such."""
+    found = as_target(target)
+    check_roles(call, found, samples)
+    return found, discrete_cardinalities(found)
+
+
 def steps(
     target: HasSiteLogs,
     points: Any,

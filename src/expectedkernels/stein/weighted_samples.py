@@ -37,7 +37,6 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import (
     as_log_weights,
-    check_roles,
     collapsed_rows,
     distinct_rows,
     sample_rows,
@@ -46,12 +45,17 @@ from expectedkernels.kernels.empirical import (
 from expectedkernels.kernels.kernel import Delta, ExpHamming, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
-from expectedkernels.stein.collapsed import check_stein_kernel, stein_kernels, warn_of_classes
+from expectedkernels.sampling.full_conditionals import every_state
+from expectedkernels.stein.collapsed import (
+    check_stein_kernel,
+    require_summable,
+    stein_kernels,
+    warn_of_classes,
+)
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
-    PairwiseKernel,
-    discrete_cardinalities,
     gram_columns,
+    stein_target,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +95,14 @@ def completions(
     for number, mask in enumerate(masks):
         some = np.flatnonzero(group.reshape(-1) == number)
         gone = [v for v, is_open in zip(variables, mask, strict=True) if is_open]
-        states = _states([cardinalities[v] for v in gone])
+        shape = [cardinalities[v] for v in gone]
+        if prod(shape) > MAX_COMPLETIONS:
+            raise CircuitError(
+                f"A row has {prod(shape):.3g} completions of the {len(shape)} collapsed variables "
+                f"in the scope, more than the {MAX_COMPLETIONS:.0e} that are enumerated. Give the "
+                "few variables that the function looks at as scope=[...], or pass it as a Circuit."
+            )
+        states = every_state(shape)
         step = max(1, CHUNK // len(states))
         for i in range(0, len(some), step):
             here = some[i : i + step]
@@ -104,20 +115,6 @@ def completions(
             with rows_numbered(numbers[here]):
                 chances = joint(few, gone, states)
             yield full[:, variables], (share[:, None] * chances).reshape(-1)
-
-
-def _states(shape: list[int]) -> Any:
-    """All states of the collapsed variables, one row each; raises if they are too many."""
-    count = prod(shape)
-    if count > MAX_COMPLETIONS:
-        raise CircuitError(
-            f"A row has {count:.3g} completions of the {len(shape)} collapsed variables in the "
-            f"scope, more than the {MAX_COMPLETIONS:.0e} that are enumerated. Give the few "
-            "variables that the function looks at as scope=[...], or pass it as a Circuit."
-        )
-    if not shape:
-        return np.zeros((1, 0))
-    return np.stack(np.unravel_index(np.arange(count), shape), axis=1)
 
 
 def inference_data(target: Any, rows: Any, weights: Any) -> Any:
@@ -217,39 +214,45 @@ def stein_thin(
     >>> bool(errors[0] < errors[1] / 2)
     True
     """
-    target = as_target(target)
-    check_roles("stein_thin(target, samples, m)", target, samples)
-    cardinalities = discrete_cardinalities(target)
+    target, cardinalities = stein_target("stein_thin(target, samples, m)", target, samples)
     check_count("stein_thin", "m", m, 1, error=DataError)
     check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
     check_max_bytes(max_bytes)
     rows, used = collapsed_rows(target, samples, collapsed)
     rows = rows[used]
-    if isinstance(target, Target) and np.isnan(rows).any():
-        raise PropertyError(
-            "Collapsed variables are summed out exactly, and a Target is a function, which cannot "
-            "be summed over. Give the model as a FactorGraph, or complete samples."
-        )
+    require_summable(target, rows)
     k = ExpHamming() if kernel is None else kernel
     check_stein_kernel(k, cardinalities, level=3)
     first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
     distinct, numbers = rows[first], used[first]
     shifts, updates, _, _ = stein_kernels(target, distinct, k, "raise", max_bytes)
     with rows_numbered(numbers):
-        chosen = _greedy(updates if operator == "gibbs" else shifts, distinct, m)
+        chosen = greedy_choice(
+            *gram_columns(updates if operator == "gibbs" else shifts, distinct), m
+        )
     if operator == "gibbs" and not isinstance(target, Target):
         warn_of_classes(target, distinct, 3, "collapsed=[...]")
     return numbers[chosen]
 
 
-def _greedy(stein: PairwiseKernel, rows: Any, m: int) -> list[int]:
-    """The numbers of m rows, each the best one to add to those before."""
-    column, diagonal = gram_columns(stein, rows)
-    sums = 0.5 * diagonal
-    chosen = [int(np.argmin(sums))]
-    while len(chosen) < m:
+def greedy_choice(column: Callable[[int], Any], diagonal: Any, n: int, mu: Any = 0.0) -> list[int]:
+    """The numbers of n candidates, with repeats, whose equal weights have a small discrepancy.
+
+    Each is the best one to add to those before: greedy minimisation of the squared discrepancy from
+    a distribution with the embedding `mu` at the candidates, which is zero for Stein kernels
+    (kernel herding, if the diagonal is constant).
+
+    Examples
+    --------
+    >>> eye, mu = np.eye(2), np.array([0.7, 0.3])
+    >>> greedy_choice(eye.__getitem__, np.ones(2), 4, mu)
+    [0, 1, 0, 0]
+    """
+    sums = 0.5 * np.asarray(diagonal)
+    chosen = [int(np.argmin(sums - mu))]
+    while len(chosen) < n:
         sums += column(chosen[-1])
-        chosen.append(int(np.argmin(sums)))
+        chosen.append(int(np.argmin(sums - (len(chosen) + 1) * mu)))
     return chosen
 
 
