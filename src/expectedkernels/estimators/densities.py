@@ -52,6 +52,7 @@ from expectedkernels.learning.normals import (
     given,
     kernel_mixture,
     log_likelihood,
+    one_thread,
 )
 from expectedkernels.learning.strudel import learn_strudel
 from expectedkernels.models import converted
@@ -95,11 +96,13 @@ class NormalDensity:
     def check(self, rows: Any, names: Any = None) -> None:
         """Every row is possible."""
 
+    @one_thread
     def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
         """The expectations of functions given rows, (rows, outputs)."""
         rates, points = self._scaled(f)
         return self._kernels(rates, rows, points, f.coef, resources) + f.intercept
 
+    @one_thread
     def variance(
         self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
     ) -> Any:
@@ -130,6 +133,7 @@ class NormalDensity:
         kernels = self._gram(rates, rows, points, Resources())
         return np.einsum("ri,ri->r", kernels @ form, kernels)
 
+    @one_thread
     def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
         """The expected kernels between rows, (rows of A, rows of B)."""
         rates, resources = rates * self.scaling.scale**2, resources or Resources()
@@ -160,18 +164,21 @@ class NormalDensity:
             found[at] = kernels if coef is None else kernels @ coef
         return found
 
+    @one_thread
     def means(self, Z: Any) -> Any:
         """The rows with the expected values of what is missing."""
         Z = completed_groups(self.variables, Z)
         filled = self.scaling.undo(conditional_means(self.mixture, self.rows(Z)))
         return np.where(np.isnan(Z), filled, Z)
 
+    @one_thread
     def draws(self, Z: Any, n: int, rng: Any) -> Any:
         """Completions of the rows, (n, rows, columns)."""
         Z = completed_groups(self.variables, Z)
         drawn = self.scaling.undo(draws(self.mixture, self.rows(Z), n, rng))
         return np.where(np.isnan(Z), drawn, Z)
 
+    @one_thread
     def nodes(self, rows: Any) -> list[Nodes]:
         """The nodes of every variable, given what rows show of the others.
 
@@ -179,30 +186,24 @@ class NormalDensity:
         degree 13; a group of bits has its categories, weighted by the means of the bits.
         """
         found: list[list[Any]] = [[] for _ in self.variables]
+        filled = conditional_means(self.mixture, rows)
         for part in given(self.mixture, rows):
             for i, variable in enumerate(self.variables):
-                if part.missing[variable.columns].any():
-                    for r, row in enumerate(part.rows):
-                        values, weights = self._rule(part, r, variable)
-                        found[i].append((np.full(len(weights), row), values, weights))
+                places = np.flatnonzero(np.isin(part.columns, variable.columns))
+                for r, row in enumerate(part.rows if len(places) else ()):
+                    if len(variable.columns) > 1:
+                        values, weights = _categories(variable, filled[row, variable.columns])
+                    else:
+                        nodes, weights = _normal_rule(part, r, places[0])
+                        at = variable.columns
+                        values = self.scaling.centre[at] + self.scaling.scale[at] * nodes[:, None]
+                    found[i].append((np.full(len(weights), row), values, weights))
         return [
-            _joined(each, len(v.columns)) for each, v in zip(found, self.variables, strict=True)
+            Nodes(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+            if parts
+            else Nodes(np.empty(0, dtype=np.intp), np.empty((0, len(v.columns))), np.empty(0))
+            for parts, v in zip(found, self.variables, strict=True)
         ]
-
-    def _rule(self, part: Given, r: int, variable: Variable) -> tuple[Any, Any]:
-        """Values of the columns of a variable given a row, (nodes, columns), and weights."""
-        columns: Any = variable.columns
-        scale, centre = self.scaling.scale[columns], self.scaling.centre[columns]
-        if len(columns) > 1:
-            fits = variable.fits((part.shares[r] @ part.means[r][:, columns])[None])[0]
-            weights = np.maximum(fits, 0.0) if (fits > 0).any() else (fits == fits.max()) * 1.0
-            kept = weights > 0
-            return variable.pieces.low[kept], weights[kept] / weights.sum()  # type: ignore[union-attr]
-        ((means, shares, variances),) = _kept(part, r, columns, together=True)
-        steps, weights = HERMITE
-        values = means + np.sqrt(variances) * steps
-        nodes, weights = _gauss_rule(values.ravel(), (shares[:, None] * weights).ravel())
-        return centre + scale * nodes[:, None], weights
 
     def alone(self, i: int) -> NormalDensity:
         """The density of one variable, of tables of its columns only."""
@@ -212,6 +213,7 @@ class NormalDensity:
         scaling = Scaling(self.scaling.centre[at], self.scaling.scale[at])
         return NormalDensity(own, scaling, [self.variables[i].alone()])
 
+    @one_thread
     def log_density(self, Z: Any) -> Any:
         """The log-densities of what rows show, (rows,)."""
         Z = completed_groups(self.variables, Z)
@@ -270,24 +272,23 @@ class Axes:
             found = both * np.expm1(logs)
         return np.where(both > 0, found, 0.0)
 
-    def at(self, means: Any, points: Any) -> At:
-        """The components with some means."""
-        return At(self, means, points)
+
+def _categories(variable: Variable, bits: Any) -> tuple[Any, Any]:
+    """The categories of a variable, (nodes, columns), weighted by how well numbers fit them."""
+    fits = variable.fits(bits[None])[0]
+    weights = np.maximum(fits, 0.0) if (fits > 0).any() else (fits == fits.max()) * 1.0
+    kept = weights > 0
+    return variable.pieces.low[kept], weights[kept] / weights.sum()  # type: ignore[union-attr]
 
 
-@dataclass(frozen=True, eq=False)
-class At:
-    """Components of one covariance and the points of an expansion, at the missing columns."""
-
-    axes: Axes
-    means: Any
-    points: Any
-
-
-def _joined(found: list[Any], width: int) -> Nodes:
-    if not found:
-        return Nodes(np.empty(0, dtype=np.intp), np.empty((0, width)), np.empty(0))
-    return Nodes(*(np.concatenate(each) for each in zip(*found, strict=True)))
+def _normal_rule(part: Given, r: int, place: int) -> tuple[Any, Any]:
+    """The Gauss rule of one of the missing columns of a row."""
+    kept, shares = kept_components(part.shares[r])
+    variances = part.covariances[:, place, place]
+    variances = variances[kept if len(variances) > 1 else np.zeros_like(kept)]
+    steps, weights = HERMITE
+    values = part.means[r, kept, place][:, None] + np.sqrt(variances)[:, None] * steps
+    return _gauss_rule(values.ravel(), (shares[:, None] * weights).ravel())
 
 
 def _gauss_rule(values: Any, weights: Any) -> tuple[Any, Any]:
@@ -328,41 +329,38 @@ def kept_components(shares: Any) -> tuple[Any, Any]:
     return kept, shares[kept] / shares[kept].sum()
 
 
-def _kept(part: Given, r: int, u: Any, together: bool = False) -> Iterator[tuple[Any, Any, Any]]:
-    """Means, shares and covariances of the components that count for a row, over columns.
+def _kept(part: Given, r: int) -> Iterator[tuple[Any, Any, int]]:
+    """Means, shares and the number of the covariance of components that count for a row.
 
-    Those that have one covariance come together; with `together` all do, with variances only.
+    Those that have one covariance come together.
     """
     kept, shares = kept_components(part.shares[r])
-    means = part.means[r][np.ix_(kept, u)]
-    if together:
-        at = kept if len(part.covariances) > 1 else np.zeros_like(kept)
-        yield means, shares, part.covariances[:, u, u].reshape(-1, len(u))[at]
-    elif len(part.covariances) == 1:
+    means = part.means[r, kept]
+    if len(part.covariances) == 1:
         yield means, shares, 0
     else:
         for k, c in enumerate(kept):
             yield means[k : k + 1], shares[k : k + 1], int(c)
 
 
-def _axes(part: Given, u: Any, root: Any) -> list[Axes]:
-    return [Axes.of(S[np.ix_(u, u)], root[u]) for S in part.covariances]
+def _axes(part: Given, rates: Any) -> list[Axes]:
+    root = np.sqrt(rates[part.columns])
+    return [Axes.of(S, root) for S in part.covariances]
 
 
 def embed(mixture: NormalMixture, Z: Any, rates: Any, points: Any) -> Any:
     """E[k(x, s)] over the missing columns of rows, for all rows and points, (rows, points)."""
     found = np.ones((len(Z), len(points)))
     for part in given(mixture, Z):
-        u = np.flatnonzero(part.missing)
-        if not len(u):
+        if not len(part.columns):
             continue
-        axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
+        axes, seen = _axes(part, rates), points[:, part.columns]
         if mixture.means.shape[0] == 1:
-            found[part.rows] = axes[0].kernels(part.means[:, 0, u], seen)
+            found[part.rows] = axes[0].kernels(part.means[:, 0], seen)
             continue
         for r, row in enumerate(part.rows):
             found[row] = sum(
-                shares @ axes[at].kernels(means, seen) for means, shares, at in _kept(part, r, u)
+                shares @ axes[at].kernels(means, seen) for means, shares, at in _kept(part, r)
             )
     return found
 
@@ -374,49 +372,43 @@ def _spreads(
     variances, forms = np.zeros((len(Z), coef.shape[1])), np.zeros(len(Z))
     known = ~np.isnan(Z)
     for part in given(mixture, Z):
-        u = np.flatnonzero(part.missing)
-        axes, seen = _axes(part, u, np.sqrt(rates)), points[:, u]
+        axes, seen = _axes(part, rates), points[:, part.columns]
         near = at_known(rates, Z[part.rows], known[part.rows], points)
         for r, row in enumerate(part.rows):
-            parts = [(axes[at].at(means, seen), shares, *axes[at].roots(means, seen))
-                     for means, shares, at in _kept(part, r, u)]  # fmt: skip
-            variances[row] = variance_of(parts, near[r][:, None] * coef)
+            parts = [(axes[at], means, shares, *axes[at].roots(means, seen))
+                     for means, shares, at in _kept(part, r)]  # fmt: skip
+            variances[row] = _variance(parts, seen, near[r][:, None] * coef)
             if form is not None:
-                for _, shares, h, pairs in parts:
+                for *_, shares, h, pairs in parts:
                     v = h * near[r]
                     forms[row] += shares @ np.einsum("ci,ci->c", v @ (form * pairs), v)
     return variances, forms
 
 
-def variance_of(parts: list[Any], coef: Any) -> Any:
+def _variance(parts: list[Any], points: Any, coef: Any) -> Any:
     """The variance of sum_j coef_j k(x, s_j) under components, (outputs,).
 
     Parameters
     ----------
-    parts : list of (At, shares, h, B)
+    parts : list of (Axes, means, shares, h, B)
         With the factors of E k(x, s) k(x, r) = h_s h_r B_sr.
+    points : array of shape (points, missing)
     coef : array of shape (points, outputs)
     """
-    shares = np.concatenate([part[1] for part in parts])
-    centres = np.concatenate([at.axes.kernels(at.means, at.points) @ coef for at, *_ in parts])
+    shares = np.concatenate([part[2] for part in parts])
+    centres = np.concatenate([axes.kernels(means, points) @ coef for axes, means, *_ in parts])
     variance = shares @ (centres - shares @ centres) ** 2
     squares, sizes = [], []
-    for _, _, h, pairs in parts:
-        for output in coef.T:
-            weighed = h * output
-            squares.append(np.einsum("cj,cj->c", weighed @ pairs, weighed))
-            sizes.append(np.abs(weighed).sum(axis=1) ** 2)
-    n = coef.shape[1]
-    within, error = (
-        np.concatenate([np.stack(x[i : i + n], axis=1) for i in range(0, len(x), n)])
-        for x in (squares, sizes)
-    )
-    within = within - centres**2
+    for *_, h, pairs in parts:
+        weighed = coef.T[:, None] * h
+        squares.append(np.einsum("ocj,ocj->co", weighed @ pairs, weighed))
+        sizes.append(np.abs(weighed).sum(axis=2).T ** 2)
+    within, error = np.concatenate(squares) - centres**2, np.concatenate(sizes)
     if (shares @ within > DOUBTFUL * EPS * (shares @ error)).all():
         return variance + shares @ np.maximum(within, 0.0)
-    for at, weights, *_ in parts:
-        for mean, share in zip(at.means, weights, strict=True):
-            covariances = at.axes.covariances(mean, at.points)
+    for axes, means, weights, *_ in parts:
+        for mean, share in zip(means, weights, strict=True):
+            covariances = axes.covariances(mean, points)
             inner = np.einsum("jo,jo->o", coef, covariances @ coef)
             variance = variance + share * np.maximum(inner, 0.0)
     return variance
@@ -470,13 +462,15 @@ def _met(means: Any, shares: Any, S: Any, others: list[Any], root: Any) -> Any:
 def _listed(mixture: NormalMixture, Z: Any) -> list[Any]:
     """Means, shares and covariances (one, or one for each) of every row."""
     found: list[Any] = [None] * len(Z)
-    every = np.arange(mixture.means.shape[1])
+    d = Z.shape[1]
     for part in given(mixture, Z):
+        padded = np.zeros((len(part.covariances), d, d))
+        padded[:, part.columns[:, None], part.columns] = part.covariances
         for r, row in enumerate(part.rows):
-            parts = list(_kept(part, r, every))
-            means = np.concatenate([means for means, _, _ in parts])
-            shares = np.concatenate([shares for _, shares, _ in parts])
-            found[row] = means, shares, part.covariances[[at for _, _, at in parts]]
+            kept, shares = kept_components(part.shares[r])
+            means = np.repeat(Z[row][None], len(kept), axis=0)
+            means[:, part.columns] = part.means[r, kept]
+            found[row] = means, shares, padded if len(padded) == 1 else padded[kept]
     return found
 
 

@@ -1,20 +1,23 @@
 """Mixtures of normal distributions with full covariances: conditionals, and learning with holes.
 
-Rows of one pattern of missing values share their matrices. These are kept at full size, with
-zeros for what is observed, so that all patterns are worked on at once by stacked products:
-the covariance given the observed columns is S - S P S, where P is the inverse of the observed part
-of S, padded with zeros.
+Given the other columns, the missing ones have the inverse of their part of the precision matrix as
+covariance.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import ContextDecorator
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from threading import Lock
+from typing import Any, cast
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
+from threadpoolctl import ThreadpoolController
 
 from expectedkernels.arrays import chosen_rows, content_keys, normal_numbers, row_keys
 
@@ -45,6 +48,36 @@ class NormalMixture:
     covariances: Any
 
 
+class OneThread(ContextDecorator):
+    """BLAS with one thread: the matrices of one pattern are too small to be shared out.
+
+    The limit is that of the process. Threads may enter at once: the last one to leave lifts it.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.limit = Lock(), 0, cast(Any, None)
+
+    @cached_property
+    def pools(self) -> ThreadpoolController:
+        """The libraries that are loaded, which takes long to find out."""
+        return ThreadpoolController()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.users += 1
+            if self.users == 1:
+                self.limit = self.pools.limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                self.limit.restore_original_limits()
+
+
+one_thread = OneThread()
+
+
 @dataclass(frozen=True, eq=False)
 class Given:
     """Some rows of one pattern, and the mixture given what they show.
@@ -52,19 +85,19 @@ class Given:
     Attributes
     ----------
     rows : array of int
-    missing : array of bool, (columns,)
+    columns : array of int
+        Those that are missing.
     shares : array of shape (rows, components)
         The posterior weights of the components.
-    means : array of shape (rows, components, columns)
-        Of the components given the row; what is observed stands as it is.
-    covariances : array of shape (components or 1, columns, columns)
-        Zero for what is observed.
+    means : array of shape (rows, components, missing)
+        Of the components given the row.
+    covariances : array of shape (components or 1, missing, missing)
     logs : array of shape (rows,)
         Log-densities of what is observed.
     """
 
     rows: Any
-    missing: Any
+    columns: Any
     shares: Any
     means: Any
     covariances: Any
@@ -74,79 +107,38 @@ class Given:
 def given(mixture: NormalMixture, Z: Any) -> Iterator[Given]:
     """The mixture given the observed columns of rows, pattern by pattern, not too many rows."""
     Z = np.asarray(Z, dtype=np.float64)
-    holes, pattern = np.unique(np.isnan(Z), axis=0, return_inverse=True)
+    patterns, pattern = np.unique(np.isnan(Z), axis=0, return_inverse=True)
     order = np.argsort(pattern.ravel(), kind="stable")
-    stops = np.cumsum(np.bincount(pattern.ravel(), minlength=len(holes)))
-    d, n_covariances = Z.shape[1], len(mixture.covariances)
-    size = max(1, CHUNK_ENTRIES // max(1, n_covariances * d * d))
+    stops = np.cumsum(np.bincount(pattern.ravel(), minlength=len(patterns)))
+    forms = [_precision(S) for S in mixture.covariances]
     n_rows = max(1, CHUNK_ENTRIES // max(1, mixture.means.size))
-    for start in range(0, len(holes), size):
-        chunk = holes[start : start + size]
-        parts = [_padded(S, chunk) for S in mixture.covariances]
-        for k, missing in enumerate(chunk):
-            first = stops[start + k - 1] if start + k else 0
-            of_pattern = [p.of(k) for p in parts]
-            for at in range(first, stops[start + k], n_rows):
-                rows = order[at : min(at + n_rows, stops[start + k])]
-                yield _of_pattern(mixture, Z[rows], rows, missing, of_pattern)
+    for missing, members in zip(patterns, np.split(order, stops[:-1]), strict=True):
+        for start in range(0, len(members), n_rows):
+            rows = members[start : start + n_rows]
+            yield _of_pattern(mixture, forms, Z[rows], rows, missing)
 
 
-@dataclass(frozen=True, eq=False)
-class Padded:
-    """For patterns of missing values: inverses of observed parts, regressions, what remains."""
-
-    precision: Any
-    gain: Any
-    covariance: Any
-    log_det: Any
-
-    def of(self, k: int) -> Padded:
-        """Those of one pattern."""
-        return Padded(self.precision[k], self.gain[k], self.covariance[k], self.log_det[k])
-
-
-def _padded(S: Any, missing: Any) -> Padded:
-    """What a covariance becomes given the columns that are not missing, (patterns, d, d) each."""
-    d = len(S)
-    seen = ~missing
-    both = seen[:, :, None] & seen[:, None, :]
-    blocks = np.where(both, S, 0.0)
-    blocks[:, np.arange(d), np.arange(d)] += missing
-    factor = np.linalg.cholesky(blocks)
-    log_det = 2.0 * np.log(factor[:, np.arange(d), np.arange(d)]).sum(axis=1)
-    inverse = np.linalg.inv(factor)
-    precision = np.where(both, np.swapaxes(inverse, 1, 2) @ inverse, 0.0)
-    gain = S @ precision
-    # what is observed is observed exactly, whatever the rounding says
-    gain = np.where(seen[:, :, None], np.eye(d)[None] * seen[:, None, :], gain)
-    left = np.where(missing[:, :, None] & missing[:, None, :], S - gain @ S, 0.0)
-    return Padded(precision, gain, (left + np.swapaxes(left, 1, 2)) / 2.0, log_det)
-
-
-def _of_pattern(
-    mixture: NormalMixture, Z: Any, rows: Any, missing: Any, parts: list[Padded]
-) -> Given:
-    seen = ~missing
-    n, (c, d) = len(Z), mixture.means.shape
-    x, centres = np.where(seen, Z, 0.0), np.where(seen, mixture.means, 0.0)
-    means, logs = np.empty((n, c, d)) if missing.any() else None, np.empty((n, c))
-    for i, part in enumerate(parts):
-        of = slice(None) if len(parts) == 1 else slice(i, i + 1)
-        # one matrix for all rows and components: many small products take much longer
-        away = (x[:, None] - centres[of]).reshape(-1, d)
-        if means is not None:
-            means[:, of] = mixture.means[of] + (away @ part.gain.T).reshape(n, -1, d)
-        square = np.einsum("nd,nd->n", away @ part.precision, away).reshape(n, -1)
-        logs[:, of] = -0.5 * (square + part.log_det + seen.sum() * np.log(2.0 * np.pi))
-    if means is None:
-        means = np.broadcast_to(Z[:, None], (n, c, d))
-    else:
-        means[:, :, seen] = Z[:, None, seen]
+def _of_pattern(mixture: NormalMixture, forms: list[Any], Z: Any, rows: Any, missing: Any) -> Given:
+    u, o = np.flatnonzero(missing), np.flatnonzero(~missing)
+    means = np.empty((len(Z), len(mixture.means), len(u)))
+    logs, covariances = np.empty(means.shape[:2]), []
+    for i, (precision, root, log_det) in enumerate(forms):
+        of = slice(None) if len(forms) == 1 else slice(i, i + 1)
+        block = precision[u][:, u]
+        covariances.append(np.linalg.inv(block))
+        turn = precision[o][:, u] @ -covariances[-1]
+        x, centres = (y[:, o] @ turn for y in (Z, mixture.means[of]))
+        means[:, of] = mixture.means[of][:, u] - centres + x[:, None]
+        # completed by what is expected, deviations have the density of what is observed
+        full = (
+            y[:, o] @ root[o] + filled @ root[u]
+            for y, filled in ((Z, x), (mixture.means[of], centres))
+        )
+        size = log_det + np.linalg.slogdet(block)[1] + len(o) * np.log(2.0 * np.pi)
+        logs[:, of] = -0.5 * (cdist(*full, "sqeuclidean") + size)
     with np.errstate(divide="ignore"):
-        logs = logs + np.log(mixture.weights)
-    covariances = np.stack([part.covariance for part in parts])
-    shares, total = _posterior(logs)
-    return Given(rows, missing, shares, means, covariances, total)
+        shares, total = _posterior(logs + np.log(mixture.weights))
+    return Given(rows, u, shares, means, np.array(covariances), total)
 
 
 def _posterior(logs: Any) -> tuple[Any, Any]:
@@ -169,27 +161,26 @@ def conditional_means(mixture: NormalMixture, Z: Any) -> Any:
     """The rows with the conditional means in their holes."""
     filled = np.array(Z, dtype=np.float64)
     for part in given(mixture, Z):
-        filled[part.rows] = np.einsum("nc,ncd->nd", part.shares, part.means)
+        expected = np.einsum("nc,ncu->nu", part.shares, part.means)
+        filled[np.ix_(part.rows, part.columns)] = expected
     return filled
 
 
 def draws(mixture: NormalMixture, Z: Any, n: int, rng: Any) -> Any:
     """Completions of the rows, (n, rows, columns)."""
     Z = np.asarray(Z, dtype=np.float64)
-    found = np.empty((n, *Z.shape))
+    found = np.repeat(Z[None], n, axis=0)
     for part in given(mixture, Z):
-        u = np.flatnonzero(part.missing)
         size, d = len(part.rows), Z.shape[1]
         bounds = np.cumsum(part.shares, axis=1)
         uniform = rng.random((n, size)) * bounds[:, -1]
         component = (uniform[..., None] >= bounds).sum(axis=2).clip(max=bounds.shape[1] - 1)
-        normal = rng.standard_normal((n, size, d))
-        roots = np.zeros_like(part.covariances)
-        if len(u):
-            roots[:, u[:, None], u] = np.stack([_root(S[u[:, None], u]) for S in part.covariances])
+        normal = rng.standard_normal((n, size, d))[..., part.columns]
+        roots = np.stack([_root(S) for S in part.covariances])
         at = component if len(roots) > 1 else np.zeros_like(component)
         shift = np.einsum("nrde,nre->nrd", roots[at], normal)
-        found[:, part.rows] = part.means[np.arange(size), component] + shift
+        drawn = part.means[np.arange(size), component] + shift
+        found[:, part.rows[:, None], part.columns] = drawn
     return found
 
 
@@ -219,6 +210,7 @@ def fit_normal(Z: Any, *, steps: int = 25, tolerance: float = 1e-3) -> NormalMix
     return _em(Z, start, spread, steps, tolerance)
 
 
+@one_thread
 def _em(Z: Any, mixture: NormalMixture, spread: Any, steps: int, tolerance: float) -> NormalMixture:
     holes = find_holes(Z)
     before = -np.inf
@@ -287,7 +279,7 @@ def _expected_sums(mixture: NormalMixture, Z: Any, holes: list[Holes]) -> Any:
         for start in range(0, len(group.rows), size):
             part = _slice(group, start, start + size)
             X = Z[part.rows]
-            found = [_completed(X - m, part, *form)
+            found = [_completed(X - m, part, form)
                      for m, form in zip(mixture.means, forms, strict=True)]  # fmt: skip
             logs = np.stack([f[0] for f in found], axis=1) + np.log(mixture.weights)
             shares, totals = _posterior(logs)
@@ -307,18 +299,20 @@ def _slice(group: Holes, start: int, stop: int) -> Holes:
     return Holes(group.rows[start:stop], pattern.ravel(), group.columns[used])
 
 
-def _precision(S: Any) -> tuple[Any, float]:
+def _precision(S: Any) -> tuple[Any, Any, float]:
+    """The inverse P of a covariance, a root R with R R' = P, and the log-determinant of S."""
     factor = np.linalg.cholesky(S)
-    inverse = np.linalg.inv(factor)
-    return inverse.T @ inverse, 2.0 * float(np.log(np.diag(factor)).sum())
+    root = np.linalg.inv(factor).T
+    return root @ root.T, root, 2.0 * float(np.log(np.diag(factor)).sum())
 
 
-def _completed(away: Any, holes: Holes, precision: Any, log_det: float) -> tuple[Any, Any, Any]:
+def _completed(away: Any, holes: Holes, form: Any) -> tuple[Any, Any, Any]:
     """Log-densities, expected deviations, and the covariances that are left for each pattern.
 
     Given the rest, the missing columns have the inverse of their part of the precision as
     covariance.
     """
+    precision, _, log_det = form
     n, d = away.shape
     seen = ~np.isnan(away)
     full = np.where(seen, away, 0.0)
@@ -406,13 +400,12 @@ def kernel_mixture(Z: Any, normal: NormalMixture, width: float, rng: Any) -> Nor
 
 def _completions(normal: NormalMixture, Z: Any, numbers: Any, columns: Any) -> Any:
     """Completions of rows by normal numbers, (n, rows, columns), that alike columns share."""
-    found = np.empty_like(numbers)
+    found = np.repeat(Z[None], len(numbers), axis=0)
     for part in given(normal, Z):
-        u = np.flatnonzero(part.missing)
-        alike = (columns[u, None] == columns[u]).sum(axis=1)
-        root = np.zeros_like(part.covariances[0])
-        root[np.ix_(u, u)] = _root(part.covariances[0][np.ix_(u, u)]) / np.sqrt(alike)
-        found[:, part.rows] = part.means[:, 0] + numbers[:, part.rows] @ root.T
+        at = part.rows[:, None], part.columns
+        alike = (columns[part.columns, None] == columns[part.columns]).sum(axis=1)
+        root = _root(part.covariances[0]) / np.sqrt(alike)
+        found[:, *at] = part.means[:, 0] + numbers[:, *at] @ root.T
     return found
 
 
