@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -12,23 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from expectedkernels.checks import CircuitError, ParseError
-from expectedkernels.io.text import MOST_AXES, PathLike, Source, shown, write_text
+from expectedkernels.io.text import MOST_AXES, PathLike, Source, numbers_of, shown, write_text
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork
 
-TOKEN = re.compile(
-    r"""
-    (?P<skip> \s+ | //[^\n]* | /\*.*?\*/ )
-    | "(?P<quoted> [^"\n]* )"
-    | (?P<mark> [{}()\[\]|;,] )
-    | (?P<word> (?: (?! // | /\* ) [^\s{}()\[\]|;,"] )+ )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+WORD = r'[^\s{}()\[\]|;,"]'
+"""The letters of names that need no quotes."""
+NAME = re.compile(rf'"[^"\n]*"|{WORD}++')
+NAMES = re.compile(rf"(?:[\s,]++|{NAME.pattern})*+")
+NUMBERS = re.compile(r'[^;{}()\[\]|"]*+')
+ENTRY = re.compile(rf"\s*(?:(\()({NAMES.pattern})\)|(table|default)(?!{WORD}))({NUMBERS.pattern});")
+"""A row given states of the parents, a table, or a default."""
+TOKEN = re.compile(rf"\s*({NAME.pattern}|[{{}}()\[\]|;,]|\Z)")
+COMMENT = re.compile(r'"[^"\n]*"?|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
+"""A comment, or a quoted name, in which there is none."""
 LARGEST_DEFAULTS = 2**22
 """How many probabilities of a file may be left to defaults."""
-PLAIN = re.compile(r"(?:(?!//|/\*)[^\s{}()\[\]|;,\"])+")
-"""Names that need no quotes."""
 
 
 def read_bif(path: PathLike) -> BayesianNetwork:
@@ -74,169 +71,154 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     """
     parser = _Parser(Source(path))
     parser.read()
-    if not parser.variables:
+    variables, blocks = parser.variables, parser.blocks
+    if not variables:
         raise parser.source.error("expected the declaration of at least one variable, found none")
-    names = list(parser.variables)
-    number = {name: v for v, name in enumerate(names)}
-    tables = _Tables(parser)  # misspelt names first: they leave others without probabilities
-    for name in names:
-        if name not in parser.blocks:
-            raise parser.source.error(
-                f"variable {shown(name)} has no probabilities", parser.variables[name].line
-            )
-    tables.check_sizes([parser.blocks[name] for name in names])
-    cpts = [tables.of(parser.blocks[name]) for name in names]
-    parents = [[number[parent] for parent in parser.blocks[name].parents] for name in names]
+    for block in blocks.values():  # misspelt names first: they leave others without probabilities
+        for name in block.family:
+            if name not in variables:
+                raise parser.error(f"variable {shown(name)} is not declared", block.place)
+        if len(set(block.family)) != len(block.family):
+            message = f"the probabilities of {shown(block.child)} name a variable twice"
+            raise parser.error(message, block.place)
+    for name, (place, _) in variables.items():
+        if name not in blocks:
+            raise parser.error(f"variable {shown(name)} has no probabilities", place)
+    parser.check_sizes()
+    number = {name: v for v, name in enumerate(variables)}
+    parents = [[number[parent] for parent in blocks[name].family[:-1]] for name in variables]
+    cpts = [parser.table(blocks[name]) for name in variables]
+    states = [states for _, states in variables.values()]
     try:
-        return BayesianNetwork(parents, cpts, names, [parser.variables[v].states for v in names])
+        return BayesianNetwork(parents, cpts, list(variables), states)
     except CircuitError as error:
         raise parser.source.error(str(error)) from None
 
 
-class Token(NamedTuple):
-    """A word, a quoted name or a punctuation mark, and its line."""
-
-    kind: str
-    text: str
-    line: int
-
-
-@dataclass
-class Variable:
-    """A declared variable."""
-
-    line: int
-    states: list[str]
-
-
 class Entry(NamedTuple):
-    """A line of numbers: a row given states of the parents, a table, or a default."""
+    """Numbers of a block: a row given states of the parents, a table, or a default."""
 
     kind: str
-    given: tuple[str, ...]
+    given: list[str]
     numbers: list[float]
-    line: int
+    place: int
 
 
-@dataclass
-class Block:
-    """The probabilities of one variable, as they stand in the file."""
+class Block(NamedTuple):
+    """The probabilities of one variable, the last of its family, as they stand in the file."""
 
-    line: int
-    child: str
-    parents: list[str]
-    entries: list[Entry] = field(default_factory=list)
+    place: int
+    family: list[str]
+    entries: list[Entry]
+
+    @property
+    def child(self) -> str:
+        """The variable."""
+        return self.family[-1]
 
 
 class _Parser:
-    """Reads declarations and probabilities, one token after the other."""
+    """Reads declarations and probabilities; all places are in the text without comments."""
 
     def __init__(self, source: Source):
         self.source = source
-        self.place, self.line = 0, 1  # behind the current token
-        self.token = self._after()
-        self.variables: dict[str, Variable] = {}
+        self.text = source.text
+        self.text = COMMENT.sub(self._without_comment, source.text)
+        self.place = 0
+        self.variables: dict[str, tuple[int, list[str]]] = {}
         self.blocks: dict[str, Block] = {}
 
-    def _after(self) -> Token:
-        """The next token that is no comment; behind the last, an empty one."""
-        text = self.source.text
-        while self.place < len(text):
-            found = TOKEN.match(text, self.place)
-            if found is None:
-                what = "comment" if text.startswith("/*", self.place) else "quoted name"
-                raise self.source.error(f"a {what} is not closed", self.line)
-            kind, line = found.lastgroup or "skip", self.line
-            self.line += found[0].count("\n")
-            self.place = found.end()
-            if kind != "skip":
-                return Token(kind, found[kind], line)
-        return Token("end", "", self.line)
+    def _without_comment(self, found: re.Match[str]) -> str:
+        text = found[0]
+        if text[0] == '"' and (len(text) == 1 or text[-1] != '"'):
+            raise self.error("a quoted name is not closed", found.start())
+        if text.startswith("/*") and (len(text) < 4 or not text.endswith("*/")):
+            raise self.error("a comment is not closed", found.start())
+        return text if text[0] == '"' else " " + "\n" * text.count("\n")
 
-    def error(self, expected: str) -> ParseError:
-        found = shown(self.token.text) if self.token.kind != "end" else "the end of the file"
-        return self.source.error(f"expected {expected}, found {found}", self.token.line)
+    def error(self, message: str, place: int) -> ParseError:
+        """The error with the line of a place."""
+        return self.source.error(message, self.text.count("\n", 0, place) + 1)
 
-    def next(self) -> Token:
-        """The current token; moves on to the one after it."""
-        token = self.token
-        if token.kind != "end":
-            self.token = self._after()
+    def unexpected(self, expected: str) -> ParseError:
+        """The error that the next token is another one."""
+        token, place = self.peek(), self.place
+        found = shown(token.strip('"')) if token else "the end of the file"
+        return self.error(f"expected {expected}, found {found}", place)
+
+    def peek(self) -> str:
+        """The next token, where the place is then; behind the last, an empty one."""
+        found: Any = TOKEN.match(self.text, self.place)
+        self.place = found.start(1)
+        return found[1]
+
+    def take(self, *tokens: str, expected: str = "") -> str:
+        """Move past the next token, which must be one of these."""
+        token = self.peek()
+        if token not in tokens:
+            raise self.unexpected(expected or f"'{tokens[0]}'")
+        self.place += len(token)
         return token
 
-    def sees(self, *texts: str) -> bool:
-        """Whether the current token is one of these words or marks."""
-        return self.token.kind in ("mark", "word") and self.token.text in texts
-
-    def take(self, text: str) -> None:
-        """Move past a word or mark that must come now."""
-        if not self.sees(text):
-            raise self.error(f"'{text}'")
-        self.next()
-
     def name(self, what: str) -> str:
-        """The next token as a name."""
-        if self.token.kind not in ("word", "quoted"):
-            raise self.error(what)
-        return self.next().text
+        """Move past a name."""
+        token = self.peek()
+        if not token or token in "{}()[]|;,":
+            raise self.unexpected(what)
+        self.place += len(token)
+        return token.strip('"')
 
     def names(self, close: str, what: str) -> list[str]:
-        """Names up to a closing mark, separated by commas or spaces."""
-        found = []
-        while not self.sees(close):
-            if self.sees(","):
-                self.next()
-            else:
-                found.append(self.name(what))
-        self.next()
-        return found
+        """Move past names, separated by commas or spaces, and what closes their list."""
+        found: Any = NAMES.match(self.text, self.place)
+        self.place = found.end()
+        self.take(close, expected=what)
+        return _names(found[0])
 
     def skip_to(self, mark: str) -> None:
         """Move past everything up to a mark."""
-        while not self.sees(mark):
-            if self.token.kind == "end":
-                raise self.error(f"'{mark}'")
-            self.next()
-        self.next()
+        while (token := self.peek()) != mark:
+            if not token:
+                raise self.unexpected(f"'{mark}'")
+            self.place += len(token)
+        self.place += 1
 
     def read(self) -> None:
         """Read the whole file."""
-        while self.token.kind != "end":
-            if self.sees("network"):
+        words = "network", "variable", "probability", "property"
+        while self.peek():
+            place = self.place
+            word = self.take(*words, expected="'network', 'variable' or 'probability'")
+            if word == "network":
                 self.skip_to("{")
                 self.skip_to("}")
-            elif self.sees("variable"):
-                self.variable()
-            elif self.sees("probability"):
-                self.probability()
-            elif self.sees("property"):
+            elif word == "property":
                 self.skip_to(";")
+            elif word == "variable":
+                self.variable(place)
             else:
-                raise self.error("'network', 'variable' or 'probability'")
+                self.probability(place)
 
-    def variable(self) -> None:
+    def variable(self, place: int) -> None:
         """Read the declaration of a variable."""
-        line = self.next().line
         name = self.name("the name of a variable")
         if name in self.variables:
-            raise self.source.error(f"variable {shown(name)} is declared twice", line)
+            raise self.error(f"variable {shown(name)} is declared twice", place)
         self.take("{")
         states: list[str] | None = None
-        while not self.sees("}"):
-            if self.sees("type"):
-                states = self.states(name)
-            elif self.sees("property"):
+        while self.peek() != "}":
+            start = self.place
+            if self.take("type", "property", expected="'type', 'property' or '}'") == "property":
                 self.skip_to(";")
             else:
-                raise self.error("'type', 'property' or '}'")
-        self.next()
+                states = self.states(name, start)
+        self.take("}")
         if states is None:
-            raise self.source.error(f"variable {shown(name)} has no type", line)
-        self.variables[name] = Variable(line, states)
+            raise self.error(f"variable {shown(name)} has no type", place)
+        self.variables[name] = place, states
 
-    def states(self, name: str) -> list[str]:
+    def states(self, name: str, place: int) -> list[str]:
         """Read the states of a variable."""
-        line = self.next().line
         self.take("discrete")
         self.take("[")
         count = self.name("the number of states")
@@ -245,228 +227,152 @@ class _Parser:
         states = self.names("}", "the name of a state")
         self.take(";")
         if str(len(states)) != count or not states:
-            raise self.source.error(
+            raise self.error(
                 f"variable {shown(name)} is declared with {shown(count)} states, but "
                 f"{len(states)} are named",
-                line,
+                place,
             )
         if len(set(states)) != len(states):
-            raise self.source.error(f"variable {shown(name)} has two states of one name", line)
+            raise self.error(f"variable {shown(name)} has two states of one name", place)
         return states
 
-    def probability(self) -> None:
+    def probability(self, place: int) -> None:
         """Read the probabilities of a variable."""
-        line = self.next().line
         self.take("(")
         child = self.name("the name of a variable")
-        if self.sees("|"):
-            self.next()
-        block = Block(line, child, self.names(")", "the name of a parent, or ')'"))
+        if self.peek() == "|":
+            self.place += 1
+        block = Block(place, [*self.names(")", "the name of a parent, or ')'"), child], [])
         if child in self.blocks:
-            raise self.source.error(f"variable {shown(child)} has probabilities twice", line)
+            raise self.error(f"variable {shown(child)} has probabilities twice", place)
         self.take("{")
-        while not self.sees("}"):
-            if self.sees("property"):
+        while True:
+            entry = ENTRY.match(self.text, self.place)
+            if entry is not None:
+                block.entries.append(self.entry(entry))
+                self.place = entry.end()
+                continue
+            words, expected = ("(", "table", "default", "property"), "'(', 'table', 'default', "
+            token = self.take("}", *words, expected=f"{expected}'property' or '}}'")
+            if token == "}":
+                break
+            if token == "property":
                 self.skip_to(";")
-            else:
-                block.entries.append(self.entry())
-        self.next()
+                continue
+            if token == "(":
+                self.names(")", "a state of a parent, or ')'")
+            numbers: Any = NUMBERS.match(self.text, self.place)
+            self.place = numbers.end()
+            raise self.unexpected("a number or ';'")
         self.blocks[child] = block
 
-    def entry(self) -> Entry:
-        """Read one line of numbers."""
-        line = self.token.line
-        plain = self.plain_entry()
-        if plain is not None:
-            return plain
-        if self.sees("("):
-            self.next()
-            kind, given = "row", tuple(self.names(")", "a state of a parent, or ')'"))
-        elif self.sees("table", "default"):
-            kind, given = self.next().text, ()
-        else:
-            raise self.error("'(', 'table', 'default', 'property' or '}'")
-        words = []
-        while not self.sees(";"):
-            if self.sees(","):
-                self.next()
-            elif self.token.kind == "word":
-                words.append(self.next())
-            else:
-                raise self.error("a number or ';'")
-        self.next()
-        return Entry(kind, given, [self.number(word) for word in words], line)
-
-    def plain_entry(self) -> Entry | None:
-        """The line of numbers that starts here, if names and numbers stand between commas."""
-        kind, line, text = self.token.text, self.token.line, self.source.text
-        stop = text.find(";", self.place)
-        if not self.sees("(", "table", "default") or stop < 0:
-            return None
-        given: tuple[str, ...] = ()
-        inside, numbers = "", text[self.place : stop]
-        if kind == "(":
-            inside, _, numbers = numbers.partition(")")
-            kind, given = "row", tuple(name.strip() for name in inside.split(","))
-            if not all(map(PLAIN.fullmatch, given)):
-                return None
-        if "_" in numbers or not numbers.isascii():
-            return None
-        try:
-            values = [float(number) for number in numbers.split(",")]
-        except ValueError:
-            return None
-        if min(values) < 0 or not sum(values) < np.inf:  # or NaN
-            return None
-        self.line += text.count("\n", self.place, stop)
-        self.place = stop + 1
-        self.token = self._after()
-        return Entry(kind, given, values, line)
-
-    def number(self, token: Token) -> float:
-        """A token as a probability."""
-        value = self.source.numbers([token.text], token.line)[0]
-        if not 0.0 <= value < np.inf:
-            raise self.source.error(
-                f"probabilities must be finite and not negative, found {token.text}", token.line
-            )
-        return value
-
-
-class _Tables:
-    """Makes conditional probability tables of what stands in the file."""
-
-    def __init__(self, parser: _Parser):
-        self.source, self.variables = parser.source, parser.variables
-        for block in parser.blocks.values():
-            check_family(self.source, (block.child, *block.parents), self.variables, block.line)
+    def entry(self, found: re.Match[str]) -> Entry:
+        """The numbers in a match, which are separated by commas or spaces."""
+        paren, given, word, text = found.groups()
+        values = numbers_of(text.replace(",", " ").split())
+        if values is None or not (min(values, default=0.0) >= 0.0 and sum(values) < np.inf):
+            for part in re.compile(r"[^\s,]+").finditer(self.text, *found.span(4)):
+                value = numbers_of([part[0]])
+                if value is None:
+                    raise self.error(f"expected a number, found {shown(part[0])}", part.start())
+                if not 0.0 <= value[0] < np.inf:
+                    message = f"probabilities must be finite and not negative, found {part[0]}"
+                    raise self.error(message, part.start())
+        start = found.start(1 if paren else 3)
+        return Entry(word or paren, _names(given or ""), values or [], start)
 
     def shape(self, block: Block) -> list[int]:
         """The shape of the table of one variable: axes of the parents, then its own."""
-        return [len(self.variables[name].states) for name in (*block.parents, block.child)]
+        return [len(self.variables[name][1]) for name in block.family]
 
-    def check_sizes(self, blocks: list[Block]) -> None:
-        """Raise if tables are larger than their numbers explain, before memory is taken."""
+    def check_sizes(self) -> None:
+        """Raise unless tables have few axes, and a size that the file explains, before all else."""
+        blocks = self.blocks.values()
+        for block in blocks:
+            count = len(block.family) - 1
+            if count >= MOST_AXES:
+                most, name = MOST_AXES - 1, shown(block.child)
+                raise self.error(
+                    f"variables have at most {most} parents, found {count} of {name}", block.place
+                )
+        sizes = [prod(self.shape(block)) for block in blocks]
         given = sum(len(entry.numbers) for block in blocks for entry in block.entries)
-        check_sizes(
-            self.source,
-            [prod(self.shape(block)) for block in blocks],
-            [len(block.parents) for block in blocks],
-            [(shown(block.child), block.line) for block in blocks],
-            given,
-        )
+        if sum(sizes) > LARGEST_DEFAULTS + given:
+            size, block = max(zip(sizes, blocks, strict=True), key=lambda pair: pair[0])
+            raise self.error(
+                f"the tables need {sum(sizes)} numbers, of which the file gives {given}, and "
+                f"defaults fill at most {LARGEST_DEFAULTS}. The largest table is that of "
+                f"{shown(block.child)}, with {size}",
+                block.place,
+            )
 
-    def of(self, block: Block) -> Any:
+    def table(self, block: Block) -> Any:
         """The table of one variable: axes of the parents, then its own."""
         *shape, n = self.shape(block)
-        table = np.full((*shape, n), np.nan)
-        lines = np.full(shape, block.line)
-        filled = np.zeros(shape, dtype=np.bool_)
         codes = [
-            {state: code for code, state in enumerate(self.variables[parent].states)}
-            for parent in block.parents
+            {state: code for code, state in enumerate(self.variables[parent][1])}
+            for parent in block.family[:-1]
         ]
-        # defaults come last, wherever they stand: they are for the rows that nothing else fills
-        for entry in sorted(block.entries, key=lambda entry: entry.kind == "default"):
-            self._count(entry, table.size if entry.kind == "table" else n, block)
-            values: Any = entry.numbers
+        rows: dict[int, Entry] = {}  # -1: a whole table
+        default: Entry | None = None
+        for entry in block.entries:
+            wanted = n * prod(shape) if entry.kind == "table" else n
+            if len(entry.numbers) != wanted:
+                raise self.error(
+                    f"expected {wanted} probabilities of {shown(block.child)}, found "
+                    f"{len(entry.numbers)}",
+                    entry.place,
+                )
             if entry.kind == "default":
-                table[~filled], lines[~filled] = values, entry.line
-                break
-            if entry.kind == "table":
-                values = np.moveaxis(np.reshape(values, (n, *shape)), 0, -1)
-            place: Any = self._place(block, entry, codes) if entry.kind == "row" else ...
-            if np.any(filled[place]):
+                default = default or entry
+                continue
+            row = -1 if entry.kind == "table" else self.row(block, entry, codes)
+            if row in rows or -1 in rows or (row == -1 and rows):
                 given = f" given ({', '.join(entry.given)})" if entry.given else ""
-                raise self.source.error(
-                    f"the probabilities of {shown(block.child)}{given} are given twice", entry.line
+                raise self.error(
+                    f"the probabilities of {shown(block.child)}{given} are given twice", entry.place
                 )
-            table[place], lines[place], filled[place] = values, entry.line, True
-        self._check(block, table, lines)
-        return table
-
-    def _count(self, entry: Entry, wanted: int, block: Block) -> None:
-        if len(entry.numbers) != wanted:
-            raise self.source.error(
-                f"expected {wanted} probabilities of {shown(block.child)}, found "
-                f"{len(entry.numbers)}",
-                entry.line,
-            )
-
-    def _place(self, block: Block, entry: Entry, codes: list[dict[str, int]]) -> tuple[int, ...]:
-        """The states of the parents that a row is for."""
-        if len(entry.given) != len(block.parents):
-            raise self.source.error(
-                f"expected states of the {len(block.parents)} parents of {shown(block.child)}, "
-                f"found {len(entry.given)}",
-                entry.line,
-            )
-        place = []
-        for parent, state, code in zip(block.parents, entry.given, codes, strict=True):
-            if state not in code:
-                states = self.variables[parent].states
-                raise self.source.error(
-                    f"{shown(state)} is no state of {shown(parent)}, which has {states[:20]}",
-                    entry.line,
-                )
-            place.append(code[state])
-        return tuple(place)
-
-    def _check(self, block: Block, table: Any, lines: Any) -> None:
-        """Raise unless all rows are there and sum to one."""
-        for place in np.argwhere(~(np.abs(table.sum(axis=-1) - 1.0) <= ROUNDING))[:1]:
-            row = tuple(place.tolist())
-            given = ", ".join(
-                self.variables[parent].states[state]
-                for parent, state in zip(block.parents, row, strict=True)
-            )
+            rows[row] = entry
+        if -1 in rows:
+            table = np.reshape(rows[-1].numbers, (n, -1)).T.copy()
+        else:
+            table = np.full((prod(shape), n), default.numbers if default else np.nan)
+            if rows:
+                table[list(rows)] = [entry.numbers for entry in rows.values()]
+        wrong = ~(np.abs(table.sum(axis=-1) - 1.0) <= ROUNDING)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            states = zip(codes, np.unravel_index(row, shape), strict=True)
+            given = ", ".join([*code][state] for code, state in states)
             what = f"the probabilities of {shown(block.child)}" + (given and f" given ({given})")
-            if np.isnan(table[row]).any():
-                raise self.source.error(f"{what} are missing", block.line)
-            raise self.source.error(
-                f"{what} must sum to one, found a sum of {table[row].sum():.6g}", int(lines[row])
+            found = rows.get(row, rows.get(-1, default))
+            if found is None:
+                raise self.error(f"{what} are missing", block.place)
+            total = f"found a sum of {table[row].sum():.6g}"
+            raise self.error(f"{what} must sum to one, {total}", found.place)
+        return table.reshape((*shape, n))
+
+    def row(self, block: Block, entry: Entry, codes: list[dict[str, int]]) -> int:
+        """The number of the row for states of the parents."""
+        if len(entry.given) != len(codes):
+            raise self.error(
+                f"expected states of the {len(codes)} parents of {shown(block.child)}, "
+                f"found {len(entry.given)}",
+                entry.place,
             )
+        row = 0
+        for parent, state, code in zip(block.family, entry.given, codes, strict=False):
+            if state not in code:
+                raise self.error(
+                    f"{shown(state)} is no state of {shown(parent)}, which has {[*code][:20]}",
+                    entry.place,
+                )
+            row = row * len(code) + code[state]
+        return row
 
 
-def check_family(
-    source: Source, family: Sequence[str], declared: Container[str], line: int
-) -> None:
-    """Raise unless a variable and its parents are declared, and different."""
-    for name in family:
-        if name not in declared:
-            raise source.error(f"variable {shown(name)} is not declared", line)
-    if len(set(family)) != len(family):
-        raise source.error(f"the probabilities of {shown(family[0])} name a variable twice", line)
-
-
-def check_sizes(
-    source: Source, sizes: list[int], n_parents: list[int], where: list[tuple[str, int]], given: int
-) -> None:
-    """Raise unless tables have few enough axes, and are of a size that the file explains.
-
-    Parameters
-    ----------
-    source : Source
-    sizes, n_parents : lists of int
-        The number of entries of every table, and of the parents of its variable.
-    where : list of pairs
-        The name of every variable, ready to be shown, and the line of its table.
-    given : int
-        How many numbers the file gives for all tables together.
-    """
-    for (name, line), count in zip(where, n_parents, strict=True):
-        if count >= MOST_AXES:
-            raise source.error(
-                f"variables have at most {MOST_AXES - 1} parents, found {count} of {name}", line
-            )
-    if sum(sizes) > LARGEST_DEFAULTS + given:
-        size = max(sizes)
-        name, line = where[sizes.index(size)]
-        raise source.error(
-            f"the tables need {sum(sizes)} numbers, of which the file gives {given}, and defaults "
-            f"fill at most {LARGEST_DEFAULTS}. The largest table is that of {name}, with {size}",
-            line,
-        )
+def _names(text: str) -> list[str]:
+    return [name.strip('"') for name in NAME.findall(text)]
 
 
 def write_bif(network: BayesianNetwork, path: PathLike) -> None:
@@ -538,4 +444,5 @@ def _quoted(name: str) -> str:
             "Names and labels in a .bif file are ASCII, without quotes and line breaks. "
             f"Got {name!r}."
         )
-    return name if PLAIN.fullmatch(name) else f'"{name}"'
+    plain = re.fullmatch(f"{WORD}+", name) and not re.search("//|/[*]", name)
+    return name if plain else f'"{name}"'

@@ -67,8 +67,6 @@ class Source:
         self.size = len(data)
         text = self._decode(data)
         self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
-        # Python takes digits of all alphabets, and underscores between them, for numbers
-        self.odd = "_" in text or not text.isascii()
 
     def _decode(self, data: bytes) -> str:
         try:
@@ -158,17 +156,10 @@ class Source:
 
     def numbers(self, tokens: Sequence[str], line: int) -> list[float]:
         """Tokens as floats."""
-        if not self.odd:
-            try:
-                return [float(token) for token in tokens]
-            except ValueError:
-                pass
-        values = []
-        for token in tokens:
-            value = as_number(token)
-            if value is None:
-                raise self.error(f"expected a number, found {shown(token)}", line)
-            values.append(value)
+        values = numbers_of(tokens)
+        if values is None:
+            wrong = next(token for token in tokens if numbers_of([token]) is None)
+            raise self.error(f"expected a number, found {shown(wrong)}", line)
         return values
 
     def weights(self, logs: Any, lines: Any) -> Any:
@@ -195,14 +186,21 @@ def whole(token: str) -> int | None:
     return None if len(token) > LONGEST_INTEGER else as_number(token, int)
 
 
-def as_number(token: str, kind: Any = float) -> Any:
-    """The number that a token in ASCII stands for, None if it is none."""
-    if "_" in token or not token.isascii():  # which Python takes for numbers
+def numbers_of(tokens: Sequence[str], kind: Any = float) -> list[Any] | None:
+    """The numbers that tokens in ASCII stand for, None if one of them is none."""
+    letters = "".join(tokens)
+    if "_" in letters or not letters.isascii():  # which Python takes for numbers
         return None
     try:
-        return kind(token)
+        return [kind(token) for token in tokens]
     except ValueError:
         return None
+
+
+def as_number(token: str, kind: Any = float) -> Any:
+    """The number that a token in ASCII stands for, None if it is none."""
+    found = numbers_of([token], kind)
+    return None if found is None else found[0]
 
 
 def shown(text: str) -> str:
@@ -303,11 +301,9 @@ STEPS_PER_BYTE = 1024
 
 def known(source: Source, units: Mapping[int, T], tokens: list[str], line: int) -> list[T]:
     """The units that the ids in some tokens stand for: `units` maps ids to units."""
-    if not source.odd:
-        try:
-            return [units[int(token)] for token in tokens]
-        except (KeyError, ValueError):
-            pass
+    names = numbers_of(tokens, int)
+    if names is not None and all(name in units for name in names):
+        return [units[name] for name in names]
     found = []
     for token in tokens:
         name = source.integer(token, "the id of an input", line)

@@ -18,6 +18,7 @@ from expectedkernels.io.text import (
     PathLike,
     Source,
     as_number,
+    numbers_of,
     require_kind,
     shown,
     whole,
@@ -323,12 +324,8 @@ class _Tokens:
             self.place = len(self.words)
             raise self.error(f"expected {size} entries of a table, found the end of the file")
         words = self.words[start : self.place]
-        try:
-            if self.source.odd:  # only in numbers; comments may hold anything
-                raise ValueError
-            values = np.array(words, dtype=np.float64)
-        except ValueError:
-            values = np.array([as_number(word) for word in words], dtype=np.float64)
+        found = numbers_of(words) or [as_number(word) for word in words]
+        values = np.array(found, dtype=np.float64)
         bad = ~(np.isfinite(values) & (values >= 0))
         if bad.any():
             place = start + int(np.argmax(bad))
