@@ -211,16 +211,17 @@ def read_like(
             "nothing is known, add columns without values."
         )
     own = forms_of([raw], fitted.marks)
-    forms = {name: fitted.forms[name] or _numeric(own[name]) for name in own if name in names}
+    numeric = {TEXT: POINT, TRUTH: POINT}
+    forms = {
+        name: fitted.forms[name] or numeric.get(form, form)
+        for name, form in own.items()
+        if name in names
+    }
     found = {column.name: column for column in frame_of(raw, forms, fitted.marks).columns}
     nothing = np.full(len(raw), np.nan)
     columns = [found[x] if x in found else FrameColumn(x, "number", nothing) for x in names]
     read = [_in_levels(column, fitted.levels(column.name), raw.path) for column in columns]
     return objects(read, raw.path)[0], forms, [missing_mask(column) for column in columns]
-
-
-def _numeric(form: str) -> str:
-    return POINT if form in (TEXT, TRUTH) else form
 
 
 def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> FrameColumn:

@@ -460,50 +460,44 @@ def read_distribution(path: str) -> Circuit:
     return found
 
 
+def _size(circuit: Any) -> tuple[dict[int, int | None], dict[str, int]]:
+    """The states of the variables of a circuit or a graph of units, and how large it is."""
+    if isinstance(circuit, Circuit):
+        sizes = {"units": circuit.n_units, "edges": circuit.n_edges}
+        return dict(enumerate(circuit.cardinalities)), sizes
+    graph = Graph(circuit)
+    sizes = {"units": len(graph.units), "edges": sum(map(len, graph.inputs))}
+    return dict(sorted(graph.cardinalities.items())), sizes
+
+
 def in_numbers(circuit: Any) -> dict[str, Any]:
     """The variables and the size of a circuit or a graph of units; the log of what it sums to."""
-    if not isinstance(circuit, Circuit):
-        graph = Graph(circuit)
-        return {
-            "variables": [{"name": v, "states": c} for v, c in sorted(graph.cardinalities.items())],
-            "units": len(graph.units),
-            "edges": sum(map(len, graph.inputs)),
-            "log_partition": None,
-        }
-    variables = [
-        {"name": circuit.schema.name(v), "states": circuit.schema.labels(v) or card}
-        for v, card in enumerate(circuit.cardinalities)
-    ]
+    cards, sizes = _size(circuit)
+    variables: list[dict[str, Any]] = [{"name": v, "states": c} for v, c in cards.items()]
+    logs = None
+    if isinstance(circuit, Circuit):
+        logs = _log_sums(circuit)
+        for v, variable in enumerate(variables):
+            labels = circuit.schema.labels(v)
+            variable |= {"name": circuit.schema.name(v), "states": labels or cards[v]}
+    return {"variables": variables, **sizes, "log_partition": logs}
+
+
+def _log_sums(circuit: Circuit) -> Any:
     try:
-        logs = np.atleast_1d(circuit.log_partition()).tolist()
+        return np.atleast_1d(circuit.log_partition())
     except PropertyError:  # negative sums have no logarithm
-        logs = None
-    return {
-        "variables": variables,
-        "units": circuit.n_units,
-        "edges": circuit.n_edges,
-        "log_partition": logs,
-    }
+        return None
 
 
-def sizes(circuit: Circuit) -> dict[str, str]:
-    """The variables and the size of a circuit, in words."""
-    return {
-        "variables": variables_in_words(circuit.cardinalities),
-        "units": f"{circuit.n_units}",
-        "edges": f"{circuit.n_edges}",
-        "parameters": f"{circuit.n_parameters}",
-    } | ({} if circuit.n_roots == 1 else {"roots": f"{circuit.n_roots}"})
-
-
-def graph_sizes(root: Any) -> dict[str, str]:
-    """The variables and the size of a graph of units, in words."""
-    graph = Graph(root)
-    return {
-        "variables": variables_in_words(tuple(graph.cardinalities.values())),
-        "units": f"{len(graph.units)}",
-        "edges": f"{sum(map(len, graph.inputs))}",
-    }
+def sizes(circuit: Any) -> dict[str, str]:
+    """The variables and the size of a circuit or a graph of units, in words."""
+    cards, found = _size(circuit)
+    if isinstance(circuit, Circuit):
+        found["parameters"] = circuit.n_parameters
+        found |= {} if circuit.n_roots == 1 else {"roots": circuit.n_roots}
+    words = {name: str(count) for name, count in found.items()}
+    return {"variables": variables_in_words(tuple(cards.values())), **words}
 
 
 def variables_in_words(cardinalities: tuple[int | None, ...]) -> str:
@@ -517,9 +511,8 @@ def variables_in_words(cardinalities: tuple[int | None, ...]) -> str:
 
 def sum_in_words(circuit: Circuit) -> str:
     """What a circuit sums to over all states, and whether that is one."""
-    try:
-        logs = np.atleast_1d(circuit.log_partition())
-    except PropertyError:
+    logs = _log_sums(circuit)
+    if logs is None:
         return "negative, so the circuit is no distribution"
     if (np.abs(logs) <= ROUNDING).all():
         return "1, normalised"
@@ -534,16 +527,12 @@ def circuit_properties(circuit: Circuit) -> Any:
     if most <= LARGEST_CHECKED:
         return properties(circuit)
     holds = Verdict(True, "its units are those of a vtree's nodes")
-    return Properties(
-        holds,
-        holds,
-        holds,
-        Verdict(
-            None,
-            f"not checked, as a vtree node has {most} products and all pairs of them would be "
-            "compared; properties() does that",
-        ),
+    unknown = Verdict(
+        None,
+        f"not checked, as a vtree node has {most} products and all pairs of them would be "
+        "compared; properties() does that",
     )
+    return Properties(holds, holds, holds, unknown)
 
 
 def convert_file(source: str, out: str, missing: list[str] | None) -> None:

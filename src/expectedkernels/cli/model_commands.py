@@ -13,31 +13,26 @@ import typer
 from expectedkernels.cli.options import (
     AsJson,
     Bins,
+    InFile,
+    InFileOption,
     Missing,
     Out,
     OutPicture,
     OutTable,
     Seed,
     Without,
+    answer,
     check_folder,
     check_out,
     errors,
-    require_file,
     show,
     show_json,
 )
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        callback=require_file,
-        help="A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled.",
-    ),
-]
+MODEL = "A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled."
+Model = Annotated[str, InFile(metavar="MODEL", help=MODEL)]
 Given = Annotated[
-    list[str] | None,
-    typer.Option(help="What is known, such as rain=yes (may be repeated)."),
+    list[str] | None, typer.Option(help="What is known, such as rain=yes (may be repeated).")
 ]
 Of = Annotated[list[str] | None, typer.Option(help="A variable (may be repeated). Default: all.")]
 MOST_BARS = 60
@@ -60,22 +55,15 @@ def sample(
         write_rows(decoded(circuit, rows), out)
 
 
-def marginals(
-    model: Model,
-    given: Given = None,
-    of: Of = None,
-    as_json: AsJson = False,
-) -> None:
+def marginals(model: Model, given: Given = None, of: Of = None, as_json: AsJson = False) -> None:
     """Print the exact distribution of every variable, given what is known."""
     with errors():
         found = _marginals(model, given, of)
-        if as_json:
-            show_json({"given": list(given or ()), "marginals": found})
-            return
-        width = max(len(str(part["name"])) for part in found) + 2
+        words = {}
         for part in found:
-            words = "  ".join(f"{state} {value:.6g}" for state, value in part["values"].items())
-            typer.echo(f"{part['name']!s:{width}}{words}")
+            values = part["values"].items()
+            words[str(part["name"])] = "  ".join(f"{state} {value:.6g}" for state, value in values)
+        answer(as_json, {"given": list(given or ()), "marginals": found}, words)
 
 
 def _marginals(model: str, given: list[str] | None, of: list[str] | None) -> list[dict[str, Any]]:
@@ -169,8 +157,7 @@ class Method(StrEnum):
 def learn(
     data: Annotated[
         str,
-        typer.Argument(
-            callback=require_file,
+        InFile(
             help="The table: a CSV file (separated by commas, semicolons, tabs, bars or spaces; "
             "also gzipped), a Parquet file, or - for standard input. Empty cells, NA, NaN and the "
             "like are missing values; the first line holds names unless it is all numbers.",
@@ -185,10 +172,7 @@ def learn(
         ),
     ] = Method.STRUDEL,
     valid: Annotated[
-        str | None,
-        typer.Option(
-            callback=require_file, help="Validation data: the circuit that fits them best is kept."
-        ),
+        str | None, InFileOption(help="Validation data: the circuit that fits them best is kept.")
     ] = None,
     iterations: Annotated[
         int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
@@ -213,63 +197,34 @@ def learn(
     with errors():
         from expectedkernels.cli.input import coded, read_tables, sizes
         from expectedkernels.io import save
+        from expectedkernels.learning.chow_liu import learn_chow_liu
+        from expectedkernels.learning.mixtures import learn_mixture
+        from expectedkernels.learning.strudel import learn_strudel
 
         check_out(out)
         paths = [data] if valid is None else [data, valid]
         schema, sets = coded(read_tables(paths, without, missing), data, bins)
         began = perf_counter()
-        circuit = _learned(
-            method,
-            sets,
-            components=components,
-            splits=iterations,
-            em_iterations=em_iterations,
-            cardinalities=schema.cardinalities,
-            pseudocount=pseudocount,
-            rng=seed,
-        ).with_schema(schema)
+        options = {"cardinalities": schema.cardinalities, "pseudocount": pseudocount}
+        best = {"X_valid": sets[1] if valid else None, **options}
+        circuit: Any
+        if method is Method.CHOW_LIU:
+            circuit = learn_chow_liu(sets[0], **options)
+        elif method is Method.STRUDEL:
+            circuit = learn_strudel(sets[0], iterations=iterations, **best)
+        else:
+            best |= {"splits": iterations, "iterations": em_iterations, "rng": seed}
+            circuit = learn_mixture(sets[0], components, **best)
+        circuit = circuit.with_schema(schema)
         seconds = perf_counter() - began
         save(circuit, out)
         fits = [float(circuit.log_likelihood(X).mean()) for X in sets]
-        if as_json:
-            found: dict[str, Any] = {
-                "rows": len(sets[0]),
-                **counts(circuit),
-                "log_likelihood": fits[0],
-            }
-            found |= {"validation": fits[1] if len(fits) > 1 else None}
-            show_json(found | {"seconds": seconds, "out": str(out)})
-            return
+        found = {"rows": len(sets[0])} | counts(circuit) | {"log_likelihood": fits[0]}
+        found |= {"validation": fits[1] if valid else None, "seconds": seconds, "out": str(out)}
         words = {"rows": f"{len(sets[0])}", **sizes(circuit)}
         words["log-likelihood"] = f"{fits[0]:z.4f} (mean of the rows)"
-        if len(fits) > 1:
-            words["validation"] = f"{fits[1]:z.4f}"
-        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
-
-
-def _learned(
-    method: Method,
-    sets: list[Any],
-    *,
-    components: int,
-    splits: int,
-    em_iterations: int,
-    rng: int,
-    **options: Any,
-) -> Any:
-    """The circuit of the first set, the one that fits the second best if there is one."""
-    from expectedkernels.learning.chow_liu import learn_chow_liu
-    from expectedkernels.learning.mixtures import learn_mixture
-    from expectedkernels.learning.strudel import learn_strudel
-
-    if method is Method.CHOW_LIU:
-        return learn_chow_liu(sets[0], **options)
-    options |= {"X_valid": sets[1] if len(sets) > 1 else None}
-    if method is Method.STRUDEL:
-        return learn_strudel(sets[0], iterations=splits, **options)
-    return learn_mixture(
-        sets[0], components, splits=splits, iterations=em_iterations, rng=rng, **options
-    )
+        words |= {"validation": f"{fits[1]:z.4f}"} if valid else {}
+        answer(as_json, found, words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
 
 
 def counts(circuit: Any) -> dict[str, int]:
@@ -309,12 +264,9 @@ def compile_model(
         circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
         seconds = perf_counter() - began
         save(circuit, out)
-        if as_json:
-            found = {**counts(circuit), "log_z": log_z, "seconds": seconds, "out": str(out)}
-            show_json(found)
-            return
+        found = counts(circuit) | {"log_z": log_z, "seconds": seconds, "out": str(out)}
         words = sizes(circuit) | {"log Z": f"{log_z:z.10f}"}
-        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+        answer(as_json, found, words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
 
 
 def info(
@@ -325,8 +277,7 @@ def info(
         ),
     ],
     vtree: Annotated[
-        Path | None,
-        typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it."),
+        Path | None, typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -342,17 +293,13 @@ def info(
         if as_json:
             show_json(models.in_numbers(circuit) | {"properties": asdict(found)})
             return
-        if structured:
-            show(models.sizes(circuit) | {"sum": models.sum_in_words(circuit)})
-        else:
-            show(models.graph_sizes(circuit))
+        words = {"sum": models.sum_in_words(circuit)} if structured else {}
+        show(models.sizes(circuit) | words)
         typer.echo(repr(found))
 
 
 def convert(
-    source: Annotated[
-        str, typer.Argument(callback=require_file, help="A circuit, a model, or a table.")
-    ],
+    source: Annotated[str, InFile(help="A circuit, a model, or a table.")],
     out: Annotated[str, typer.Argument(help="Where to write it: the suffix says in which format.")],
     missing: Missing = None,
 ) -> None:

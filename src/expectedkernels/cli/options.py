@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -19,27 +20,6 @@ FAILED, WRONG_USAGE, NO = 1, 2, 3
 """Exit codes: something is wrong with a file or its data, or with the call; the answer is no."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write the circuit (.npz).")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
-Without = Annotated[
-    list[str] | None,
-    typer.Option(help="A column to leave out, such as an identifier (may be repeated)."),
-]
-Bins = Annotated[
-    int,
-    typer.Option(min=2, help="Divide numeric columns of more than N distinct values into N bins."),
-]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MARK",
-        help="Text of cells without a value, beside empty ones, NA, NaN and the like (may be "
-        "repeated).",
-    ),
-]
-Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="The level of the test.")]
 
 
 @contextmanager
@@ -86,16 +66,34 @@ def note(message: str) -> None:
         typer.echo(message, err=True)
 
 
-def show(found: Mapping[str, str]) -> None:
+def show(words: Mapping[str, Any]) -> None:
     """Print names and values in two columns."""
-    width = max(map(len, found)) + 2
-    for name, value in found.items():
+    width = max(map(len, words)) + 2
+    for name, value in words.items():
         typer.echo(f"{name:{width}}{value}")
 
 
 def show_json(found: Any) -> None:
     """Print an answer for programs: NaN and infinity, which JSON does not know, are null."""
     typer.echo(json.dumps(plain(found), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def answer(as_json: bool, found: Any, words: Mapping[str, Any]) -> None:
+    """Print an answer for programs, or in words."""
+    if as_json:
+        show_json(found)
+    else:
+        show(words)
+
+
+def show_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], digits: int) -> None:
+    """Print a line with a name and numbers for every row, below what they are."""
+    first = max(len(heads[0]), *(len(row[0]) for row in rows)) + 2
+    widths = [max(12, len(head)) for head in heads[1:]]
+    for name, *cells in [heads, *rows]:
+        shown = (x if isinstance(x, str) else f"{x:.{digits}g}" for x in cells)
+        parts = (f"{cell:>{width}}" for cell, width in zip(shown, widths, strict=True))
+        typer.echo("  ".join([f"{name:{first}}", *parts]))
 
 
 def plain(found: Any) -> Any:
@@ -148,7 +146,6 @@ def check_folder(out: str) -> None:
         raise FileNotFoundError(2, "The folder to write to does not exist", out)
 
 
-PICTURES = (".png", ".svg", ".pdf")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 LINE = "expectedkernels.line"
 """Where contexts keep the words of the command line."""
@@ -163,83 +160,70 @@ class Remembering(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def _picture_place(path: Path | None) -> Path | None:
-    return _place(path, PICTURES)
+def _ends_in(*suffixes: str) -> Callable[[Any], Any]:
+    """What says what is wrong with a file before the work is done whose result it is for."""
+
+    def check(path: Any) -> Any:
+        if path is None or path == "-":
+            return path
+        if not str(path).lower().endswith(suffixes):
+            raise typer.BadParameter(f"must end in {', '.join(suffixes)}. Got {path} instead.")
+        with errors():
+            check_folder(str(path))
+        return path
+
+    return check
 
 
-def _report_place(path: Path | None) -> Path | None:
-    return _place(path, (".html", ".htm"))
+InFile = partial(typer.Argument, callback=require_file)
+InFileOption = partial(typer.Option, callback=require_file)
+OutOption = partial(typer.Option, "--out", "-o")
 
-
-def _model_place(path: Path) -> Any:
-    return _place(path, (".skops",))
-
-
-def _table_place(path: str) -> str:
-    return path if path == "-" else _place(path, TABLES)
-
-
-def _place(path: Any, suffixes: tuple[str, ...]) -> Any:
-    """Say what is wrong with a file before the work is done whose result it is for."""
-    if path is None:
-        return None
-    if not str(path).lower().endswith(suffixes):
-        raise typer.BadParameter(f"must end in {', '.join(suffixes)}. Got {path} instead.")
-    with errors():
-        check_folder(str(path))
-    return path
-
-
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
+Level = Annotated[float, typer.Option(min=0.0, max=1.0, help="The level of the test.")]
+Bins = Annotated[
+    int,
+    typer.Option(min=2, help="Divide numeric columns of more than N distinct values into N bins."),
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(help="A column to leave out, such as an identifier (may be repeated)."),
+]
+MARKS = "Text of cells without a value, beside empty ones, NA, NaN and the like"
+Missing = Annotated[
+    list[str] | None, typer.Option(metavar="MARK", help=f"{MARKS} (may be repeated).")
+]
+PICTURE, REPORT = _ends_in(".png", ".svg", ".pdf"), _ends_in(".html", ".htm")
 Picture = Annotated[
     Path | None,
-    typer.Option(
-        "--plot", callback=_picture_place, help="Where to write a picture (.png, .svg, .pdf)."
-    ),
+    typer.Option("--plot", callback=PICTURE, help="Where to write a picture (.png, .svg, .pdf)."),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option(
-        "--report", callback=_report_place, help="Where to write a report with it (.html)."
-    ),
+    typer.Option("--report", callback=REPORT, help="Where to write a report with it (.html)."),
 ]
-
-
+Out = Annotated[Path, OutOption(help="Where to write the circuit (.npz).")]
 OutPicture = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        "-o",
-        callback=_picture_place,
-        help="Where to write the picture (.png, .svg, .pdf).",
-    ),
+    Path, OutOption(callback=PICTURE, help="Where to write the picture (.png, .svg, .pdf).")
 ]
 OutModel = Annotated[
-    Path,
-    typer.Option("--out", "-o", callback=_model_place, help="Where to write the model (.skops)."),
+    Path, OutOption(callback=_ends_in(".skops"), help="Where to write the model (.skops).")
 ]
-OutTable = Annotated[
-    str,
-    typer.Option(
-        "--out",
-        "-o",
-        callback=_table_place,
-        help="Where to write the table: .csv, .tsv (these also with .gz), .parquet, or -.",
-    ),
-]
+TABLE = "Where to write the table: .csv, .tsv (these also with .gz), .parquet, or -."
+OutTable = Annotated[str, OutOption(callback=_ends_in(*TABLES), help=TABLE)]
 
 
-def settings_of(ctx: typer.Context) -> dict[str, Any]:
+def settings_of(ctx: Any) -> dict[str, Any]:
     """The line that a command was called by, and the values of all of its options."""
-    return {"command": ctx.meta.get(LINE, ctx.command_path)} | dict(_options(ctx))
-
-
-def _options(ctx: Any) -> Iterator[tuple[str, str]]:
+    settings = {"command": ctx.meta.get(LINE, ctx.command_path)}
     for parameter in ctx.command.params:
         if parameter.name in ctx.params:
             source = ctx.get_parameter_source(parameter.name)
             default = " (default)" if source is not None and source.name == "DEFAULT" else ""
             name = max(parameter.opts, key=len).lstrip("-")
-            yield name, f"{_said(ctx.params[parameter.name])}{default}"
+            settings[name] = f"{_said(ctx.params[parameter.name])}{default}"
+    return settings
 
 
 def _said(value: Any) -> str:
@@ -283,15 +267,15 @@ def draw(
     if plot is not None:
         save(next(iter(drawn.values())), plot)
     if report is not None:
-        read = (["file", "holds"], [[_called(path), _size(found)] for path, found in files.items()])
+        held = [
+            ["standard input" if path == "-" else path, _size(found)]
+            for path, found in files.items()
+        ]
+        read = (["file", "holds"], held)
         sections = {"Answer": words, **drawn, **(tables or {}), "Files": read}
         write_report(report, title, sections, settings_of(ctx))
     for axes in drawn.values():
         close(axes)
-
-
-def _called(path: str) -> str:
-    return "standard input" if path == "-" else path
 
 
 def _size(found: Any) -> str:

@@ -11,6 +11,8 @@ import typer
 
 from expectedkernels.cli.options import (
     AsJson,
+    InFile,
+    InFileOption,
     Missing,
     OutModel,
     OutPicture,
@@ -19,13 +21,12 @@ from expectedkernels.cli.options import (
     Report,
     Seed,
     Without,
+    answer,
     draw,
     errors,
     fail,
     note,
     refuse_twice,
-    require_file,
-    show,
     show_json,
     warn,
 )
@@ -34,17 +35,9 @@ if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
 
 
-Rows = Annotated[
-    str, typer.Argument(callback=require_file, help="The rows: a table (-: standard input).")
-]
-ModelFile = Annotated[
-    str | None,
-    typer.Option(callback=require_file, help="A model that `fit` has written (.skops)."),
-]
-Train = Annotated[
-    str | None,
-    typer.Option(callback=require_file, help="Without --model: the table to learn from."),
-]
+Rows = Annotated[str, InFile(help="The rows: a table (-: standard input).")]
+ModelFile = Annotated[str | None, InFileOption(help="A model that `fit` has written (.skops).")]
+Train = Annotated[str | None, InFileOption(help="Without --model: the table to learn from.")]
 Target = Annotated[str | None, typer.Option(help="Without --model: the column of it to predict.")]
 Classify = Annotated[
     bool, typer.Option("--classify", help="Numbers in the target are names of classes.")
@@ -58,9 +51,7 @@ def _coverage(share: float | None) -> float | None:
 
 
 def fit(
-    table: Annotated[
-        str, typer.Argument(callback=require_file, help="The table (-: standard input).")
-    ],
+    table: Annotated[str, InFile(help="The table (-: standard input).")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: OutModel,
     classify: Classify = False,
@@ -84,14 +75,12 @@ def fit(
         fitting.save(fitted, str(out))
         seconds = perf_counter() - began
         task, rows = _task(fitted), fitted.rows
-        if as_json:
-            found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
-            show_json(found | {"classes": fitted.classes, "seconds": seconds, "out": str(out)})
-            return
+        found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
+        found |= {"classes": fitted.classes, "seconds": seconds, "out": str(out)}
         words = {"rows": f"{rows}", "columns": f"{len(fitted.forms)}", "task": f"{task}"}
         if fitted.classes is not None:
             words["classes"] = f"{len(fitted.classes)}"
-        show(words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+        answer(as_json, found, words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
 
 
 def _task(fitted: Fitted) -> str:
@@ -125,8 +114,7 @@ def predict(
     train: Train = None,
     target: Target = None,
     std: Annotated[
-        bool,
-        typer.Option("--std", help="Also print the standard deviation due to missing values."),
+        bool, typer.Option("--std", help="Also print the standard deviation due to missing values.")
     ] = False,
     interval: Annotated[
         float | None,
@@ -172,11 +160,15 @@ def predict(
         note(f"Predicting {len(X)} rows ...")
         found = _predictions(fitted, X, std, interval, proba or as_json)
         if as_json:
-            _show_predictions(fitted, found)
+            named = [{key: x[i] for key, x in found.items() if key} for i in range(len(X))]
+            parts = named if fitted.classes is None else [{"probabilities": x} for x in named]
+            lines = zip(found[""], parts, strict=True)
+            answers = [{"prediction": x, **more} for x, more in lines]
+            show_json({"target": name, "task": _task(fitted), "rows": answers})
             return
         beside = {c.name: c for c in raw.columns if c.name in set(without or ())}
-        named = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
-        write_rows(beside | named, out)
+        made = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
+        write_rows(beside | made, out)
 
 
 def _predictions(
@@ -207,17 +199,6 @@ def _predictions(
     return found
 
 
-def _show_predictions(fitted: Fitted, found: dict[str, Any]) -> None:
-    n = len(found[""])
-    rows: list[dict[str, Any]] = [{"prediction": found[""][i]} for i in range(n)]
-    for i, row in enumerate(rows):
-        if fitted.classes is None:
-            row |= {name: found[name][i] for name in found if name}
-        else:
-            row["probabilities"] = {name: found[name][i] for name in found if name}
-    show_json({"target": fitted.target, "task": _task(fitted), "rows": rows})
-
-
 class Strategy(StrEnum):
     """What `impute` fills in."""
 
@@ -231,9 +212,8 @@ def impute(
     model: ModelFile = None,
     train: Annotated[
         str | None,
-        typer.Option(
-            callback=require_file,
-            help="Without --model: the table to learn from. Default: the rows themselves.",
+        InFileOption(
+            help="Without --model: the table to learn from. Default: the rows themselves."
         ),
     ] = None,
     strategy: Annotated[
@@ -327,9 +307,9 @@ def explain(
         columns.sort(key=lambda part: -abs(part["contribution"]))
         what = fitted.target
         if as_json:
-            answer = {"target": what, "class": name, "row": row, "base": base}
+            numbers = {"target": what, "class": name, "row": row, "base": base}
             exact = found.standard_errors is None
-            show_json(answer | {"prediction": total, "exact": exact, "columns": columns})
+            show_json(numbers | {"prediction": total, "exact": exact, "columns": columns})
         else:
             _show_explanation(what if name is None else f"{what} is {name}", base, total, columns)
         words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
