@@ -88,7 +88,11 @@ def judge(
             "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
             "answer": f"that the samples come from the model is {verdict} at {level:g}",
         }
-        numbers = {"statistic": found.statistic, "p_value": found.p_value, "samples": len(rows)}
+        numbers: dict[str, Any] = {
+            "statistic": found.statistic,
+            "p_value": found.p_value,
+            "samples": len(rows),
+        }
         numbers |= {"test": statistic.value, "kernel": repr(found.kernel), "level": level}
         numbers |= {"simulations": simulations, "rejected": rejected}
         answer(as_json, numbers, words)
@@ -121,7 +125,7 @@ def mmd(
             pair = [circuit, other] if is_model(p) else [other, circuit]
         else:
             kernel, pair = None, coded(read_tables([p, q], without, missing), p, bins)[1]
-        _show_value("mmd", mmd_between(*pair, kernel), as_json, p=p, q=q)
+        _show_value("mmd", mmd_between(pair[0], pair[1], kernel), as_json, p=p, q=q)
 
 
 def kdsd(
@@ -215,7 +219,12 @@ def drift(
         for i, path in enumerate((before, after)):
             if empty := found.windows.empty(i):
                 words |= {f"empty in {path}": f"{', '.join(map(str, empty))}: not compared"}
-        numbers = {"mmd": found.mmd, "p_value": found.p_value, "differ": differ, "level": level}
+        numbers: dict[str, Any] = {
+            "mmd": found.mmd,
+            "p_value": found.p_value,
+            "differ": differ,
+            "level": level,
+        }
         numbers |= {"rows_before": len(one), "rows_after": len(other), "columns": parts}
         answer(as_json, numbers, words)
         columns = (list(parts[0]), [list(part.values()) for part in parts])

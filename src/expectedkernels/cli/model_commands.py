@@ -205,8 +205,8 @@ def learn(
         paths = [data] if valid is None else [data, valid]
         schema, sets = coded(read_tables(paths, without, missing), data, bins)
         began = perf_counter()
-        options = {"cardinalities": schema.cardinalities, "pseudocount": pseudocount}
-        best = {"X_valid": sets[1] if valid else None, **options}
+        options: Any = {"cardinalities": schema.cardinalities, "pseudocount": pseudocount}
+        best: Any = {"X_valid": sets[1] if valid else None, **options}
         circuit: Any
         if method is Method.CHOW_LIU:
             circuit = learn_chow_liu(sets[0], **options)
@@ -219,7 +219,7 @@ def learn(
         seconds = perf_counter() - began
         save(circuit, out)
         fits = [float(circuit.log_likelihood(X).mean()) for X in sets]
-        found = {"rows": len(sets[0])} | counts(circuit) | {"log_likelihood": fits[0]}
+        found: Any = {"rows": len(sets[0])} | counts(circuit) | {"log_likelihood": fits[0]}
         found |= {"validation": fits[1] if valid else None, "seconds": seconds, "out": str(out)}
         words = {"rows": f"{len(sets[0])}", **sizes(circuit)}
         words["log-likelihood"] = f"{fits[0]:z.4f} (mean of the rows)"

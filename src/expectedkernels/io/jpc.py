@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import special
 from expectedkernels.arrays import StatesLike
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Categorical, Indicator, Unit
+from expectedkernels.engine.blocks import from_leaves
 from expectedkernels.io.text import (
     ENTRIES_PER_BYTE,
     MOST_STATES,
@@ -18,7 +20,6 @@ from expectedkernels.io.text import (
     TABLE_ENTRIES,
     PathLike,
     Source,
-    UnitWriter,
     circuit_of,
     known,
     logs,
@@ -125,93 +126,79 @@ class _Records:
 
     def _add(self, tokens: list[str], line: int) -> None:
         """Check the shape of a record and keep it."""
-        kind = tokens[0]
+        kind, source = tokens[0], self.source
         if kind not in KINDS or len(tokens) < 4 or len(tokens) != LENGTHS.get(kind, len(tokens)):
-            raise self.source.error(
+            raise source.error(
                 "expected 'L id vtree literal', 'I id vtree variable value', 'C id vtree variable "
                 "log...', 'B id vtree variable n log', 'P id vtree count input...' or 'S id vtree "
                 f"count (input log)...', found {shown(' '.join(tokens))}",
                 line,
             )
-        name = self.source.new_id(tokens[1], self.records, "unit", line)
-        self.source.integer(tokens[2], "the id of a vtree node", line)
+        name = source.new_id(tokens[1], self.records, "unit", line)
+        source.integer(tokens[2], "the id of a vtree node", line)
         if kind in "PS":
-            self._check_count(tokens, line)
+            count = source.integer(tokens[3], "the number of inputs", line)
+            wanted = 4 + (count if kind == "P" else 2 * count)
+            if count < 1 or len(tokens) != wanted:
+                raise source.error(
+                    f"a unit with {count} inputs needs at least one, and {max(wanted, 5)} entries "
+                    f"in its line, found {len(tokens)}",
+                    line,
+                )
         else:
             self._count_states(tokens, line)
         self.records[name] = line, tokens
 
-    def _check_count(self, tokens: list[str], line: int) -> None:
-        """Raise unless a product or sum has as many inputs as it says."""
-        count = self.source.integer(tokens[3], "the number of inputs", line)
-        wanted = 4 + (count if tokens[0] == "P" else 2 * count)
-        if count < 1 or len(tokens) != wanted:
-            raise self.source.error(
-                f"a unit with {count} inputs needs at least one, and {max(wanted, 5)} entries in "
-                f"its line, found {len(tokens)}",
-                line,
-            )
-
     def _count_states(self, tokens: list[str], line: int) -> None:
         """Note what an input says about the number of states of its variable."""
-        variable = self.variable(tokens, line)
-        if tokens[0] == "I":
-            states = self.source.integer(tokens[4], "a value", line) + 1
-        elif tokens[0] == "B":
-            states = self.source.integer(tokens[4], "the number of trials", line) + 1
+        variable, source = self.variable(tokens, line), self.source
+        if tokens[0] in "IB":
+            what = "a value" if tokens[0] == "I" else "the number of trials"
+            states = source.integer(tokens[4], what, line) + 1
         else:
             states = 2 if tokens[0] == "L" else len(tokens) - 4
         if not 1 <= states <= MOST_STATES:
-            raise self.source.error(
+            raise source.error(
                 f"values are numbered from 0 and at most {MOST_STATES - 1}, and tables have at "
                 f"least one, found {shown(' '.join(tokens))}",
                 line,
             )
-        if tokens[0] == "B":
-            self._count_binomial(states, line)
+        self.n_binomial += states if tokens[0] == "B" else 0
+        if self.n_binomial > TABLE_ENTRIES + ENTRIES_PER_BYTE * source.size:
+            raise source.error(
+                f"the tables of the binomial units up to here have {self.n_binomial} entries, too "
+                f"many for a file of {source.size} bytes",
+                line,
+            )
         if tokens[0] == "I":
             self.fewest[variable] = max(states, self.fewest.get(variable, 2))
         elif self.states.setdefault(variable, states) != states:
-            raise self.source.error(
-                f"variable {variable + 1} has {states} states here and "
-                f"{self.states[variable]} before",
-                line,
-            )
-
-    def _count_binomial(self, states: int, line: int) -> None:
-        """Raise if the tables of binomial units are out of all proportion to the file."""
-        self.n_binomial += states
-        if self.n_binomial > TABLE_ENTRIES + ENTRIES_PER_BYTE * self.source.size:
-            raise self.source.error(
-                f"the tables of the binomial units up to here have {self.n_binomial} entries, too "
-                f"many for a file of {self.source.size} bytes",
-                line,
+            before = self.states[variable]
+            raise source.error(
+                f"variable {variable + 1} has {states} states here and {before} before", line
             )
 
     def _check_states(self) -> None:
         """Raise if an indicator is at a value, or a unit over a variable, that cannot be."""
+        # every scope takes a bit for every variable up to its largest: gaps must be few
+        most = max(len(self.records), FEW_VARIABLES)
         for line, tokens in self.records.values():
-            # every scope takes a bit for every variable up to its largest
-            if tokens[0] not in "PS" and self.variable(tokens, line) >= self.most_variables:
+            if tokens[0] in "PS":
+                continue
+            variable = self.variable(tokens, line)
+            if variable >= most:
                 raise self.source.error(
-                    f"a file of {len(self.records)} units has variables up to "
-                    f"{self.most_variables}, found {tokens[3]}",
+                    f"a file of {len(self.records)} units has variables up to {most}, found "
+                    f"{tokens[3]}",
                     line,
                 )
-            if tokens[0] == "I":
-                variable, value = self.variable(tokens, line), int(tokens[4])
-                states = self.states.setdefault(variable, self.fewest[variable])
-                if value >= states:
-                    raise self.source.error(
-                        f"variable {variable + 1} has {states} states in other units, found "
-                        f"the value {value}",
-                        line,
-                    )
-
-    @property
-    def most_variables(self) -> int:
-        """A bound on the numbers of variables: gaps are fine as long as there are few."""
-        return max(len(self.records), FEW_VARIABLES)
+            states = self.states.setdefault(variable, self.fewest.get(variable, 2))
+            if tokens[0] == "I" and int(tokens[4]) >= states:
+                raise self.source.error(
+                    f"variable {variable + 1} has {states} states in other units, found "
+                    f"the value {tokens[4]}",
+                    line,
+                )
 
     def variable(self, tokens: list[str], line: int) -> int:
         """The variable of an input, from 0."""
@@ -243,20 +230,18 @@ class _Records:
         if kind == "C":
             log_values = np.asarray(self.source.numbers(tokens[4:], line))
         else:
-            log_values = self._binomial(int(tokens[4]), tokens[5], line)
+            n, (log_p,) = int(tokens[4]), self.source.numbers(tokens[5:], line)
+            if log_p > ROUNDING:
+                raise self.source.error(
+                    "the log-probability of a binomial unit must not be above 0, found "
+                    f"{tokens[5]}",
+                    line,
+                )
+            (p,) = self.source.weights([log_p], [line])
+            k = np.arange(n + 1)
+            choices = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+            log_values = choices + special.xlogy(k, p) + special.xlog1py(n - k, -min(p, 1.0))
         return Categorical(variable, self.source.weights(log_values, [line] * len(log_values)))
-
-    def _binomial(self, n: int, token: str, line: int) -> Any:
-        """The log-probabilities of 0 to n successes in n trials."""
-        (log_p,) = self.source.numbers([token], line)
-        if log_p > ROUNDING:
-            raise self.source.error(
-                f"the log-probability of a binomial unit must not be above 0, found {token}", line
-            )
-        (p,) = self.source.weights([log_p], [line])
-        k = np.arange(n + 1)
-        choices = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
-        return choices + special.xlogy(k, p) + special.xlog1py(n - k, -min(p, 1.0))
 
     def check_vtree(self, vtree: Vtree, ids: dict[int, int] | None) -> None:
         """Raise unless the vtree ids of the records fit a vtree (all 0: there are none)."""
@@ -278,8 +263,7 @@ class _Records:
             if node[name] >= 0
         ]
         if any(name != 0 for name, _, _ in placed):
-            found, nodes, lines = zip(*placed, strict=True)
-            check_ids(self.source, vtree, ids, found, nodes, lines)
+            check_ids(self.source, vtree, ids, *zip(*placed, strict=True))
 
 
 def _above(inputs: list[int], parent: list[int]) -> int:
@@ -325,7 +309,7 @@ def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = No
     C 0 0 1 -0.6931471805599453 -0.6931471805599453
     """
     circuit = plain(circuit, ".jpc")
-    records = _JpcWriter(circuit).records()
+    records = _Writer(circuit).lines
     comment = [
         "c L id vtree literal, C id vtree variable log*, P id vtree count input*,",
         "c S id vtree count (input log)*; inputs first, root last, variables from 1",
@@ -335,8 +319,22 @@ def write_jpc(circuit: Circuit, path: PathLike, vtree_path: PathLike | None = No
         write_vtree(circuit.vtree, vtree_path)
 
 
-class _JpcWriter(UnitWriter):
-    """The records of a `.jpc` file."""
+class _Writer:
+    """The records of a circuit, one per unit, inputs first and the root last.
+
+    Units that only pass a product on have no record of their own.
+    """
+
+    def __init__(self, circuit: Circuit):
+        self.vtree, self.blocks = circuit.vtree, circuit.blocks
+        self.vtree_id = circuit.vtree.inorder.tolist()
+        self.lines: list[str] = []
+        from_leaves(self.vtree, self._inputs, self._units)
+
+    def add(self, record: str) -> int:
+        """Write a record and return the number of its unit."""
+        self.lines.append(record)
+        return len(self.lines) - 1
 
     def start(self, kind: str, node: int) -> str:
         """The part that all records share."""
@@ -349,14 +347,39 @@ class _JpcWriter(UnitWriter):
             return self.add(f"{self.start('L', node)} {variable if values[1] else -variable}")
         return self.add(f"{self.start('C', node)} {variable} {' '.join(logs(values))}")
 
-    def product(self, node: int, left: int, right: int) -> str:
-        """The record of a product of two units."""
-        return f"{self.start('P', node)} 2 {left} {right}"
+    def product(self, node: int, left: int, right: int) -> int:
+        """Write a product of two units, and return its number."""
+        return self.add(f"{self.start('P', node)} 2 {left} {right}")
 
-    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> str:
-        """The record of a sum of units."""
+    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> int:
+        """Write a sum of units, and return its number."""
         terms = " ".join(f"{i} {w}" for i, w in zip(inputs, log_weights, strict=True))
-        return f"{self.start('S', node)} {len(inputs)} {terms}"
+        return self.add(f"{self.start('S', node)} {len(inputs)} {terms}")
+
+    def _inputs(self, node: int, variable: int) -> Any:
+        tables: Any = self.blocks[node].numbers
+        return np.asarray([self.input(node, values) for values in tables.tolist()])
+
+    def _units(self, node: int, left: Any, right: Any) -> Any:
+        """Write the products and sums of an inner node and return the numbers of its units."""
+        block: Any = self.blocks[node]
+        a, b = block.inputs
+        pairs = zip(left[a].tolist(), right[b].tolist(), strict=True)
+        products = np.asarray([self.product(node, *pair) for pair in pairs])
+        if block.numbers is None:
+            return products
+        csr = block.csr
+        inputs = products[csr.indices].tolist()
+        weights, log_weights = csr.data.tolist(), logs(csr.data)
+        units = []
+        for start, stop in pairwise(csr.indptr.tolist()):
+            if start == stop:  # zero everywhere
+                units.append(self.sum(node, products[:1].tolist(), ["-inf"]))
+            elif stop - start == 1 and weights[start] == 1.0 and node != self.vtree.root:
+                units.append(inputs[start])
+            else:
+                units.append(self.sum(node, inputs[start:stop], log_weights[start:stop]))
+        return np.asarray(units)
 
 
 def read_spn(
@@ -517,15 +540,15 @@ def write_spn(circuit: Circuit, path: PathLike) -> None:
     """
     circuit = plain(circuit, ".spn")
     states = " ".join(str(states) for states in circuit.cardinalities)
-    write_text(path, [f"({states})", *_SpnWriter(circuit).records(), "EOF"])
+    write_text(path, [f"({states})", *_SpnWriter(circuit).lines, "EOF"])
 
 
-class _SpnWriter(UnitWriter):
+class _SpnWriter(_Writer):
     """The records of a `.spn` file."""
 
     def __init__(self, circuit: Circuit):
-        super().__init__(circuit)
         self.indicators: dict[tuple[int, int], int] = {}
+        super().__init__(circuit)
 
     def indicator(self, variable: int, value: int) -> int:
         """The number of an indicator, written if it is new."""
@@ -540,12 +563,13 @@ class _SpnWriter(UnitWriter):
         inputs = [self.indicator(variable, value) for value in support]
         if len(support) == 1 and values[support[0]] == 1.0:
             return inputs[0]
-        return self.add(self.sum(node, inputs, logs([values[value] for value in support])))
+        return self.sum(node, inputs, logs([values[value] for value in support]))
 
-    def product(self, node: int, left: int, right: int) -> str:
-        """The record of a product of two units."""
-        return f"* {left} {right}"
+    def product(self, node: int, left: int, right: int) -> int:
+        """Write a product of two units, and return its number."""
+        return self.add(f"* {left} {right}")
 
-    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> str:
-        """The record of a sum of units."""
-        return "+ " + " ".join(f"{i} {w}" for i, w in zip(inputs, log_weights, strict=True))
+    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> int:
+        """Write a sum of units, and return its number."""
+        terms = (f"{i} {w}" for i, w in zip(inputs, log_weights, strict=True))
+        return self.add("+ " + " ".join(terms))

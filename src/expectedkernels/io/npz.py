@@ -33,7 +33,7 @@ MAGIC = b"\x93NUMPY\x01\x00"
 HEADER = re.compile(
     rb"\{'descr': '([^']*)', 'fortran_order': (?:True|False), 'shape': \(([0-9, ]*)\), \} *\n"
 )
-KNOWN = re.compile(r"[<>|][iufU][0-9]{1,9}")
+KNOWN = re.compile(r"[<>|]([iufU])([1-9][0-9]{0,7})")
 """The types of numbers and text; no other type (objects least of all) is ever made."""
 DTYPES = {"i": "integers", "f": "floats", "U": "texts"}
 
@@ -90,47 +90,32 @@ class Archive:
         data = self._members.get(name)
         if data is None:
             raise ParseError(f"expected an array {name!r} of {DTYPES[kind]}, found none", self.path)
-        dtype, shape, start = self._header(name, data)
-        if dtype is None or dtype.kind != kind or len(shape) != 1:
+        first = len(MAGIC) + 2
+        start = first + int.from_bytes(data[len(MAGIC) : first], "little")
+        header = HEADER.fullmatch(data[first:start])
+        if not data.startswith(MAGIC) or header is None or len(data) < start:
+            raise self._unknown(f"the member {shown(name)} is no array")
+        descr, length = header[1].decode("latin-1"), header[2].decode().strip(" ").rstrip(",")
+        if re.search(r"\d{19}", length):
+            raise self._unknown(f"the array {shown(name)} has a length of too many digits")
+        known = KNOWN.fullmatch(descr)
+        wrong = None
+        if known is None or known[1] != kind or not length.isdecimal():
+            wrong = f"of {DTYPES[kind]} in one dimension, found another"
+        elif kind != "U" and int(known[2]) not in ((4, 8) if kind == "f" else (1, 2, 4, 8)):
+            sizes = "4 or 8" if kind == "f" else "1, 2, 4 or 8"
+            wrong = f"of {DTYPES[kind]} of {sizes} bytes, found {known[2]}"
+        if wrong is not None:
+            raise ParseError(f"expected an array {name!r} {wrong}", self.path)
+        dtype = np.dtype(descr)
+        if int(length) * dtype.itemsize != len(data) - start:
             raise ParseError(
-                f"expected an array {name!r} of {DTYPES[kind]} in one dimension, found another",
-                self.path,
-            )
-        if kind == "f" and dtype.itemsize not in (4, 8):
-            raise ParseError(
-                f"expected an array {name!r} of floats of 4 or 8 bytes, found {dtype.itemsize}",
-                self.path,
-            )
-        if shape[0] * dtype.itemsize != len(data) - start:
-            raise ParseError(
-                f"the array {name!r} announces {shape[0]} entries of {dtype.itemsize} bytes, "
+                f"the array {name!r} announces {length} entries of {dtype.itemsize} bytes, "
                 f"found {len(data) - start} bytes",
                 self.path,
             )
-        found = np.frombuffer(data, dtype, offset=start) if shape[0] else np.empty(0, dtype)
+        found: Any = np.ndarray(int(length), dtype, data, start)
         return found.astype(dtype.newbyteorder("="))
-
-    def _header(self, name: str, data: bytes) -> tuple[Any, list[int], int]:
-        """The type of an array (None: not of numbers or text), its shape, and its first byte."""
-        size = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 2], "little")
-        start = len(MAGIC) + 2 + size
-        header = HEADER.fullmatch(data[len(MAGIC) + 2 : start])
-        if not data.startswith(MAGIC) or header is None or len(data) < start:
-            raise self._unknown(f"the member {shown(name)} is no array")
-        descr = header[1].decode("latin-1")
-        lengths = header[2].replace(b" ", b"").split(b",")
-        if any(len(length) > 18 for length in lengths):
-            raise self._unknown(f"the array {shown(name)} has a length of too many digits")
-        dtype = np.dtype(descr) if KNOWN.fullmatch(descr) and _exists(descr) else None
-        return dtype, [int(length) for length in lengths if length], start
-
-
-def _exists(descr: str) -> bool:
-    """Whether NumPy has the type of a description, with at least one byte per entry."""
-    try:
-        return np.dtype(descr).itemsize > 0
-    except (TypeError, ValueError):
-        return False
 
 
 def _members(data: bytes) -> dict[str, bytes]:
@@ -192,7 +177,7 @@ def compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) -> 
     """The circuit whose tables are in some arrays, on a vtree that was checked."""
     for name in (*STAGE_INTEGERS[:5], "stage_low"):
         require(len(arrays[name]) == vtree.n_variables, f"{name!r} has one entry per variable")
-    order = arrays["stage_variable"].tolist()
+    order, parents = arrays["stage_variable"].tolist(), arrays["stage_parent"].tolist()
     require(sorted(order) == list(range(len(order))), "every variable has one stage")
     sizes, flags = arrays["stage_states"], arrays["stage_is_log"]
     require(((sizes > 0) & (sizes < 2**31)).all(), "every variable has a state")
@@ -200,78 +185,51 @@ def compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) -> 
     limit = arrays["max_bytes"].tolist()
     require(len(limit) == 1 and limit[0] > 0, "'max_bytes' is one positive number")
     cards = dict(zip(order, sizes.tolist(), strict=True))
-    contexts = _contexts(order, arrays, require)
-    stages = _stages(order, contexts, cards, arrays, require)
-    plan = MessagePlan(tuple(stages), 0.0, is_normalized=True)
-    _check_contexts(vtree, plan, require)
-    total = log_partition(replace(plan, is_normalized=False), {})
-    require(abs(total) <= TOLERANCE, "conditional probabilities sum to one")
-    schema = Schema(tuple(cards[v] for v in range(len(cards))))
-    return of_tables(Circuit, vtree, schema, Tensors(plan, limit[0]))
-
-
-def _contexts(order: list[int], arrays: dict[str, Any], require: Require) -> list[tuple[int, ...]]:
-    """The contexts of all stages: variables whose turn comes later, in that order."""
     counts, flat = arrays["context_size"], arrays["context"]
     require(
         ((counts >= 0) & (counts <= len(flat))).all() and counts.sum() == len(flat),
         f"'context' has {len(flat)} entries, which is not what stages need",
     )
     require(((flat >= 0) & (flat < len(order))).all(), "contexts are made of variables")
-    position = np.argsort(order)
     bounds = [0, *np.cumsum(counts).tolist()]
     contexts = [tuple(flat[start:stop].tolist()) for start, stop in pairwise(bounds)]
-    for i, context in enumerate(contexts):
-        turns = [i, *position[list(context)].tolist()]
-        require(all(a < b for a, b in pairwise(turns)), "contexts follow the order of stages")
-    return contexts
-
-
-def _stages(
-    order: list[int],
-    contexts: list[tuple[int, ...]],
-    cards: dict[int, int],
-    arrays: dict[str, Any],
-    require: Require,
-) -> list[Stage]:
-    """The stages with their tables, each a conditional within its bounds."""
-    shapes = [tuple(cards[u] for u in (v, *c)) for v, c in zip(order, contexts, strict=True)]
-    numbers = arrays["conditionals"].astype(np.float64)
-    require(
-        sum(map(prod, shapes)) == len(numbers),
-        f"'conditionals' has {len(numbers)} entries, which is not what stages need",
-    )
-    children = _children(order, contexts, arrays["stage_parent"].tolist(), require)
-    stages: list[Stage] = []
-    start = 0
-    for i, (variable, context, shape) in enumerate(zip(order, contexts, shapes, strict=True)):
-        data = numbers[start : start + prod(shape)].reshape(shape)
-        start += data.size
-        table = Scaled(data, float(arrays["stage_low"][i]), bool(arrays["stage_is_log"][i]))
-        _check_table(table, require)
-        axes = (variable, *context)
-        places = tuple(
-            tuple(cards[u] if u in contexts[child] else 1 for u in axes) for child in children[i]
-        )
-        stages.append(
-            Stage(variable, context, shape, tuple(children[i]), places, (table,), data.size)
-        )
-    return stages
-
-
-def _children(
-    order: list[int], contexts: list[tuple[int, ...]], parents: list[int], require: Require
-) -> list[list[int]]:
-    """The stages whose messages enter every stage."""
+    position = np.argsort(order)
     children: list[list[int]] = [[] for _ in order]
     for i, (parent, context) in enumerate(zip(parents, contexts, strict=True)):
+        turns = [i, *position[list(context)].tolist()]
+        require(all(a < b for a, b in pairwise(turns)), "contexts follow the order of stages")
         later = i < parent < len(order)
         require(later or parent == -1, "messages enter later stages")
         axes = {order[parent], *contexts[parent]} if later else set()
         require(axes.issuperset(context), "messages fit the stages that they enter")
         if later:
             children[parent].append(i)
-    return children
+    shapes = [tuple(cards[u] for u in (v, *c)) for v, c in zip(order, contexts, strict=True)]
+    numbers = arrays["conditionals"].astype(np.float64)
+    require(
+        sum(map(prod, shapes)) == len(numbers),
+        f"'conditionals' has {len(numbers)} entries, which is not what stages need",
+    )
+    stages: list[Stage] = []
+    start = 0
+    for i, (variable, context, shape) in enumerate(zip(order, contexts, shapes, strict=True)):
+        data = numbers[start : start + prod(shape)].reshape(shape)
+        start += data.size
+        table = Scaled(data, float(arrays["stage_low"][i]), bool(flags[i]))
+        _check_table(table, require)
+        below = [set(contexts[child]) for child in children[i]]
+        places = tuple(
+            tuple(cards[u] if u in scope else 1 for u in (variable, *context)) for scope in below
+        )
+        stages.append(
+            Stage(variable, context, shape, tuple(children[i]), places, (table,), data.size)
+        )
+    plan = MessagePlan(tuple(stages), 0.0, is_normalized=True)
+    _check_contexts(vtree, plan, require)
+    total = log_partition(replace(plan, is_normalized=False), {})
+    require(abs(total) <= TOLERANCE, "conditional probabilities sum to one")
+    schema = Schema(tuple(cards[v] for v in range(len(cards))))
+    return of_tables(Circuit, vtree, schema, Tensors(plan, limit[0]))
 
 
 def _check_table(table: Scaled, require: Require) -> None:
@@ -481,13 +439,10 @@ def _read(path: PathLike) -> dict[str, Any]:
         # counts are added and multiplied, and narrow types would wrap
         if name not in INDICES or arrays[name].dtype.itemsize < 4:
             arrays[name] = arrays[name].astype(np.int64)
-    extra = archive.names if version == [VERSION] else frozenset()
-    if HALF in extra:
-        arrays[HALF] = archive.array(HALF, "f")
-    if SQUARE in extra:
-        arrays[SQUARE] = archive.array(SQUARE, "i")
-    if "schema" in archive.names:
-        arrays["schema"] = archive.array("schema", "U")
+    extra = {HALF: "f", SQUARE: "i"} if version == [VERSION] else {}
+    for name, kind in {**extra, "schema": "U"}.items():
+        if name in archive.names:
+            arrays[name] = archive.array(name, kind)
     for name in sorted(archive.names - set(arrays)):
         raise ParseError(
             f"expected the arrays of a circuit and nothing else, found {shown(name)}", archive.path
@@ -495,22 +450,20 @@ def _read(path: PathLike) -> dict[str, Any]:
     return arrays
 
 
-def _is_schema(found: dict[str, Any]) -> bool:
+def _is_schema(found: Any) -> bool:
     """Whether parsed JSON has the form of names and states."""
+    if not isinstance(found, dict) or set(found) != {"names", "states"}:
+        return False
     names, states = found["names"], found["states"]
-    label = (str, int, float, bool)
-    good_names = names is None or (
-        isinstance(names, list) and all(isinstance(name, str) for name in names)
+    parts = [] if states is None else states
+    return (names is None or _is_list(names, str)) and (
+        isinstance(parts, list)
+        and all(labels is None or _is_list(labels, (str, int, float)) for labels in parts)
     )
-    good_states = states is None or (
-        isinstance(states, list)
-        and all(
-            labels is None
-            or (isinstance(labels, list) and all(isinstance(x, label) for x in labels))
-            for labels in states
-        )
-    )
-    return good_names and good_states
+
+
+def _is_list(found: Any, kinds: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(x, kinds) for x in found)
 
 
 class _Loader:
@@ -545,8 +498,7 @@ class _Loader:
         try:
             found: Any = json.loads(texts[0]) if len(texts) == 1 else None
             self.require(
-                isinstance(found, dict) and set(found) == {"names", "states"} and _is_schema(found),
-                "'schema' must hold the names and states of the variables",
+                _is_schema(found), "'schema' must hold the names and states of the variables"
             )
             schema = Schema(circuit.cardinalities, found["names"], found["states"])
         except (json.JSONDecodeError, RecursionError, CircuitError) as error:
@@ -559,18 +511,14 @@ class _Loader:
 
     def vtree(self) -> Vtree:
         """The vtree, whose nodes must be numbered as they are in memory."""
-        left, right = self.arrays["vtree_left"], self.arrays["vtree_right"]
-        variable = self.arrays["vtree_variable"]
+        arrays = [self.arrays[name] for name in TREE]
+        variable = arrays[2]
         try:
-            vtree = Vtree(left, right, variable)
+            vtree = Vtree(*arrays)
         except VtreeError as error:
             raise ParseError(f"the vtree is malformed: {error}", self.path) from error
-        self.require(
-            np.array_equal(vtree.left, left)
-            and np.array_equal(vtree.right, right)
-            and np.array_equal(vtree.variable, variable),
-            "vtree nodes must be in post-order",
-        )
+        same = map(np.array_equal, arrays, (vtree.left, vtree.right, vtree.variable))
+        self.require(all(same), "vtree nodes must be in post-order")
         leaves = np.sort(variable[variable >= 0])
         self.require(
             np.array_equal(leaves, np.arange(vtree.n_variables)),

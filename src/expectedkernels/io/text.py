@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, TypeVar
@@ -15,7 +14,6 @@ import numpy as np
 from expectedkernels.checks import CircuitError, CompatibilityError, ParseError, PropertyError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Product, Sum, Unit, topological
-from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
 from expectedkernels.vtree import Vtree
 
 PathLike = str | os.PathLike[str]
@@ -237,12 +235,10 @@ def require_kind(given: Any, kind: type, file: str) -> None:
     advice = ""
     if isinstance(given, (str, os.PathLike)):
         advice = " The path comes second."
+    elif isinstance(given, Circuit) and kind is Vtree:
+        advice = " Its vtree is circuit.vtree."
     elif isinstance(given, Circuit):
-        advice = (
-            " Its vtree is circuit.vtree."
-            if kind.__name__ == "Vtree"
-            else " Use save() with a .npz file."
-        )
+        advice = " Use save() with a .npz file."
     elif hasattr(given, "compile"):
         advice = " Use write_uai, or the circuit model.circuit()."
     elif isinstance(given, Unit):
@@ -261,33 +257,23 @@ def plain(circuit: Circuit, suffix: str) -> Circuit:
             "write them one by one, or use save() with a .npz file."
         )
     circuit = circuit.to("numpy")
-
-    def leaf(node: int, variable: int) -> None:
-        if circuit.cardinalities[variable] is None:
+    for node, variable in enumerate(circuit.vtree.variable.tolist()):
+        block: Any = circuit.blocks[node]
+        if variable >= 0 and circuit.cardinalities[variable] is None:
             raise CircuitError(
                 f"A {suffix} file holds discrete variables. Variable {variable} is real; use "
                 "save() with a .npz file."
             )
-        numbers = circuit.blocks[node].numbers
-        _check_logs_exist(numbers, f"tables of variable {variable}", suffix)
-
-    def inner(node: int) -> None:
-        numbers = circuit.blocks[node].flat[0]
-        _check_logs_exist(numbers, f"weights at vtree node {node}", suffix)
-
-    at_nodes(circuit.vtree, leaf, inner)
+        values = block.numbers if variable >= 0 else block.flat[0]
+        wrong = ~((values == 0) | ((values >= SMALLEST) & (values < np.inf)))
+        if wrong.any():
+            what = f"tables of variable {variable}" if variable >= 0 else f"weights at node {node}"
+            raise CircuitError(
+                f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
+                f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() "
+                "with a .npz file."
+            )
     return circuit
-
-
-def _check_logs_exist(values: Any, what: str, suffix: str) -> None:
-    """Raise unless numbers are zero or have a logarithm that reads back as the same number."""
-    wrong = ~((values == 0) | ((values >= SMALLEST) & (values < np.inf)))
-    if wrong.any():
-        raise CircuitError(
-            f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
-            f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() "
-            "with a .npz file."
-        )
 
 
 T = TypeVar("T")
@@ -365,72 +351,3 @@ def weighted_sum(source: Source, inputs: list[Any], tokens: list[str], line: int
     """The sum of some units with the log weights in some tokens."""
     log_weights = source.numbers(tokens, line)
     return Sum(inputs, source.weights(log_weights, [line] * len(log_weights)))
-
-
-class UnitWriter(ABC):
-    """The records of a circuit, one per unit, inputs first and the root last.
-
-    Units that only pass a product on have no record of their own.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        One root, discrete variables, no negative weights.
-    """
-
-    def __init__(self, circuit: Circuit):
-        self.vtree, self.blocks = circuit.vtree, circuit.blocks
-        self.vtree_id = circuit.vtree.inorder.tolist()
-        self.lines: list[str] = []
-
-    @abstractmethod
-    def input(self, node: int, values: list[float]) -> int:
-        """Write an input unit with a table of values, and return its number."""
-
-    @abstractmethod
-    def product(self, node: int, left: int, right: int) -> str:
-        """The record of a product of two units."""
-
-    @abstractmethod
-    def sum(self, node: int, inputs: list[int], log_weights: list[str]) -> str:
-        """The record of a sum of units."""
-
-    def add(self, record: str) -> int:
-        """Write a record and return the number of its unit."""
-        self.lines.append(record)
-        return len(self.lines) - 1
-
-    def records(self) -> list[str]:
-        """All records."""
-        from_leaves(self.vtree, self._inputs, self._units)
-        return self.lines
-
-    def _inputs(self, node: int, variable: int) -> Any:
-        """Write the inputs of a leaf and return their numbers."""
-        tables: Any = self.blocks[node].numbers
-        return np.asarray([self.input(node, values) for values in tables.tolist()])
-
-    def _units(self, node: int, left: Any, right: Any) -> Any:
-        """Write the products and sums of an inner node and return the numbers of its units."""
-        block: Any = self.blocks[node]
-        a, b = block.inputs
-        pairs = zip(left[a].tolist(), right[b].tolist(), strict=True)
-        new = [self.add(self.product(node, *pair)) for pair in pairs]
-        return np.asarray(new if block.numbers is None else self._sums(node, block, new))
-
-    def _sums(self, node: int, block: Inner, products: list[int]) -> list[int]:
-        """Write the sums of a node and return the numbers of its units."""
-        csr = block.csr
-        inputs = np.asarray(products)[csr.indices].tolist()
-        weights, log_weights = csr.data.tolist(), logs(csr.data)
-        new = []
-        stop = 0
-        for stop_next in csr.indptr[1:].tolist():
-            start, stop = stop, stop_next
-            if start == stop:  # zero everywhere
-                new.append(self.add(self.sum(node, products[:1], ["-inf"])))
-            elif stop - start == 1 and weights[start] == 1.0 and node != self.vtree.root:
-                new.append(inputs[start])
-            else:
-                new.append(self.add(self.sum(node, inputs[start:stop], log_weights[start:stop])))
-        return new
