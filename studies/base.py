@@ -1,4 +1,4 @@
-"""What the studies share: results in a file that grows, the work on them, tables and curves."""
+"""What the studies share: results in a file that grows, the work on them, and a page of them."""
 
 from __future__ import annotations
 
@@ -6,41 +6,26 @@ import csv
 import io
 import json
 import os
-import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, get_type_hints
 from zlib import crc32
 
 import joblib
 import numpy as np
+import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from expectedkernels.checks import DataError, ParseError, progress_bar
-from expectedkernels.reports import write_report
 
 FILES = "files"
 """Where `settings.json` has the sums of files: more of them may come later."""
 
 
-class OfCell(Protocol):
-    """A result, which is of a cell of a study; among others, a cell has a field `trial`."""
-
-    @property
-    def cell(self) -> Any:
-        """Where the result is from."""
-
-
-R = TypeVar("R", bound=OfCell)
-
-
-class ResultsFile(Generic[R]):
-    """The results in a folder, each under a key of its own.
-
-    A study says in a subclass what its results are: the columns of the file, a result from a row
-    and back, the key of a result, and its place, which it shares with the results of other trials.
+class ResultsFile:
+    """The results in a folder, each under a key of its own: its fields before the first number.
 
     Parameters
     ----------
@@ -50,33 +35,23 @@ class ResultsFile(Generic[R]):
         Kept in `settings.json`. Results that were made with other settings are refused.
     """
 
-    HEADER: ClassVar[tuple[str, ...]] = ()
+    RECORD: ClassVar[Any]
+    """The class of a result: a dataclass whose first field `cell` is one, too."""
 
     def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
         self.folder = Path(folder)
         self.path = self.folder / "results.csv"
         self.folder.mkdir(parents=True, exist_ok=True)
+        hints = get_type_hints(self.RECORD)
+        self._cell = hints.pop("cell")
+        self._own, self._of_cell = list(hints.values()), list(get_type_hints(self._cell).values())
+        self._n_keys = self._own.index(float)
+        self.columns = [*get_type_hints(self._cell), *hints]
+        self._found: dict[Hashable, Any] = {}
+        self._frame: Any = None
         self._check_settings(dict(settings))
-        self._found: dict[Hashable, R] = {}
-        self._places: dict[Hashable, dict[int, R]] = {}
         if self.path.exists():
             self._read()
-
-    def parse(self, row: list[str]) -> R:
-        """The result in a row of the file; raises ValueError if there is none."""
-        raise NotImplementedError
-
-    def row(self, record: R) -> Sequence[Any]:
-        """A result as a row of the file."""
-        raise NotImplementedError
-
-    def key(self, record: R) -> Hashable:
-        """What a result is of."""
-        raise NotImplementedError
-
-    def place(self, record: R) -> Hashable:
-        """What a result is of, but for the trial."""
-        raise NotImplementedError
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         path = self.folder / "settings.json"
@@ -100,39 +75,41 @@ class ResultsFile(Generic[R]):
         whole = text[: text.rfind("\n") + 1]
         if whole != text:  # an append was cut off
             os.truncate(self.path, len(whole.encode()))
-        for line, row in enumerate(csv.reader(io.StringIO(whole)), start=1):
-            if line == 1:
-                if tuple(row) != self.HEADER:
-                    raise ParseError(
-                        f"expected the columns {', '.join(self.HEADER)}, found {', '.join(row)}. "
-                        "Choose another folder with --out",
-                        str(self.path),
-                        1,
-                    )
-                continue
+        lines = csv.reader(io.StringIO(whole))
+        header = next(lines, self.columns)
+        if header != self.columns:
+            raise ParseError(
+                f"expected the columns {', '.join(self.columns)}, found {', '.join(header)}. "
+                "Choose another folder with --out",
+                str(self.path),
+                1,
+            )
+        types = [*self._of_cell, *self._own]
+        for line, row in enumerate(lines, start=2):
             try:
-                record = self.parse(row)
+                values = [kind(text) for kind, text in zip(types, row, strict=True)]
             except ValueError:
                 raise ParseError(f"expected a result, found {row}", str(self.path), line) from None
-            self._note(record)
+            n = len(self._of_cell)
+            self._note(self.RECORD(self._cell(*values[:n]), *values[n:]))
 
-    def _note(self, record: R) -> None:
-        self._found[self.key(record)] = record
-        self._places.setdefault(self.place(record), {})[record.cell.trial] = record
+    def _note(self, record: Any) -> None:
+        self._frame = None
+        own = [getattr(record, name) for name in self.columns[len(self._of_cell) :]]
+        self._found[(record.cell, *own[: self._n_keys])] = record
 
-    def trials_at(self, place: Hashable) -> dict[int, R]:
-        """The results of all trials at a place, by the number of the trial."""
-        return self._places.get(place, {})
-
-    def column(self, place: Hashable, field: str) -> Any:
-        """One field of the results of all trials at a place, shape (trials,)."""
-        found = self.trials_at(place)
-        return np.array([getattr(found[trial], field) for trial in sorted(found)])
+    @property
+    def frame(self) -> Any:
+        """The results as a data frame, a row each."""
+        if self._frame is None:
+            rows = [_row(record) for record in self]
+            self._frame = pd.DataFrame(rows, columns=self.columns)
+        return self._frame
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._found
 
-    def __iter__(self) -> Iterator[R]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._found.values())
 
     def __len__(self) -> int:
@@ -142,14 +119,14 @@ class ResultsFile(Generic[R]):
         """The distinct values of a field of the cells, in the order of the file."""
         return list(dict.fromkeys(getattr(record.cell, field) for record in self))
 
-    def add(self, records: Sequence[R]) -> None:
+    def add(self, records: Sequence[Any]) -> None:
         """Append results to the file, all or (if the process is killed) at most a cut-off line."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self.path.exists() or self.path.stat().st_size == 0:
-            writer.writerow(self.HEADER)
+            writer.writerow(self.columns)
         for record in records:
-            writer.writerow(self.row(record))
+            writer.writerow(_row(record))
             self._note(record)
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -158,45 +135,31 @@ class ResultsFile(Generic[R]):
             os.close(descriptor)
 
 
-class Drawing(NamedTuple):
-    """A figure: the name of its file, what it is, what is said of it, and its axes."""
-
-    name: str
-    title: str
-    words: str
-    axes: Any
+def _row(record: Any) -> tuple[Any, ...]:
+    cell, *own = astuple(record)
+    return (*cell, *own)
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a run wrote, its summary, what it says in short, and what could not be done."""
+    """What a run wrote, its table, what it says in short, and what could not be done."""
 
     records: Any
     files: tuple[Path, ...]
-    text: str
+    table: Any
     words: str
     problem: str = ""
 
-    def write_page(self, path: Path, settings: Mapping[str, Any]) -> Path:
-        """The path, after the study was written there: one HTML file with tables and figures.
-
-        The settings of its results, with their seed, are written down beside the given ones.
-        """
-        folder = self.records.folder
-        title, sections = _sections(self.text, folder)
-        kept = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-        return write_report(path, title, sections, {**settings, **_flat(kept)})
-
 
 def chosen(**asked: Any) -> dict[str, Any]:
-    """What was asked for; None and empty lists leave the choice to the study.
+    """What was asked for; None and empty sequences leave the choice to the study.
 
     Examples
     --------
     >>> chosen(trials=3, methods=None, datasets=[])
     {'trials': 3}
     """
-    return {name: value for name, value in asked.items() if value is not None and value != []}
+    return {name: value for name, value in asked.items() if value not in (None, [], ())}
 
 
 def check_names(names: Sequence[str], known: Collection[str], what: str) -> None:
@@ -213,7 +176,7 @@ def check_jobs(jobs: int) -> None:
 
 
 def collect(
-    records: ResultsFile[Any],
+    records: ResultsFile,
     work: Callable[..., list[Any]],
     todo: Collection[tuple[Any, ...]],
     label: Callable[[Any], str],
@@ -251,85 +214,40 @@ def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]
         return work(*arguments)
 
 
-def written(records: ResultsFile[Any], text: str, draw: Callable[[], Iterable[Drawing]]) -> Done:
-    """The summary and the figures of a study, in the folder of its results.
+def written(
+    records: ResultsFile, text: str, table: Any, draw: Callable[[], Any], title: str, words: str
+) -> Done:
+    """The page and the figure of a study, in the folder of its results.
 
     Parameters
     ----------
     records : ResultsFile
     text : str
-        The summary. What its section "In short" says is repeated on the screen; figures come
+        The page in Markdown. Its section "In short" is repeated on the screen; the figure comes
         after it.
+    table : DataFrame
+        Printed on the screen.
     draw : function
-        Gives the figures; those without axes are left out.
+        Gives the axes of the figure, None if there is nothing to draw.
+    title, words : str
+        What the figure is, and what is said of it.
     """
-    words = text.partition("## In short\n\n")[2].partition("\n\n##")[0]
-    pictures, problem = [], ""
+    start, mark, rest = text.partition("## In short\n\n")
+    short, mark_after, rest = rest.partition("\n\n## ")
+    files, problem, section = [records.path, records.folder / "summary.md"], "", ""
     try:
         from expectedkernels.plotting.style import close, save
 
-        for drawing in draw():
-            if drawing.axes is not None:
-                path = save(drawing.axes[0], records.folder / f"{drawing.name}.png")
-                close(drawing.axes[0])
-                pictures.append(path)
-                shown = f"## {drawing.title}\n\n{drawing.words}\n\n![{drawing.title}]({path.name})"
-                text = _before_tables(text, shown)
+        axes = draw()
+        if axes is not None:
+            files.append(save(axes[0], records.folder / "figure.png"))
+            close(axes[0])
+            section = f"\n\n## {title}\n\n{words}\n\n![{title}](figure.png)"
     except ImportError as error:
         problem = f"No picture was written. {error}"
-    path = records.folder / "summary.md"
-    path.write_text(text, encoding="utf-8")
-    return Done(records, (records.path, path, *pictures), text, words.strip(), problem)
-
-
-def _before_tables(text: str, section: str) -> str:
-    """A summary with one more section, before the first of those with tables."""
-    lines = text.split("\n\n")
-    first = next((i for i, line in enumerate(lines) if line.startswith("|")), len(lines))
-    heads = [i for i, line in enumerate(lines[:first]) if line.startswith("## ")]
-    at = heads[-1] if heads and first < len(lines) else len(lines)
-    return "\n\n".join([*lines[:at], section, *lines[at:]])
-
-
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings within settings, one by one."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        inner = value if isinstance(value, dict) else {}
-        found |= {f"study: {name}, {key}": x for key, x in inner.items()}
-        found |= {} if inner else {f"study: {name}": value}
-    return found
-
-
-def _sections(text: str, folder: Path) -> tuple[str, dict[str, list[Any]]]:
-    """The title of a summary, and what is below each of its headings."""
-    title = above = ""
-    heading = "What was done"
-    found: dict[str, list[Any]] = {}
-    for block in text.strip().split("\n\n"):
-        mark, _, rest = block.partition(" ")
-        if mark == "#":
-            title = rest
-        elif mark == "##":
-            above = heading = rest
-        elif mark == "###":
-            heading = f"{above}: {rest}"
-        else:
-            found.setdefault(heading, []).extend(_blocks(block, folder))
-    return title, found
-
-
-def _blocks(block: str, folder: Path) -> list[Any]:
-    """A table, a picture, a list, or paragraphs."""
-    if block.startswith("!["):
-        return [(folder / block.rpartition("(")[2].rstrip(")")).read_bytes()]
-    lines = [re.sub(r"\*+([^*]+)\*+", r"\1", line) for line in block.splitlines()]
-    if block.startswith("- "):
-        return [[line.removeprefix("- ") for line in lines]]
-    if not block.startswith("|"):
-        return lines
-    head, _, *rows = (line[2:-2].split(" | ") for line in lines)
-    return [(head, rows)]
+    page = f"{start}{mark}{short.rstrip()}{section}{mark_after}{rest.rstrip()}\n"
+    files[1].write_text(page, encoding="utf-8")
+    return Done(records, tuple(files), table, short.strip(), problem)
 
 
 def cell_rng(seed: int, where: str, *numbers: int) -> np.random.Generator:
@@ -378,15 +296,19 @@ def distance(ours: float, theirs: float, error: float) -> float:
     return abs(ours - theirs) / max(error, 1e-300)
 
 
-def table_row(cells: Iterable[str]) -> str:
-    """A row of a table in Markdown.
+def markdown(frame: Any) -> str:
+    """A data frame of text as a table in Markdown, its index in the first columns.
 
     Examples
     --------
-    >>> table_row(["mean", "2.5"])
-    '| mean | 2.5 |'
+    >>> print(markdown(pd.DataFrame({"0.1": ["2.5"]}, index=pd.Index(["mean"], name="method"))))
+    | method | 0.1 |
+    | --- | ---: |
+    | mean | 2.5 |
     """
-    return "| " + " | ".join(cells) + " |"
+    flat, n = frame.reset_index(), frame.index.nlevels
+    rows = [list(flat.columns), ["---"] * n + ["---:"] * frame.shape[1], *flat.values.tolist()]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in rows)
 
 
 def mean_and_std(errors: Any, digits: int) -> str:
@@ -403,25 +325,19 @@ def mean_and_std(errors: Any, digits: int) -> str:
     return f"{errors.mean():.{digits}f}{around}"
 
 
-def curve(x: Sequence[float], errors: Sequence[Any]) -> Any:
-    """The curve of the means over trials with a band of their spread, None if nothing is there.
-
-    Parameters
-    ----------
-    x : sequence of float
-    errors : sequence of arrays of shape (trials,)
-        One for every x; without trials, the x is left out.
+def curve(frame: Any, x: str, y: str, unit: float = 1.0) -> Any:
+    """The curve of the means of y over trials, with a band of their spread; None without any.
 
     Examples
     --------
-    >>> curve([0.1, 0.5], [np.array([1.0, 3.0]), np.array([])]).mean
+    >>> curve(pd.DataFrame({"n": [10, 10], "error": [1.0, 3.0]}), "n", "error").mean
     [2.0]
     """
     # Here and not above: results and tables do not need matplotlib.
     from expectedkernels.plotting.results import Curve
 
-    there = [(place, e) for place, e in zip(x, errors, strict=True) if len(e)]
-    if not there:
+    if frame.empty:
         return None
-    means = [float(e.mean()) for _, e in there]
-    return Curve([place for place, _ in there], means, [spread(e) for _, e in there])
+    grouped = frame.groupby(x)[y]
+    mean, band = grouped.mean() / unit, grouped.std().fillna(0.0) / unit
+    return Curve(mean.index.tolist(), mean.tolist(), band.tolist())

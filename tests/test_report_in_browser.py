@@ -7,7 +7,6 @@ import pytest
 import expectedkernels as ek
 from browser import CHROMIUM, DRIVER, a_browser
 from cli_files import invoke, write_all
-from studies.base import Drawing, ResultsFile, written
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None, reason="Chromium and its driver are not installed"
@@ -48,24 +47,8 @@ def by_command(path):
     return path
 
 
-def of_a_study(path):
-    records = ResultsFile(path.parent / "results", {"seed": 0, "effort": {"rounds": 2}})
-    table = "\n".join(["| method | 0.1 |", "| --- | ---: |", "| *mean* | 2.407 ± 0.012 |"])
-    text = f"# Study\n\nWhat was done.\n\n## In short\n\n- **good**\n\n## Table\n\n{table}\n"
-
-    def drawings():
-        axes = plt.subplots(1, 4, figsize=(13.6, 3.4))[1]
-        for ax in axes:
-            ax.plot([0, 1])
-        return [Drawing("a", "Curves", "Means.", axes)]
-
-    done = written(records, text, drawings)
-    return done.write_page(path, {"command": "python -m studies regression " + "-" * 200})
-
-
 REPORTS = {
     "command": by_command,
-    "study": of_a_study,
     "everything": everything,
     "drift": changed,
     "test": lambda path: ek.mmd_test(P.sample(30, rng=0), P, rng=0).report(path),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import sqrt
 from typing import Any
 
-import numpy as np
-
 from studies.base import distance, spread, standard_error
-from studies.inference.records import InferenceRecords
-from studies.inference.reference import TRIES, reference_curves
+from studies.inference.records import REFERENCE, TRIES, Curve, InferenceRecords
 
 LEAST = 100
 """Methods are compared at this number of samples and above."""
@@ -47,26 +46,15 @@ class Difference:
         return "worse" if self.mean > margin else "equal"
 
 
-def difference(records: InferenceRecords, first: Any, second: Any) -> Difference | None:
-    """How two curves differ, try by try; None if there is nothing to compare.
-
-    Parameters
-    ----------
-    records : InferenceRecords
-    first, second : tuples
-        Model, proposal, collapsed share, masks and rule.
-    """
-    trials = sorted(set(records.trials(first)) & set(records.trials(second)))
-    counts = sorted(set(records.counts(first)) & set(records.counts(second)))
-    counts = [n for n in counts if n >= LEAST]
-    if not trials or not counts:
+def difference(records: InferenceRecords, first: Curve, second: Curve) -> Difference | None:
+    """How two curves differ, try by try; None if there is nothing to compare."""
+    pair = (records.by_trial(key).dropna() for key in (first, second))
+    ours, theirs = next(pair).align(next(pair), join="inner")
+    gap = (ours - theirs).loc[:, ours.columns >= LEAST]
+    if gap.empty:
         return None
-    pairs = [
-        (records.by_trial(first, n, trials) - records.by_trial(second, n, trials)) for n in counts
-    ]
-    mean, error = _mean_and_error(np.mean(pairs, axis=0))
-    counted = {n: _mean_and_error(d) for n, d in zip(counts, pairs, strict=True)}
-    return Difference(mean, error, counted)
+    counts = {n: _mean_and_error(values) for n, values in gap.items()}
+    return Difference(*_mean_and_error(gap.mean(axis=1)), counts)
 
 
 def _mean_and_error(values: Any) -> tuple[float, float]:
@@ -81,7 +69,7 @@ def masks_of(share: float) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Weighted collapsed samples beside one baseline."""
+    """Collapsed samples beside one baseline."""
 
     model: str
     share: float
@@ -89,38 +77,39 @@ class Comparison:
     baseline: str
     found: Difference
 
+    def __str__(self) -> str:
+        return f"{self.baseline} ({self.found.mean:+.2f})"
+
+    @property
+    def place(self) -> str:
+        """The model and the share."""
+        return f"{self.model} {100 * self.share:g} %"
+
 
 def against_baselines(records: InferenceRecords) -> list[Comparison]:
     """CBBIS with every rule beside CVS, VS, BBIS and CIS, for all models and shares."""
-    result = []
-    for model in records.values("model"):
-        for share in sorted(s for s in records.values("collapsed") if s):
-            for rule in WEIGHTED:
-                ours = (model, PROPOSAL, share, masks_of(share), rule)
-                baselines = {
-                    "CVS": (model, PROPOSAL, share, masks_of(share), "uniform"),
-                    "VS": (model, PROPOSAL, 0.0, "none", "uniform"),
-                    "BBIS": (model, PROPOSAL, 0.0, "none", rule),
-                    "CIS": (model, "cis", share, "online", "one set"),
-                }
-                for name, theirs in baselines.items():
-                    found = difference(records, ours, theirs)
-                    if found is not None:
-                        result.append(Comparison(model, share, rule, name, found))
-    return result
+    return _compared(records, list(product(WEIGHTED, ("CVS", "VS", "BBIS", "CIS"))))
 
 
 def collapsing(records: InferenceRecords) -> list[Comparison]:
     """Collapsed samples beside complete ones with the same rule for weights."""
+    return _compared(records, [("uniform", "VS"), *((rule, "BBIS") for rule in WEIGHTED)])
+
+
+def _compared(records: InferenceRecords, pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
+    shares = sorted(s for s in records.values("collapsed") if s)
     result = []
-    for model in records.values("model"):
-        for share in sorted(s for s in records.values("collapsed") if s):
-            for rule in ("uniform", *WEIGHTED):
-                ours = (model, PROPOSAL, share, masks_of(share), rule)
-                found = difference(records, ours, (model, PROPOSAL, 0.0, "none", rule))
-                if found is not None:
-                    name = "VS" if rule == "uniform" else "BBIS"
-                    result.append(Comparison(model, share, rule, name, found))
+    for model, share, (rule, name) in product(records.values("model"), shares, pairs):
+        theirs: dict[str, tuple[str, float, str, str]] = {
+            "CVS": (PROPOSAL, share, masks_of(share), "uniform"),
+            "VS": (PROPOSAL, 0.0, "none", "uniform"),
+            "BBIS": (PROPOSAL, 0.0, "none", rule),
+            "CIS": ("cis", share, "online", "one set"),
+        }
+        ours = (model, PROPOSAL, share, masks_of(share), rule)
+        found = difference(records, ours, (model, *theirs[name]))
+        if found is not None:
+            result.append(Comparison(model, share, rule, name, found))
     return result
 
 
@@ -128,7 +117,7 @@ def collapsing(records: InferenceRecords) -> list[Comparison]:
 class Agreement:
     """Our mean error beside a reference value."""
 
-    key: Any
+    key: Curve
     n: int
     mean: float
     reference: float
@@ -149,46 +138,26 @@ def agreement(records: InferenceRecords) -> list[Agreement]:
     A reference is inside if it lies between the smallest and the largest of our tries.
     """
     found = []
-    for key, n, value in reference_curves():
-        errors = records.errors(key, n)
-        if not len(errors):
-            continue
-        error = standard_error(errors, 1.0 if key[3] == "fixed" else 1 / TRIES)
-        inside = bool(errors.min() <= value <= errors.max())
-        found.append(Agreement(key, n, float(errors.mean()), value, error, inside))
+    for (*key, n), value in REFERENCE.stack().items():
+        errors = records.errors(tuple(key), n)
+        if len(errors):
+            error = standard_error(errors, 1.0 if key[3] == "fixed" else 1 / TRIES)
+            inside = bool(errors.min() <= value <= errors.max())
+            found.append(Agreement(tuple(key), n, float(errors.mean()), value, error, inside))
     return found
 
 
-@dataclass(frozen=True)
-class RuleRow:
-    """The mean errors of all rules for weights in one place."""
-
-    model: str
-    proposal: str
-    share: float
-    n: int
-    tries: int
-    errors: dict[str, float]
-
-    def gain(self, rule: str) -> float:
-        """By how much a rule is better than equal weights."""
-        return self.errors["uniform"] - self.errors[rule]
-
-
-def rule_rows(records: InferenceRecords, counts: tuple[int, ...] = (50, 100, 200)) -> list[RuleRow]:
-    """The comparison of rules for weights, per-sample masks: one row for every place."""
-    found = []
-    rules = list(dict.fromkeys(r.rule for r in records if r.cell.proposal != "cis"))
-    for model in records.values("model"):
-        for proposal in (p for p in records.values("proposal") if p != "cis"):
-            for share in sorted(records.values("collapsed")):
-                for n in counts:
-                    errors = {
-                        rule: records.errors((model, proposal, share, masks_of(share), rule), n)
-                        for rule in rules
-                    }
-                    there = {rule: float(e.mean()) for rule, e in errors.items() if len(e)}
-                    if "uniform" in there:
-                        tries = min(len(e) for e in errors.values() if len(e))
-                        found.append(RuleRow(model, proposal, share, n, tries, there))
-    return found
+def rule_rows(records: InferenceRecords, counts: tuple[int, ...] = (50, 100, 200)) -> Any:
+    """The mean errors of rules for weights, per-sample masks: one row for every place."""
+    frame = records.frame
+    wanted = frame["masks"].isin(["none", "per sample"]) & frame["n"].isin(counts)
+    index = ["model", "proposal", "collapsed", "n"]
+    found = frame[wanted].pivot_table("error", index, "rule", sort=False)
+    places = product(
+        records.values("model"),
+        records.values("proposal"),
+        sorted(records.values("collapsed")),
+        counts,
+    )
+    found = found.loc[[place for place in places if place in found.index]]
+    return found.dropna(subset="uniform") if "uniform" in found else found[:0]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
-from studies.base import mean_and_std, table_row
+import pandas as pd
+
+from studies.base import curve, markdown, mean_and_std
 from studies.inference.claims import (
     LEAST,
     NOISE,
+    PROPOSAL,
     WEIGHTED,
-    Comparison,
-    RuleRow,
     against_baselines,
     agreement,
     collapsing,
     difference,
+    masks_of,
     rule_rows,
 )
-from studies.inference.records import InferenceRecords
-from studies.inference.reference import COUNTS, reference_curve, reference_rules
+from studies.inference.records import COUNTS, REFERENCE, REFERENCE_WEIGHTS, Curve, InferenceRecords
 
 SHOWN = ("uniform", "raw", "smoothed", "default", "signed")
 """The rules in the tables of curves."""
@@ -30,6 +32,14 @@ TITLES = {
     "uniform": "uniformly drawn states",
     "sticky": "every update of a Gibbs chain",
 }
+PAPER = {
+    "CBBIS": ("masks", "smoothed"),
+    "CVS": ("masks", "uniform"),
+    "BBIS": ("none", "smoothed"),
+    "VS": ("none", "uniform"),
+    "CIS": ("online", "one set"),
+}
+"""The methods in the figure of the paper: what is collapsed, and the rule for weights."""
 MARGIN = 0.1
 """Default weights may be this much worse than equal ones on good samples."""
 
@@ -64,7 +74,17 @@ def summary(records: InferenceRecords, comparable: bool = True) -> str:
         "Natural logs of the Hellinger distances between estimated and exact marginals, averaged "
         f"over all variables: lower is better. Means and standard deviations over {tries} tries. "
         "All methods but CIS see the same samples.",
-        _legend(),
+        "- *VS, CVS*: equal weights, without and with a share of the variables summed out "
+        "exactly; *BBIS, CBBIS*: weights by Stein discrepancy; *CIS*: online collapsed "
+        "importance sampling, one set of samples for all marginals, or one run per query.\n"
+        "- *per sample, fixed*: which variables are collapsed is drawn for every sample, or "
+        "once for all samples of a try.\n"
+        "- *raw*: the probabilities of smallest discrepancy; *smoothed*: 0.01 added to them, "
+        "as in the published figures; *default*: the library's; *signed*: of any sign; "
+        "*best ridge*: the best of several ridges in hindsight, for every try, a bound.\n"
+        "- *reference*: an independent computation with the same protocol, means of five "
+        "tries (ten for the comparison of weights).\n"
+        "- *ESS*: the mean effective sample size at the largest number of samples.",
     ]
     if not comparable:
         parts.append(
@@ -72,71 +92,45 @@ def summary(records: InferenceRecords, comparable: bool = True) -> str:
             "compared with reference values."
         )
     parts += ["## In short", "\n".join(_words(records, comparable))]
-    parts += [_claims_table(records), _rules_table(records, comparable)]
+    parts += [*_claims_table(records), *_rules_table(records, comparable)]
     proposals = [p for p in TITLES if p in records.values("proposal")]
-    for model in records.values("model"):
-        for proposal in proposals:
-            found = table(records, model, proposal, comparable)
-            if found:
-                parts += [f"## {model}, samples from {TITLES[proposal]}", found]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    for model, proposal in product(records.values("model"), proposals):
+        found = table(records, model, proposal, comparable)
+        if found:
+            parts += [f"## {model}, samples from {TITLES[proposal]}", found]
+    return "\n\n".join(parts) + "\n"
 
 
-def _legend() -> str:
-    return "\n".join(
-        [
-            "- *VS, CVS*: equal weights, without and with a share of the variables summed out "
-            "exactly; *BBIS, CBBIS*: weights by Stein discrepancy; *CIS*: online collapsed "
-            "importance sampling, one set of samples for all marginals, or one run per query.",
-            "- *per sample, fixed*: which variables are collapsed is drawn for every sample, or "
-            "once for all samples of a try.",
-            "- *raw*: the probabilities of smallest discrepancy; *smoothed*: 0.01 added to them, "
-            "as in the published figures; *default*: the library's; *signed*: of any sign; "
-            "*best ridge*: the best of several ridges in hindsight, for every try, a bound.",
-            "- *reference*: an independent computation with the same protocol, means of five "
-            "tries (ten for the comparison of weights).",
-            "- *ESS*: the mean effective sample size at the largest number of samples.",
-        ]
-    )
-
-
-def _curves(records: InferenceRecords, model: str, proposal: str) -> Iterator[Any]:
+def _curves(records: InferenceRecords, model: str, proposal: str) -> Iterator[Curve]:
     """The curves of a table that there are results of."""
     shares = sorted(records.values("collapsed"))
     for share in shares:
-        for masks in ("per sample", "fixed") if share else ("none",):
-            for rule in SHOWN:
-                if records.counts((model, proposal, share, masks, rule)):
-                    yield model, proposal, share, masks, rule
-    if proposal == "gibbs":
-        for share in shares:
-            for rule in ("one set", "per query"):
-                if records.counts((model, "cis", share, "online", rule)):
-                    yield model, "cis", share, "online", rule
+        for masks, rule in product(("per sample", "fixed") if share else ("none",), SHOWN):
+            yield model, proposal, share, masks, rule
+    if proposal == PROPOSAL:
+        for share, rule in product(shares, ("one set", "per query")):
+            yield model, "cis", share, "online", rule
 
 
 def table(records: InferenceRecords, model: str, proposal: str, comparable: bool) -> str:
     """One table: methods down, numbers of samples across, reference values below each method."""
-    curves = list(_curves(records, model, proposal))
+    curves = {key: records.curve(key) for key in _curves(records, model, proposal)}
+    curves = {key: found for key, found in curves.items() if len(found)}
     if not curves:
         return ""
-    there = {n for curve in curves for n in records.counts(curve)}
-    counts = [n for n in COUNTS if n in there] or sorted(there)
-    last = max(there)
-    lines = [
-        table_row(["method", *(f"N = {n}" for n in counts), "ESS"]),
-        table_row(["---", *["---:"] * (len(counts) + 1)]),
-    ]
-    for curve in curves:
-        name = method_name(*curve[2:])
-        cells = [mean_and_std(records.errors(curve, n), 2) for n in counts]
-        sizes = records.sizes(curve, last)
-        lines.append(table_row([name, *cells, f"{sizes.mean():.1f}" if len(sizes) else ""]))
-        known = reference_curve(*curve) if comparable else {}
-        if known:
-            values = [f"{known[n]:.2f}" if n in known else "" for n in counts]
-            lines.append(table_row(["*reference*", *values, ""]))
-    return "\n".join(lines)
+    there = sorted({n for found in curves.values() for n in found["n"]})
+    counts, rows = [n for n in COUNTS if n in there] or there, {}
+    for key, found in curves.items():
+        cells = [mean_and_std(found["error"][found["n"] == n], 2) for n in counts]
+        sizes = found["ess"][found["n"] == there[-1]]
+        name = method_name(*key[2:])
+        rows[name, ""] = [*cells, f"{sizes.mean():.1f}" if len(sizes) else ""]
+        if comparable and key in REFERENCE.index:
+            known = REFERENCE.loc[key]
+            rows[name, "*reference*"] = [f"{known[n]:.2f}" if n in known else "" for n in counts]
+            rows[name, "*reference*"].append("")
+    names = pd.Index([other or name for name, other in rows], name="method")
+    return markdown(pd.DataFrame(rows.values(), names, [*(f"N = {n}" for n in counts), "ESS"]))
 
 
 def _words(records: InferenceRecords, comparable: bool) -> list[str]:
@@ -153,7 +147,7 @@ def paper_in_words(records: InferenceRecords) -> str:
     counted = {
         outcome: [c for c in found if c.found.outcome == outcome] for outcome in ("better", "worse")
     }
-    where = "; ".join(f"{c.model} {100 * c.share:g} %: {_in_words(c)}" for c in counted["worse"])
+    where = "; ".join(f"{c.place}: {c}" for c in counted["worse"])
     return (
         "Samples of a thinned Gibbs chain; which variables are collapsed is drawn for every "
         "sample. Weights have 0.01 added to them, which the paper does not mention; without "
@@ -165,10 +159,6 @@ def paper_in_words(records: InferenceRecords) -> str:
     )
 
 
-def _in_words(comparison: Comparison) -> str:
-    return f"{comparison.baseline} ({comparison.found.mean:+.2f})"
-
-
 def _better_or_equal(records: InferenceRecords) -> list[str]:
     found = against_baselines(records)
     lines = []
@@ -176,19 +166,14 @@ def _better_or_equal(records: InferenceRecords) -> list[str]:
         ours = [c for c in found if c.rule == rule]
         if not ours:
             continue
-        places = list(dict.fromkeys((c.model, c.share) for c in ours))
         lost = {
-            place: [c for c in ours if (c.model, c.share) == place and c.found.outcome == "worse"]
-            for place in places
+            place: [str(c) for c in ours if c.place == place and c.found.outcome == "worse"]
+            for place in dict.fromkeys(c.place for c in ours)
         }
-        good = [f"{m} {100 * s:g} %" for (m, s), worse in lost.items() if not worse]
-        bad = [
-            f"{m} {100 * s:g} %: worse than {', '.join(map(_in_words, worse))}"
-            for (m, s), worse in lost.items()
-            if worse
-        ]
+        good = [place for place, worse in lost.items() if not worse]
+        bad = [f"{x}: worse than {', '.join(worse)}" for x, worse in lost.items() if worse]
         open_ones = [c for c in ours if c.found.outcome == "equal" and c.found.mean > 0]
-        behind = [f"{c.model} {100 * c.share:g} %: {_in_words(c)}" for c in open_ones]
+        behind = [f"{c.place}: {c}" for c in open_ones]
         verdict = "holds" if not bad else ("does not hold" if not good else "holds in part")
         lines.append(
             f"- That CBBIS never loses to a baseline, {rule} weights (N >= {LEAST}, Gibbs, masks "
@@ -206,7 +191,7 @@ def _collapsing_helps(records: InferenceRecords) -> list[str]:
         return []
     worse = [c for c in found if c.found.outcome == "worse"]
     better = sum(c.found.outcome == "better" for c in found)
-    where = "; ".join(f"{c.model} {100 * c.share:g} %, {c.rule}: {_in_words(c)}" for c in worse)
+    where = "; ".join(f"{c.place}, {c.rule}: {c}" for c in worse)
     lines = [
         "- That collapsed samples are better than whole ones with the same weights: "
         f"**{'holds' if not worse and better else 'does not hold everywhere'}**; better in "
@@ -289,31 +274,27 @@ def _agreement(records: InferenceRecords) -> list[str]:
 
 def _rules(records: InferenceRecords) -> list[str]:
     """What the default weights promise, and whether they keep it."""
-    rows = [r for r in rule_rows(records) if {"default", "raw", "smoothed"} <= set(r.errors)]
-    if not rows:
+    rows = rule_rows(records)
+    if not {"default", "raw", "smoothed"} <= set(rows):
         return []
+    rows = rows.dropna(subset=["default", "raw", "smoothed"])
+    default, raw = (rows["uniform"] - rows[rule] for rule in ("default", "raw"))
     lines = []
-    good = [r for r in rows if r.proposal == "gibbs"]
-    if good:
-        lost = [r for r in good if r.gain("default") < -MARGIN]
-        worst = min(good, key=lambda r: r.gain("default"))
+    good = default[default.index.get_level_values("proposal") == PROPOSAL]
+    if len(good):
+        lost = good[good < -MARGIN]
         lines.append(
             f"- Default weights on thinned Gibbs samples: more than {MARGIN} worse than equal "
             f"weights in {len(lost)} of {len(good)} places{_places(lost)}; the least "
-            f"favourable difference is {-worst.gain('default'):+.2f} ({_place(worst)})."
+            f"favourable difference is {-good.min():+.2f} ({_place(good.idxmin())})."
         )
-    gains = [r for r in rows if r.gain("raw") > 0]
-    if gains:
-        less = [r for r in gains if r.gain("default") < 0.5 * r.gain("raw")]
+    if (raw > 0).any():
+        less = default[(raw > 0) & (default < 0.5 * raw)]
         lines.append(
-            f"- Where raw weights gain over equal ones ({len(gains)} of {len(rows)} places), the "
-            f"default has at least half of their gain but in {len(less)}{_places(less)}."
+            f"- Where raw weights gain over equal ones ({(raw > 0).sum()} of {len(rows)} places), "
+            f"the default has at least half of their gain but in {len(less)}{_places(less)}."
         )
-    means = {
-        rule: sum(r.errors[rule] for r in rows) / len(rows)
-        for rule in COLUMNS
-        if all(rule in r.errors for r in rows)
-    }
+    means = rows.dropna(axis=1).reindex(columns=list(COLUMNS)).mean().dropna()
     shown = ", ".join(f"{rule} {value:.2f}" for rule, value in means.items())
     beaten = [r for r in ("uniform", "raw", "smoothed") if means["default"] >= means[r]]
     lines.append(
@@ -324,59 +305,80 @@ def _rules(records: InferenceRecords) -> list[str]:
     return lines
 
 
-def _place(row: RuleRow) -> str:
-    return f"{row.model}, {row.proposal}, {100 * row.share:g} %, N = {row.n}"
+def _place(place: Any) -> str:
+    model, proposal, share, n = place
+    return f"{model}, {proposal}, {100 * share:g} %, N = {n}"
 
 
-def _places(rows: list[RuleRow]) -> str:
-    return f" ({'; '.join(map(_place, rows))})" if rows else ""
+def _places(rows: Any) -> str:
+    return f" ({'; '.join(map(_place, rows.index))})" if len(rows) else ""
 
 
-def _claims_table(records: InferenceRecords) -> str:
+def _claims_table(records: InferenceRecords) -> list[str]:
     """All comparisons of weighted collapsed samples with baselines."""
     found = against_baselines(records)
     if not found:
-        return ""
-    baselines = list(dict.fromkeys(c.baseline for c in found))
-    lines = [
+        return []
+    cells = [
+        (c.model, f"{100 * c.share:g} %", c.rule, c.baseline,
+         f"{c.found.mean:+.2f} ± {c.found.standard_error:.2f}")
+        for c in found
+    ]  # fmt: skip
+    frame = pd.DataFrame(cells, columns=["model", "collapsed", "weights", "baseline", "cell"])
+    index = ["model", "collapsed", "weights"]
+    grid = frame.pivot_table("cell", index, "baseline", "first", sort=False, fill_value="")
+    return [
         "## Weighted collapsed samples against the baselines",
-        "",
         f"Differences of the logs, averaged over N >= {LEAST}, with standard errors over tries "
         "(Gibbs, masks per sample). Negative: CBBIS is better.",
-        "",
-        table_row(["model", "collapsed", "weights", *baselines]),
-        table_row(["---", "---:", "---", *["---:"] * len(baselines)]),
+        markdown(grid),
     ]
-    for model, share, rule in dict.fromkeys((c.model, c.share, c.rule) for c in found):
-        cells = []
-        for name in baselines:
-            place = (model, share, rule, name)
-            this = [c.found for c in found if (c.model, c.share, c.rule, c.baseline) == place]
-            cells.append(f"{this[0].mean:+.2f} ± {this[0].standard_error:.2f}" if this else "")
-        lines.append(table_row([model, f"{100 * share:g} %", rule, *cells]))
-    return "\n".join(lines)
 
 
-def _rules_table(records: InferenceRecords, comparable: bool) -> str:
+def overview(records: InferenceRecords) -> Any:
+    """The mean errors of all rules for weights."""
+    found = rule_rows(records)
+    return found[[rule for rule in COLUMNS if rule in found]]
+
+
+def _rules_table(records: InferenceRecords, comparable: bool) -> list[str]:
     """The comparison of rules for weights, with reference values at 200 samples."""
-    rows = rule_rows(records)
-    if not rows:
-        return ""
-    rules = [rule for rule in COLUMNS if any(rule in r.errors for r in rows)]
-    lines = [
-        "## Which weights?",
-        "",
-        "Masks per sample; reference values in brackets.",
-        "",
-        table_row(["model", "samples", "collapsed", "N", *rules]),
-        table_row(["---", "---", "---:", "---:", *["---:"] * len(rules)]),
-    ]
-    for r in rows:
-        known = reference_rules(r.model, r.proposal, r.share) if comparable and r.n == 200 else {}
-        cells = [
-            (f"{r.errors[rule]:.2f}" if rule in r.errors else "")
-            + (f" ({known[rule]:.2f})" if rule in known else "")
-            for rule in rules
-        ]
-        lines.append(table_row([r.model, r.proposal, f"{100 * r.share:g} %", str(r.n), *cells]))
-    return "\n".join(lines)
+    rows = overview(records)
+    if rows.empty:
+        return []
+    shown = rows.map(lambda x: f"{x:.2f}", na_action="ignore").fillna("")
+    for (*place, n), cells in shown.iterrows():
+        if comparable and n == 200 and tuple(place) in REFERENCE_WEIGHTS.index:
+            known = REFERENCE_WEIGHTS.loc[tuple(place)]
+            shown.loc[(*place, n)] = [
+                f"{cell} ({known[rule]:.2f})" if rule in known else cell
+                for rule, cell in cells.items()
+            ]
+    shown = shown.rename(index=lambda share: f"{100 * share:g} %", level="collapsed")
+    shown = shown.rename_axis(index={"proposal": "samples", "n": "N"})
+    return ["## Which weights?", "Masks per sample; reference values in brackets.", markdown(shown)]
+
+
+def figure(records: InferenceRecords) -> Any:
+    """The axes of the figure of the paper, one panel per model and share; None without results."""
+    from expectedkernels.plotting.results import plot_panels
+
+    panels = {}
+    shares = sorted(s for s in records.values("collapsed") if s)
+    for model, share in product(records.values("model"), shares):
+        place: dict[str, tuple[str, float, str]] = {
+            "masks": (PROPOSAL, share, masks_of(share)),
+            "none": (PROPOSAL, 0.0, "none"),
+            "online": ("cis", share, "online"),
+        }
+        lines = {
+            name: curve(records.curve((model, *place[collapsed], rule)), "n", "error")
+            for name, (collapsed, rule) in PAPER.items()
+        }
+        if lines["CVS"] is not None:
+            title = f"{model}, {100 * share:g} % collapsed"
+            panels[title] = {name: line for name, line in lines.items() if line is not None}
+    if not panels:
+        return None
+    ylabels = {next(iter(panels)): "log of the mean Hellinger distance"}
+    return plot_panels(panels, "number of samples", ylabels)

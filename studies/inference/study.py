@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from expectedkernels.checks import DataError
-from studies.base import Done, Drawing, check_jobs, check_names, chosen, collect, written
+from studies.base import Done, check_jobs, check_names, chosen, collect, written
 from studies.inference.cells import CIS_RULES, RULES, Settings, evaluate
 from studies.inference.models import (
     MASKS,
@@ -19,7 +19,7 @@ from studies.inference.models import (
     sample_counts,
 )
 from studies.inference.records import Cell, InferenceRecords, Record
-from studies.inference.report import TITLES, paper_in_words, summary
+from studies.inference.report import figure, overview, paper_in_words, summary
 
 MODELS = ("ising", "asia")
 SHARES = (0.25, 0.5)
@@ -111,7 +111,12 @@ def run(
     places = _places(models, folder)
     for name, path in places.items():
         load_model(name, path, settings.seed)  # problems with files show before the work
-    records = InferenceRecords(out, asdict(settings), _digests(places))
+    digests = {  # but that of the grid, whose name says what it is
+        name: sha256(Path(path).read_bytes()).hexdigest()
+        for name, path in places.items()
+        if path is not None and name not in MODELS
+    }
+    records = InferenceRecords(out, asdict(settings), digests)
     grams = str(Path(out) / "grams") if keep else None
     wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
     wanted += [(cell, cis_rules) for cell in cis_cells(list(places), shares, tries)]
@@ -134,15 +139,6 @@ def _places(models: Sequence[str], folder: str | Path | None) -> dict[str, str |
             )
         asked[name], places[name] = model, path
     return places
-
-
-def _digests(places: Mapping[str, str | None]) -> dict[str, str]:
-    """The SHA-256 sums of the files of models, but that of the grid, whose name says what it is."""
-    return {
-        name: sha256(Path(path).read_bytes()).hexdigest()
-        for name, path in places.items()
-        if path is not None and name not in MODELS
-    }
 
 
 def _todo(
@@ -169,15 +165,11 @@ def reproduce_inference(
     few: dict[str, Any] = {"cis_rules": CIS_RULES[:1], "tries": 2} if quick else {}
     settings = replace(QUICK if quick else Settings(), seed=seed)
     records = run(out, folder, settings=settings, **few | chosen(**asked))
-    return written(records, summary(records, comparable=not quick), lambda: _figures(records))
-
-
-def _figures(records: InferenceRecords) -> Iterator[Drawing]:
-    """That of the paper, and those of all that is there."""
-    from studies.inference.figure import figure, paper_figure
-
-    title = "Figure 3 of the paper, from our runs"
-    yield Drawing("figure-3", title, paper_in_words(records), paper_figure(records))
-    for proposal in PROPOSALS:
-        title, words = f"Samples from {TITLES[proposal]}: curves", "Means and standard deviations."
-        yield Drawing(proposal, title, words, figure(records, proposal))
+    return written(
+        records,
+        summary(records, comparable=not quick),
+        overview(records),
+        lambda: figure(records),
+        "Figure 3 of the paper, from our runs",
+        paper_in_words(records),
+    )

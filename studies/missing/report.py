@@ -1,137 +1,147 @@
-"""The study of missing values in tables and words: what its results say, and no more."""
+"""The study of missing values in tables, words and a figure: what its results say, no more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
 
-from studies.base import spread, table_row
+from studies.base import ResultsFile, markdown
 from studies.missing.methods import EXPECTED, MASKED, METHODS
-from studies.missing.records import Records
 
 TASKS = {
     "regression": "error = RMSE / standard deviation of the target",
     "classification": "error = share of wrong labels",
 }
 PLACES = {"test": "missing in test rows only", "both": "missing in training and test rows"}
+OURS = next(iter(EXPECTED))
+SHOWN = (
+    "expected SVM, mask kernel",
+    "expected ridge",
+    "mean, SVM",
+    "iterative, SVM",
+    "iterative + indicators, SVM",
+    "k-NN, SVM",
+    "boosting on masked copies",
+)
+"""The methods in the figure; more could not be told apart."""
+EXTRAS = {
+    "log_loss": ("log loss", "{:.3f}"),
+    "coverage": ("coverage of 90 % intervals", "{:.3f}"),
+    "width": ("median width", "{:.3f}"),
+    "fit_seconds": ("seconds of fit", "{:.2f}"),
+    "predict_seconds": ("of predict", "{:.2f}"),
+}
 
 
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Errors of methods, averaged over splits, in cells that all of them have.
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One split of one table with one random mask: all methods are compared on it.
 
     Attributes
     ----------
-    methods, tables, settings : list of str
-    values : array of shape (methods, tables, settings)
-        NaN where a method has no result.
+    table, task : str
+    holes : {"test", "both"}
+        Whether values are missing in test rows only, or in training rows as well.
+    mechanism : {"MCAR", "MAR", "MNAR"}
+    rate : float
+    trial : int
     """
 
-    methods: list[str]
-    tables: list[str]
-    settings: list[str]
-    values: Any
+    table: str
+    task: str
+    holes: str
+    mechanism: str
+    rate: float
+    trial: int
 
     @property
-    def common(self) -> Any:
-        """Whether all methods have results, (tables, settings)."""
-        return np.isfinite(self.values).all(axis=0)
-
-    def mean(self, setting: str | None = None) -> Any:
-        """The mean over tables (and settings) that all methods have results for, (methods,)."""
-        chosen = [setting is None or setting == name for name in self.settings]
-        return self.values[:, self.common & np.array(chosen)].mean(axis=1)
-
-    def mean_ranks(self) -> Any:
-        """The mean rank over tables and settings, 1 is best, (methods,)."""
-        return rankdata(self.values[:, self.common], axis=0).mean(axis=1)
-
-    def by_table(self) -> Any:
-        """The mean over settings of every table that has results of all methods, (methods, n)."""
-        there = self.common
-        rows = [
-            self.values[:, i, there[i]].mean(axis=1)
-            for i in range(len(self.tables))
-            if there[i].any()
-        ]
-        return np.stack(rows, axis=1)
-
-    def against(self, ours: str) -> list[Comparison]:
-        """Every method beside one of ours, with tables as units."""
-        values = self.by_table()
-        own = values[self.methods.index(ours)]
-        return [Comparison(ours, m, v - own) for m, v in zip(self.methods, values, strict=True)]
+    def setting(self) -> str:
+        """What is missing, in short."""
+        return f"{self.mechanism} {self.rate:g}"
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """How much larger the errors of a method are than those of ours, by table."""
+@dataclass(frozen=True)
+class Record:
+    """What one method did in one cell.
 
-    ours: str
+    Attributes
+    ----------
+    cell : Cell
+    method : str
+    error : float
+        The root of the mean squared error in standard deviations of the target, or the share of
+        wrong labels.
+    log_loss, coverage, width : float
+        Of probabilities, and of 90 % intervals (widths in standard deviations of the target, the
+        median over rows); NaN where there are none.
+    fit_seconds, predict_seconds : float
+        Without the search for parameters.
+    """
+
+    cell: Cell
     method: str
-    differences: Any
-
-    @property
-    def wins(self) -> int:
-        """The tables where ours has the smaller error."""
-        return int((self.differences > 0).sum())
-
-    @property
-    def losses(self) -> int:
-        """The tables where the method has the smaller error."""
-        return int((self.differences < 0).sum())
-
-    @property
-    def distance(self) -> float:
-        """The mean difference in multiples of its standard error, NaN if there is none.
-
-        Examples
-        --------
-        >>> Comparison("a", "b", np.array([1.0, 3.0])).distance
-        2.0
-        """
-        error = spread(self.differences) / sqrt(len(self.differences))
-        return float(self.differences.mean() / error) if error > 0 else np.nan
+    error: float
+    log_loss: float
+    coverage: float
+    width: float
+    fit_seconds: float
+    predict_seconds: float
 
 
-def errors_of(records: Records, task: str, holes: str) -> Errors | None:
-    """The errors of all methods in a task, None if there are none that can be compared."""
-    mine = [r for r in records if (r.cell.task, r.cell.holes) == (task, holes)]
-    found = {r.method for r in mine}
-    methods = [m for m in METHODS if m in found]
-    tables, settings = (
-        list(dict.fromkeys(getattr(r.cell, field) for r in mine)) for field in ("table", "setting")
-    )
-    values = np.full((len(methods), len(tables), len(settings)), np.nan)
-    for at in np.ndindex(values.shape):
-        place = (tables[at[1]], holes, settings[at[2]], methods[at[0]])
-        trials = records.column(place, "error")
-        values[at] = trials.mean() if len(trials) else np.nan
-    errors = Errors(methods, tables, sorted(settings), values[:, :, np.argsort(settings)])
-    return errors if values.size and errors.common.any() else None
+class Records(ResultsFile):
+    """The results of the study of missing values in a folder, by (cell, method)."""
+
+    RECORD = Record
+
+
+def values_of(records: Records, task: str, holes: str, field: str = "error") -> Any:
+    """A field of the results of methods (rows), averaged over splits, by table and setting.
+
+    Tables and settings (columns) are those that all methods have errors for; None without any.
+    """
+    frame = records.frame
+    frame = frame[(frame["task"] == task) & (frame["holes"] == holes)]
+    if frame.empty:
+        return None
+    setting = frame["mechanism"] + " " + frame["rate"].map("{:g}".format)
+    grouped = frame.assign(setting=setting).groupby(["method", "table", "setting"], sort=False)
+    means = grouped[["error", *EXTRAS]].mean().unstack(["table", "setting"])
+    means = means.reindex([method for method in METHODS if method in means.index])
+    common = means["error"].dropna(axis=1).columns
+    return means[field][common] if len(common) else None
+
+
+def against(errors: Any, ours: str) -> Any:
+    """How much larger errors are than those of one of our methods, with tables as units.
+
+    Wins are tables where ours has the smaller error; the distance is the mean difference in
+    multiples of its standard error, NaN if there is none.
+    """
+    by_table = errors.T.groupby("table", sort=False).mean().T
+    gap = by_table - by_table.loc[ours]
+    error = (gap.std(axis=1) / np.sqrt(gap.shape[1])).replace(0.0, np.nan)
+    wins, losses = (gap > 0).sum(axis=1), (gap < 0).sum(axis=1)
+    return pd.DataFrame({"wins": wins, "losses": losses, "distance": gap.mean(axis=1) / error})
+
+
+def overview(records: Records) -> Any:
+    """The mean error of every method, a column for each task and place."""
+    found = {
+        f"{task}, {holes}": values_of(records, task, holes)
+        for task, holes in product(TASKS, PLACES)
+    }
+    means = {name: x.mean(axis=1) for name, x in found.items() if x is not None}
+    return pd.DataFrame(means).reindex([m for m in METHODS if any(m in x for x in means.values())])
 
 
 def summary(records: Records) -> str:
     """The study as Markdown: what was done, what it says in short, and the tables."""
-    parts = [_introduction(records), _words(records)]
-    for task in TASKS:
-        for holes, place in PLACES.items():
-            errors = errors_of(records, task, holes)
-            if errors is not None:
-                title = f"## {task.capitalize()}, {place}"
-                tables = ", ".join(errors.tables)
-                parts += [title, f"Tables: {tables}; {TASKS[task]}.", error_table(errors)]
-                parts += [_extras(records, errors, holes)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _introduction(records: Records) -> str:
     trials = len(records.values("trial"))
-    return (
+    intro = (
         "# Predictions from rows with holes\n\n"
         "Expected predictions (default density) against imputation and boosting, with "
         f"{trials} random split{'' if trials == 1 else 's'} of every table. All methods see the "
@@ -152,101 +162,99 @@ def _introduction(records: Records) -> str:
         "*d/se*: the mean difference over tables (positive: the expected machine is better) in "
         "multiples of its standard error."
     )
+    short, parts = [], []
+    for task, (holes, place) in product(TASKS, PLACES.items()):
+        errors = values_of(records, task, holes)
+        if errors is None:
+            continue
+        extras = {field: values_of(records, task, holes, field).mean(axis=1) for field in EXTRAS}
+        short.append(f"- {task.capitalize()}, {place}: {_in_short(errors)}")
+        covered = [
+            f"{method} {share:.1%} at a median width of {extras['width'][method]:.2f}"
+            for method, share in extras["coverage"].dropna().items()
+        ]
+        short += [f"- Its 90 % intervals cover: {', '.join(covered)}."] if covered else []
+        tables = ", ".join(errors.columns.unique("table"))
+        shown = {
+            head: extras[field].map(form.format, na_action="ignore")
+            for field, (head, form) in EXTRAS.items()
+            if extras[field].notna().any()
+        }
+        parts += [
+            f"## {task.capitalize()}, {place}",
+            f"Tables: {tables}; {TASKS[task]}.",
+            markdown(error_table(errors)),
+            markdown(pd.DataFrame(shown).fillna("")),
+        ]
+    words = ["## In short\n\n" + "\n".join(short)] if short else []
+    return "\n\n".join([intro, *words, *parts]) + "\n"
 
 
-def error_table(errors: Errors) -> str:
-    """Methods down; errors by setting, ranks and comparisons across."""
-    ours = [name for name in EXPECTED if name in errors.methods and name not in MASKED]
-    against = [errors.against(name) for name in ours]
-    heads = [f"{word} {name}" for name in ours for word in ("w-l", "d/se")]
-    columns = [errors.mean(s) for s in errors.settings if errors.common[:, _at(errors, s)].any()]
-    shown = [s for s in errors.settings if errors.common[:, _at(errors, s)].any()]
-    lines = [table_row(["method", *shown, "all", "mean rank", *heads])]
-    lines.append(table_row(["---", *["---:"] * (len(shown) + 2 + len(heads))]))
-    everything, ranks = errors.mean(), errors.mean_ranks()
-    for i, method in enumerate(errors.methods):
-        cells = [f"{column[i]:.4f}" for column in (*columns, everything)] + [f"{ranks[i]:.1f}"]
-        for found in against:
-            cells += _compared(found[i])
-        lines.append(table_row([method, *cells]))
-    return "\n".join(lines)
+def error_table(errors: Any) -> Any:
+    """Methods down; errors by setting, ranks and comparisons across, as text."""
+    by_setting = errors.T.groupby("setting").mean().T
+    table = by_setting.assign(all=errors.mean(axis=1)).map("{:.4f}".format)
+    table["mean rank"] = errors.rank().mean(axis=1).map("{:.1f}".format)
+    for ours in (name for name in EXPECTED if name in errors.index and name not in MASKED):
+        cells = [_compared(row) for row in against(errors, ours).itertuples()]
+        table[[f"w-l {ours}", f"d/se {ours}"]] = cells
+        table.loc[ours, [f"w-l {ours}", f"d/se {ours}"]] = ""
+    return table
 
 
-def _at(errors: Errors, setting: str) -> int:
-    return errors.settings.index(setting)
-
-
-def _compared(found: Comparison) -> list[str]:
-    if found.ours == found.method:
-        return ["", ""]
+def _compared(found: Any) -> tuple[str, str]:
     far = "" if np.isnan(found.distance) else f"{found.distance:+.1f}"
-    return [f"{found.wins}-{found.losses}", far]
+    return f"{found.wins:.0f}-{found.losses:.0f}", far
 
 
-def _extras(records: Records, errors: Errors, holes: str) -> str:
-    """Log losses, intervals and times, as means over tables, settings and splits."""
-    fields = {
-        "log loss": ("log_loss", ".3f"),
-        "coverage of 90 % intervals": ("coverage", ".3f"),
-        "median width": ("width", ".3f"),
-        "seconds of fit": ("fit_seconds", ".2f"),
-        "of predict": ("predict_seconds", ".2f"),
-    }
-    columns = {head: _means(records, errors, holes, field) for head, (field, _) in fields.items()}
-    shown = [head for head, values in columns.items() if np.isfinite(values).any()]
-    lines = [table_row(["method", *shown]), table_row(["---", *["---:"] * len(shown)])]
-    for i, method in enumerate(errors.methods):
-        values = [(columns[head][i], fields[head][1]) for head in shown]
-        lines.append(table_row([method, *("" if np.isnan(v) else f"{v:{f}}" for v, f in values)]))
-    return "\n".join(lines)
-
-
-def _means(records: Records, errors: Errors, holes: str, field: str) -> Any:
-    """The means of a field over tables and settings that all methods have results for."""
-    places = [(errors.tables[i], holes, errors.settings[j]) for i, j in np.argwhere(errors.common)]
-    return np.array(
-        [np.mean([records.column((*p, m), field).mean() for p in places]) for m in errors.methods]
-    )
-
-
-def _words(records: Records) -> str:
-    lines = []
-    for task in TASKS:
-        for holes, place in PLACES.items():
-            errors = errors_of(records, task, holes)
-            if errors is not None:
-                lines.append(f"- {task.capitalize()}, {place}: {_in_short(errors)}")
-                lines += _intervals_in_short(records, errors, holes)
-    return "## In short\n\n" + "\n".join(lines) if lines else ""
-
-
-def _in_short(errors: Errors) -> str:
+def _in_short(errors: Any) -> str:
     """The smallest error of ours and of the others, and how far apart they are."""
-    means, ranks = errors.mean(), errors.mean_ranks()
-    others = [i for i, m in enumerate(errors.methods) if m not in EXPECTED]
-    ours = [i for i, m in enumerate(errors.methods) if m in EXPECTED]
-    said = [f"{errors.methods[i]} {means[i]:.4f} (mean rank {ranks[i]:.1f})" for i in ours]
-    if not others:
+    means, ranks = errors.mean(axis=1), errors.rank().mean(axis=1)
+    ours = [method for method in errors.index if method in EXPECTED]
+    others = means.drop(ours)
+    said = [f"{method} {means[method]:.4f} (mean rank {ranks[method]:.1f})" for method in ours]
+    if others.empty:
         return ", ".join(said) + "."
-    best = min(others, key=lambda i: means[i])
+    best = others.idxmin()
     said.append(
-        f"best of the {len(others)} others, in hindsight, {errors.methods[best]} "
-        f"{means[best]:.4f} ({ranks[best]:.1f})"
+        f"best of the {len(others)} others, in hindsight, {best} {means[best]:.4f} "
+        f"({ranks[best]:.1f})"
     )
     text = ", ".join(said)
-    for i in ours:
-        wins, distance = _compared(errors.against(errors.methods[i])[best])
-        text += f"; {errors.methods[i]} against it {wins} tables"
+    for method in ours:
+        wins, distance = _compared(against(errors, method).loc[best])
+        text += f"; {method} against it {wins} tables"
         text += f", difference / standard error {distance}" if distance else ""
     return text + "."
 
 
-def _intervals_in_short(records: Records, errors: Errors, holes: str) -> list[str]:
-    covered = _means(records, errors, holes, "coverage")
-    widths = _means(records, errors, holes, "width")
-    said = [
-        f"{method} {share:.1%} at a median width of {width:.2f}"
-        for method, share, width in zip(errors.methods, covered, widths, strict=True)
-        if np.isfinite(share)
-    ]
-    return [f"- Its 90 % intervals cover: {', '.join(said)}."] if said else []
+def figure(records: Records) -> Any:
+    """The axes of how much larger errors are than those of the expected SVM, None without results.
+
+    Bands are standard errors over tables.
+    """
+    from expectedkernels.plotting.results import Curve, plot_panels
+
+    panels, settings = {}, {}
+    for task, (holes, place) in product(TASKS, PLACES.items()):
+        errors = values_of(records, task, holes)
+        if errors is None or OURS not in errors.index:
+            continue
+        title = f"{task}\n{place}"
+        gap = (errors - errors.loc[OURS]).T.groupby("setting")
+        mean, band = gap.mean(), (gap.std() / np.sqrt(gap.count())).fillna(0.0)
+        settings[title] = list(mean.index)
+        panels[title] = {
+            method: Curve(range(len(mean)), mean[method].tolist(), band[method].tolist())
+            for method in SHOWN
+            if method in mean
+        }
+    if not any(panels.values()):
+        return None
+    levels = {title: {OURS: 0.0} for title in panels}
+    ylabels = {next(iter(panels)): f"error minus that of the {OURS}"}
+    axes = plot_panels(panels, "", ylabels, levels)
+    for ax, names in zip(axes, settings.values(), strict=True):
+        ax.set_xticks(range(len(names)), names, rotation=30)
+        ax.title.set_size("medium")
+    return axes

@@ -12,20 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss
 
-from studies.base import (
-    Done,
-    Drawing,
-    cell_rng,
-    check_jobs,
-    check_names,
-    chosen,
-    collect,
-    written,
-)
+from studies.base import Done, cell_rng, check_jobs, check_names, chosen, collect, written
 from studies.missing.masks import draw_mask, hide
 from studies.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
-from studies.missing.records import Cell, Record, Records
-from studies.missing.report import summary
+from studies.missing.report import OURS, Cell, Record, Records, figure, overview, summary
 from studies.missing.tables import REGRESSION, TABLES, Table, available, load_table
 
 HOLES = ("test", "both")
@@ -175,16 +165,8 @@ def _record(cell: Cell, name: str, method: Fitted, task: Task) -> Record:
     if method.interval is not None:
         low, high = method.interval(task.X_test, COVERAGE)
         coverage, width = np.mean((low <= y) & (y <= high)), task.unit * np.median(high - low)
-    return Record(
-        cell,
-        name,
-        float(error),
-        float(loss),
-        float(coverage),
-        float(width),
-        method.seconds,
-        seconds,
-    )
+    times = round(method.seconds, 4), round(seconds, 4)
+    return Record(cell, name, *map(float, (error, loss, coverage, width, *times)))
 
 
 def cells(
@@ -264,13 +246,11 @@ def reproduce_missing(
         "settings": QUICK,
     }
     records = run(out, folder, **(few if quick else {}) | chosen(**asked))
-    return written(records, summary(records), lambda: _figures(records))
-
-
-def _figures(records: Records) -> Iterator[Drawing]:
-    from studies.missing.figure import OURS, figure
-
-    words = (
-        f"How much larger errors are than those of the {OURS}, with standard errors over tables."
+    return written(
+        records,
+        summary(records),
+        overview(records),
+        lambda: figure(records),
+        "Errors beside those of the expected machine",
+        f"How much larger errors are than those of the {OURS}, with standard errors over tables.",
     )
-    yield Drawing("missing", "Errors beside those of the expected machine", words, figure(records))

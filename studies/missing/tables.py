@@ -12,8 +12,7 @@ import numpy as np
 from sklearn import datasets
 
 from expectedkernels.checks import DataError
-from studies.regression.datasets import data_folder, read_table
-from studies.regression.sources import SOURCES
+from studies.regression.datasets import SOURCES, data_folder, read_table
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 N_PIXELS = 20

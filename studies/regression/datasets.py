@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,13 +16,70 @@ import numpy as np
 
 from expectedkernels.checks import DataError
 from studies.base import check_names
-from studies.regression.sources import SOURCES, Source
 
 FOLDER = "EXPECTEDKERNELS_DATA"
 """The environment variable with the folder of the data, used if no folder is given."""
 SEED = 1337
 N_BINS = 10
 SPLITS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A raw file, what its columns are, and the regressor that was selected for it.
+
+    Attributes
+    ----------
+    name, file : str
+    target : str
+        The column to predict.
+    discrete, continuous : tuple of str
+        The columns that are categories, and those that are cut into bins.
+    where : str
+        Where the file can be found.
+    sha256 : mapping
+        The SHA-256 sums of bits (x) and targets (y) of the splits.
+    C, epsilon, gamma : float
+        The parameters of the support vector regressor, as the paper's grid search selected them.
+    openml : int or None
+        Its number on OpenML.
+    truncate : bool
+        Whether targets lose their digits after the decimal point.
+    fit_rows : int or None
+        Fit the regressor to so many of the first training rows. None: all.
+    unit : float
+        What errors are given in multiples of.
+    """
+
+    name: str
+    file: str
+    target: str
+    discrete: tuple[str, ...]
+    continuous: tuple[str, ...]
+    where: str
+    sha256: Mapping[str, str]
+    C: float
+    epsilon: float
+    gamma: float
+    openml: int | None = None
+    truncate: bool = False
+    fit_rows: int | None = None
+    unit: float = 1.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are used, the target last."""
+        return (*self.discrete, *self.continuous, self.target)
+
+
+def _sources() -> dict[str, Source]:
+    tables = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+    for table in tables.values():
+        table.update(discrete=tuple(table["discrete"]), continuous=tuple(table["continuous"]))
+    return {name: Source(name, **table) for name, table in tables.items()}
+
+
+SOURCES = _sources()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,28 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from studies.base import (
-    Done,
-    Drawing,
-    cell_rng,
-    check_jobs,
-    check_names,
-    chosen,
-    collect,
-    written,
-)
+from studies.base import Done, cell_rng, check_jobs, check_names, chosen, collect, written
 from studies.regression.baselines import Effort, Imputers, draw_mask, hide
-from studies.regression.datasets import Dataset, Split, load
-from studies.regression.machines import (
-    BitDensity,
-    CategoryDensity,
-    Machine,
-    fit_machine,
+from studies.regression.datasets import SOURCES, Dataset, Split, load
+from studies.regression.machines import BitDensity, CategoryDensity, Machine, fit_machine
+from studies.regression.report import (
+    COMPLETE,
+    RATES,
+    Cell,
+    Record,
+    Records,
+    figure,
+    overview,
+    paper_in_words,
+    summary,
 )
-from studies.regression.published import RATES
-from studies.regression.records import COMPLETE, Cell, Record, Records
-from studies.regression.report import PLACES, TITLES, paper_in_words, summary
-from studies.regression.sources import SOURCES
 
 MISSING = ("bits", "features")
 EVALUATED = ("valid", "test")
@@ -163,7 +156,7 @@ def evaluate(study: Study, cell: Cell, methods: Sequence[str]) -> list[Record]:
         hidden = Hidden(rows, cell.missing, cell.rate, _rng(cell, settings, 1))
         began = perf_counter()
         error = _rmse(METHODS[name](study, hidden), split.y)
-        found.append(Record(cell, name, error, perf_counter() - began, len(split.y)))
+        found.append(Record(cell, name, error, round(perf_counter() - began, 3), len(split.y)))
     return found
 
 
@@ -247,7 +240,7 @@ def run(
 def reproduce_regression(
     out: Path, folder: Path | None = None, quick: bool = False, check: bool = True, **asked: Any
 ) -> Done:
-    """The study with its summary and figures, written to a folder (for what is asked, see `run`).
+    """The study with its page and figure, written to a folder (for what is asked, see `run`).
 
     A quick one evaluates a hundred validation rows at three rates.
     """
@@ -257,17 +250,11 @@ def reproduce_regression(
     )
     records = run(out, folder, settings=settings, **few | chosen(**asked))
     comparable = check and settings.rows is None
-    return written(records, summary(records, comparable), lambda: _figures(records, comparable))
-
-
-def _figures(records: Records, comparable: bool) -> Iterator[Drawing]:
-    """That of the paper, and those of all that is there."""
-    from studies.regression.figure import figure, paper_figure
-
-    title = "Figure 2 of the paper, from our runs"
-    yield Drawing(
-        "figure-2", title, paper_in_words(records, comparable), paper_figure(records, comparable)
+    return written(
+        records,
+        summary(records, comparable),
+        overview(records),
+        lambda: figure(records, comparable),
+        "Figure 2 of the paper, from our runs",
+        paper_in_words(records, comparable),
     )
-    for kind, split in product(MISSING, EVALUATED):
-        title, words = f"{TITLES[kind]}, {PLACES[split]}: curves", "Means and standard deviations."
-        yield Drawing(f"{kind}-{split}", title, words, figure(records, split, kind, comparable))

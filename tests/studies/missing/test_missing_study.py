@@ -8,11 +8,9 @@ from typer.testing import CliRunner
 from expectedkernels import DataError
 from studies.__main__ import app
 from studies.missing import methods
-from studies.missing.figure import figure
 from studies.missing.masks import draw_copy, draw_mask, hide
 from studies.missing.methods import EXPECTED, MASKED, METHODS, Training, fit_method
-from studies.missing.records import Cell, Record, Records
-from studies.missing.report import Comparison, errors_of, summary
+from studies.missing.report import Cell, Record, Records, against, figure, summary, values_of
 from studies.missing.study import (
     MECHANISMS,
     Settings,
@@ -22,7 +20,6 @@ from studies.missing.study import (
     split_rows,
 )
 from studies.missing.tables import SHIPPED, available, load_table, make_table
-from study_pages import assert_page_holds_the_summary
 
 TINY = Settings(n_train=30, n_test=20)
 OPTIONS = {
@@ -188,29 +185,29 @@ def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):
                 records.add([Record(cell, method, error + off, *nothing)])
     lonely = Cell("d", "regression", "test", "MCAR", 0.5, 0)
     records.add([Record(lonely, "mean, SVM", 100.0, *nothing)])
-    errors = errors_of(Records(tmp_path, {}), "regression", "test")
-    np.testing.assert_allclose(errors.mean(), [7 / 3, 3.5])
-    np.testing.assert_allclose(errors.mean_ranks(), [4 / 3, 5 / 3])
-    found = errors.against("expected SVM")[1]
-    assert (found.wins, found.losses) == (2, 1)
+    errors = values_of(Records(tmp_path, {}), "regression", "test")
+    np.testing.assert_allclose(errors.mean(axis=1), [7 / 3, 3.5])
+    np.testing.assert_allclose(errors.rank().mean(axis=1), [4 / 3, 5 / 3])
+    found = against(errors, "expected SVM").loc["mean, SVM"]
+    assert (found["wins"], found["losses"]) == (2, 1)
     differences = np.array([1.0, -0.5, 3.0])
     wanted = differences.mean() / (differences.std(ddof=1) / np.sqrt(3))
-    np.testing.assert_allclose(found.distance, wanted)
-    assert np.isnan(Comparison("a", "b", np.array([1.0])).distance)
-    assert errors_of(records, "classification", "test") is None
+    np.testing.assert_allclose(found["distance"], wanted)
+    assert against(errors[["a"]], "expected SVM")["distance"].isna().all()
+    assert values_of(records, "classification", "test") is None
     assert "expected SVM against it 2-1 tables" in summary(records)
 
 
 def test_the_command_writes_a_summary_and_a_figure(tmp_path):
     arguments = ["missing", "--quick", "--table", "iris", "--holes", "test"]
     arguments += ["--method", "expected SVM", "--method", "mean, SVM", "--out", str(tmp_path)]
-    page = tmp_path / "page.html"
-    done = CliRunner().invoke(app, [*arguments, "--report", str(page)])
+    done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "summary.md").read_text()
-    assert_page_holds_the_summary(page, text, "--quick --table iris --holes test", 1)
+    assert "](figure.png)\n\n## Classification, missing in test rows only\n\n" in text
+    assert done.output.splitlines()[2].startswith("expected SVM ")
     assert "best of the 1 others, in hindsight, mean, SVM" in done.output
-    for name in ("results.csv", "summary.md", "missing.png"):
+    for name in ("results.csv", "summary.md", "figure.png"):
         assert (tmp_path / name).stat().st_size > 0
 
 

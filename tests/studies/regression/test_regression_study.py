@@ -9,17 +9,27 @@ from typer.testing import CliRunner
 from expectedkernels import DataError, ParseError
 from studies.__main__ import app
 from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
-from studies.regression.datasets import load, prepare
-from studies.regression.figure import PAPER, SHOWN, figure, paper_figure
+from studies.regression.datasets import SOURCES, load, prepare
 from studies.regression.machines import (
     BitDensity,
     CategoryDensity,
     fit_machine,
 )
-from studies.regression.published import RATES, published
-from studies.regression.records import COMPLETE, Cell, Record, Records
-from studies.regression.report import compare, mean_ranks, paper_in_words, summary, table
-from studies.regression.sources import SOURCES
+from studies.regression.report import (
+    COMPLETE,
+    PUBLISHED,
+    RATES,
+    SHOWN,
+    Cell,
+    Record,
+    Records,
+    compare,
+    figure,
+    mean_ranks,
+    paper_in_words,
+    summary,
+    table,
+)
 from studies.regression.study import (
     METHODS,
     Settings,
@@ -30,7 +40,6 @@ from studies.regression.study import (
     evaluation_rows,
     run,
 )
-from study_pages import assert_page_holds_the_summary
 
 SMALL = Effort(donors=30, learners=30, rounds=2, completions=3)
 HEADER = ["age", "sex", "bmi", "children", "smoker", "region", "charges"]
@@ -259,20 +268,19 @@ def invoke(*arguments):
 def test_the_command_writes_results_and_resumes(raw_data, tmp_path):
     out = tmp_path / "out"
     options = ["--quick", "--no-check", "--data-dir", raw_data, "--dataset", "insurance"]
-    page = tmp_path / "page.html"
-    done = invoke(*options, "--out", out, "--trials", 1, "--report", page)
+    done = invoke(*options, "--out", out, "--trials", 1)
     assert done.exit_code == 0, done.output
-    assert done.output.endswith(f"written: {page}\n")
+    assert done.output.endswith(f"written: {out / 'figure.png'}\n")
+    assert "expected, categories" in done.output.splitlines()[2]
     names = {path.name for path in out.iterdir()}
-    figures = {"figure-2.png", "bits-valid.png", "features-valid.png"}
-    assert names == {"results.csv", "settings.json", "summary.md", *figures}
+    assert names == {"results.csv", "settings.json", "summary.md", "figure.png"}
     before = (out / "results.csv").read_text()
     assert len(before.splitlines()) == 1 + 1 + 2 * 3 * len(METHODS)
     text = (out / "summary.md").read_text()
     assert "not the rows of the paper" in text
     for method in METHODS:
         assert f"| {method} | " in text
-    assert_page_holds_the_summary(page, text, f"--dataset insurance --out {out} --trials 1", 3)
+    assert "\n\n![Figure 2 of the paper, from our runs](figure.png)\n\n## Bits missing, " in text
 
     again = invoke(*options, "--out", out, "--trials", 1)
     assert again.exit_code == 0, again.output
@@ -343,7 +351,7 @@ def records(tmp_path):
     for name, source in SOURCES.items():
         found.add([Record(Cell(name, "valid", "none", 0.0, 0), COMPLETE, source.unit, 0.0, 9)])
         for kind, rate, trial in product(("bits", "features"), RATES, range(2)):
-            base = published(name, "expected", rate) * source.unit
+            base = PUBLISHED[name, "expected", rate] * source.unit
             cell = Cell(name, "valid", kind, rate, trial)
             for factor, method in enumerate(METHODS):
                 error = base * (0.9 + 0.1 * factor + rng.normal(0, 0.001))
@@ -354,16 +362,17 @@ def records(tmp_path):
 def test_comparisons_with_what_was_published(records):
     same, better = (compare(records, f"expected, {x}") for x in ("bits", "categories"))
     assert len(same) == len(better) == 36
-    assert all(abs(c.change) < 0.01 for c in same)
-    np.testing.assert_allclose([c.change for c in better], -0.1, atol=0.01)
-    spread = records.errors("abalone", "valid", "bits", "expected, bits", 0.1).std(ddof=1)
-    np.testing.assert_allclose(same[0].standard_error, spread * np.sqrt(1 / 2 + 1 / 5))
+    assert (same["change"].abs() < 0.01).all()
+    np.testing.assert_allclose(better["change"], -0.1, atol=0.01)
+    errors = records.at("valid", "bits").set_index(["dataset", "method", "rate"])["error"]
+    spread = errors.loc["abalone", "expected, bits", 0.1].std(ddof=1)
+    np.testing.assert_allclose(same["standard_error"][0], spread * np.sqrt(1 / 2 + 1 / 5))
 
 
 def test_ranks_are_one_for_the_smallest_errors(records):
     ranks = mean_ranks(records, "valid", "features", ("mean", "expected, categories"))
-    assert ranks == {"mean": 2.0, "expected, categories": 1.0}
-    assert mean_ranks(records, "test", "features", ("mean",)) == {}
+    assert ranks.to_dict() == {"mean": 2.0, "expected, categories": 1.0}
+    assert mean_ranks(records, "test", "features", ("mean",)).empty
 
 
 def test_the_summary_has_our_numbers_beside_the_published_ones(records):
@@ -375,33 +384,24 @@ def test_the_summary_has_our_numbers_beside_the_published_ones(records):
     assert "*published: expected*" not in summary(records, comparable=False)
 
 
-def test_the_figure_has_a_panel_per_data_set_with_bands(records):
-    axes = figure(records, "valid", "bits", comparable=True)
+def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ours(records):
+    axes = figure(records, comparable=True)
     assert [ax.get_title() for ax in axes] == list(SOURCES)
     for name, ax in zip(SOURCES, axes, strict=True):
         assert len(ax.collections) == len(SHOWN)
-        *_, theirs = ax.get_lines()
-        np.testing.assert_allclose(
-            theirs.get_ydata(), [published(name, "expected", rate) for rate in RATES]
-        )
+        lines = ax.get_lines()
+        ours, theirs = lines[1 : 1 + len(SHOWN)], lines[1 + len(SHOWN) :]
+        assert [line.get_linestyle() for line in theirs] == ["--"] * 3
+        assert [line.get_color() for line in ours] == [line.get_color() for line in theirs]
+        for method, line in zip(("expected", "map", "masked mode"), theirs, strict=True):
+            wanted = [PUBLISHED[name, method, rate] for rate in RATES]
+            np.testing.assert_allclose(line.get_ydata(), wanted)
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
-    assert labels == ["nothing missing", *SHOWN.values(), "expected prediction (published)"]
+    shown = list(SHOWN.values())
+    assert labels == ["nothing missing", *shown, *(f"{name} (published)" for name in shown)]
     plt.close(axes[0].figure)
-    assert figure(records, "test", "bits", comparable=True) is None
-
-
-def test_the_figure_of_the_paper_has_its_curves_beside_ours(records):
-    axes = paper_figure(records, comparable=True)
-    lines = axes[0].get_lines()
-    ours, theirs = lines[1 : 1 + len(PAPER)], lines[1 + len(PAPER) :]
-    assert [line.get_linestyle() for line in theirs] == ["--"] * 3
-    assert [line.get_color() for line in ours] == [line.get_color() for line in theirs]
-    np.testing.assert_allclose(
-        theirs[2].get_ydata(), [published("abalone", "masked mode", rate) for rate in RATES]
-    )
-    plt.close(axes[0].figure)
-    axes = paper_figure(records, comparable=False)
-    assert len(axes[0].get_lines()) == 1 + len(PAPER)
+    axes = figure(records, comparable=False)
+    assert len(axes[0].get_lines()) == 1 + len(SHOWN)
     plt.close(axes[0].figure)
 
 
@@ -432,9 +432,10 @@ def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best(tmp_path):
 
 def test_a_figure_of_rates_that_were_not_published(tmp_path):
     found = Records(tmp_path, {})
-    found.add([Record(Cell("abalone", "valid", "bits", 0.25, 0), "mean", 2.0, 0.1, 9)])
-    axes = figure(found, "valid", "bits", comparable=True)
+    assert figure(found, comparable=True) is None
+    found.add([Record(Cell("abalone", "valid", "bits", 0.25, 0), "map, bits", 2.0, 0.1, 9)])
+    axes = figure(found, comparable=True)
     labels = [line.get_label() for line in axes[0].lines]
-    assert "mean" in labels
-    assert "expected prediction (published)" not in labels
+    assert "MAP" in labels
+    assert "MAP (published)" not in labels
     plt.close(axes[0].figure)

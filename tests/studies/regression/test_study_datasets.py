@@ -8,6 +8,7 @@ import sklearn.datasets
 
 from expectedkernels import DataError
 from studies.regression.datasets import (
+    SOURCES,
     SPLITS,
     data_folder,
     digests,
@@ -17,7 +18,6 @@ from studies.regression.datasets import (
     prepare,
     read_table,
 )
-from studies.regression.sources import SOURCES
 
 SIZES = {
     "abalone": ((3, 11, 11, 5, 11, 10, 11, 10), (2923, 584, 670)),
