@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from expectedkernels import Factor, FactorGraph, Vtree, algebra, cis, ising_grid
+from expectedkernels.models.clique_tree import scaled
+from expectedkernels.models.messages import min_fill_cost
 from expectedkernels.stein.cis import (
     ORDERS,
     RULES,
@@ -16,8 +18,10 @@ from expectedkernels.stein.cis import (
     breadth_first,
     by_vtree,
     choices,
+    marginals,
+    restricted,
+    summed,
 )
-from expectedkernels.vtrees import restricted
 from factor_graphs import factor_graphs, random_graph, scores
 from oracles import worlds
 
@@ -50,8 +54,7 @@ def test_along_the_vtree_children_come_before_parents():
 
 def situation(graph, place, query=None, protected=(), sampled=(), backwards=False):
     values = dict(sampled)
-    with np.errstate(divide="ignore"):
-        every = [(f.scope, np.log(f.table)) for f in graph.factors]
+    every = [(f.scope, scaled(f.table)[0]) for f in graph.factors]
     order = breadth_first([scope for scope, _ in every], 0, backwards)
     tables = [restricted(every[i], values) for i in order.factors[:place]]
     tables = [table for table in tables if table[0]]
@@ -66,7 +69,7 @@ def by_enumeration(now):
     points = worlds(logs.shape).astype(int)
     for scope, table in now.tables:
         at = tuple(points[:, now.inside.index(v)] for v in scope)
-        logs += table[at].reshape(logs.shape)
+        logs += table.logs[at].reshape(logs.shape)
     joint = np.exp(logs)
     return joint / joint.sum()
 
@@ -322,3 +325,46 @@ def test_paths_are_unbiased(kind):
     for walk in PATHS[kind]():
         total = sum(chance * np.exp(log_weight) for chance, log_weight, _ in paths(walk))
         np.testing.assert_allclose(total, scores(walk.graph).sum(), rtol=1e-12)
+
+
+def test_the_cost_of_elimination_is_about_the_size_of_the_circuit():
+    for side in (3, 4, 5, 6):
+        grid = ising_grid(side, side, rng=0)
+        cost = min_fill_cost([f.scope for f in grid.factors], range(side**2), [2] * side**2)
+        products = grid.plan().n_products
+        assert 0.7 * products <= cost <= 1.5 * products
+
+
+def test_the_cost_of_elimination_of_trees():
+    assert min_fill_cost(SCOPES, range(7), [2] * 7) == 5 * 4 + 2 * 2
+
+
+@settings(max_examples=60)
+@given(factor_graphs(max_worlds=100), st.integers(0, 5), st.sampled_from([0, 4096]))
+def test_sums_and_marginals_are_those_of_enumeration(graph, number, small):
+    v, cards = number % graph.n_variables, graph.cardinalities
+    points, values = worlds(cards).astype(int), scores(graph)
+    tops = [scaled(f.table) for f in graph.factors]
+    tables = [(f.scope, table) for f, (table, _) in zip(graph.factors, tops, strict=True)]
+    values = values * np.exp(-sum(top for _, top in tops))
+    sums = np.bincount(points[:, v], values, minlength=cards[v])
+    everything, states = range(graph.n_variables), range(cards[v])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[Walk.__module__], "SMALL_JOINT", small)
+        share, log_z = summed(tables, everything, cards, (v,))
+        _, total = summed(tables, everything, cards)
+        given = [{}, *({v: state} for state in states)]
+        found = marginals(tables, everything, cards, given)
+    assert log_z > -np.inf
+    np.testing.assert_allclose(np.exp(total), values.sum(), rtol=1e-10)
+    np.testing.assert_allclose(share.numbers / share.numbers.sum(), sums / sums.sum(), rtol=1e-10)
+    for u in everything:
+        expected = np.bincount(points[:, u], values, minlength=cards[u]) / values.sum()
+        np.testing.assert_allclose(found[u][0], expected, atol=1e-12)
+        for state in states:
+            alive = values * (points[:, v] == state)
+            if alive.sum() == 0:
+                assert not found[v][1 + state].any()
+                continue
+            expected = np.bincount(points[:, u], alive, minlength=cards[u]) / alive.sum()
+            np.testing.assert_allclose(found[u][1 + state], expected, atol=1e-12)

@@ -59,7 +59,7 @@ class Scaled(NamedTuple):
 
     def placed(self, scope: Sequence[int], axes: Sequence[int]) -> Scaled:
         """The table of a scope with an axis of length one for each other variable of some axes."""
-        data = np.ascontiguousarray(spread(self.data, scope, axes))
+        data = np.asarray(spread(self.data, scope, axes), order="C")
         return Scaled(data, self.low, self.is_log)
 
     def tightened(self) -> Scaled:
@@ -258,7 +258,7 @@ class Potential:
     ) -> Potential:
         """The product of (scope, table) pairs; equal scopes are multiplied, constants collected.
 
-        Tables are arrays or `Scaled`.
+        Tables are arrays, or `Scaled` already.
 
         Variables with one state are left out of the scopes: they interact with nothing.
         """
@@ -268,10 +268,10 @@ class Potential:
             axes = sorted(scope)
             kept = tuple(v for v in axes if cardinalities[v] > 1)
             if not isinstance(table, Scaled):
-                table = Scaled(np.asarray(table, dtype=np.float64), 0.0)
-            numbers, top = rescaled(table.placed(scope, axes))
-            constant += top
-            found.setdefault(kept, []).append(numbers.shaped([cardinalities[v] for v in kept]))
+                table, top = scaled(np.asarray(table, dtype=np.float64))
+                constant += top
+            numbers = table.placed(scope, axes).shaped([cardinalities[v] for v in kept])
+            found.setdefault(kept, []).append(numbers)
         found.pop((), None)
         tables = {}
         for scope, parts in found.items():

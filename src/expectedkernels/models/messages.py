@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, prod
@@ -30,7 +30,7 @@ from expectedkernels.models.clique_tree import (
     summed,
     times,
 )
-from expectedkernels.vtrees import Elimination
+from expectedkernels.vtrees import Elimination, elimination, interaction_graph, min_fill_order
 
 Weights = Mapping[int, Any]
 """Weights of the states of some variables: evidence."""
@@ -153,6 +153,47 @@ def message_plan(potential: Potential, found: Elimination) -> MessagePlan:
             children[position[context[0]]].append(i)
         stages.append(_stage(potential, v, context, scopes[i], children[i], stages))
     return MessagePlan(tuple(stages), potential.constant)
+
+
+ScopedTable = tuple[tuple[int, ...], Scaled]
+"""Some variables, and a table with one axis for each of them."""
+
+
+def min_fill(
+    scopes: Sequence[Sequence[int]], variables: Collection[int], last: Sequence[int] = ()
+) -> tuple[list[int], Elimination]:
+    """Some variables, increasing, and the elimination of their places in min-fill order."""
+    labels = sorted(variables)
+    number = {v: i for i, v in enumerate(labels)}
+    graph = interaction_graph(len(labels), [[number[v] for v in scope] for scope in scopes])
+    order = min_fill_order(graph)
+    if last:
+        kept = [number[v] for v in last]
+        order = [v for v in order if v not in kept] + kept
+    return labels, elimination(graph, order)
+
+
+def min_fill_cost(
+    scopes: Sequence[Sequence[int]], variables: Collection[int], cardinalities: Sequence[int]
+) -> int:
+    """The number of entries of all tables that elimination in min-fill order makes."""
+    labels, found = min_fill(scopes, variables)
+    cards = [cardinalities[v] for v in labels]
+    near = zip(cards, found.contexts, strict=True)
+    return sum(card * prod(cards[u] for u in context) for card, context in near)
+
+
+def product_plan(
+    tables: Sequence[ScopedTable],
+    variables: Collection[int],
+    cardinalities: Sequence[int],
+    last: Sequence[int] = (),
+) -> tuple[list[int], MessagePlan]:
+    """Some variables, increasing, and the plan that eliminates their product of tables."""
+    labels, order = min_fill([scope for scope, _ in tables], variables, last)
+    number = {v: i for i, v in enumerate(labels)}
+    factors = [([number[v] for v in scope], table) for scope, table in tables]
+    return labels, message_plan(Potential.of([cardinalities[v] for v in labels], factors), order)
 
 
 def compilation_stages(plan: CompilationPlan) -> MessagePlan:

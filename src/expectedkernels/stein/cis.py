@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import RngLike, as_generator, cumulative, from_logs, to_numpy
+from expectedkernels.arrays import RngLike, as_generator, cumulative, to_numpy
 from expectedkernels.checks import (
     CircuitError,
     EvidenceError,
@@ -22,19 +23,99 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike, as_evidence
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.kernels.target import as_target
+from expectedkernels.models.clique_tree import Scaled, product, rescaled, spread
 from expectedkernels.models.factor_graph import FactorGraph
+from expectedkernels.models.messages import (
+    ScopedTable,
+    Solution,
+    forward,
+    min_fill_cost,
+    product_plan,
+    solution_marginals,
+    solved,
+)
 from expectedkernels.stein.weighted_samples import WeightedSamples
 from expectedkernels.vtree import Vtree
-from expectedkernels.vtrees import (
-    LogTable,
-    Scope,
-    components,
-    log_sum,
-    marginals,
-    min_fill_cost,
-    neighbours,
-    restricted,
-)
+from expectedkernels.vtrees import components, neighbours
+
+SMALL_JOINT = 2**14
+"""Joint tables up to this size are made at once: faster than to eliminate variable by variable."""
+
+Scope = tuple[int, ...]
+
+
+def restricted(table: ScopedTable, values: Mapping[int, int]) -> ScopedTable:
+    """The table at the values of some of its variables."""
+    scope, numbers = table
+    if not any(v in values for v in scope):
+        return table
+    index = tuple(values.get(v, slice(None)) for v in scope)
+    kept = tuple(v for v in scope if v not in values)
+    return kept, numbers._replace(data=np.asarray(numbers.data[index]))
+
+
+def joint(
+    tables: Sequence[ScopedTable], axes: Sequence[int], cardinalities: Sequence[int]
+) -> Scaled | None:
+    """The product of tables over all assignments of the axes, None if these are many."""
+    shape = [cardinalities[v] for v in axes]
+    if prod(shape) > SMALL_JOINT:
+        return None
+    return product([table.placed(scope, axes) for scope, table in tables], shape)
+
+
+def summed(
+    tables: Sequence[ScopedTable],
+    variables: Sequence[int],
+    cardinalities: Sequence[int],
+    last: tuple[int, ...] = (),
+) -> tuple[Any, float]:
+    """The marginal of the last variable in a product, up to a factor, and a log.
+
+    That is -inf if the product is zero everywhere; without a last variable it is that of the sum.
+    """
+    whole = joint(tables, [*(v for v in variables if v not in last), *last], cardinalities)
+    if whole is not None:
+        found = solved(whole.shaped([-1, *(cardinalities[v] for v in last)]))
+        return found.message, found.top
+    _, plan = product_plan(tables, variables, cardinalities, last)
+    log_z = plan.constant
+    for _, found in forward(plan, {}):
+        log_z += found.top
+    return found.table, log_z
+
+
+def marginals(
+    tables: Sequence[ScopedTable],
+    variables: Sequence[int],
+    cardinalities: Sequence[int],
+    given: Sequence[dict[int, int]] = ({},),
+) -> dict[int, Any]:
+    """The marginals of all variables given each of some values, (len(given), cardinality).
+
+    Variables increase. Where values are impossible, marginals are zero.
+    """
+    found = {v: np.zeros((len(given), cardinalities[v])) for v in variables}
+    whole = joint(tables, variables, cardinalities)
+    if whole is None:
+        labels, plan = product_plan(tables, variables, cardinalities)
+    else:
+        numbers = rescaled(whole)[0].numbers
+    for row, values in enumerate(given):
+        weights = {v: np.eye(cardinalities[v])[x] for v, x in values.items()}
+        if whole is None:
+            solution = Solution(plan, {labels.index(v): w for v, w in weights.items()}, keep=True)
+            shares = solution_marginals(solution) if solution.log_z > -np.inf else []
+        else:
+            table = numbers
+            for v, w in weights.items():
+                table = table * spread(w, (v,), variables)
+            sides = [(prod(table.shape[:i]), n, -1) for i, n in enumerate(table.shape)]
+            shares = [np.add.reduce(table.reshape(side), axis=(0, 2)) for side in sides]
+        for v, share in zip(variables, shares, strict=False):
+            found[v][row] = share / max(share.sum(), 1e-300)
+    return found
+
 
 ORDERS = ("rbfs", "bfs", "rev", "vtree")
 """How factors are ordered: see `cis`."""
@@ -114,7 +195,7 @@ def by_vtree(scopes: Sequence[Scope], vtree: Vtree, root: int) -> Order:
 class Situation:
     """What a rule can look at when a variable must be sampled."""
 
-    tables: Sequence[LogTable]  # what has been multiplied so far, at the values sampled so far
+    tables: Sequence[ScopedTable]  # what has been multiplied so far, at the values sampled so far
     inside: tuple[int, ...]  # the variables of these tables, increasing
     candidates: tuple[int, ...]  # those that may be sampled, increasing
     order: Order
@@ -129,7 +210,8 @@ class Situation:
 
     def marginals(self, *given: tuple[int, int]) -> dict[int, Any]:
         """The marginals in the product; also given values of variables, in the rows that follow."""
-        return marginals(self.tables, self.inside, self.cardinalities, (None, *given))
+        values = [{v: state} for v, state in given]
+        return marginals(self.tables, self.inside, self.cardinalities, [{}, *values])
 
 
 def by_frontier(now: Situation) -> list[float]:
@@ -247,34 +329,39 @@ class Model:
         self.known: dict[int, int] = {}  # of what only a point mass is left, as when observed
         self.constant = 0.0  # the log of constant factors, and of states without any factor
         wide = {v for factor in graph.factors if len(factor.scope) > 1 for v in factor.scope}
-        alone: dict[int, Any] = {}
-        self.tables: list[LogTable] = []
-        with np.errstate(divide="ignore"):
-            for factor in graph.factors:
-                logs = np.log(factor.table)
-                if len(factor.scope) == 1 and factor.scope[0] not in wide:
-                    alone[factor.scope[0]] = alone.get(factor.scope[0], 0.0) + logs
-                else:
-                    self._add(factor.scope, logs)
-        for v, logs in alone.items():
-            states = np.flatnonzero(logs > -np.inf)
-            if len(states) == 1 and len(logs) > 1:
-                self.known[v] = int(states[0])
-                self.constant += float(logs[states[0]])
+        alone: dict[int, list[Any]] = {}
+        self.tables: list[ScopedTable] = []
+        for factor in graph.factors:
+            if len(factor.scope) == 1 and factor.scope[0] not in wide:
+                alone.setdefault(factor.scope[0], []).append(factor.table)
             else:
-                self._add((v,), logs)
+                self._add(factor.scope, Scaled(factor.table, 0.0))
+        for v, tables in alone.items():
+            numbers = product(
+                [self._scaled(Scaled(table, 0.0)) for table in tables], tables[0].shape
+            )
+            states = np.flatnonzero(numbers.logs > -np.inf)
+            if len(states) == 1 and len(numbers.data) > 1:
+                self.known[v] = int(states[0])
+                self.constant += float(numbers.logs[states[0]])
+            else:
+                self._add((v,), numbers)
         self.variables = sorted({v for scope, _ in self.tables for v in scope})
         for v, card in enumerate(self.cardinalities):
             if v not in self.known and v not in self.variables:
                 self.constant += float(np.log(card))
 
-    def _add(self, scope: tuple[int, ...], logs: Any) -> None:
+    def _scaled(self, numbers: Scaled) -> Scaled:
+        """Numbers over their largest one, which goes to the constant."""
+        found, top = rescaled(numbers)
+        self.constant += top
+        return found
+
+    def _add(self, scope: tuple[int, ...], numbers: Scaled) -> None:
         kept = tuple(v for v in scope if self.cardinalities[v] > 1)
-        logs = logs.reshape([self.cardinalities[v] for v in kept])
+        found = self._scaled(numbers)
         if kept:
-            self.tables.append((kept, logs))
-        else:
-            self.constant += float(logs)
+            self.tables.append((kept, found.shaped([self.cardinalities[v] for v in kept])))
 
     def marginals(self, rows: Any) -> list[Any]:
         """The conditional marginals given rows with NaN, row by row."""
@@ -296,7 +383,7 @@ class State:
 
     root: int  # where the order of the factors starts
     place: int  # how many factors have been multiplied
-    tables: tuple[LogTable, ...]  # the product, at the values sampled so far
+    tables: tuple[ScopedTable, ...]  # the product, at the values sampled so far
     constant: float  # the log of the factors of which nothing is left but a number
     inside: tuple[int, ...]  # the variables that are in the product, increasing
     sampled: tuple[tuple[int, int], ...]
@@ -412,8 +499,9 @@ class Walk:
         """The marginal distribution of a variable in the product, None if it is zero."""
         if variable not in state.shares:
             group, tables = next(part for part in _parts(state) if variable in part[0])
-            share = from_logs(log_sum(tables, group, (variable,), self.model.cardinalities))
-            state.shares[variable] = share / share.sum() if share.any() else None
+            found, log_z = summed(tables, group, self.model.cardinalities, (variable,))
+            share = None if log_z == -np.inf else found.numbers
+            state.shares[variable] = None if share is None else share / share.sum()
         return state.shares[variable]
 
     def drawn(self, state: State, variable: int, u: float) -> int:
@@ -429,21 +517,21 @@ class Walk:
             total = state.constant
             if total > -np.inf:
                 for group, tables in _parts(state):
-                    total += float(log_sum(tables, group, (), cards))
+                    total += summed(tables, group, cards)[1]
             state.log_mass = total
         return state.log_mass
 
 
-def _parts(state: State) -> Iterator[tuple[list[int], list[LogTable]]]:
+def _parts(state: State) -> Iterator[tuple[list[int], list[ScopedTable]]]:
     """The variables of a product in groups that no table connects, and the tables of each."""
     for group in components([scope for scope, _ in state.tables], state.inside):
         inside = set(group)
         yield group, [table for table in state.tables if not inside.isdisjoint(table[0])]
 
 
-def _split(tables: Sequence[LogTable]) -> tuple[tuple[LogTable, ...], float]:
-    """The tables that have variables, and the sum of the others."""
-    constant = sum(float(logs) for scope, logs in tables if not scope)
+def _split(tables: Sequence[ScopedTable]) -> tuple[tuple[ScopedTable, ...], float]:
+    """The tables that have variables, and the sum of the logs of the others."""
+    constant = sum(float(table.logs) for scope, table in tables if not scope)
     return tuple(table for table in tables if table[0]), constant
 
 
