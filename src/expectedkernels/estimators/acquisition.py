@@ -11,10 +11,10 @@ import numpy as np
 
 from expectedkernels.arrays import Array, RowsLike, spans
 from expectedkernels.checks import DataError, check_real
-from expectedkernels.data.tables import column_number
+from expectedkernels.data.tables import column_number, is_missing
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
-from expectedkernels.estimators.encoding import Columns, Variable, is_missing
+from expectedkernels.estimators.encoding import Columns, Variable
 from expectedkernels.estimators.kernel_expansion import distinct
 from expectedkernels.estimators.kernel_model import expect, read_rows
 

@@ -299,8 +299,13 @@ class KernelMachine(DensityEstimator):
         "standardize": ["boolean"],
         "mask_kernel": [StrOptions({"auto"}), Interval(Real, 0.0, np.inf, closed="left"), None],
     }
-    _target_checks: ClassVar[dict[str, Any]] = {}
+    _multi_output: ClassVar[bool] = False
     _scales_target: ClassVar[bool] = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._multi_output
+        return tags
 
     def predict_chunks(
         self,
@@ -422,7 +427,7 @@ class KernelMachine(DensityEstimator):
         return self._target.apply(table).reshape(y.shape)
 
     def _read_target(self, X: Any, y: Any) -> Any:
-        return read_target(self, X, y, **self._target_checks)
+        return read_target(self, X, y, self._multi_output)
 
     def _refuse_or_drop(self, gaps: Any) -> None:
         name = type(self).__name__
@@ -440,7 +445,7 @@ class KernelMachine(DensityEstimator):
 
     def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
         """Fit the model to complete rows, standardised if they are to be."""
-        self.model_ = self._make(self.gamma_)
+        self.model_ = self._make(kernel="rbf", gamma=self.gamma_)
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self._near = centre_far(Z)
         self.model_.fit(Z if self._near is None else self._near.apply(Z), y, **weights)
@@ -514,7 +519,7 @@ class KernelMachine(DensityEstimator):
         kernels = self._gram(self.gamma_, Z)
         if own.rate:
             kernels = kernels * own.factors(own.points)
-        self.model_ = self._make("precomputed")
+        self.model_ = self._make(kernel="precomputed")
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.model_.fit(kernels, y, **weights)
         coef, intercept = self._coefficients(self.model_, len(Z))
@@ -578,8 +583,8 @@ class KernelMachine(DensityEstimator):
         """The rate of the kernel for data that may be incomplete."""
         return scaled_gamma(self.gamma, Z)
 
-    def _make(self, kernel: Any) -> Any:
-        """The model of scikit-learn with a rate of the RBF kernel, or for given kernels."""
+    def _make(self, **kernel: Any) -> Any:
+        """The model of scikit-learn with an RBF kernel, or for given kernels."""
         raise NotImplementedError
 
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from expectedkernels.checks import DataError, check_real
 from expectedkernels.circuits.sample_map import check_samples
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.kernel_expansion import masks_of
+from expectedkernels.estimators.kernel_model import table
 
 FOLDS = 5
 MOST_ROWS = 400
@@ -198,11 +199,6 @@ def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
             values, deviations = (table(x) for x in machine._expected(drawn, True, like=like))
         shape = (n, len(rows), values.shape[1])
         yield values.reshape(shape), deviations.reshape(shape), rows
-
-
-def table(x: Any) -> Any:
-    """Answers with an axis of outputs."""
-    return x[:, None] if x.ndim == 1 else x
 
 
 class CrossValidated(KernelMachine):

@@ -45,20 +45,6 @@ class Nodes:
     weights: Any
 
 
-def nodes_of(density: Density, rows: Rows) -> list[Nodes]:
-    """The nodes of every variable, given what rows show of the others."""
-    shares = atom_shares(density.circuit, rows.states)
-    found: list[Any] = [None] * len(density.variables)
-    for i, first, stop in density.circuit.atom_slices:
-        missing = np.flatnonzero(~rows.said[i].observed)
-        values, weights, atoms = _rule(density, i)
-        table = shares[missing, first:stop][:, atoms] * weights
-        row, node = np.nonzero(table)
-        total = table.sum(axis=1)[row]
-        found[i] = Nodes(missing[row], values[node], table[row, node] / total)
-    return found
-
-
 def _rule(density: Density, i: int) -> tuple[Any, Any, Any]:
     """The nodes of all atoms of a variable, their weights, and whose they are."""
     variable, block = density.variables[i], density.circuit.input(i)
@@ -200,7 +186,16 @@ class CircuitDensity(Density):
 
     def nodes(self, rows: Rows) -> list[Nodes]:
         """The nodes of every variable, given what rows show of the others."""
-        return nodes_of(self, rows)
+        shares = atom_shares(self.circuit, rows.states)
+        found: list[Any] = [None] * len(self.variables)
+        for i, first, stop in self.circuit.atom_slices:
+            missing = np.flatnonzero(~rows.said[i].observed)
+            values, weights, atoms = _rule(self, i)
+            table = shares[missing, first:stop][:, atoms] * weights
+            row, node = np.nonzero(table)
+            total = table.sum(axis=1)[row]
+            found[i] = Nodes(missing[row], values[node], table[row, node] / total)
+        return found
 
     def alone(self, i: int) -> CircuitDensity:
         """The density of one variable, of tables of its columns only."""

@@ -20,15 +20,9 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, check_real
 from expectedkernels.estimators.base import GAMMA, KernelMachine, estimator
-from expectedkernels.estimators.calibration import (
-    CrossValidated,
-    HeldOut,
-    completed,
-    moments,
-    table,
-)
+from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
 from expectedkernels.estimators.encoding import read_labels
-from expectedkernels.estimators.kernel_model import pairwise_coef
+from expectedkernels.estimators.kernel_model import pairwise_coef, table
 
 SMALLEST = 1e-7
 """Probabilities of one class of a pair are at least this."""
@@ -375,15 +369,8 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
             )
         return super()._learn(Z, y, sample_weight)
 
-    def _make(self, kernel: Any) -> SVC:
-        options = {
-            "C": self.C,
-            "tol": self.tol,
-            "class_weight": self.class_weight,
-        }
-        if kernel == "precomputed":
-            return SVC(kernel="precomputed", **options)
-        return SVC(kernel="rbf", gamma=kernel, **options)
+    def _make(self, **kernel: Any) -> SVC:
+        return SVC(C=self.C, tol=self.tol, class_weight=self.class_weight, **kernel)
 
     def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
         bits = (np.asarray(y)[:, None] == np.unique(y)).astype(np.float64)

@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from expectedkernels.checks import DataError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.data.tables import column_number, column_numbers, look_numeric, match_labels
+from expectedkernels.data.tables import (
+    column_number,
+    column_numbers,
+    is_missing,
+    look_numeric,
+    match_labels,
+)
 
 NUMBERS: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
 """What columns of numbers must be."""
@@ -26,13 +32,6 @@ NAMELESS = (
     " Text columns of data frames are categories by themselves: behind a ColumnTransformer, "
     "set_output(transform='pandas') keeps the types of columns."
 )
-
-
-def is_missing(entry: Any) -> bool:
-    """Whether an entry of a table stands for nothing: None, NaN, or pandas' NA."""
-    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(entry, (float, np.floating)) and entry != entry
 
 
 def is_polars(X: Any) -> bool:

@@ -33,7 +33,7 @@ from expectedkernels.estimators.kernel_expansion import (
     Resources,
     kernels_between,
 )
-from expectedkernels.estimators.kernel_model import Scaling, numeric_columns, read_gp_kernel
+from expectedkernels.estimators.kernel_model import Scaling, numeric_columns, read_gp_kernel, table
 
 STEP = 1e-5
 """The step of difference quotients in the logarithms of parameters."""
@@ -52,8 +52,6 @@ class Covariances:
     alpha : float
         Added to the diagonal.
     resources : Resources
-    kept : int
-        How many matrices of expected kernels to keep.
     scaling : Scaling, optional
         How columns are standardised for the kernels.
     factors : array of shape (rows, rows), optional
@@ -66,13 +64,12 @@ class Covariances:
         Z: Any,
         alpha: float,
         resources: Resources,
-        kept: int = KEPT,
         scaling: Scaling | None = None,
         factors: Any = 1.0,
     ):
         self.alpha, self.n_columns = alpha, Z.shape[1]
 
-        @lru_cache(maxsize=kept)
+        @lru_cache(maxsize=KEPT)
         def gram(rates: tuple[float, ...]) -> Any:
             raw = np.array(rates) if scaling is None else scaling.rates(np.array(rates))
             return kernels_between(density, raw, Z, Z, resources) * factors
@@ -191,17 +188,12 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), None],
         "normalize_y": ["boolean"],
     }
-    _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
+    _multi_output: ClassVar[bool] = True
 
     kernel: object = field(default=None, kw_only=False)
     alpha: float = 1e-10
     optimizer: str | None = "fmin_l_bfgs_b"
     normalize_y: bool = True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def fit(self, X: RowsLike, y: ArrayLike) -> Self:
         """Learn the density of the columns and the process.
@@ -278,7 +270,7 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
         n = len(numeric_columns(self.columns_)[1])
         return 1 if self.optimizer is None else 1 + self._start(n).n_dims
 
-    def _make(self, kernel: Any) -> GaussianProcessRegressor:
+    def _make(self, **kernel: Any) -> GaussianProcessRegressor:
         return GaussianProcessRegressor(
             self._start(len(numeric_columns(self.columns_)[1])),
             alpha=self.alpha,
@@ -295,7 +287,7 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
 
     def _normalised(self, y: Any) -> tuple[Any, Any, Any]:
         """The targets, (rows, outputs), and what they were reduced and divided by."""
-        targets = y[:, None] if y.ndim == 1 else y
+        targets = table(y)
         centre, scale = np.zeros(targets.shape[1]), np.ones(targets.shape[1])
         if self.normalize_y:
             centre, scale = targets.mean(axis=0), targets.std(axis=0)
@@ -343,7 +335,7 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
     ) -> tuple[Any, Any]:
         """The kernel with fitted parameters, and the process of complete rows, if there are any."""
         gaps = own.points.any(axis=1)
-        complete, model = np.flatnonzero(~gaps), self._make(None)
+        complete, model = np.flatnonzero(~gaps), self._make()
         kernel = self._start(Z.shape[1])
         if len(complete) < ENOUGH_ROWS and self.optimizer is not None and kernel.n_dims:
             rng = check_random_state(self.random_state)

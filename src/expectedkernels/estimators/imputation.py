@@ -31,11 +31,6 @@ KEPT_TYPES = ("object", "str", "string", "bool", "boolean")
 """Categorical columns of these types keep them in data frames."""
 
 
-def _wants_pandas(transformer: Any) -> bool:
-    """Whether the output was set to be data frames of pandas."""
-    return _get_output_config("transform", transformer)["dense"] == "pandas"
-
-
 def _first_largest(x: Any) -> Any:
     """The first of the largest entries of rows, up to rounding, which orders of rows change."""
     return (x >= x.max(axis=1, keepdims=True) - SAME).argmax(axis=1)
@@ -161,7 +156,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             chunk = np.arange(start, min(len(index), start + size))
             some = Z[index[chunk]]
             if self.strategy == "map":
-                whole = self._most_probable(rows, chunk)
+                states = self.circuit_.map(rows.states.rows(chunk), as_frame=False)
+                whole = filled(rows, chunk, states)
             elif not isinstance(rows, Rows):
                 whole = self._as_states(some, self.density_.means(some))
             else:
@@ -254,9 +250,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             whole[at] = pieces.low[_first_largest(fits)]
         return whole
 
-    def _most_probable(self, rows: Rows, chunk: Any) -> Any:
-        return filled(rows, chunk, self.circuit_.map(rows.states.rows(chunk), as_frame=False))
-
     def _means(self, rows: Rows, chunk: Any) -> Any:
         Z = rows.Z[chunk].copy()
         marginals = self.circuit_.marginals(rows.states.rows(chunk))
@@ -313,7 +306,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
 
         Otherwise scikit-learn would make all columns objects, and categories would be lost.
         """
-        if not self.columns_.categories or not _wants_pandas(self):
+        output = _get_output_config("transform", self)["dense"]
+        if not self.columns_.categories or output != "pandas":
             return table
         import pandas as pd
 

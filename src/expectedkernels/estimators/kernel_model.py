@@ -101,7 +101,10 @@ def expect(
     if skip_complete:
         std[complete] = np.nan
     elif len(complete):
-        mean[complete] = _answers(machine, density, Z[complete], resources)
+        if machine.predict is None:
+            mean[complete] = machine.expansion.at(density, Z[complete], resources)
+        else:
+            mean[complete] = _in_parts(machine, machine.predict, Z[complete], resources)
         if return_std and machine.spread is not None:
             std[complete] = _in_parts(machine, machine.spread, Z[complete], resources)
         elif return_std and machine.prior is not None:
@@ -126,27 +129,21 @@ def _expect_by_mask(
     first, number = distinct(own)
     for k, mask in enumerate(own[first] if return_std else []):
         at = np.flatnonzero(number == k)
-        std[at] = _table(expect(machine.under(mask), density, Z[at], resources, True)[1])
+        std[at] = table(expect(machine.under(mask), density, Z[at], resources, True)[1])
     if machine.flat:
         mean, std = mean[:, 0], std[:, 0]
     return (mean, std) if return_std else mean
-
-
-def _answers(machine: Machine, density: AnyDensity, Z: Any, resources: Resources) -> Any:
-    """What the machine says of complete rows."""
-    if machine.predict is None:
-        return machine.expansion.at(density, Z, resources)
-    return _in_parts(machine, machine.predict, Z, resources)
 
 
 def _in_parts(machine: Machine, function: Any, Z: Any, resources: Resources) -> Any:
     """What a function says of rows, so few at a time that their kernels with points are small."""
     near, points = machine.expansion.brought_near(Z), len(machine.expansion.points)
     parts = chunks(np.arange(len(Z)), points, resources.chunk_bytes)
-    return np.concatenate([_table(function(near[part])) for part in parts])
+    return np.concatenate([table(function(near[part])) for part in parts])
 
 
-def _table(answers: Any) -> Any:
+def table(answers: Any) -> Any:
+    """Answers with an axis of outputs."""
     return answers[:, None] if answers.ndim == 1 else answers
 
 
@@ -178,7 +175,10 @@ def read_machine(model: Any) -> Machine:
     for classes, read in READERS:
         if isinstance(model, classes):
             check_is_fitted(model)
-            return read(_nameless(model))
+            if hasattr(model, "feature_names_in_"):  # it would warn that arrays have no names
+                model = copy.copy(model)
+                del model.feature_names_in_
+            return read(model)
     advice = ""
     if hasattr(model, "steps"):
         advice = " Give its last step, and X as the steps before transform it."
@@ -187,14 +187,6 @@ def read_machine(model: Any) -> Machine:
     raise KernelError(
         f"Expected prediction is supported for {SUPPORTED}. Got a {type(model).__name__}.{advice}"
     )
-
-
-def _nameless(model: Any) -> Any:
-    """The model for rows that are arrays: it does not warn that these have no names."""
-    if hasattr(model, "feature_names_in_"):
-        model = copy.copy(model)
-        del model.feature_names_in_
-    return model
 
 
 def _require_rbf(model: Any) -> None:
@@ -247,8 +239,7 @@ def _read_ridge(model: Any) -> Machine:
     _require_rbf(model)
     points, coef = _dense(model.X_fit_), np.asarray(model.dual_coef_)
     gamma = 1.0 / points.shape[1] if model.gamma is None else float(model.gamma)
-    flat = coef.ndim == 1
-    coef = coef[:, None] if flat else coef
+    flat, coef = coef.ndim == 1, table(coef)
     expansion = Expansion(np.full(points.shape[1], gamma), points, coef, np.zeros(coef.shape[1]))
     return Machine(expansion.merged(), partial(_predicted, model), flat=flat)
 
@@ -257,21 +248,15 @@ def _read_process(model: Any) -> Machine:
     points = np.asarray(model.X_train_, dtype=np.float64)
     amplitude, rates, noise = read_gp_kernel(model.kernel_, points.shape[1])
     alpha = np.asarray(model.alpha_)
-    flat = alpha.ndim == 1
-    alpha = alpha[:, None] if flat else alpha
+    flat, alpha = alpha.ndim == 1, table(alpha)
     centre = np.broadcast_to(model._y_train_mean, alpha.shape[1:])
     scale = np.broadcast_to(model._y_train_std, alpha.shape[1:])
     inverse = cho_solve((model.L_, True), np.eye(len(points)))
     expansion = Expansion(rates, points, amplitude * alpha * scale, np.asarray(centre))
     prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
     # points stay as they are: the quadratic form has a row for each
-    return Machine(
-        expansion,
-        partial(_predicted, model),
-        partial(_process_spread, model),
-        prior,
-        flat,
-    )
+    answers = partial(_predicted, model), partial(_process_spread, model)
+    return Machine(expansion, *answers, prior, flat)
 
 
 # Functions of models, as skops does not keep all of their bound methods.

@@ -56,7 +56,7 @@ def completions_of(
     if len(points) <= n and None not in circuit.cardinalities:
         return points, np.exp(embedding.circuit.log_likelihood(points))
     column, diagonal = gram_columns(kernel, points)
-    points = points[sequential_choice(column, diagonal, embedding.at(points), n)]
+    points = points[sequential_choice(column, diagonal, n, embedding.at(points))]
     return points, best_weights(embedding, points, normalize=True)
 
 

@@ -256,10 +256,8 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
     def _rate(self, Z: Any) -> Any:
         return self.gamma_
 
-    def _make(self, kernel: Any) -> KernelRidge:
-        if kernel == "precomputed":
-            return KernelRidge(alpha=self.alpha_, kernel="precomputed")
-        return KernelRidge(alpha=self.alpha_, kernel="rbf", gamma=kernel)
+    def _make(self, **kernel: Any) -> KernelRidge:
+        return KernelRidge(alpha=self.alpha_, **kernel)
 
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
         coef = np.asarray(model.dual_coef_)
@@ -495,11 +493,8 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
         """
         return self._expect(X, return_std, std_tol)
 
-    def _make(self, kernel: Any) -> SVR:
-        options = {"C": self.C, "epsilon": self.epsilon, "tol": self.tol}
-        if kernel == "precomputed":
-            return SVR(kernel="precomputed", **options)
-        return SVR(kernel="rbf", gamma=kernel, **options)
+    def _make(self, **kernel: Any) -> SVR:
+        return SVR(C=self.C, epsilon=self.epsilon, tol=self.tol, **kernel)
 
     def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
         return 0.5 / self.C, (y - y.mean())[:, None]
@@ -558,16 +553,11 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         "alpha": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
         "gamma": [*GAMMA, None],
     }
-    _target_checks: ClassVar[dict[str, Any]] = {"multi_output": True}
+    _multi_output: ClassVar[bool] = True
     _scales_target: ClassVar[bool] = True
 
     alpha: float | str = "auto"
     gamma: str | float | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def fit(self, X: RowsLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the density of the columns and the regression function.
@@ -619,10 +609,8 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         """
         return self._expect(X, return_std, std_tol)
 
-    def _make(self, kernel: Any) -> KernelRidge:
-        if kernel == "precomputed":
-            return KernelRidge(alpha=self.alpha_, kernel="precomputed")
-        return KernelRidge(alpha=self.alpha_, kernel="rbf", gamma=kernel)
+    def _make(self, **kernel: Any) -> KernelRidge:
+        return KernelRidge(alpha=self.alpha_, **kernel)
 
     def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
         return self.alpha_, y[:, None] if y.ndim == 1 else y

@@ -461,14 +461,16 @@ class _AtNodes:
 
     def __call__(self, row: int) -> Any:
         missing = np.flatnonzero(~self.rows.observed[row])
-        if any(self.density.variables[i].pieces is None for i in missing):
-            return None
-        sizes = [self.density.variables[i].n_states or 1 for i in missing]
+        variables = [self.density.variables[i] for i in missing]
+        sizes = [variable.n_states or 0 for variable in variables]
         most = MOST_KERNELS // len(self.expansion.points)
-        if np.prod(sizes, dtype=float) > most:
+        if 0 in sizes or np.prod(sizes, dtype=float) > most:
             return None
-        nodes = [self._nodes(int(i)) for i in missing if self._panels(int(i)) <= MOST_PANELS]
-        if len(nodes) < len(missing):
+        nodes: list[Any] = [
+            _nodes(self.density.real.input(int(i)), self.expansion.rates[variable.columns])
+            for i, variable in zip(missing, variables, strict=True)
+        ]
+        if any(found is None for found in nodes):
             return None
         counts = [len(share) for _, share, _ in nodes]
         if np.prod(counts, dtype=float) > most:
@@ -480,40 +482,15 @@ class _AtNodes:
             at = np.unravel_index(np.arange(start, min(n, start + size)), counts)
             share = worlds[tuple(state[k] for (_, _, state), k in zip(nodes, at, strict=True))]
             Z = np.repeat(self.rows.Z[row][None], len(share), axis=0)
-            for i, (values, weight, _), k in zip(missing, nodes, at, strict=True):
+            for variable, (values, weight, _), k in zip(variables, nodes, at, strict=True):
                 share = share * weight[k]
-                Z[:, self.density.variables[i].columns] = values[k]
+                Z[:, variable.columns] = values[k]
             used = share > 0
             if not used.any():
                 continue
             f = self.expansion.at(self.density, Z[used], Resources(max_bytes=self.max_bytes))
             total, mean, square = _joined((total, mean, square), share[used], f)
         return square / total
-
-    def _panels(self, i: int) -> int:
-        """How many panels intervals of a variable need; f^2 has kernels of twice the rate."""
-        variable = self.density.variables[i]
-        pieces: Any = variable.pieces
-        rate = 2.0 * float(self.expansion.rates[variable.columns].max())
-        return panels_of(rate, pieces.low, pieces.high)
-
-    def _nodes(self, i: int) -> tuple[Any, Any, Any]:
-        """Values of a variable, their shares of the states they stand for, and these states."""
-        variable = self.density.variables[i]
-        pieces: Any = variable.pieces
-        states = np.arange(pieces.n)
-        if len(variable.columns) > 1 or (pieces.low == pieces.high).all():
-            return pieces.low, np.ones(pieces.n), states
-        low, high = pieces.low[:, 0], pieces.high[:, 0]
-        values, shares = rule(low, high, self._panels(i))
-        repeated, weights = np.repeat(states, len(shares)), np.tile(shares, pieces.n)
-        values = values.reshape(-1, 1)
-        kept = np.ones(len(values), dtype=np.bool_)
-        for state in np.flatnonzero(low == high):  # a single value needs a single node
-            kept[repeated == state] = False
-            kept[state * len(shares)] = True
-            weights[state * len(shares)] = 1.0
-        return values[kept], weights[kept], repeated[kept]
 
     def _probabilities(self, row: int, missing: Any, sizes: list[int]) -> Any:
         """The probabilities of the states of what is missing, one axis for each variable."""
