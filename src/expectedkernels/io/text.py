@@ -267,7 +267,8 @@ def plain(circuit: Circuit, suffix: str) -> Circuit:
         values = block.numbers if variable >= 0 else block.flat[0]
         wrong = ~((values == 0) | ((values >= SMALLEST) & (values < np.inf)))
         if wrong.any():
-            what = f"tables of variable {variable}" if variable >= 0 else f"weights at node {node}"
+            place = f"weights at vtree node {node}"
+            what = place if variable < 0 else f"tables of variable {variable}"
             raise CircuitError(
                 f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
                 f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() "
