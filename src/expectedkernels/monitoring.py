@@ -84,14 +84,8 @@ class Windows:
         """The circuit with the most likely parameters for a window, up to the pseudocount."""
         rows = self.rows(window)
         iterations = EM_ITERATIONS if np.isnan(rows).any() else 1
-        return em(
-            self.pooled,
-            rows,
-            iterations,
-            pseudocount=self.pseudocount,
-            tolerance=EM_TOLERANCE,
-            progress=False,
-        )
+        settings: Any = {"pseudocount": self.pseudocount, "tolerance": EM_TOLERANCE}
+        return em(self.pooled, rows, iterations, **settings, progress=False)
 
     @cached_property
     def _evidence(self) -> tuple[Any, Any, Any]:
@@ -118,13 +112,22 @@ class Windows:
         return one, other
 
 
-def read_windows(tables: Sequence[Any], n_bins: int, pseudocount: float) -> Windows:
+def read_windows(name: str, tables: Sequence[Any], n_bins: int, pseudocount: float) -> Windows:
     """Windows of rows, read by the values that they have together.
 
     Labels, and numbers of which there are few, are states; other numbers are divided into bins
     with equal shares of all rows.
     """
-    parts, names = _columns_of([as_table(table) for table in tables])
+    check_count(name, "n_bins", n_bins, 2, error=DataError)
+    check_real(name, "pseudocount", pseudocount, error=DataError)
+    parts: list[list[FrameColumn]] = []
+    plain = None
+    for number, table in enumerate(map(as_table, tables), 1):
+        columns, own = _columns(table, number)
+        if plain is None:
+            plain = Schema((None,) * len(columns), own)
+        parts.append(plain.ordered(columns, own, f"Window {number}") if parts else columns)
+    names = None if plain is None else plain.names
     sizes = tuple(len(columns[0].values) for columns in parts)
     if min(sizes) < 2:
         raise DataError(
@@ -132,27 +135,11 @@ def read_windows(tables: Sequence[Any], n_bins: int, pseudocount: float) -> Wind
             f"{min(sizes)}."
         )
     found = [_states(joint_column(column), n_bins) for column in zip(*parts, strict=True)]
-    states = np.stack([codes for codes, _ in found], axis=1)
-    schema = Schema(
-        tuple(len(labels) for _, labels in found), names, tuple(labels for _, labels in found)
-    )
-    cards = [len(labels) for _, labels in found]
+    codes, labels = zip(*found, strict=True)
+    states, cards = np.stack(codes, axis=1), list(map(len, labels))
+    schema = Schema(tuple(cards), names, labels)
     pooled = content_tree(states, cards, names, pseudocount).with_schema(schema)
     return Windows(states, sizes, schema, pooled, pseudocount)
-
-
-def _columns_of(tables: Sequence[Any]) -> tuple[list[list[FrameColumn]], Any]:
-    """The columns of every table in the order of the first, and their names."""
-    parts: list[list[FrameColumn]] = []
-    plain = None
-    for number, table in enumerate(tables):
-        columns, names = _columns(table, number + 1)
-        if plain is None:
-            plain = Schema((None,) * len(columns), names)
-        else:
-            columns = plain.ordered(columns, names, f"Window {number + 1}")
-        parts.append(columns)
-    return parts, None if plain is None else plain.names
 
 
 def _columns(table: Any, number: int) -> tuple[list[FrameColumn], Any]:
@@ -294,14 +281,12 @@ class Drift(Reported):
 
         What is missing in a row is averaged over, given the rest, by the circuit of all rows.
         """
-        values = [
-            on_host(
-                expected_kernel(p, self.windows.pooled, self.kernel, evidence_q=self.windows.states)
-            )
+        pooled, states = self.windows.pooled, self.windows.states
+        before, after = (
+            on_host(expected_kernel(p, pooled, self.kernel, evidence_q=states))
             for p in (self.before, self.after)
-        ]
-        difference = np.asarray(values[0] - values[1])
-        n = self.windows.sizes[0]
+        )
+        difference, n = np.asarray(before - after), self.windows.sizes[0]
         return difference[:n], difference[n:]
 
     def typical_rows(self, n: int = 5) -> tuple[Array, Array]:
@@ -469,17 +454,21 @@ def drift(
     (0.01, True)
     """
     check_count("drift", "n_permutations", n_permutations, error=DataError)
-    windows = _read("drift", [X, Y], n_bins, pseudocount)
+    windows = read_windows("drift", [X, Y], n_bins, pseudocount)
     k = _kernel(k)
     before, after = windows.fitted(0), windows.fitted(1)
     blocks = k.blocks(before.vtree, before.cardinalities)
     mmd2 = _squared(before, after, blocks)
-    parts = ignoring(before, after, k)
-    statistic, null = _permuted(windows, blocks, n_permutations, as_generator(rng))
+    statistic, null, rng = None, np.empty(0), as_generator(rng)
+    if n_permutations:
+        mask = np.arange(len(windows.states)) < windows.sizes[0]
+        masks = [mask, *(rng.permutation(mask) for _ in range(n_permutations))]
+        found = [_squared(*windows.divided(chosen), blocks) for chosen in masks]
+        statistic, null = found[0], np.asarray(found[1:])
     return Drift(
         mmd2,
         None if statistic is None else rank_p_value(statistic, null),
-        parts,
+        ignoring(before, after, k),
         before,
         after,
         windows.schema.names or tuple(range(windows.schema.n_variables)),
@@ -488,12 +477,6 @@ def drift(
         null,
         windows,
     )
-
-
-def _read(name: str, tables: Sequence[Any], n_bins: int, pseudocount: float) -> Windows:
-    check_count(name, "n_bins", n_bins, 2, error=DataError)
-    check_real(name, "pseudocount", pseudocount, error=DataError)
-    return read_windows(tables, n_bins, pseudocount)
 
 
 def _kernel(k: Kernel | None) -> Kernel:
@@ -511,16 +494,6 @@ def _squared(p: Circuit, q: Circuit, blocks: Any) -> float:
         for axes in ((a, a), (b, b), (a, b))
     )
     return own + other - 2.0 * across
-
-
-def _permuted(windows: Windows, blocks: Any, n: int, rng: Any) -> tuple[float | None, Any]:
-    """The statistic of the windows, and those of random divisions of their rows."""
-    if not n:
-        return None, np.empty(0)
-    mask = np.arange(len(windows.states)) < windows.sizes[0]
-    masks = [mask, *(rng.permutation(mask) for _ in range(n))]
-    found = [_squared(*windows.divided(chosen), blocks) for chosen in masks]
-    return found[0], np.asarray(found[1:])
 
 
 @public_in("monitoring")
@@ -670,7 +643,7 @@ def monitor(
             f"Got {type(windows).__name__}"
             + (f" of {len(tables)}." if isinstance(windows, Sequence) else ".")
         )
-    read = _read("monitor", tables, n_bins, pseudocount)
+    read = read_windows("monitor", tables, n_bins, pseudocount)
     k = _kernel(k)
     circuits = [read.fitted(i) for i in range(len(tables))]
     every = stack(circuits)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, product
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from expectedkernels.kernels.kernel import (
     require_kernel,
 )
 from expectedkernels.reports import Reported
+from expectedkernels.sampling.full_conditionals import every_state
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 AT_ONCE = 64
 """How many variables are changed in one sweep, at most."""
 SIGNS = np.array([1.0, -1.0])
+IGNORED = "The kernel of groups ignores the variables that they are made by"
 
 
 def ignoring(
@@ -214,15 +216,8 @@ def _prepared(p: Any, q: Any, k: Any, name: str) -> tuple[Circuit, Circuit, Any]
     k = default_kernel(p, q) if k is None else k
     require_kernel(k)
     refuse_gradients(name, k)
-    blocks = k.blocks(p.vtree, p.cardinalities)
-    if not is_parallel(blocks):
-        raise KernelError(
-            "A discrepancy is attributed to variables by the factors of its kernel, which must be "
-            f"a product over the variables, or a sum of such products. Got {k!r}, which has sums "
-            "inside."
-        )
-    products = zip(*blocks.factors, strict=True)
-    return p, q.aligned_to(p.vtree), list(zip(blocks.weights, products, strict=True))
+    terms = _terms(k, p, "A discrepancy is attributed to variables by the factors of its kernel")
+    return p, q.aligned_to(p.vtree), terms
 
 
 def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes: int) -> Any:
@@ -231,17 +226,13 @@ def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes:
     side = CircuitSide(both)
     changed = np.zeros(p.n_variables)
     whole = 0.0
-    for variables in _groups(p.n_variables):
+    for part in spans(p.n_variables, AT_ONCE):
+        variables = range(p.n_variables)[part]
         kernel, order = one_changed(both.vtree, factors, others, variables)
         values = by_kernel_root((side, side), kernel, max_bytes)
         forms = SIGNS @ values @ SIGNS
         whole, changed[order] = float(forms[0]), forms[1:]
     return whole, changed
-
-
-def _groups(n: int) -> Iterator[range]:
-    for start in range(0, n, AT_ONCE):
-        yield range(start, min(n, start + AT_ONCE))
 
 
 GroupsLike = int | RowsLike | Sequence[Mapping[str, Any]] | Sequence[str | Sequence[str]]
@@ -472,10 +463,10 @@ def _from_population(p: Circuit, rows: Any, terms: Any, max_bytes: int) -> Any:
 def _kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
     """The expected kernels of rows of evidence, given with what the kernel ignores of each."""
     circuit = _with_copies(p)
-    kernel = _weighted(
-        (weight, list(map(_beside_copies, factors, p.cardinalities, range(p.n_variables))))
-        for weight, factors in terms
-    )
+    weights, products = zip(*terms, strict=True)
+    variables = range(p.n_variables)
+    beside = [map(_beside_copies, factors, p.cardinalities, variables) for factors in products]
+    kernel = SumKernel([_Factors(list(factors)) for factors in beside], list(weights))
 
     def between(rows: Any, hidden: Any, others: Any, other_hidden: Any) -> Any:
         E, F = _evidence(p, rows, hidden), _evidence(p, others, other_hidden)
@@ -531,20 +522,15 @@ class _Factors(FactorKernel):
         return self._factors
 
 
-def _terms(k: Kernel, p: Circuit) -> list[tuple[float, Sequence[Factor]]]:
+def _terms(k: Kernel, p: Circuit, why: str = IGNORED) -> list[tuple[float, Sequence[Factor]]]:
     """The kernel as weights and products of factors."""
     blocks = k.blocks(p.vtree, p.cardinalities)
     if not is_parallel(blocks):
         raise KernelError(
-            "The kernel of groups ignores the variables that they are made by, so it must be a "
-            f"product over the variables, or a sum of such. Got {k!r}, which has sums inside."
+            f"{why}, so it must be a product over the variables, or a sum of such. Got {k!r}, "
+            "which has sums inside."
         )
     return list(zip(blocks.weights.tolist(), zip(*blocks.factors, strict=True), strict=True))
-
-
-def _weighted(terms: Iterable[tuple[float, Sequence[Factor]]]) -> Kernel:
-    weights, products = zip(*terms, strict=True)
-    return SumKernel([_Factors(factors) for factors in products], list(weights))
 
 
 def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
@@ -562,8 +548,8 @@ def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
     if isinstance(groups, (list, tuple)) and groups:
         if all(isinstance(x, Mapping) for x in groups):
             return _checked(p, np.stack([_row(p, x) for x in groups])), False
-        if any(isinstance(x, str) or (isinstance(x, (list, tuple)) and _named(x)) for x in groups):
-            keys = [(x,) if isinstance(x, str) else x for x in groups]
+        keys = [(x,) if isinstance(x, str) else x for x in groups]
+        if any(isinstance(x, (list, tuple)) and x and all(map(_is_text, x)) for x in keys):
             return _combined(p, [p.schema.variables(key) for key in keys]), True
     rows = as_floats(groups)
     if rows.ndim != 2 or rows.shape[1] != p.n_variables or not len(rows):
@@ -575,8 +561,8 @@ def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
     return _checked(p, rows), False
 
 
-def _named(group: Any) -> bool:
-    return bool(group) and all(isinstance(x, str) for x in group)
+def _is_text(key: Any) -> bool:
+    return isinstance(key, str)
 
 
 def _row(p: Circuit, group: Mapping[Any, Any]) -> Any:
@@ -609,12 +595,10 @@ def _combined(p: Circuit, sets: Iterable[Sequence[int]]) -> Any:
     """A row for every combination of states of every set of variables."""
     rows = []
     for variables in sets:
-        cards = [p.cardinalities[v] or 1 for v in variables]
-        for states in product(*map(range, cards)):
-            row = np.full(p.n_variables, np.nan)
-            row[list(variables)] = states
-            rows.append(row)
-    return _checked(p, np.stack(rows))
+        states = every_state([p.cardinalities[v] or 1 for v in variables])
+        rows.append(np.full((len(states), p.n_variables), np.nan))
+        rows[-1][:, list(variables)] = states
+    return _checked(p, np.concatenate(rows))
 
 
 def _call(p: Circuit, row: Any) -> str:

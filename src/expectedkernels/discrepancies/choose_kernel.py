@@ -134,8 +134,10 @@ def ascended(kernel: Kernel, n_variables: int, up: Ratio, check: Ratio) -> Kerne
     return found
 
 
-def model_ratio(circuit: Circuit, rows: Any, counts: Any, floor: float) -> Ratio:
+def _model_ratio(circuit: Circuit, points: Any) -> Ratio:
     """The squared discrepancy of samples from a circuit over its standard error, by kernels."""
+    rows, place = distinct_places(points[None])
+    counts = counts_of(place, len(rows))[0]
     circuit = circuit.to("torch")
 
     def ratio(k: Kernel) -> Any:
@@ -143,17 +145,16 @@ def model_ratio(circuit: Circuit, rows: Any, counts: Any, floor: float) -> Ratio
         c, n = as_like(counts, matrix), counts.sum()
         centred = matrix - embedded[:, None] - embedded
         partners = (centred @ c - centred.diagonal()) / (n - 1)
-        total = expected_kernel(circuit, circuit, k)
-        return _over_error([(partners, c)], total, floor * matrix.detach().abs().mean())
+        return _over_error([(partners, c)], expected_kernel(circuit, circuit, k), matrix)
 
     return ratio
 
 
-def sample_ratio(rows: Any, both: Sequence[Any], floor: float) -> Ratio:
-    """The squared discrepancy of two samples over its standard error, by kernels.
-
-    Samples are given by how often they have each of the rows.
-    """
+def _sample_ratio(first: Any, second: Any) -> Ratio:
+    """The squared discrepancy of two samples over its standard error, by kernels."""
+    rows, place = distinct_places(np.concatenate([first, second])[None])
+    sides = place[0, : len(first)], place[0, len(first) :]
+    both = [np.bincount(own, minlength=len(rows)).astype(np.float64) for own in sides]
 
     def ratio(k: Kernel) -> Any:
         matrix = k(rows)
@@ -162,14 +163,14 @@ def sample_ratio(rows: Any, both: Sequence[Any], floor: float) -> Ratio:
         for own, other in ((a, b), (b, a)):
             inside = (matrix @ own - matrix.diagonal()) / (own.sum() - 1)
             sides.append((inside - matrix @ other / other.sum(), own))
-        return _over_error(sides, 0.0, floor * matrix.detach().abs().mean())
+        return _over_error(sides, 0.0, matrix)
 
     return ratio
 
 
-def _over_error(sides: Sequence[tuple[Any, Any]], total: Any, floor: Any) -> Any:
+def _over_error(sides: Sequence[tuple[Any, Any]], total: Any, matrix: Any) -> Any:
     """The sum of means over its standard error, of values and how often each occurs."""
-    variance = floor**2
+    variance = (LEAST_ERROR * matrix.detach().abs().mean()) ** 2
     for values, counts in sides:
         n = counts.sum()
         mean = counts @ values / n
@@ -304,18 +305,6 @@ def _moved(kernel: Kernel, n_variables: int, ratios: Sequence[Ratio]) -> Kernel:
             "Choose among kernels that have, or with method='list'."
         )
     return ascended(kernel, n_variables, *ratios)
-
-
-def _model_ratio(circuit: Circuit, points: Any) -> Ratio:
-    rows, place = distinct_places(points[None])
-    return model_ratio(circuit, rows, counts_of(place, len(rows))[0], LEAST_ERROR)
-
-
-def _sample_ratio(first: Any, second: Any) -> Ratio:
-    rows, place = distinct_places(np.concatenate([first, second])[None])
-    sides = place[0, : len(first)], place[0, len(first) :]
-    both = [np.bincount(own, minlength=len(rows)).astype(np.float64) for own in sides]
-    return sample_ratio(rows, both, LEAST_ERROR)
 
 
 def _best(kernels: list[Kernel], estimate: Any, points: Any) -> Kernel:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from math import prod, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -37,13 +37,12 @@ from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.schema import Schema, listed
 from expectedkernels.discrepancies.mmd import as_distribution
-from expectedkernels.expectation import expected_kernel, refuse_functions, two_distributions
+from expectedkernels.expectation import expected_kernel, two_distributions
 from expectedkernels.kernels.empirical import (
     Empirical,
     categorical_variables,
     check_roles,
     default_kernel,
-    is_model,
     refuse_features,
     sample_rows,
     sample_weights,
@@ -243,6 +242,7 @@ class SignificanceTest(Reported):
     kernel: Kernel
 
     _title = "Test"
+    _claim: ClassVar[str]
 
     def _numbers(self) -> dict[str, Any]:
         return {"statistic": self.statistic, "p-value": self.p_value}
@@ -260,13 +260,10 @@ class SignificanceTest(Reported):
     def _sizes(self) -> str:
         raise NotImplementedError
 
-    def _claim(self) -> str:
-        raise NotImplementedError
-
     def __str__(self) -> str:
         verdict = "rejected" if self.p_value <= 0.05 else "not rejected"
         return (
-            f"The hypothesis that {self._claim()} is {verdict} at 5 %: p = {self.p_value:.3g}, "
+            f"The hypothesis that {self._claim} is {verdict} at 5 %: p = {self.p_value:.3g}, "
             f"statistic {self.statistic:.4g} ({self._sizes()}, {len(self.null)} "
             f"{DRAWN[self.drawn]}, {self.kernel!r})."
         )
@@ -315,12 +312,10 @@ class GoodnessOfFit(SignificanceTest):
     n: int
 
     _title = "Do samples come from the model?"
+    _claim = "the samples come from the model"
 
     def _sizes(self) -> str:
         return f"{self.n} samples"
-
-    def _claim(self) -> str:
-        return "the samples come from the model"
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,12 +389,10 @@ class TwoSamples(SignificanceTest):
     categorical: dict[str | int, bool] | None = None
 
     _title = "Do two sets of samples have one source?"
+    _claim = "both sets of samples have one source"
 
     def _sizes(self) -> str:
         return f"{self.n} and {self.m} samples"
-
-    def _claim(self) -> str:
-        return "both sets of samples have one source"
 
     def _columns(self) -> dict[str, str]:
         """Which columns the default kernel takes for what, in words."""
@@ -606,8 +599,7 @@ def pair_means(between: Between, place: Any, size: int) -> Any:
     means = np.zeros(len(place))
     for number, (rows, found) in enumerate(own):
         counts = found[None, :].astype(np.float64)
-        among = partial(_among, between, rows)
-        total, diagonal = quadratic_forms(among, counts)
+        total, diagonal = quadratic_forms(partial(_among, between, rows), counts)
         means[number] = (total - counts @ diagonal)[0] / (n * (n - 1))
     return means
 
@@ -1173,26 +1165,25 @@ def kdsd_test(
     kernels = kernels_of(k, lambda c: ExpHamming(None if c == 1.0 else c / len(cardinalities)))
     generator = null_generator(rng)
 
-    def statistic_of(model: Any) -> Statistic:
-        return _statistic([SteinKernel(model, kernel, zeros, operator) for kernel in kernels])
+    def steins_of(model: Any) -> list[SteinKernel]:
+        return [SteinKernel(model, kernel, zeros, operator) for kernel in kernels]
 
     if refit is not None:
         target = as_target(refit(points))
     first = np.unique(points, axis=0, return_index=True)[1]  # statistics look at distinct rows
     if null == "signs":
         change = 0.5 if change is None else change
-        steins = [SteinKernel(target, kernel, zeros, operator) for kernel in kernels]
         with rows_numbered(first):
-            found = _signed_statistics(steins, points, n_null, change, generator)
+            found = _signed_statistics(steins_of(target), points, n_null, change, generator)
         drawn = "signs"
     else:
-        statistic = statistic_of(target)
+        statistic = _statistic(steins_of(target))
         with rows_numbered(first):
             observed = statistic(points[None])  # names impossible samples before others are drawn
         source = target if refit is None else as_target(simulated_source(refit, points))
         drawn, draw = null_drawer(source, points, null, generator)
         if refit is not None:
-            statistic = refitted(lambda X: statistic_of(as_target(refit(X))))
+            statistic = refitted(lambda X: _statistic(steins_of(as_target(refit(X)))))
         found = simulated(observed, statistic, draw, points.size, n_null)
     return GoodnessOfFit(**outcome(found, drawn, kernels), n=len(points))
 
@@ -1235,7 +1226,12 @@ def _signed_statistics(
     """The discrepancies of samples, and those with random signs, (kernels, 1 + m)."""
     rows, place = distinct_places(points[None])
     place, every, n = place[0], np.arange(len(rows)), len(points)
-    apart = _steps_apart(change, n)
+    apart = max(1, round(0.5 / change))  # samples next to each other depend
+    if apart >= n:
+        raise DataError(
+            f"With change={change:g}, samples are compared that are at least {apart} steps apart. "
+            f"Got {n} samples; draw more of them, or thin the chain and raise 'change'."
+        )
     signs = np.vstack([np.ones(n), _signs(generator, m, n, change)])
     sums = np.stack([np.bincount(place, row, minlength=len(rows)) for row in signs])
     found = []
@@ -1273,17 +1269,6 @@ def _refuse_skewed(own: Any, change: float) -> None:
             f"change={change:g}, about {needed:.0f} samples of this kind are needed. Draw more; or "
             "thin a chain until its samples are independent, and use null='auto'."
         )
-
-
-def _steps_apart(change: float, n: int) -> int:
-    """How many steps samples are apart that are compared: those next to each other depend."""
-    apart = max(1, round(0.5 / change))
-    if apart >= n:
-        raise DataError(
-            f"With change={change:g}, samples are compared that are at least {apart} steps apart. "
-            f"Got {n} samples; draw more of them, or thin the chain and raise 'change'."
-        )
-    return apart
 
 
 def _signs(generator: Any, m: int, n: int, change: float) -> Any:
@@ -1391,20 +1376,15 @@ def two_sets(X: Any, Y: Any) -> tuple[Any, Any, Schema | None]:
 
     And what is known of the variables, if one of the sets is a data frame.
     """
-    for given in (X, Y):
-        refuse_functions(given)
-        if is_model(given) or hasattr(given, "compile"):
-            raise DataError(
-                "A two-sample test is between two sets of samples. Got a "
-                f"{type(given).__name__}; mmd_test(samples, model) tests samples against a model."
-            )
-    both = two_distributions(as_distribution(X), as_distribution(Y))
-    for found in both:
+    given = as_distribution(X), as_distribution(Y)
+    for found in given:
         if not isinstance(found, Empirical):
             raise DataError(
-                "A two-sample test is between two sets of samples. Got a model; "
-                "mmd_test(samples, model) tests samples against one."
+                "A two-sample test is between two sets of samples. Got a "
+                f"{type(found).__name__}; mmd_test(samples, model) tests samples against a model."
             )
+    both = two_distributions(*given)
+    for found in both:
         refuse_gaps(found.X)
         refuse_weights(found.weights)
         if len(found.X) < 2:
@@ -1553,7 +1533,12 @@ def mmd_compare_all(
         raise DataError(f"At least two models are compared. Got {len(given)}.")
     for model in given:
         check_roles("mmd_compare_all(models, samples, k)", model, samples)
-    found = [_closer_first(pair) for pair in _holm(_pairs(given, names, samples, k))]
+    found = [
+        replace(pair, difference=-pair.difference, z=-pair.z, names=pair.names[::-1])
+        if pair.difference > 0
+        else pair
+        for pair in _holm(_pairs(given, names, samples, k))
+    ]
     beats = {name: sum(pair.names[0] == name for pair in found) for name in names}
     order = sorted(names, key=lambda name: -beats[name])
     return Comparisons(tuple(order), tuple(sorted(found, key=lambda pair: pair.p_value)))
@@ -1563,7 +1548,9 @@ def _pairs(
     models: list[Any], names: Sequence[str], samples: Any, k: Kernel | None
 ) -> list[Comparison]:
     """All pairs of models, compared; every model is embedded once."""
-    known = _aligned([summable(as_target(model)) for model in models])
+    first, *others = (summable(as_target(model)) for model in models)
+    # with variables and states in the order of the first
+    known = [first, *(replace(x, circuit=align(first.circuit, x.circuit)[1]) for x in others)]
     points = complete_samples(known[0].circuit, samples)
     k = default_kernel(known[0].circuit, points) if k is None else k
     require_kernel(k)
@@ -1581,12 +1568,6 @@ def _differences(a: Any, b: Any) -> Any:
     return found if np.abs(found).max() > ROUNDING * size else np.zeros_like(found)
 
 
-def _aligned(models: list[Summable]) -> list[Summable]:
-    """The models with their variables and states in the order of the first."""
-    first, *others = models
-    return [first, *(replace(x, circuit=align(first.circuit, x.circuit)[1]) for x in others)]
-
-
 def _holm(pairs: list[Comparison]) -> list[Comparison]:
     """The comparisons with p-values that allow for their number."""
     order = np.argsort([pair.p_value for pair in pairs])
@@ -1595,10 +1576,3 @@ def _holm(pairs: list[Comparison]) -> list[Comparison]:
         least = max(least, min(1.0, (len(pairs) - rank) * pairs[number].p_value))
         found[number] = replace(pairs[number], p_value=least)
     return found
-
-
-def _closer_first(pair: Comparison) -> Comparison:
-    if pair.difference <= 0:
-        return pair
-    first, second = pair.names
-    return replace(pair, difference=-pair.difference, z=-pair.z, names=(second, first))

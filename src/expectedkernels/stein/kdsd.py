@@ -132,7 +132,9 @@ def kdsd(
     """
     k = ExpHamming() if k is None else k
     q, p = converted(q), converted(p)
-    _check_places(q, p)
+    if not is_model(q) or not is_model(p):
+        call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
+        check_roles(call, p, q)
     check_choices(k, zeros, operator)
     check_max_bytes(max_bytes)
     if is_model(q):
@@ -161,13 +163,6 @@ def kdsd(
 def _number(value: Any) -> Any:
     """A number of the host as a float; a tensor knows its gradients and stays one."""
     return float(value) if isinstance(value, np.generic) else value
-
-
-def _check_places(q: Any, p: Any) -> None:
-    """Raise if the target is not where it belongs."""
-    call = "kdsd(q, p, k), with the samples (or another model) first and the target second"
-    if not is_model(q) or not is_model(p):
-        check_roles(call, p, q)
 
 
 def _refuse_functions(q: Any, p: Any, operator: str) -> None:
@@ -293,18 +288,15 @@ def require_positive(p: Circuit) -> None:
     n_states = prod(int(c) for c in p.cardinalities if c is not None)
     if counts[0] < n_states:
         share = counts[0] / n_states
-        few = n_states < 10**15
-        found = f"{counts[0]} of its {n_states} states ({share:.3g})" if few else _share(share)
+        found = f"{counts[0]} of its {n_states} states ({share:.3g})"
+        if n_states >= 10**15:
+            few = f"a fraction {share:.3g} of its states"
+            found = few if share <= 0.999 else "not all of its states"
         raise PropertyError(
             f"The target has zeros: {found} are possible, and Stein operators do not have mean "
             "zero then. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
             "operators restricted to the support: kdsd(q.sample(1000), p, k, zeros='restrict')."
         )
-
-
-def _share(share: float) -> str:
-    """A part of more states than anyone wants to read the number of."""
-    return "not all of its states" if share > 0.999 else f"a fraction {share:.3g} of its states"
 
 
 def support_sizes(circuit: Circuit) -> Sequence[int]:
