@@ -243,11 +243,7 @@ class Drift(Reported):
 
     def _settings(self) -> dict[str, Any]:
         n, m = self.windows.sizes
-        return {
-            "rows": f"{n} and {m}",
-            "permutations": len(self.null),
-            "kernel": repr(self.kernel),
-        }
+        return {"rows": f"{n} and {m}", "permutations": len(self.null), "kernel": repr(self.kernel)}
 
     def _tables(self) -> dict[str, Any]:
         return {"Variables, the most changed first": self.frame()}

@@ -30,12 +30,12 @@ def test_estimates_are_those_of_loops():
     X, Y = two(9, 7)
     X[3] = X[0]  # equal rows count as often as they occur
     for k in (ek.RBF(0.3), ek.RBF(0.3) + 2.0 * ek.Laplacian(0.2)):
-        np.testing.assert_allclose(power._two_samples(k, X, Y), naive(k, X, Y), rtol=1e-12)
+        np.testing.assert_allclose(power._two_samples(X, Y, k), naive(k, X, Y), rtol=1e-12)
 
 
 def test_standard_errors_are_those_of_repetitions():
     estimates, errors = np.transpose(
-        [power._two_samples(ek.RBF(0.3), *two(80, 60, seed)) for seed in range(200)]
+        [power._two_samples(*two(80, 60, seed), ek.RBF(0.3)) for seed in range(200)]
     )
     assert 0.85 < np.mean(errors) / np.std(estimates) < 1.15
 

@@ -255,37 +255,38 @@ def choose_kernel(
     (2,)
     """
     check_choice("choose_kernel", "method", method, ("list", "gradient"), DataError)
+    estimate: Callable[[Kernel], tuple[float, float]]
     if is_model(other) or hasattr(other, "compile") or callable(other):
-        return _against_model(samples, other, kernels, method, categorical_features)
-    first, second, schema = two_sets(samples, other)
-    pooled = np.concatenate([first, second])
-    found, _ = pooled_kernels(kernels, pooled, schema, categorical_features)
-    best = _best(found, lambda k: _two_samples(k, first, second), first)
+        model = as_target(other)
+        check_roles("choose_kernel(samples, model)", model, samples)
+        given = summable(model)
+        first = complete_samples(given.circuit, samples)
+        default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
+        found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)
+        sets, estimate = [first], partial(_against_model, given, first)
+        ratio: Callable[..., Ratio] = partial(_model_ratio, given.circuit)
+    else:
+        first, second, schema = two_sets(samples, other)
+        pooled = np.concatenate([first, second])
+        found, _ = pooled_kernels(kernels, pooled, schema, categorical_features)
+        sets, estimate, ratio = [first, second], partial(_two_samples, first, second), _sample_ratio
+    best = _best(found, estimate, first)
     if method == "list":
         return best
-    pairs = zip(_halves(first), _halves(second), strict=True)
-    return _moved(best, first.shape[1], [_sample_ratio(*pair) for pair in pairs])
+    n_variables = first.shape[1]
+    halves = zip(*map(_halves, sets), strict=True)
+    if not parameters(best, n_variables)[0]:
+        raise KernelError(
+            f"{best!r}, the best kernel here, has no rate and no weight for gradients to change. "
+            "Choose among kernels that have, or with method='list'."
+        )
+    return ascended(best, n_variables, *(ratio(*half) for half in halves))
 
 
-def _against_model(
-    samples: Any, other: Any, kernels: Any, method: str, categorical_features: Any
-) -> Kernel:
-    model = as_target(other)
-    check_roles("choose_kernel(samples, model)", model, samples)
-    given: Summable = summable(model)
-    points = complete_samples(given.circuit, samples)
-    default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
-    found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)
-
-    def estimate(k: Kernel) -> tuple[float, float]:
-        value = mmd_statistics(given, [k])(points[None])
-        return float(value[0, 0]), mmd_noise(given, k, points)[0]
-
-    best = _best(found, estimate, points)
-    if method == "list":
-        return best
-    ratios = [_model_ratio(given.circuit, half) for half in _halves(points)]
-    return _moved(best, points.shape[1], ratios)
+def _against_model(given: Summable, points: Any, k: Kernel) -> tuple[float, float]:
+    """The unbiased estimate of the squared discrepancy from a model, and its standard error."""
+    value = mmd_statistics(given, [k])(points[None])
+    return float(value[0, 0]), mmd_noise(given, k, points)[0]
 
 
 def _halves(points: Any) -> tuple[Any, Any]:
@@ -296,15 +297,6 @@ def _halves(points: Any) -> tuple[Any, Any]:
             f"least four are needed. Got {len(points)}."
         )
     return points[: 2 * MOST_ROWS : 2], points[1 : 2 * MOST_ROWS : 2]
-
-
-def _moved(kernel: Kernel, n_variables: int, ratios: Sequence[Ratio]) -> Kernel:
-    if not parameters(kernel, n_variables)[0]:
-        raise KernelError(
-            f"{kernel!r}, the best kernel here, has no rate and no weight for gradients to change. "
-            "Choose among kernels that have, or with method='list'."
-        )
-    return ascended(kernel, n_variables, *ratios)
 
 
 def _best(kernels: list[Kernel], estimate: Any, points: Any) -> Kernel:
@@ -318,7 +310,7 @@ def _best(kernels: list[Kernel], estimate: Any, points: Any) -> Kernel:
     return kernels[int(np.argmax(ratios))]
 
 
-def _two_samples(k: Kernel, X: Any, Y: Any) -> tuple[float, float]:
+def _two_samples(X: Any, Y: Any, k: Kernel) -> tuple[float, float]:
     """The unbiased estimate of the squared discrepancy of two samples, and its standard error."""
     n = len(X)
     rows, place = distinct_places(np.concatenate([X, Y])[None])

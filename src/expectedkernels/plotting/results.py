@@ -72,8 +72,7 @@ def _bars(names: Sequence[str], sizes: Any, xlabel: str, colours: Any) -> Axes:
     ax.barh(np.arange(len(names)), sizes, color=colours, height=0.7)
     ax.set_ylim(-0.7, len(names) - 0.3)
     name_lines(ax, names)
-    ax.set_xlabel(xlabel)
-    tidy(ax, legend=False)
+    tidy(ax, legend=False, xlabel=xlabel)
     return ax
 
 
@@ -100,9 +99,8 @@ def plot_beeswarm(names: Sequence[str], values: Any, data: Any) -> Axes:
         ax.scatter(values[:, i], place + away, c=_shades(data[:, i]), s=14, linewidths=0)
     ax.axvline(0.0, color="0.6", linewidth=1)
     name_lines(ax, [names[i] for i in order])
-    ax.set_xlabel("contribution")
     ax.set_title("from small entries (blue) to large ones (orange)", fontsize="small")
-    tidy(ax, legend=False)
+    tidy(ax, legend=False, xlabel="contribution")
     return ax
 
 
@@ -156,8 +154,7 @@ def draw_waterfall(ax: Any, names: Sequence[str], values: Any, base: float, data
     ax.use_sticky_edges = False
     ax.margins(x=0.15)
     name_lines(ax, [_with_entry(names[i], data[i]) for i in order])
-    ax.set_xlabel("prediction")
-    tidy(ax, legend=False)
+    tidy(ax, legend=False, xlabel="prediction")
 
 
 def _shades(entries: Any) -> Any:
@@ -236,10 +233,8 @@ def plot_panels(
             ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
         for name, curve in curves.items():
             _draw_curve(ax, name, curve, colour.get(curve.like or name, "black"))
-        ax.set_title(title)
-        ax.set_xlabel(xlabel)
-        ax.set_ylabel((ylabels or {}).get(title, ""))
-        tidy(ax, legend=False)
+        ylabel = (ylabels or {}).get(title, "")
+        tidy(ax, legend=False, title=title, xlabel=xlabel, ylabel=ylabel)
     # As many columns as fit below so many panels.
     legend_below(figure, axes, ncols=min(5, 5 * len(panels) // 4))
     return axes
@@ -326,8 +321,7 @@ def plot_missing_values(
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     for ax, ylabel in zip(axes, ylabels, strict=False):
-        ax.set_ylabel(ylabel)
-        tidy(ax, legend=False)
+        tidy(ax, legend=False, ylabel=ylabel)
         # Errors grow with the rate and rows are in order: this corner is free in both panels.
         ax.legend(frameon=False, loc="upper left")
     axes[1].grid(visible=False, axis="x")
@@ -338,17 +332,10 @@ def plot_missing_values(
 
 def _styles(n: int) -> list[dict[str, Any]]:
     """How methods are drawn: the first one in front and larger, each with a marker of its own."""
-    first = {"color": PALETTE[0], "marker": "o", "markersize": 6, "linewidth": 2.4, "zorder": 4}
-    rest = [
-        {
-            "color": PALETTE[i % len(PALETTE)],
-            "marker": "sD^vPX"[(i - 1) % 6],
-            "markersize": 4,
-            "linewidth": 1.4,
-        }
-        for i in range(1, n)
-    ]
-    return [first, *rest]
+    first = {"marker": "o", "markersize": 6, "linewidth": 2.4, "zorder": 4}
+    others = [{"marker": "sD^vPX"[i % 6], "markersize": 4, "linewidth": 1.4} for i in range(n - 1)]
+    styles = enumerate([first, *others])
+    return [{"color": PALETTE[i % len(PALETTE)], **style} for i, style in styles]
 
 
 def plot_intervals(
@@ -397,8 +384,7 @@ def plot_intervals(
     what = "interval" if coverage is None else f"{100 * coverage:.3g} % interval"
     middle, low, high, *targets = arrays
     _draw_rows(ax, targets[0] if targets else None, middle, low, high, f"prediction, {what}")
-    ax.set_xlabel("rows")
-    tidy(ax, legend=False)
+    tidy(ax, legend=False, xlabel="rows")
     legend_above(ax)
     ax.grid(visible=False, axis="x")
     return ax
@@ -464,16 +450,13 @@ def plot_samples(samples: Any) -> list[Axes]:
     n = len(samples)
     left.plot(np.arange(1, n + 1), np.sort(samples.weights)[::-1], color=EXACT, label="weights")
     left.axhline(1.0 / n, color=SAMPLED, linestyle="--", label="equal weights")
-    left.set_xlabel("sample, heaviest first")
-    left.set_ylabel("weight")
     left.set_title(f"effective sample size {samples.ess:.4g} of {n}", fontsize="medium")
-    tidy(left)
+    tidy(left, xlabel="sample, heaviest first", ylabel="weight")
     equal, weighted = (np.concatenate(s.marginals()) for s in (samples.uniform(), samples))
     right.plot([0, 1], [0, 1], color="0.6", linewidth=1)
     right.plot(equal, weighted, "o", color=EXACT, markersize=4)
-    right.set_xlabel("marginal with equal weights")
-    right.set_ylabel("weighted marginal")
-    tidy(right, legend=False)
+    xlabel = "marginal with equal weights"
+    tidy(right, legend=False, xlabel=xlabel, ylabel="weighted marginal")
     return [left, right]
 
 
@@ -489,13 +472,12 @@ def plot_drift(drift: Any, order: Any) -> Axes:
     name_lines(ax, [drift.names[i] for i in order.tolist()])
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=4)
-    ax.set_xlabel("part of the squared discrepancy")
     chance = "" if drift.p_value is None else f", p = {drift.p_value:.3g}"
     left_out = len(drift.names) - len(order)
     more = f"; {left_out} more columns" if left_out else ""
     words = f"discrepancy {drift.mmd:.3g}{chance}{more}"
     ax.figure.suptitle(words, x=0.01, ha="left", fontsize="medium")
-    tidy(ax, legend=False)
+    tidy(ax, legend=False, xlabel="part of the squared discrepancy")
     legend_below(ax.figure, [ax], 4)
     return ax
 
@@ -512,10 +494,8 @@ def plot_null(test: Any) -> Axes:
     ax.hist(test.null, bins=30, color="0.75", label="under the hypothesis")
     ax.axvline(test.statistic, color=SAMPLED, linewidth=2, label="observed")
     ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel("statistic")
-    ax.set_ylabel("simulated samples")
     ax.set_title(f"p = {test.p_value:.3g}", loc="left", fontsize="medium")
-    tidy(ax)
+    tidy(ax, xlabel="statistic", ylabel="simulated samples")
     return ax
 
 
@@ -536,7 +516,6 @@ def plot_groups(found: Any) -> Axes:
             fontsize="x-small",
             arrowprops={"arrowstyle": "-", "color": "0.7", "lw": 0.7, "relpos": (0.0, 0.5)},
         )
-    ax.set_xlabel("probability of the group")
-    ax.set_ylabel("discrepancy from the population")
-    tidy(ax, legend=False)
+    ylabel = "discrepancy from the population"
+    tidy(ax, legend=False, xlabel="probability of the group", ylabel=ylabel)
     return ax

@@ -120,8 +120,9 @@ def close(ax: Axes) -> None:
     plt.close(figure)
 
 
-def tidy(ax: Any, legend: bool = True) -> None:
-    """Leave only what is read: two spines, a faint grid, a legend without a frame."""
+def tidy(ax: Any, legend: bool = True, **labels: str) -> None:
+    """Leave only what is read: two spines, a faint grid, labels, a legend without a frame."""
+    ax.set(**labels)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(which="major", color="0.9", linewidth=0.8)
     ax.set_axisbelow(True)
@@ -170,8 +171,7 @@ def draw_gram(ax: Any, values: Any, label: str, xlabel: str, ylabel: str, first:
     ax.figure.colorbar(image, label=label)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
     return ax
 
 
@@ -212,7 +212,5 @@ def plot_witness(at_p: NumbersLike, at_q: NumbersLike) -> Axes:
         shares = np.full(len(values), 1.0 / len(values))
         ax.hist(values, bins=edges, weights=shares, color=colour, alpha=0.5, label=label)
         ax.axvline(values.mean(), color=colour, linestyle="--", linewidth=1)
-    ax.set_xlabel("witness function")
-    ax.set_ylabel("share of rows")
-    tidy(ax)
+    tidy(ax, xlabel="witness function", ylabel="share of rows")
     return ax

@@ -18,11 +18,7 @@ from expectedkernels.checks import (
     rows_numbered,
 )
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
-from expectedkernels.kernels.empirical import (
-    as_log_weights,
-    collapsed_rows,
-    distinct_rows,
-)
+from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
 from expectedkernels.kernels.kernel import ExpHamming, Kernel
 from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph

@@ -52,11 +52,7 @@ from expectedkernels.stein.collapsed import (
     stein_kernels,
     warn_of_classes,
 )
-from expectedkernels.stein.stein_kernel import (
-    OPERATORS,
-    gram_columns,
-    stein_target,
-)
+from expectedkernels.stein.stein_kernel import OPERATORS, gram_columns, stein_target
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -69,7 +65,7 @@ CHUNK = 2**16
 """How many completed rows are looked at together."""
 
 Joint = Callable[[Any, list[int], Any], Any]
-"""From rows, collapsed variables and states of these to probabilities, (rows, states)."""
+"""From rows, collapsed variables and all completions to probabilities, (rows, states)."""
 
 
 def completions(
@@ -86,7 +82,7 @@ def completions(
 
     Examples
     --------
-    >>> rows, half = np.array([[0.0, np.nan]]), lambda rows, gone, states: np.full((1, 2), 0.5)
+    >>> rows, half = np.array([[0.0, np.nan]]), lambda rows, gone, full: np.full((1, 2), 0.5)
     >>> parts = completions(rows, np.ones(1), np.zeros(1), [0, 1], [2, 2], half)
     >>> [(x.tolist(), w.tolist()) for x, w in parts]
     [([[0.0, 0.0], [0.0, 1.0]], [0.5, 0.5])]
@@ -113,7 +109,7 @@ def completions(
             full = np.repeat(few, len(states), axis=0)
             full[:, gone] = np.tile(states, (len(few), 1))
             with rows_numbered(numbers[here]):
-                chances = joint(few, gone, states)
+                chances = joint(few, gone, full)
             yield full[:, variables], (share[:, None] * chances).reshape(-1)
 
 
@@ -733,12 +729,10 @@ class WeightedSamples:
             raise DataError(f"A scope names at least one variable, and none twice. Got {scope}.")
         return variables
 
-    def _joint(self, rows: Any, gone: list[int], states: Any) -> Any:
-        """The probabilities of states of collapsed variables given the rows, (rows, states)."""
+    def _joint(self, rows: Any, gone: list[int], full: Any) -> Any:
+        """The probabilities of completions, in which variables are gone, given the rows."""
         if len(gone) == 1:
             return self._conditional_marginals(rows)[gone[0]]
-        full = np.repeat(rows, len(states), axis=0)
-        full[:, gone] = np.tile(states, (len(rows), 1))
         logs = to_numpy(self._compiled.log_likelihood(full)).reshape(len(rows), -1)
         chances = from_logs(logs)
         possible = chances.any(axis=1)
@@ -766,11 +760,10 @@ def _check_target(target: Any) -> None:
             "The target must be a FactorGraph, a BayesianNetwork, a Circuit, or a Target made of a "
             f"function. Got {type(target).__name__} instead."
         )
-    if any(card is None for card in target.cardinalities):
-        real = [v for v, card in enumerate(target.cardinalities) if card is None]
+    if None in target.cardinalities:
+        real = list(target.cardinalities).index(None)
         raise CircuitError(
-            f"Weighted samples are over discrete variables. Variable {real[0]} of the target is "
-            "real."
+            f"Weighted samples are over discrete variables. Variable {real} of the target is real."
         )
 
 
