@@ -154,7 +154,7 @@ def networks():
         yield f"{name} marginals", lambda m=model: np.concatenate(m.marginals())
         yield f"{name} posterior", lambda m=model, E=E: np.concatenate(m.marginals(E))
         yield f"{name} likelihood", lambda m=model, X=X: m.log_likelihood(X)
-        yield f"{name} partition", lambda m=model: m.log_partition()
+        yield f"{name} partition", lambda m=model: np.exp(m.log_partition())
         yield (
             f"{name} expected kernel",
             lambda c=circuit, X=X: ek.expected_kernel(c, X, ek.RBF(0.1)),
