@@ -191,11 +191,8 @@ def worked(todo: list[Batch], folder: str | None, jobs: int) -> Iterator[tuple[B
 def line(cell: Cell, found: list[Found], repeats: int) -> str:
     """A cell in words."""
     refused = sum(f.refused for f in found)
-    words = [
-        f"{share(found, repeats):5.1f} %",
-        found[0].drawn or "t",
-        f"{spent(found, repeats)} ms",
-    ]
+    spent = 1e3 * sum(f.seconds for f in found) / repeats
+    words = [f"{share(found, repeats):5.1f} %", found[0].drawn or "t", f"{spent:.0f} ms"]
     if refused:
         words.append(f"{100 * refused / repeats:.1f} % refused")
     beside = BESIDE.get(cell.test, {}).get(cell.model)
@@ -206,11 +203,6 @@ def line(cell: Cell, found: list[Found], repeats: int) -> str:
 
 def share(found: list[Found], repeats: int) -> float:
     return 100 * sum(f.rejected for f in found) / repeats
-
-
-def spent(found: list[Found], repeats: int) -> int:
-    """Milliseconds of one repetition."""
-    return round(1e3 * sum(f.seconds for f in found) / repeats)
 
 
 def table(shares: dict[Cell, float]) -> str:

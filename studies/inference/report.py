@@ -151,9 +151,9 @@ def paper_in_words(records: InferenceRecords) -> str:
     return (
         "Samples of a thinned Gibbs chain; which variables are collapsed is drawn for every "
         "sample. Weights have 0.01 added to them, which the paper does not mention; without "
-        "that, the curves of weighted samples are those of raw weights below. Logs are averaged "
-        f"over tries, and not distances. From N = {LEAST} on, CBBIS is better than a baseline in "
-        f"{len(counted['better'])} of {len(found)} comparisons, and worse in "
+        "that, weighted samples have the errors of raw weights in the tables below. Logs are "
+        f"averaged over tries, and not distances. From N = {LEAST} on, CBBIS is better than a "
+        f"baseline in {len(counted['better'])} of {len(found)} comparisons, and worse in "
         f"{len(counted['worse'])}{f' ({where})' if where else ''}. Some states of ASIA are "
         "impossible, so that a Stein discrepancy of zero need not mean the right marginals there."
     )
@@ -217,14 +217,12 @@ def _masks(records: InferenceRecords) -> list[str]:
     lines = []
     for proposal in (p for p in TITLES if p in records.values("proposal")):
         parts = []
-        for model in records.values("model"):
-            for share in sorted(s for s in records.values("collapsed") if s):
-                first, second = (
-                    (model, proposal, share, masks, "raw") for masks in ("per sample", "fixed")
-                )
-                found = difference(records, first, second)
-                if found is not None:
-                    parts.append(f"{model} {100 * share:g} %: {found.outcome} ({found.mean:+.2f})")
+        shares = sorted(s for s in records.values("collapsed") if s)
+        for model, share in product(records.values("model"), shares):
+            place = (model, proposal, share)
+            found = difference(records, (*place, "per sample", "raw"), (*place, "fixed", "raw"))
+            if found is not None:
+                parts.append(f"{model} {100 * share:g} %: {found.outcome} ({found.mean:+.2f})")
         if parts:
             lines.append(
                 f"- Masks per sample against a fixed partition, raw weights, {TITLES[proposal]}: "
@@ -238,8 +236,8 @@ def _half(records: InferenceRecords, model: str) -> list[str]:
     """Whether half of the variables collapsed and Stein weights are better than equal weights."""
     lines = []
     for rule in WEIGHTED:
-        curves = [(model, "gibbs", 0.5, "per sample", name) for name in (rule, "uniform")]
-        found = difference(records, curves[0], curves[1])
+        place = (model, PROPOSAL, 0.5, "per sample")
+        found = difference(records, (*place, rule), (*place, "uniform"))
         if found is None:
             continue
         lost = [n for n, (mean, error) in found.counts.items() if mean >= -NOISE * error]

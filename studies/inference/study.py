@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +42,9 @@ def cells(
     tries: int,
 ) -> Iterator[Cell]:
     """All cells of a run but those of CIS; a try of everything comes before the next one."""
-    for trial in range(tries):
-        for model in models:
-            for proposal in proposals:
-                yield Cell(model, proposal, 0.0, "none", trial)
-                for share in shares:
-                    for kind in masks:
-                        yield Cell(model, proposal, share, kind, trial)
-
-
-def cis_cells(models: Sequence[str], shares: Sequence[float], tries: int) -> Iterator[Cell]:
-    """The cells of CIS, which makes its own samples."""
-    for trial in range(tries):
-        for model in models:
-            for share in shares:
-                yield Cell(model, "cis", share, "online", trial)
+    places = [(0.0, "none"), *product(shares, masks)]
+    for trial, model, proposal, place in product(range(tries), models, proposals, places):
+        yield Cell(model, proposal, *place, trial)
 
 
 def run(
@@ -119,9 +108,15 @@ def run(
     records = InferenceRecords(out, asdict(settings), digests)
     grams = str(Path(out) / "grams") if keep else None
     wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
-    wanted += [(cell, cis_rules) for cell in cis_cells(list(places), shares, tries)]
-    todo = _todo(records, wanted, again, sample_counts(settings.n, settings.step)[-1])
-    work = [(cell, places[cell.model], left, settings, grams) for cell, left in todo]
+    wanted += [  # CIS makes its own samples
+        (Cell(model, "cis", share, "online", trial), cis_rules)
+        for trial, model, share in product(range(tries), places, shares)
+    ]
+    last, work = sample_counts(settings.n, settings.step)[-1], []
+    for cell, names in wanted:
+        left = [rule for rule in names if rule in again or (cell, rule, last) not in records]
+        if left:
+            work.append((cell, places[cell.model], left, settings, grams))
     collect(records, _work, work, lambda found: found.cell.model, jobs, progress)
     return records
 
@@ -139,20 +134,6 @@ def _places(models: Sequence[str], folder: str | Path | None) -> dict[str, str |
             )
         asked[name], places[name] = model, path
     return places
-
-
-def _todo(
-    records: InferenceRecords,
-    wanted: Sequence[tuple[Cell, Sequence[str]]],
-    again: Sequence[str],
-    last: int,
-) -> list[tuple[Cell, list[str]]]:
-    """The cells that lack results up to the last number of samples, and the rules they lack."""
-    left = [
-        (cell, [rule for rule in rules if rule in again or (cell, rule, last) not in records])
-        for cell, rules in wanted
-    ]
-    return [(cell, rules) for cell, rules in left if rules]
 
 
 def reproduce_inference(

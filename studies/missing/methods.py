@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -191,16 +191,17 @@ def _make(machine: str, task: str, parameters: dict[str, Any]) -> Any:
 
 def _fit_expected(machine: str, mask_kernel: str | None, training: Training) -> Fitted:
     regression = training.task == REGRESSION
-    options: dict[str, Any] = {"groups": training.groups or None, "mask_kernel": mask_kernel}
-    if machine == RIDGE and not regression:
-        model: Any = ek.ExpectedKernelClassifier(**options)
-    else:
-        kinds: dict[Any, Any] = {
-            (SVM, True): ek.ExpectedSVR,
-            (RIDGE, True): ek.ExpectedKernelRidge,
-            (SVM, False): ek.ExpectedSVC,
-        }
-        model = kinds[machine, regression](**options, **training.own_search[machine])
+    kinds: dict[Any, Any] = {
+        (SVM, True): ek.ExpectedSVR,
+        (RIDGE, True): ek.ExpectedKernelRidge,
+        (SVM, False): ek.ExpectedSVC,
+        (RIDGE, False): ek.ExpectedKernelClassifier,
+    }
+    chooses = machine == RIDGE and not regression  # its parameters itself
+    own = {} if chooses else training.own_search[machine]
+    model = kinds[machine, regression](
+        groups=training.groups or None, mask_kernel=mask_kernel, **own
+    )
     _, seconds = _timed(model.fit, training.X, training.y)
     if regression:
         return Fitted(seconds, model.predict, interval=model.predict_interval)
@@ -231,12 +232,11 @@ def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) 
     _, most = _timed(model.fit, filled, y)
     probabilities = None
     if machine == RIDGE and training.task != REGRESSION:
-        probabilities = partial(_after, model.predict_proba, fill)
-    return Fitted(seconds + more + most, partial(_after, model.predict, fill), probabilities)
 
+        def probabilities(X: Any) -> Any:
+            return model.predict_proba(fill(X))
 
-def _after(predict: Callable[[Any], Any], fill: Callable[[Any], Any], X: Any) -> Any:
-    return predict(fill(X))
+    return Fitted(seconds + more + most, lambda X: model.predict(fill(X)), probabilities)
 
 
 def _booster(task: str) -> Any:
