@@ -14,7 +14,7 @@ from expectedkernels.checks import DataError, check_real
 from expectedkernels.data.tables import column_number, is_missing
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
-from expectedkernels.estimators.encoding import Columns, Variable
+from expectedkernels.estimators.encoding import Columns
 from expectedkernels.estimators.kernel_expansion import distinct
 from expectedkernels.estimators.kernel_model import expect, read_rows
 
@@ -268,6 +268,9 @@ def _gains(model: KernelMachine, Z: Any, like: Any) -> Any:
     density = model.density_
     Z, incomplete, _ = read_rows(density, Z)
     gains = np.full((len(Z), len(density.variables)), np.nan)
+    # of the bits of a category, which normal densities take for numbers
+    embedded = model._machine.expansion.is_embedded
+    has_variances = not (isinstance(density, CircuitDensity) or embedded)
     size = max(1, min(CHUNK_ROWS, CHUNK_ENTRIES // Z.shape[1] ** 2))
     for span in spans(len(incomplete), size):
         some = incomplete[span]
@@ -282,19 +285,13 @@ def _gains(model: KernelMachine, Z: Any, like: Any) -> Any:
         for i, (nodes, rows) in enumerate(zip(every, filled, strict=True)):
             stop = start + len(nodes.rows)
             at = np.unique(nodes.rows)
-            if _is_normal_category(model, density.variables[i]):
+            if has_variances and len(density.variables[i].columns) > 1:
                 found = _explained(model, Z[some[at]], like[some[at]], nodes, rows)
             else:
                 found = _variances(nodes, answers[start:stop], len(some))[at]
             gains[some[at], i] = found
             start = stop
     return gains
-
-
-def _is_normal_category(model: KernelMachine, variable: Variable) -> bool:
-    """Whether the density takes the bits of a category for numbers, and has variances of them."""
-    circuit = isinstance(model.density_, CircuitDensity)
-    return len(variable.columns) > 1 and not circuit and not model._machine.expansion.is_embedded
 
 
 def _explained(model: KernelMachine, Z: Any, like: Any, nodes: Nodes, filled: Any) -> Any:

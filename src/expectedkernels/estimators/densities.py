@@ -28,8 +28,8 @@ from expectedkernels.estimators.encoding import (
     Columns,
     Variable,
     check_circuit,
-    codes_variable,
     completed_groups,
+    states_variable,
 )
 from expectedkernels.estimators.kernel_expansion import (
     Expansion,
@@ -528,10 +528,8 @@ def learn_density(density: Any, columns: Columns, Z: Any, *, n_bins: int, rng: A
         Z = Z[own_order(Z)[0]]  # what starts at random starts with the same rows
     variables = columns.variables(Z, n_bins)
     Z = completed_groups(variables, Z)
-    if isinstance(density, str) and density in NORMALS:
-        return _normal(density, n, columns, variables, Z, rng)
-    if isinstance(density, str) and density == "auto":
-        return _averaged(columns, variables, Z, rng)
+    if isinstance(density, str) and density in ("auto", *NORMALS):
+        return _with_normals(density, n, columns, variables, Z, rng)
     states = as_states(variables, Z)
     circuit = _learned(density, states, variables, columns, rng, n)
     variables = check_circuit(circuit, variables, "The circuit of the density")
@@ -608,32 +606,6 @@ def _learned(
     return found
 
 
-def _standard(columns: Columns, Z: Any) -> tuple[Scaling, Any]:
-    """How numeric columns are standardised, and the columns that are; raises if they are many."""
-    size = COVARIANCES * 8 * Z.shape[1] ** 2
-    if size > MOST_BYTES:
-        raise DataError(
-            f"A normal distribution of {Z.shape[1]} columns, one for every category, takes about "
-            f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.3g} GiB. Put categories "
-            "together, leave out identifiers, or set density='chow_liu'."
-        )
-    scaling = learn_scaling(Z, *numeric_columns(columns))
-    return scaling, scaling.apply(Z)
-
-
-def _normal(
-    name: str, n: int | None, columns: Columns, variables: list[Variable], Z: Any, rng: Any
-) -> NormalDensity:
-    scaling, x = _standard(columns, Z)
-    if name == "gaussian_mixture":
-        found = _validated_mixture(x, rng) if n is None else fit_mixture(x, n, rng=rng)
-        return NormalDensity(found, scaling, variables)
-    mixture = fit_normal(x)
-    if name == "kernel":
-        mixture = kernel_mixture(x, mixture, WIDTH, rng)
-    return NormalDensity(mixture, scaling, variables)
-
-
 def _validated_mixture(x: Any, rng: Any) -> NormalMixture:
     """As many components as are best for a fifth of the rows that is held out."""
     order = rng.permutation(len(x))
@@ -646,14 +618,32 @@ def _validated_mixture(x: Any, rng: Any) -> NormalMixture:
     return fit_mixture(x, best, rng=rng)
 
 
-def _averaged(columns: Columns, variables: list[Variable], Z: Any, rng: Any) -> AverageDensity:
-    """The average of a normal distribution and kernels around rows, or a tree if all is states."""
-    scaling, x = _standard(columns, Z)
+def _with_normals(
+    name: str, n: int | None, columns: Columns, variables: list[Variable], Z: Any, rng: Any
+) -> AnyDensity:
+    """One of `NORMALS`, or "auto": a normal and kernels around rows, or a tree if all is states."""
+    size = COVARIANCES * 8 * Z.shape[1] ** 2
+    if size > MOST_BYTES:
+        raise DataError(
+            f"A normal distribution of {Z.shape[1]} columns, one for every category, takes about "
+            f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.3g} GiB. Put categories "
+            "together, leave out identifiers, or set density='chow_liu'."
+        )
+    names, numeric = numeric_columns(columns)
+    scaling = learn_scaling(Z, names, numeric)
+    x = scaling.apply(Z)
+    if name == "gaussian_mixture":
+        mixture = _validated_mixture(x, rng) if n is None else fit_mixture(x, n, rng=rng)
+        return NormalDensity(mixture, scaling, variables)
     normal = fit_normal(x)
     parts: dict[str, Any] = {"gaussian": NormalDensity(normal, scaling, variables)}
-    if numeric_columns(columns)[1].any():
-        kernel = kernel_mixture(x, normal, WIDTH, rng)
-        parts[f"kernel({WIDTH})"] = NormalDensity(kernel, scaling, variables)
+    if name == "gaussian":
+        return parts["gaussian"]
+    if name == "kernel" or numeric.any():
+        kernel = NormalDensity(kernel_mixture(x, normal, WIDTH, rng), scaling, variables)
+        if name == "kernel":
+            return kernel
+        parts[f"kernel({WIDTH})"] = kernel
     else:
         tree = _learned("chow_liu", as_states(variables, Z), variables, columns, rng)
         variables = check_circuit(tree, variables, "The circuit of the density")
@@ -677,7 +667,7 @@ def _given(columns: Columns, Z: Any, circuit: Circuit) -> list[Variable]:
             fitted.append(Variable(variable.columns))
         else:
             _check_states(columns, Z, column, cardinality)
-            fitted.append(codes_variable(column, np.arange(cardinality)))
+            fitted.append(states_variable([column], np.arange(cardinality)))
     return fitted
 
 

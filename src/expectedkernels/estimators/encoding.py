@@ -170,8 +170,8 @@ def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> A
     X = _without_missing_objects(X)
     if advice is None:
         advice = ADVICE if is_frame(X) else ADVICE + NAMELESS
-    dates = [name for name, dtype in _dtypes(X) if _is_date(dtype)]
-    if dates:
+    types = zip(X.columns, X.dtypes, strict=True) if is_frame(X) else ()
+    if dates := [name for name, dtype in types if _is_date(dtype)]:
         raise DataError(f"Column {dates[0]!r} holds dates, where numbers are expected. {advice}")
     try:
         return check(X)
@@ -186,11 +186,6 @@ def checked(X: Any, check: Callable[[Any], Any], advice: str | None = None) -> A
         raise DataError(
             f"Column {name!r} holds {what} in row {row}, where numbers are expected. {advice}"
         ) from error
-
-
-def _dtypes(X: Any) -> list[tuple[Any, Any]]:
-    """The names and types of the columns of a data frame."""
-    return list(zip(X.columns, X.dtypes, strict=True)) if is_frame(X) else []
 
 
 def _is_date(dtype: Any) -> bool:
@@ -503,16 +498,10 @@ def _cuts(edges: Any) -> Any:
     return edges[1:-1] - slack
 
 
-def codes_variable(column: int, values: Any) -> Variable:
-    """A column of codes, each of which is a state."""
-    return Variable(
-        np.array([column]), Pieces.points(np.asarray(values, dtype=np.float64)[:, None])
-    )
-
-
-def group_variable(columns: Sequence[int], bits: Any) -> Variable:
-    """Columns that are the bits of one categorical variable."""
-    return Variable(np.asarray(columns), Pieces.points(bits))
+def states_variable(columns: Any, values: Any) -> Variable:
+    """A column of codes, each of which is a state, or the columns of bits of one category."""
+    x = np.asarray(values, dtype=np.float64).reshape(len(values), len(columns))
+    return Variable(np.asarray(columns), Pieces.points(x))
 
 
 def completed_groups(variables: Sequence[Variable], Z: Any) -> Any:
@@ -735,12 +724,7 @@ class Columns:
         variables = []
         for i, place in enumerate(places):
             if i in self.categories:
-                n = len(place)
-                single = n == 1
-                bits = np.eye(n)
-                variables.append(
-                    codes_variable(int(place[0]), [1.0]) if single else group_variable(place, bits)
-                )
+                variables.append(states_variable(place, np.eye(len(place))))
             elif i not in grouped:
                 column = int(place[0])
                 variables.append(numeric_variable(column, Z[:, column], n_bins))
@@ -772,11 +756,11 @@ class Columns:
         x = Z[:, columns]
         if len(columns) == 1:
             values = np.unique(x[~np.isnan(x)])
-            return codes_variable(columns[0], values if len(values) else [0.0])
+            return states_variable(columns, values if len(values) else [0.0])
         bits = np.eye(len(columns))
         if (~np.isnan(x).any(axis=1) & (x.sum(axis=1) == 0)).any():
             bits = np.vstack([bits, np.zeros(len(columns))])  # the category without a column
-        return group_variable(columns, bits)
+        return states_variable(columns, bits)
 
 
 def require_bits(x: Any, names: Sequence[Any]) -> None:

@@ -28,11 +28,10 @@ from expectedkernels.estimators.encoding import (
     as_frame,
     check_circuit,
     checked,
-    codes_variable,
     column_names,
-    group_variable,
     is_frame,
     require_bits,
+    states_variable,
 )
 from expectedkernels.estimators.kernel_expansion import Resources, Rows
 from expectedkernels.estimators.kernel_model import expect, machine_of, read_rows
@@ -114,16 +113,11 @@ def answers_of(model: Any) -> Callable[[Any], Any]:
     def answers(Z: Any) -> Any:
         if names is None:
             return values_of(function, Z, "The model", True, several=True)
-        return np.asarray(function(_frame(Z, names)), dtype=np.float64)
+        import pandas as pd  # models that know names of columns were fitted to frames
+
+        return np.asarray(function(pd.DataFrame(Z, columns=names)), dtype=np.float64)
 
     return answers
-
-
-def _frame(Z: Any, names: Any) -> Any:
-    """Rows as the data frame that a model was fitted to."""
-    import pandas as pd  # models that know names of columns were fitted to frames
-
-    return pd.DataFrame(Z, columns=names)
 
 
 @removed(return_bound="for the discrepancy of few points see 'herd', whose result has 'mmd'")
@@ -333,10 +327,10 @@ def _coded(group: Any, cardinality: int | None) -> Variable:
                 f"A group of {len(columns)} one-hot columns needs a variable with as many states. "
                 f"Got {cardinality}."
             )
-        return group_variable(columns.tolist(), np.eye(len(columns)))
+        return states_variable(columns, np.eye(len(columns)))
     if cardinality is None:
         return Variable(columns)
-    return codes_variable(int(columns[0]), np.arange(cardinality))
+    return states_variable(columns, np.arange(cardinality))
 
 
 def _check_states(density: CircuitDensity, X: Any) -> None:

@@ -73,7 +73,8 @@ def by_subsets(worth: Worth, active: Any, interactions: bool = False) -> Shares:
         )
     parts = []
     for rows, who in _alike(active, lambda k: 2**k):
-        subsets = _subsets(len(who))
+        # nobody first, all last
+        subsets = (np.arange(2 ** len(who))[:, None] >> np.arange(len(who))) & 1 == 1
         v = worth(rows, _of_all(subsets, who, active.shape[1]))
         values = _placed(np.einsum("sk,rso->rko", _weights(subsets), v), who, active.shape[1])
         pairs = _pairs(subsets, v, who, active.shape[1]) if interactions else None
@@ -134,11 +135,6 @@ def _together(parts: list[tuple[Any, Shares]], n: int) -> Shares:
         return None if arrays[0] is None else np.concatenate(arrays)[back]
 
     return Shares(*map(joined, ("values", "base", "total", "errors", "pairs")))
-
-
-def _subsets(m: int) -> Any:
-    """All subsets of m players, (2^m, m): nobody first, all last."""
-    return (np.arange(2**m)[:, None] >> np.arange(m)) & 1 == 1
 
 
 def _weights(subsets: Any) -> Any:
@@ -495,11 +491,6 @@ def shapley_values(
         shares = by_orders(asked.worth, active, n_permutations, np.random.default_rng(rng))
     else:
         shares = _independent(asked)
-    return _answer(shares, asked)
-
-
-def _answer(shares: Shares, asked: Asked) -> ShapleyValues:
-    """The values, without an axis of outputs where the model has none."""
     flat = asked.f(asked.Z[:1], asked.Z[:1]).ndim == 1
     values, base, total, errors, pairs = (
         x[..., 0] if flat and x is not None else x

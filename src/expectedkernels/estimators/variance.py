@@ -23,6 +23,7 @@ from expectedkernels.estimators.kernel_expansion import (
 )
 from expectedkernels.kernels.factors import MOST_PANELS, panels_of, rule
 from expectedkernels.kernels.gram import at_known
+from expectedkernels.learning.normals import one_thread
 
 FEW_POINTS = 96
 """Where no more points differ, all pairs of them are quicker."""
@@ -81,6 +82,7 @@ class Below:
     second: Any
 
 
+@one_thread
 def rounded_variance(
     expansion: Expansion, density: Any, rows: Rows, mean: Any, resources: Resources
 ) -> tuple[Any, Any]:
