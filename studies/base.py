@@ -296,6 +296,69 @@ def distance(ours: float, theirs: float, error: float) -> float:
     return abs(ours - theirs) / max(error, 1e-300)
 
 
+def plot_panels(
+    panels: Mapping[str, Mapping[str, Any]],
+    xlabel: str = "",
+    ylabels: Mapping[str, str] | None = None,
+    levels: Mapping[str, Mapping[str, float]] | None = None,
+) -> Any:
+    """The axes of panels side by side, each with curves and bands of one standard deviation.
+
+    A curve has the same colour in all panels, and there is one legend for all of them. Curves
+    without a band are dashed, and black if they are like no other: they are there to compare with.
+
+    Parameters
+    ----------
+    panels : mapping
+        From titles to mappings from names to curves.
+    xlabel : str
+    ylabels : mapping, optional
+        From titles to labels.
+    levels : mapping, optional
+        From titles to mappings from names to horizontal lines.
+
+    Returns
+    -------
+    array of matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from expectedkernels.plotting.results import Curve
+    >>> curves = {"ours": Curve([0.1, 0.5], [1.0, 2.0], [0.1, 0.2]), "before": Curve([0.1], [2.0])}
+    >>> axes = plot_panels({"one": curves, "two": curves}, xlabel="missing")
+    >>> [ax.get_title() for ax in axes]
+    ['one', 'two']
+    """
+    from expectedkernels.display import PALETTE
+    from expectedkernels.plotting.style import legend_below, row_of_axes, tidy
+
+    if not panels:
+        raise ValueError("'panels' must have at least one entry. Got none.")
+    figure, axes = row_of_axes(len(panels), 3.4 * len(panels), 3.4)
+    named = {name: None for curves in panels.values() for name, c in curves.items() if c.std}
+    colour = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
+    for ax, (title, curves) in zip(axes, panels.items(), strict=True):
+        for name, level in ((levels or {}).get(title) or {}).items():
+            ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
+        for name, curve in curves.items():
+            _draw_curve(ax, name, curve, colour.get(curve.like or name, "black"))
+        ylabel = (ylabels or {}).get(title, "")
+        tidy(ax, legend=False, title=title, xlabel=xlabel, ylabel=ylabel)
+    # As many columns as fit below so many panels.
+    legend_below(figure, axes, ncols=min(5, 5 * len(panels) // 4))
+    return axes
+
+
+def _draw_curve(ax: Any, name: str, curve: Any, colour: str) -> None:
+    mean = np.asarray(curve.mean)
+    if curve.std is None:
+        ax.plot(curve.x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
+        return
+    std = np.asarray(curve.std)
+    ax.plot(curve.x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
+    ax.fill_between(curve.x, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+
+
 def markdown(frame: Any) -> str:
     """A data frame of text as a table in Markdown, its index in the first columns.
 

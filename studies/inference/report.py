@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from studies.base import curve, markdown, mean_and_std
+from studies.base import curve, markdown, mean_and_std, plot_panels
 from studies.inference.claims import (
     LEAST,
     NOISE,
@@ -359,8 +359,6 @@ def _rules_table(records: InferenceRecords, comparable: bool) -> list[str]:
 
 def figure(records: InferenceRecords) -> Any:
     """The axes of the figure of the paper, one panel per model and share; None without results."""
-    from expectedkernels.plotting.results import plot_panels
-
     panels = {}
     shares = sorted(s for s in records.values("collapsed") if s)
     for model, share in product(records.values("model"), shares):

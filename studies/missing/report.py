@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.base import ResultsFile, markdown
+from studies.base import ResultsFile, markdown, plot_panels
 from studies.missing.methods import EXPECTED, MASKED, METHODS
 
 TASKS = {
@@ -233,7 +233,7 @@ def figure(records: Records) -> Any:
 
     Bands are standard errors over tables.
     """
-    from expectedkernels.plotting.results import Curve, plot_panels
+    from expectedkernels.plotting.results import Curve
 
     panels, settings = {}, {}
     for task, (holes, place) in product(TASKS, PLACES.items()):

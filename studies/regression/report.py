@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from studies.base import ResultsFile, curve, distance, markdown, mean_and_std, standard_error
+from studies.base import (
+    ResultsFile,
+    curve,
+    distance,
+    markdown,
+    mean_and_std,
+    plot_panels,
+    standard_error,
+)
 from studies.regression.datasets import SOURCES
 
 COMPLETE = "complete"
@@ -285,7 +293,7 @@ def figure(records: Records, comparable: bool) -> Any:
 
     Its curves, dashed, are beside ours where the rows are the same.
     """
-    from expectedkernels.plotting.results import Curve, plot_panels
+    from expectedkernels.plotting.results import Curve
 
     found, everything = records.at("valid", "bits"), records.errors
     panels, ylabels, levels = {}, {}, {}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.plotting.results import Curve, Explained, plot_missing_values, plot_panels
+from expectedkernels.plotting.results import Curve, Explained, plot_missing_values
+from studies.base import plot_panels
 
 
 def test_panels_have_curves_bands_and_one_legend():

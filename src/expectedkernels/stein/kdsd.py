@@ -26,6 +26,7 @@ from expectedkernels.kernels.empirical import (
     DistributionLike,
     Empirical,
     check_roles,
+    distinct_rows,
     is_model,
     sample_rows,
     sample_weights,
@@ -183,9 +184,7 @@ def _refuse_functions(q: Any, p: Any, operator: str) -> None:
 
 def _u_statistic(matrix: Any, given: Empirical, merged: Empirical) -> float:
     """The mean over pairs of different draws; equal draws are different, too."""
-    squares = np.zeros(len(merged.X))
-    place = np.unique(given.X, axis=0, return_inverse=True)[1].reshape(-1)
-    np.add.at(squares, place, given.weights**2)
+    squares = np.bincount(distinct_rows(given.X)[1], given.weights**2)
     total = float(given.weights.sum()) ** 2 - float(squares.sum())
     if not total > 0:
         raise DataError(
