@@ -478,9 +478,18 @@ class _Tree:
     def by_context(self) -> tuple[Step, ...]:
         """The steps of the context method: a unit per assignment of the outside of a node."""
         contexts = self.contexts
-        decided_at = self._deciding(self.interacting(contexts))
+        # a variable is decided at its leaf, or at the parent of that
+        decided_at = [self.leaf[v] for v in range(len(self.cards))]
+        decides: dict[int, int] = {}
+        for node, meets in enumerate(self.interacting(contexts)):
+            if meets:
+                a, b = self.children[node]
+                v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
+                decides[node], decided_at[v] = v, node
         contexts = [tuple(sorted(near, key=decided_at.__getitem__)) for near in contexts]
-        scopes = self._last_decided(decided_at)
+        scopes: list[list[tuple[int, ...]]] = [[] for _ in self.cards]
+        for scope in self.potential.tables:  # where the last of its variables is decided
+            scopes[min(scope, key=decided_at.__getitem__)].append(scope)
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
             axes = contexts[node]
@@ -490,9 +499,10 @@ class _Tree:
                     made = self._step("inputs", axes, (v, *axes), scopes[v], v)
                 else:
                     made = self._step("literals", (v,), (v,), (), v)
-            elif (v := self._decision(node, decided_at)) is None:
+            elif node not in decides:
                 made = self._step("product", axes, axes, ())
             else:
+                v = decides[node]
                 other = b if self.leaf[v] == a else a
                 made = self._step("decision", axes, (v, *axes), scopes[v], v, other)
             steps.append(made)
@@ -510,34 +520,16 @@ class _Tree:
         n_products = 0 if kind in ("literals", "inputs") else self.size(wide)
         return Step(kind, axes, wide, tuple(scopes), decides, other, self.size(axes), n_products)
 
-    def _deciding(self, meets: list[bool]) -> list[int]:
-        """For every variable the node that decides it: its leaf, or the parent of its leaf."""
-        decided_at = [self.leaf[v] for v in range(len(self.cards))]
-        for node, (a, b) in enumerate(self.children):
-            if meets[node]:
-                v = self.variables[a] if self.variables[a] >= 0 else self.variables[b]
-                decided_at[v] = node
-        return decided_at
-
-    def _decision(self, node: int, decided_at: list[int]) -> int | None:
-        """The variable that an inner node decides, if it does."""
-        for child in self.children[node]:
-            v = self.variables[child]
-            if v >= 0 and decided_at[v] == node:
-                return v
-        return None
-
-    def _last_decided(self, decided_at: list[int]) -> list[list[tuple[int, ...]]]:
-        """The scopes of which a variable is the last to be decided, for every variable."""
-        scopes: list[list[tuple[int, ...]]] = [[] for _ in self.cards]
-        for scope in self.potential.tables:
-            scopes[min(scope, key=decided_at.__getitem__)].append(scope)
-        return scopes
-
     def by_boundary(self) -> tuple[Step, ...]:
         """The steps of the boundary method: a unit per assignment of the rim of a node."""
-        boundaries = self.boundaries
-        inside = self._spanning()
+        boundaries, depth = self.boundaries, self.vtree.depth
+        inside: list[list[tuple[int, ...]]] = [[] for _ in self.children]
+        for scope in self.potential.tables:  # at the lowest node that it lies below
+            leaves = [self.leaf[v] for v in scope]
+            node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
+            for leaf in leaves:
+                node = self.vtree.lca(leaf, node)
+            inside[node].append(scope)
         steps: list[Step] = []
         for node, (a, b) in enumerate(self.children):
             axes, v = boundaries[node], self.variables[node]
@@ -548,15 +540,3 @@ class _Tree:
                 wide = boundaries[a] + boundaries[b]
                 steps.append(self._step("sum", axes, wide, inside[node]))
         return tuple(steps)
-
-    def _spanning(self) -> list[list[tuple[int, ...]]]:
-        """For every node the scopes that lie below it, but not below a child."""
-        depth = self.vtree.depth
-        found: list[list[tuple[int, ...]]] = [[] for _ in self.children]
-        for scope in self.potential.tables:
-            leaves = [self.leaf[v] for v in scope]
-            node = min(leaves, key=lambda leaf: depth[leaf])  # the shortest way up
-            for leaf in leaves:
-                node = self.vtree.lca(leaf, node)
-            found[node].append(scope)
-        return found

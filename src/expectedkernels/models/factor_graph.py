@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any
 
@@ -663,12 +664,13 @@ class BayesianNetwork(FactorGraph):
                     f"The probabilities of {self._called(v)} must sum to one for every state of "
                     f"its parents. Got a sum that is off by {worst:.3g}."
                 )
-        cycle = self._cycle()
-        if cycle is not None:
+        try:
+            TopologicalSorter(dict(enumerate(self.parents))).prepare()
+        except CycleError as error:
             raise CircuitError(
-                f"The arcs of a Bayesian network form no cycle. {self._called(cycle)} is an "
-                "ancestor of itself."
-            )
+                "The arcs of a Bayesian network form no cycle. "
+                f"{self._called(min(error.args[1]))} is an ancestor of itself."
+            ) from error
 
     @property
     def cpts(self) -> tuple[Array, ...]:
@@ -713,22 +715,6 @@ class BayesianNetwork(FactorGraph):
     def _called(self, variable: int) -> str:
         name = "" if self._names is None else f" ({self._names[variable]!r})"
         return f"variable {variable}{name}"
-
-    def _cycle(self) -> int | None:
-        """A variable on a cycle (or below one), None if there is none."""
-        children: list[list[int]] = [[] for _ in self.parents]
-        waiting = [len(above) for above in self.parents]
-        for v, above in enumerate(self.parents):
-            for parent in above:
-                children[parent].append(v)
-        ready = [v for v, n in enumerate(waiting) if n == 0]
-        while ready:
-            for child in children[ready.pop()]:
-                waiting[child] -= 1
-                if waiting[child] == 0:
-                    ready.append(child)
-        left = [v for v, n in enumerate(waiting) if n > 0]
-        return left[0] if left else None
 
 
 def forward_samples(

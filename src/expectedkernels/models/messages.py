@@ -446,21 +446,12 @@ def solution_marginals(solution: Solution) -> list[Any]:
     return result
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """From which of the tables that are known, the joint one first, others are summed.
+Spread = tuple[list[tuple[int, int, tuple[bool, ...] | None]], int]
+"""From which of the tables that are known, the joint one first, others are summed.
 
-    Attributes
-    ----------
-    steps : tuple of (child, known, kept)
-        A child, the table that its belief comes from, and which axes of that stay; None: all, and
-        otherwise the belief is known from then on.
-    own : int
-        The smallest table that has the variable itself.
-    """
-
-    steps: tuple[tuple[int, int, tuple[bool, ...] | None], ...]
-    own: int
+Steps are a child, the table that its belief comes from, and which axes of that stay; None: all, and
+otherwise the belief is known from then on. Last comes the smallest table of the variable itself.
+"""
 
 
 def _spread(stages: Sequence[Stage], stage: Stage) -> Spread:
@@ -478,19 +469,20 @@ def _spread(stages: Sequence[Stage], stage: Stage) -> Spread:
             known.append((wanted, sizes[child]))
         steps.append((child, place, kept))
     own = (i for i, (axes, _) in enumerate(known) if stage.variable in axes)
-    return Spread(tuple(steps), min(own, key=lambda i: known[i][1]))
+    return steps, min(own, key=lambda i: known[i][1])
 
 
 def spread_belief(stage: Stage, joint: Any, spread: Spread, beliefs: list[Any]) -> Any:
     """The beliefs of the contexts of all children, and of the variable itself."""
     known = [joint]
-    for child, place, kept in spread.steps:
+    steps, own = spread
+    for child, place, kept in steps:
         table = known[place]
         if kept is not None:
             table = summed(table, kept)
             known.append(table)
         beliefs[child] = table
-    return np.add.reduce(known[spread.own].reshape(stage.shape[0], -1), axis=1)
+    return np.add.reduce(known[own].reshape(stage.shape[0], -1), axis=1)
 
 
 def solution_samples(solution: Solution, n: int, rng: Any) -> Any:

@@ -435,16 +435,14 @@ def warn_reducible(moves: Moves, names: Sequence[str] | None) -> None:
             "updates do not leave: a chain stays in the class it starts in, and frequencies do not "
             "approach probabilities."
         )
-    warnings.warn(f"{text} {_advice(moves, names)}", ReducibleWarning, stacklevel=4)
-
-
-def _advice(moves: Moves, names: Sequence[str] | None) -> str:
     what = "the variables that are functions of others"
     if moves.remedy:
         what = _listed(moves.remedy, names)
-    return (
-        f"Sum out {what} with collapsed_gibbs(..., collapsed=...), replace the zeros by small "
-        "numbers, or sample with cis."
+    warnings.warn(
+        f"{text} Sum out {what} with collapsed_gibbs(..., collapsed=...), replace the zeros by "
+        "small numbers, or sample with cis.",
+        ReducibleWarning,
+        stacklevel=4,
     )
 
 

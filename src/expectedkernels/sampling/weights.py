@@ -142,7 +142,7 @@ def minimised(
     best: SimplexWeights | None = None
     for weights, method in _attempts(merged):
         found = certify(gram, (weights / together)[member] * s, method)
-        if best is None or _worse(best, found):
+        if best is None or (found.solved, -found.discrepancy) > (best.solved, -best.discrepancy):
             best = found
         if best.solved:
             return best
@@ -363,11 +363,6 @@ def _groups(gram: Floats, groups: ArrayLike | None) -> tuple[NDArray[Any], NDArr
             )
     _, first, member = np.unique(labels, return_index=True, return_inverse=True)
     return first, member
-
-
-def _worse(a: SimplexWeights, b: SimplexWeights) -> bool:
-    """Whether a is the worse of two answers to the same question."""
-    return (b.solved, -b.discrepancy) > (a.solved, -a.discrepancy)
 
 
 def _attempts(gram: Floats) -> Iterator[tuple[Floats, str]]:
@@ -628,7 +623,9 @@ def default_weights(
     if best is None:
         rule = "gibbs" if log_weights is None else "importance"
         if log_weights is None:
-            best, ridge = _shrunk(gram, z, groups)
+            ridge = float(min(1.0, np.exp(USUAL - z)))
+            ridge = ridge if ridge > NEGLIGIBLE else 0.0
+            best = minimised(gram, groups, ridge=ridge)
         else:
             best, ridge = _towards(gram, _shares(log_weights, n), groups), 1.0
     value = certify(gram, best.weights, "").discrepancy
@@ -663,13 +660,6 @@ def _exact(ratios: Floats, groups: ArrayLike | None) -> SimplexWeights | None:
     found = minimised(ratios, groups, warn=False)
     size = float(found.weights @ (np.abs(ratios) @ found.weights))
     return found if found.discrepancy <= EXACT * size else None
-
-
-def _shrunk(gram: Floats, z: float, groups: ArrayLike | None) -> tuple[SimplexWeights, float]:
-    """The weights of the Gibbs operators with the ridge that the z-score asks for."""
-    ridge = float(min(1.0, np.exp(USUAL - z)))
-    ridge = ridge if ridge > NEGLIGIBLE else 0.0
-    return minimised(gram, groups, ridge=ridge), ridge
 
 
 def _shares(log_weights: ArrayLike, n: int) -> Floats:

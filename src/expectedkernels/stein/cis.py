@@ -259,14 +259,12 @@ def by_variance(now: Situation) -> list[float]:
         return by_frontier(now)
     found = now.marginals((now.query, 0))
     chance = found[now.query][0, 0]
-    return [_variance(chance, found[v][1], found[v][0]) for v in now.candidates]
-
-
-def _variance(chance: float, given: Any, total: Any) -> float:
-    if chance == 0:
-        return 0.0
-    ratio = np.divide(given**2, total, out=np.zeros(len(total)), where=total > 0)
-    return float(chance**2 * (ratio.sum() - 1.0))
+    scores = []
+    for v in now.candidates:
+        total, given = found[v]
+        ratio = np.divide(given**2, total, out=np.zeros(len(total)), where=total > 0)
+        scores.append(float(chance**2 * (ratio.sum() - 1.0)))
+    return scores if chance > 0 else [0.0] * len(scores)
 
 
 def by_distance(now: Situation) -> list[float]:
