@@ -75,11 +75,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
     >>> marginalize(p, [0]).input(0).table.round(12).tolist()
     [[0.3, 0.7]]
     """
-    if not isinstance(f, Circuit):
-        raise CircuitError(
-            f"marginalize works on Circuits. Got {type(f).__name__} instead; "
-            "Circuit.from_units makes one of a graph of units."
-        )
+    require_circuits("marginalize", f)
     gone = _checked(f, variables)
     if not gone:
         return f

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from html import escape
 from math import ceil, sqrt
+from operator import itemgetter
 from os import PathLike
 from typing import Any
 
@@ -168,8 +169,8 @@ def expected_kernel(
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
     if out is not None:
         refuse_gradients("The 'out' parameter", k)
-    if isinstance(found, PointPairs):
-        return _between_points(found.p, found.q, k, log, out)
+    if isinstance(found, tuple):
+        return _between_points(*found, k, log, out)
     sides, logs, weights, blocks = found.sides, found.logs, found.weights, found.blocks
     n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
     shape, here = tuple(map(extent_of, sides)), is_numpy(found.circuit.xp)
@@ -187,15 +188,9 @@ def expected_kernel(
             require_values(shape, weights)
             whole = gram(tuple(sides), blocks, max_bytes, bar)
             values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
-    return _squeezed(values, sides, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class PointPairs:
-    """Two sets of points: their kernels need no sweep."""
-
-    p: Any
-    q: Any
+    for axis in _flat_axes(sides, weights)[::-1]:  # of one entry that nobody asked for
+        values = values[:, 0] if axis == 1 else values[0, ...]
+    return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +221,11 @@ class Prepared:
 
 def prepared(
     p: Any, q: Any, k: Kernel, evidence_p: Any, evidence_q: Any, max_bytes: int
-) -> Prepared | PointPairs:
-    """The arguments of `expected_kernel`, checked, in the forms that cost least."""
+) -> Prepared | tuple[Any, Any]:
+    """The arguments of `expected_kernel`, checked, in the forms that cost least.
+
+    Two sets of points stay as they are: their kernels need no sweep.
+    """
     require_kernel(k)
     check_max_bytes(max_bytes)
     p, q = converted(p), converted(q)
@@ -236,12 +234,15 @@ def prepared(
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
         _refuse_evidence(p, evidence_p, "evidence_p")
         _refuse_evidence(q, evidence_q, "evidence_q")
-        return PointPairs(p, q)
+        return p, q
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
         p, q = _in_one_place(p, q.aligned_to(p.vtree))  # type: ignore[arg-type]
-    if k.tensors:
-        p, q = _with_tensors(p, q, k)
+    if k.tensors:  # circuits of NumPy go where the parameters of the kernel are
+        place = place_of(k.tensors[0])
+        same = q is p
+        p, q = (x.to(place) if isinstance(x, Circuit) and is_numpy(x.xp) else x for x in (p, q))
+        q = p if same else q
     circuit = p if isinstance(p, Circuit) else q
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     if circuit.schema.unordered:
@@ -414,13 +415,6 @@ def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     return (p.to(there), q) if is_numpy(p.xp) else (p, q.to(here))
 
 
-def _with_tensors(p: Any, q: Any, k: Kernel) -> tuple[Any, Any]:
-    """The distributions with circuits of NumPy where the parameters of a kernel are."""
-    place = place_of(k.tensors[0])
-    moved = [x.to(place) if isinstance(x, Circuit) and is_numpy(x.xp) else x for x in (p, q)]
-    return moved[0], moved[0] if q is p else moved[1]
-
-
 def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
     if evidence is not None and not isinstance(x, Circuit):
         raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
@@ -461,14 +455,7 @@ def _flat_axes(sides: list[Side], weights: list[Any]) -> tuple[int, ...]:
     return tuple(i for i in (0, 1) if weights[i] is not None or not several[i])
 
 
-def _squeezed(values: Any, sides: list[Side], weights: list[Any]) -> Any:
-    """The values without axes of one entry that nobody asked for."""
-    for axis in _flat_axes(sides, weights)[::-1]:
-        values = values[:, 0] if axis == 1 else values[0, ...]
-    return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
-
-
-def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any = None) -> Any:
+def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
     """Points against points: values of the kernel itself."""
     sides = [
         (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
@@ -494,7 +481,11 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any = None) -> An
             others = slice(start if half else 0, None)
             at = (chosen, others) if along == 0 else (others, chosen)
             X, Y = (points[rows] for rows, (points, _) in zip(at, sides, strict=True))
-            found = _kernel_values(k, X, Y, log)
+            if log:
+                logs, signs = k.logs(X, Y)
+                found = Scaled(signs, np.where(signs != 0, logs, 0.0))
+            else:
+                found = Scaled(k(X, Y), None)
             if half:
                 found.data[:, len(X) :] *= 2.0
             yield at, found
@@ -505,14 +496,6 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any = None) -> An
         values = collected(chunks(), shape, [None, None], weights, log, room)
     values = values.squeeze(tuple(summed))
     return float(values) if np.ndim(values) == 0 else values
-
-
-def _kernel_values(k: Kernel, X: Any, Y: Any, log: bool) -> Scaled:
-    """The Gram matrix of points, on a scale if logarithms are wanted."""
-    if not log:
-        return Scaled(k(X, Y), None)
-    scale, signs = k.logs(X, Y)
-    return Scaled(signs, np.where(signs != 0, scale, 0.0))
 
 
 def require_distribution(x: Any, what: str) -> None:
@@ -733,16 +716,16 @@ def explain(
       0.3 KiB of intermediate values at most, 138 operations
     """
     found = prepared(p, q, k, evidence_p, evidence_q, max_bytes)
-    whole = _of_points(found) if isinstance(found, PointPairs) else _of_sweeps(found, max_bytes)
+    whole = _of_points(*found) if isinstance(found, tuple) else _of_sweeps(found, max_bytes)
     if not k.tensors:
         return whole
     line = f"  gradients by {_counted(len(k.tensors), 'parameter')} of the kernel: in torch"
     return replace(whole, lines=(*whole.lines, line))
 
 
-def _of_points(pairs: PointPairs) -> Explanation:
+def _of_points(p: Any, q: Any) -> Explanation:
     """The kernels of points: no sweep."""
-    X, Y = (x.X if isinstance(x, Empirical) else np.atleast_2d(x) for x in (pairs.p, pairs.q))
+    X, Y = (x.X if isinstance(x, Empirical) else np.atleast_2d(x) for x in (p, q))
     n, m = len(X), len(Y)
     blocks = ceil(n / BLOCK) * ceil(m / BLOCK)
     count = 2 * n * m * X.shape[1]
@@ -758,25 +741,29 @@ def _of_points(pairs: PointPairs) -> Explanation:
 def _of_sweeps(found: Prepared, max_bytes: int) -> Explanation:
     first, n_parts, steps, n_bytes, count = None, 0, 0, 0, 0
     ways: dict[str, int] = {}
-    for part in parts(tuple(found.sides), found.blocks, max_bytes):
-        plan = plan_of(part.operands, max_bytes)
+    for _, operands, _ in parts(tuple(found.sides), found.blocks, max_bytes):
+        plan = plan_of(operands, max_bytes)
         first = plan if n_parts == 0 else first
         way = "node by node" if plan is None else "folded"
         ways[way] = ways.get(way, 0) + 1
         n_parts += 1
         steps += found.circuit.vtree.n_nodes if plan is None else len(plan.steps)
-        held = peak_bytes(part.operands) if plan is None else plan.peak_bytes
-        n_bytes, count = max(n_bytes, held), count + operations(part.operands)
+        held = peak_bytes(operands) if plan is None else plan.peak_bytes
+        n_bytes, count = max(n_bytes, held), count + operations(operands)
     path = " and ".join(sorted(ways)) or "nothing to do"
     shape = tuple(map(extent_of, found.sides))
     terms = len(found.blocks.weights)
+    others = [  # what else could have been chosen, the cheapest first
+        f"  not by {' x '.join(filter(None, forms))}: {cost / found.choice.cost:.2g} times the cost"
+        for forms, cost in sorted(found.choice.others.items(), key=itemgetter(1))[:4]
+    ]
     lines = [
         f"{shape[0]} x {shape[1]} expected kernels of a kernel with {_counted(terms, 'term')}",
         *(
             f"  {name}: {_described(side, form)}"
             for name, side, form in zip(("x", "x'"), found.sides, found.choice.forms, strict=True)
         ),
-        *_compared(found),
+        *others,
         f"  {_counted(n_parts, 'sweep')}, {path}: {_counted(steps, 'step')}",
         _costs(n_bytes, count),
     ]
@@ -807,16 +794,6 @@ def _described(side: Side, form: str | None) -> str:
     if side.n_rows is not None:
         text += f", given {_counted(side.n_rows, 'row')} of evidence"
     return f"{text}: {FORMS[form]}"
-
-
-def _compared(found: Prepared) -> list[str]:
-    """What else could have been chosen, the cheapest first, and how much more it would cost."""
-    choice = found.choice
-    lines = []
-    for forms, cost in sorted(choice.others.items(), key=lambda other: other[1])[:4]:
-        names = [form for form in forms if form is not None]
-        lines.append(f"  not by {' x '.join(names)}: {cost / choice.cost:.2g} times the cost")
-    return lines
 
 
 def _counted(n: int | None, what: str) -> str:

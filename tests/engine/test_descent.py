@@ -8,7 +8,7 @@ from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
 from expectedkernels.circuits import sample_map as choices
 from expectedkernels.circuits.conditioning import node_values, observed, wide_up
-from expectedkernels.circuits.inputs import as_plain, wide
+from expectedkernels.circuits.inputs import as_plain, wide, wide_exp
 from expectedkernels.circuits.queries import certain
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes as descend
@@ -59,7 +59,8 @@ def terms_of(p, node, values, evidence, unit):
     numbers = wide(block.numbers[unit])
     if evidence is None:
         return numbers
-    return numbers * block.wide_weights(evidence.column(int(p.vtree.variable[node])))[:, 0]
+    logs = block.log_weights(evidence.column(int(p.vtree.variable[node])))
+    return numbers * wide_exp(logs)[:, 0]
 
 
 @pytest.mark.parametrize("long", [0, 12])

@@ -555,13 +555,9 @@ class BlockCircuit:
         """The circuit with its variables and states as those of another one (see `match`)."""
         if matching.is_identity:
             return self.with_schema(matching.schema)
-        number = np.empty(self.n_variables, dtype=np.intp)
+        number: Any = np.empty(self.n_variables, dtype=np.intp)
         number[list(matching.variables)] = np.arange(self.n_variables)
-        return self._recoded(number, matching.states, matching.schema)
-
-    def _recoded(self, number: Any, states: Sequence[tuple[int, ...]], schema: Schema) -> Self:
-        """The circuit with variable v called number[v], and states taken from other codes."""
-        vtree = self.vtree.renumbered(number)
+        vtree, states, schema = self.vtree.renumbered(number), matching.states, matching.schema
 
         def leaf(node: int, variable: int) -> Any:
             block: Any = self.blocks[node]

@@ -20,7 +20,7 @@ from expectedkernels.arrays import (
 from expectedkernels.checks import CircuitError, CompatibilityError, check_count, check_real
 from expectedkernels.circuits.block_circuit import host_for, minimize, replaced_blocks
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import Input, Normal, Table, mixed, wide
+from expectedkernels.circuits.inputs import Input, Real, Table, mixed, wide
 from expectedkernels.circuits.queries import TOLERANCE
 from expectedkernels.data.tables import as_floats
 from expectedkernels.engine.blocks import Inner, at_nodes, inner, side_by_side
@@ -364,7 +364,7 @@ def gaussian_mixture(
     vtree = Vtree.balanced(d) if vtree is None else vtree
     _check_variables(vtree, d, "means and variances")
     eye = np.eye(n)
-    inputs = [Normal(eye, mean[:, v], variance[:, v]) for v in range(d)]
+    inputs = [Real(eye, mean[:, v], variance[:, v]) for v in range(d)]
     return mixture_of_products(share, inputs, vtree)
 
 

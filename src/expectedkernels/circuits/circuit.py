@@ -385,7 +385,10 @@ def align(p: Circuit, q: Circuit, states: str = "same") -> tuple[Circuit, Circui
     if p is q or p.schema.is_plain or q.schema.is_plain:
         return p, q
     matching = match(p.schema, q.schema, union=states == "union")
-    return _widened(p, matching), q.matched(matching)
+    if not any(matching.first_states):
+        return p.with_schema(matching.schema), q.matched(matching)
+    own = Matching(matching.schema, tuple(range(p.n_variables)), matching.first_states, ())
+    return p.matched(own), q.matched(matching)
 
 
 def require_circuits(function: str, *given: Any) -> None:
@@ -448,15 +451,6 @@ def in_order(
         labels[v] = labels[v] and tuple(given)
     cards = [c if x is None else len(x) for c, x in zip(wanted.cardinalities, labels, strict=True)]
     return circuit.matched(match(Schema(tuple(cards), wanted.names, tuple(labels)), schema))
-
-
-def _widened(p: Circuit, matching: Matching) -> Circuit:
-    """The first circuit with the states that only the second one has."""
-    if not any(matching.first_states):
-        return p.with_schema(matching.schema)
-    same = tuple(range(p.n_variables))
-    own = Matching(matching.schema, same, matching.first_states, ())
-    return p.matched(own)
 
 
 def vtree_for(model: Any, other: Any, vtree: Vtree) -> Vtree:

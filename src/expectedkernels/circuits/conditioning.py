@@ -273,7 +273,7 @@ def _observed(circuit: BlockCircuit, evidence: Evidence | None) -> Wide:
         return atoms
     for variable, first, stop in circuit.atom_slices:
         column = evidence.column(variable)
-        atoms[first:stop] = circuit.input(variable).wide_weights(column)[:, column.codes]
+        atoms[first:stop] = wide_exp(circuit.input(variable).log_weights(column))[:, column.codes]
     return atoms
 
 

@@ -50,7 +50,7 @@ def circuit_layout(circuit: BlockCircuit) -> Layout:
     depth, fills = host.vtree.depth.tolist(), map(pale, count())
 
     def leaf(node: int, variable: int) -> list[int]:
-        labels = _input_labels(blocks[node], names[variable], _states(host, variable))
+        labels = _input_labels(blocks[node], names[variable], host.schema.labels(variable))
         return [
             paper.node(x, -2.0 * depth[node], label, WHITE)
             for x, label in zip(_within(places[node], len(labels)), labels, strict=True)
@@ -145,10 +145,7 @@ def summary_layout(circuit: BlockCircuit) -> Layout:
     >>> summary_layout(ek.factorized([[0.2, 0.8], [0.5, 0.5]])).labels
     ['0: 1', '1: 1', '1']
     """
-    blocks: Any = circuit.blocks
-    counts = at_nodes(
-        circuit.vtree, lambda node, _: blocks[node].n_units, lambda node: blocks[node].n_units
-    )
+    counts = [block.n_units for block in circuit.blocks]
     return vtree_layout(circuit.vtree, circuit.names, counts)
 
 
@@ -254,10 +251,6 @@ def _within(place: tuple[float, float], n: int) -> list[float]:
 def _names(vtree: Vtree, names: Sequence[str] | None) -> Any:
     """What variables are called, by their numbers."""
     return {v: str(v) if names is None else str(names[v]) for v in vtree.scope().tolist()}
-
-
-def _states(circuit: BlockCircuit, variable: int) -> Any:
-    return None if circuit.states is None else circuit.states[variable]
 
 
 def _input_labels(block: Any, name: str, states: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -197,7 +197,7 @@ def _forms(circuit: BlockCircuit, evidence: Evidence) -> Iterator[tuple[Form, An
 
     def patterns() -> Extent:
         operand = CircuitSide(circuit, evidence, by_patterns=True).operand
-        return _with_set_up(extent_of_operand(operand), n_nodes * PATTERNS)
+        return replace(extent_of_operand(operand), set_up=n_nodes * PATTERNS)
 
     def conditionals() -> Extent | None:
         return _conditional_extent(circuit, evidence)
@@ -208,10 +208,6 @@ def _forms(circuit: BlockCircuit, evidence: Evidence) -> Iterator[tuple[Form, An
             return
     yield "patterns", patterns, SMALL + n_nodes * (NODE + PATTERNS)
     yield "conditionals", conditionals, n_nodes * CONDITION
-
-
-def _with_set_up(extent: Extent, set_up: float) -> Extent:
-    return Extent(extent.units, extent.products, extent.terms, extent.indexed, extent.steps, set_up)
 
 
 def _conditional_extent(circuit: BlockCircuit, evidence: Evidence) -> Extent | None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import RngLike, RowsLike, as_generator, on_host
 from expectedkernels.checks import CircuitError, DataError, PropertyError, is_int, public
+from expectedkernels.circuits.inputs import log_sum_exp
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,22 +33,15 @@ def evaluate(graph: Graph, columns: dict[int, Array]) -> tuple[list[Array], list
         else:
             log, sign = np.stack([logs[j] for j in inputs]), np.stack([signs[j] for j in inputs])
             if unit.kind == "sum":
-                log, sign = _weighted_sum(unit.weights, log, sign)  # type: ignore[attr-defined]
+                weights = unit.weights[:, None]  # type: ignore[attr-defined]
+                with np.errstate(divide="ignore"):
+                    terms = log + np.log(np.abs(weights))
+                log, sign = log_sum_exp(terms, 0, np.sign(weights) * sign)
             else:
                 log, sign = log.sum(axis=0), sign.prod(axis=0)
         logs.append(log)
         signs.append(sign)
     return logs, signs
-
-
-def _weighted_sum(weights: Array, logs: Array, signs: Array) -> tuple[Array, Array]:
-    """The weighted sum of the rows as log and sign, scaled by the largest term."""
-    with np.errstate(divide="ignore"):
-        terms = logs + np.log(np.abs(weights))[:, None]
-        top = terms.max(axis=0)
-        top = np.where(top == -np.inf, 0.0, top)
-        total = (np.sign(weights)[:, None] * signs * np.exp(terms - top)).sum(axis=0)
-        return top + np.log(np.abs(total)), np.sign(total)
 
 
 def log_likelihood(graph: Graph, X: Any) -> Array:
@@ -133,27 +127,21 @@ def prepared(graph: Graph, X: Any) -> tuple[dict[int, Array], bool]:
     columns: dict[int, Array] = {}
     any_missing = False
     for v, card in graph.cardinalities.items():
-        columns[v], missing = _prepared_column(X[:, v], v, card)
-        any_missing = any_missing or missing
+        column, missing = X[:, v], np.isnan(X[:, v])
+        if card is None:
+            wrong, domain = np.isinf(column), "finite"
+        else:
+            inside = (column >= 0) & (column < card) & (column == np.floor(column))
+            wrong, domain = ~missing & ~inside, f"integers from 0 to {card - 1}"
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"The values of variable {v} must be {domain}, or NaN for missing. "
+                f"Got {column[row]} in row {row}."
+            )
+        columns[v] = column if card is None else np.where(missing, card, column).astype(np.intp)
+        any_missing = any_missing or bool(missing.any())
     return columns, any_missing
-
-
-def _prepared_column(column: Array, variable: int, card: int | None) -> tuple[Array, bool]:
-    missing = np.isnan(column)
-    if card is None:
-        wrong, domain = np.isinf(column), "finite"
-    else:
-        inside = (column >= 0) & (column < card) & (column == np.floor(column))
-        wrong, domain = ~missing & ~inside, f"integers from 0 to {card - 1}"
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise DataError(
-            f"The values of variable {variable} must be {domain}, or NaN for missing. "
-            f"Got {column[row]} in row {row}."
-        )
-    if card is not None:
-        column = np.where(missing, card, column).astype(np.intp)
-    return column, bool(missing.any())
 
 
 def _integrals(graph: Graph, what: str) -> tuple[Array, Array]:

@@ -153,6 +153,22 @@ def is_plain(numbers: Wide) -> bool:
     return bool((same | (numbers.mantissa == 0)).all())
 
 
+def log_sum_exp(logs: Any, axis: int, factors: Any = None) -> tuple[Any, Any]:
+    """The logs of the absolute values of sums of exponentials, times factors, and their signs.
+
+    Examples
+    --------
+    >>> log_sum_exp(np.array([-1000.0, -1000.0]), 0, np.array([1.0, 2.0]))[0].round(3).tolist()
+    -998.901
+    """
+    top = logs.max(axis=axis, keepdims=True)
+    top = np.where(top > -inf, top, 0.0)
+    terms = np.exp(logs - top)
+    total = (terms if factors is None else terms * factors).sum(axis=axis)
+    with np.errstate(divide="ignore"):
+        return np.log(np.abs(total)) + top.squeeze(axis), np.sign(total)
+
+
 def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
     """The numbers and entries of runs: run i has `counts[i]` entries from `starts[i]` on."""
     run = np.repeat(np.arange(len(counts)), counts)
@@ -254,8 +270,7 @@ def _log_mean(d: Any, wide: Any, narrow: Any, panels: int) -> Any:
     """The mean over the narrower interval by a rule with nodes."""
     nodes, shares = panel_rule(panels)
     logs = log_box(d[:, None] + narrow[:, None] * nodes, wide[:, None])
-    top = logs.max(axis=1)
-    return top + np.log(np.exp(logs - top[:, None]) @ shares)
+    return log_sum_exp(logs, 1, shares)[0]
 
 
 def panel_rule(panels: int, rule: tuple[Any, Any] = RULE) -> tuple[Any, Any]:
@@ -445,10 +460,6 @@ class Table(Family):
             return np.log(column.weights).T
 
     log_modes = log_weights
-
-    def wide_weights(self, column: Any) -> Wide:
-        """The weights of states, (states, statements)."""
-        return wide(column.weights.T)
 
     def marginal(self, shares: Any, evidence: Any, variable: int) -> Any:
         """The probabilities of the states, (rows, states)."""
@@ -660,10 +671,6 @@ class Real(Family):
         largest = self._log_density(np.zeros((1, self.n_components))).T
         return np.where(np.isnan(column.values), largest, self.log_weights(column))
 
-    def wide_weights(self, column: Any) -> Wide:
-        """The densities, (components, statements), one where no value is observed."""
-        return wide_exp(self.log_weights(column))
-
     def marginal(self, shares: Any, evidence: Any, variable: int) -> Any:
         """The mean and the variance, (rows, 2), given the shares of the components."""
         mean = shares @ self.mean
@@ -749,9 +756,6 @@ class Real(Family):
         np.add.at(weights.T, place.ravel(), np.asarray(self.weights).T)
         return super(Real, Real(weights, *distinct.T)).merged()
 
-
-Normal = Real
-"""The family, where all components are normal."""
 
 Input = Table | Real
 

@@ -317,18 +317,14 @@ def _structured(graph: Graph) -> Verdict:
     return Verdict(False, difference)
 
 
-def _domain(p: Circuit | Unit) -> dict[int, int | None]:
-    """The variables and their numbers of states."""
-    if isinstance(p, Circuit):
-        return dict(enumerate(p.cardinalities))
-    return _graph(p).cardinalities
-
-
 def _other_domain(p: Circuit | Unit, q: Circuit | Unit) -> str | None:
     """How the variables of two circuits differ, in words; None if they do not."""
     if isinstance(p, Circuit) and isinstance(q, Circuit) and p.cardinalities == q.cardinalities:
         return None
-    one, other = _domain(p), _domain(q)
+    one, other = (
+        dict(enumerate(x.cardinalities)) if isinstance(x, Circuit) else _graph(x).cardinalities
+        for x in (p, q)
+    )
     if one == other:
         return None
     if set(one) != set(other):

@@ -28,7 +28,7 @@ from expectedkernels.circuits.conditioning import (
     wide_up,
     wide_ups,
 )
-from expectedkernels.circuits.inputs import Wide, as_plain, logs_of, sums, wide
+from expectedkernels.circuits.inputs import Wide, as_plain, log_sum_exp, logs_of, sums, wide
 from expectedkernels.circuits.operands import CircuitSide, check_single_root
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
@@ -163,11 +163,7 @@ class Components:
                 else:
                     away[~known] = 0.0
                     found[k] = away @ rates[k] + known @ sizes[k] + self.logs[k]
-        top = found.max(axis=0)
-        top[top == -np.inf] = 0.0
-        found -= top
-        with np.errstate(divide="ignore"):
-            return np.log(np.exp(found, out=found).sum(axis=0)) + top
+        return log_sum_exp(found, 0)[0]
 
 
 def normal_mixture_logs(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
@@ -315,20 +311,27 @@ def log_likelihood(circuit: BlockCircuit, X: Any) -> Any:
 
 def site_logs(circuit: BlockCircuit, X: Any, variable: int | str) -> Any:
     """The logs of the values at points with one variable set to each of its states in turn."""
-    domains = circuit.cardinalities
-    variable = circuit.schema.variable(variable)
-    cardinality = domains[variable]
-    if cardinality is None:
-        raise EvidenceError(
-            f"Only discrete variables are set to each of their states. Variable {variable} is real."
-        )
+    [variable] = _discrete(circuit, [variable])
+    cardinality: Any = circuit.cardinalities[variable]
     X = as_table(X)
     points = circuit.schema.read_frame(X) if is_frame(X) else as_floats(X)
     rows = np.repeat(points, cardinality, axis=0)
-    if rows.ndim == 2 and rows.shape[1] == len(domains):  # what else is wrong shows below
+    if rows.ndim == 2 and rows.shape[1] == circuit.n_variables:  # what else is wrong shows below
         rows[:, variable] = np.tile(np.arange(cardinality), len(points))
     logs = log_likelihood(circuit, rows)
     return namespace(logs).reshape(logs, (len(points), cardinality, *logs.shape[1:]))
+
+
+def _discrete(circuit: BlockCircuit, variables: Iterable[Any]) -> list[int]:
+    """The numbers of variables; raises if one of them is real."""
+    numbers = [circuit.schema.variable(v) for v in variables]
+    for variable in numbers:
+        if circuit.cardinalities[variable] is None:
+            raise EvidenceError(
+                "Only discrete variables are set to each of their states. "
+                f"Variable {variable} is real."
+            )
+    return numbers
 
 
 def log_partition(circuit: BlockCircuit) -> Any:
@@ -470,16 +473,14 @@ def require_normalized(circuit: Any, what: str) -> None:
     asking again costs nothing.
     """
     total = float(detach(circuit.log_partition()))
-    single = isinstance(circuit, BlockCircuit) and "float32" in str(_dtype(circuit))
+    single = isinstance(circuit, BlockCircuit) and "float32" in str(
+        circuit.blocks[0].arrays[0].dtype
+    )
     if not abs(total) <= (SINGLE_TOLERANCE if single else TOLERANCE):
         raise PropertyError(
             f"{what} is between distributions, so a circuit must sum to one. The log of the sum "
             f"of this one (its log_partition()) is {total:.6g}; normalize() makes it one."
         )
-
-
-def _dtype(circuit: BlockCircuit) -> Any:
-    return circuit.blocks[0].arrays[0].dtype
 
 
 def require_possible(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
@@ -796,14 +797,7 @@ def _wide_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
 
 def all_site_logs(circuit: BlockCircuit, X: Any, variables: Sequence[Any] | None) -> list[Any]:
     """See `Circuit.all_site_logs`."""
-    every = range(circuit.n_variables) if variables is None else variables
-    chosen = [circuit.schema.variable(v) for v in every]
-    for variable in chosen:
-        if circuit.cardinalities[variable] is None:
-            raise EvidenceError(
-                "Only discrete variables are set to each of their states. "
-                f"Variable {variable} is real."
-            )
+    chosen = _discrete(circuit, range(circuit.n_variables) if variables is None else variables)
     levels = levels_of(circuit)
     signed = circuit.is_on_host and circuit.levels.signed
     if circuit.n_roots > 1 or signed or (levels is None and not circuit.is_on_host):

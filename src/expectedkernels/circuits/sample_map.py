@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from math import inf, prod
 from operator import attrgetter
@@ -190,31 +190,21 @@ def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
     for rows in chunks(circuit.levels if levels is None else levels, evidence.n_rows):
         some = evidence.rows(rows)
         atoms = log_modes(circuit, some)
-        way: Any = _best_of_tensors if isinstance(levels, TensorLevels) else _best_of_arrays
-        possible[rows], chosen = way(circuit, levels, atoms)
+        if isinstance(levels, TensorLevels):
+            sent = as_like(atoms.reshape(len(atoms), -1), levels.like)
+            values, products = best_values(levels, sent)
+        else:
+            weights = circuit.remembered("log weights", partial(lifted, MAX, circuit.levels))
+            values = up_over(MAX, circuit.levels, weights, atoms)
+        possible[rows] = to_numpy(values[-1] > -np.inf)
         refuse_impossible(possible, given=True)
-        _write(circuit, some, chosen(), None, np.arange(some.n_rows), completed[rows])
+        if isinstance(levels, TensorLevels):
+            chosen = tensor_descend(levels, some.n_rows, best(levels, values, products))
+        else:
+            choose = _best(circuit.levels, weights, values, atoms)
+            chosen = descend(circuit.levels, some.n_rows, choose)
+        _write(circuit, some, chosen, None, np.arange(some.n_rows), completed[rows])
     return completed
-
-
-def _best_of_arrays(circuit: BlockCircuit, _: Any, atoms: Any) -> tuple[Any, Callable[[], Any]]:
-    """Which rows are possible, and what chooses the atoms of the best completions."""
-    levels = circuit.levels
-    weights = circuit.remembered("log weights", lambda: lifted(MAX, levels))
-    values = up_over(MAX, levels, weights, atoms)
-    n = 1 if atoms.ndim == 1 else atoms.shape[1]
-    choose = _best(levels, weights, values, atoms)
-    return values[-1] > -np.inf, lambda: descend(levels, n, choose)
-
-
-def _best_of_tensors(
-    circuit: BlockCircuit, levels: TensorLevels, atoms: Any
-) -> tuple[Any, Callable[[], Any]]:
-    """The same where the circuit is."""
-    sent = as_like(atoms.reshape(len(atoms), -1), levels.like)
-    values, products = best_values(levels, sent)
-    choose = best(levels, values, products)
-    return to_numpy(values[-1] > -np.inf), lambda: tensor_descend(levels, sent.shape[1], choose)
 
 
 def _best(levels: Levels, weights: Any, values: Any, atoms: Any) -> Any:
@@ -348,7 +338,9 @@ def _sample(
         numbers = noise[0][choice.nodes].reshape(-1)
         edges = choice.level.all_edges
         if isinstance(found, Up) and found.values.ndim == 1:
-            shares = _level_shares(edges, found.products[choice.number])
+            terms = edges.weights * found.products[choice.number][edges.products]
+            totals = np.bincount(edges.units, terms, len(edges.starts) - 1)
+            shares = terms / np.where(totals > 0, totals, 1.0)[edges.units]
             return searched(shares, edges, choice.flat, numbers).reshape(choice.units.shape)
         rows = np.tile(row_of, len(choice.nodes))
         scores, totals = _scores(found, choice, rows)
@@ -372,13 +364,6 @@ def _scores(found: Up | WideUp, choice: Choice, rows: Any) -> tuple[Scores, Any]
         return edges.weights[at] * _at(inputs, edges.products[at], rows[places])
 
     return scores, _at(found.sums(choice.number), choice.flat, rows)
-
-
-def _level_shares(edges: Any, inputs: Any) -> Any:
-    """The share of every edge in its unit, of a single row of values."""
-    terms = edges.weights * inputs[edges.products]
-    totals = np.bincount(edges.units, terms, len(edges.starts) - 1)
-    return terms / np.where(totals > 0, totals, 1.0)[edges.units]
 
 
 def _write(

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, Verdict
 from expectedkernels.circuits.graph import Graph, Unit, bits, show, union
-from expectedkernels.circuits.inputs import Input, Normal, Table
+from expectedkernels.circuits.inputs import Input, Real, Table
 from expectedkernels.engine.blocks import Inner, from_leaves, from_root, inner_of_edges
 from expectedkernels.vtree import IntArray, Vtree
 
@@ -358,9 +358,18 @@ class _Builder:
                     one, other = self._halves(term, node, boundary)
                     left.append(left_keys.setdefault(one, len(left_keys)))
                     right.append(right_keys.setdefault(other, len(right_keys)))
-                entries.append((row, column, _times(weight, self._scale(term, node))))
+                at_home = isinstance(term, int) and term != ONES and self.home[term] == node
+                # the weights of one-input sums that were passed through inside a product unit
+                scale = self.factors[term][2] if at_home else 1.0  # type: ignore[index]
+                entries.append((row, column, _times(weight, scale)))
+        rows, indices, weights = (np.array(numbers) for numbers in zip(*entries, strict=True))
+        if not np.isfinite(weights).all():
+            raise ArithmeticError
+        order = np.lexsort((indices, rows))
+        edges = (rows[order], indices[order], weights[order])
         sizes = (len(keys), len(left_keys), len(right_keys))
-        return _inner(left, right, entries, *sizes), left_keys, right_keys
+        block = inner_of_edges(np.array(left), np.array(right), edges, *sizes)
+        return block, left_keys, right_keys
 
     def _terms(self, key: Key, node: int) -> dict[Key, float]:
         """A wanted unit as a weighted sum of what a node can split (or of input units)."""
@@ -410,12 +419,6 @@ class _Builder:
         if stop - start > 1:
             return product, start, stop
         return self.factors[product][0][start] if stop > start else ONES
-
-    def _scale(self, term: Key, node: int) -> float:
-        """The weights of one-input sums that were passed through inside a product unit."""
-        if isinstance(term, tuple) or term == ONES or self.home[term] != node:
-            return 1.0
-        return self.factors[term][2]
 
     def _factors_of(self, product: int) -> tuple[list[int], list[int], float]:
         """The factors of a product unit from left to right, their places, and their scale.
@@ -474,7 +477,7 @@ class _Builder:
             block = Table(np.stack([np.ones(card) if i == ONES else units[i].probs for i in first]))
         else:
             means, variances = (np.array(numbers) for numbers in zip(*first, strict=True))
-            block = Normal(np.eye(len(first)), means, variances)
+            block = Real(np.eye(len(first)), means, variances)
         return _weighted_inputs(block, entries, len(rows))
 
     def _lacking(self, variable: int) -> str:
@@ -526,21 +529,6 @@ def _lowest_above(
         between = np.maximum(between[: -(1 << level)], between[1 << level :])
         level += 1
     return home
-
-
-def _inner(
-    left: list[int], right: list[int], entries: list[tuple[int, int, float]], *sizes: int
-) -> Inner:
-    """The inner block with given products and entries (unit, product, weight).
-
-    The sizes are the numbers of its units, and of those of the children.
-    """
-    row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
-    if not np.isfinite(weight).all():
-        raise ArithmeticError
-    order = np.lexsort((column, row))
-    edges = (row[order], column[order], weight[order])
-    return inner_of_edges(np.array(left), np.array(right), edges, *sizes)
 
 
 def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_units: int) -> Input:

@@ -196,11 +196,10 @@ def is_dask(X: Any) -> bool:
 def paths_of(X: Any) -> list[Any] | None:
     """The paths of Parquet files that are given, one or several; None if it is something else."""
     several = list(X) if isinstance(X, (list, tuple)) else [X]
-    return several if several and all(map(_is_path, several)) else None
-
-
-def _is_path(X: Any) -> bool:
-    return isinstance(X, PathLike) or (isinstance(X, str) and X.endswith(".parquet"))
+    are_paths = (
+        isinstance(x, PathLike) or (isinstance(x, str) and x.endswith(".parquet")) for x in several
+    )
+    return several if several and all(are_paths) else None
 
 
 @dataclass(frozen=True, eq=False)

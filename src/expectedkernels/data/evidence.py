@@ -131,8 +131,6 @@ def _unless_identity(index: IntArray | None, n: int) -> IntArray | None:
 Domains = Sequence[int | None]
 """The cardinality of every variable, None for real ones."""
 
-SMALL = 2**13
-"""Entries are checked so many at a time: memory for more of them has to be found anew."""
 FEW_ROWS = 32
 """With at most this many rows, finding shared patterns costs more than it saves."""
 
@@ -358,7 +356,12 @@ def _read_rows(
     rows = as_floats(X)
     if rows.ndim == 1 and single:
         rows = rows[None, :]
-    _check_columns(rows, schema, error, what)
+    refuse_flat(rows, what, error)
+    if rows.ndim != 2 or rows.shape[1] != schema.n_variables:
+        raise error(
+            f"{what} must have shape (rows, {schema.n_variables}): one column per variable. "
+            f"Got shape {rows.shape}."
+        )
     return rows
 
 
@@ -396,24 +399,12 @@ def as_points(X: Any, variables: Schema | Domains, what: str = "Points") -> Any:
     return points
 
 
-def _check_columns(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
-    refuse_flat(rows, what, error)
-    if rows.ndim != 2 or rows.shape[1] != schema.n_variables:
-        raise error(
-            f"{what} must have shape (rows, {schema.n_variables}): one column per variable. "
-            f"Got shape {rows.shape}."
-        )
-
-
 def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: str) -> None:
     """Raise unless all entries that are not NaN are states, or finite for real variables."""
     domains = schema.cardinalities
     above = np.asarray([np.inf if c is None else c for c in domains], dtype=np.float64)
     real = np.isinf(above)
-    if rows.size and not real.any() and _are_states(rows, above):
-        return
-    with np.errstate(invalid="ignore"):  # NaN is neither
-        wrong = (rows < 0) | (rows >= above) | (rows - np.floor(rows) > 0)
+    wrong = (rows < 0) | (rows >= above) | ((rows != np.floor(rows)) & ~np.isnan(rows))
     if real.any():
         wrong = np.where(real, np.isinf(rows), wrong)
     if not wrong.any():
@@ -430,22 +421,6 @@ def _check_values(rows: Any, schema: Schema, error: type[CircuitError], what: st
         f"Got {rows[row, variable]} in row {{row}}.{hint}",
         row=row,
     )
-
-
-def _are_states(rows: Any, above: Any) -> bool:
-    """Whether all entries that are not NaN are states; a few rows at a time, without new memory."""
-    step = max(1, SMALL // rows.shape[1])
-    whole = np.empty((min(step, len(rows)), rows.shape[1]))
-    for i in range(0, len(rows), step):
-        some = rows[i : i + step]
-        away = np.trunc(some, out=whole[: len(some)])
-        with np.errstate(invalid="ignore"):  # infinite ones are found below
-            np.subtract(some, away, out=away)
-        if np.fmax.reduce(away, axis=None) > 0 or np.fmin.reduce(some, axis=None) < 0:
-            return False
-        if (np.fmax.reduce(some, axis=0) >= above).any():
-            return False
-    return True
 
 
 def _from_mapping(evidence: Mapping[Any, Any], schema: Schema) -> list[Any]:
@@ -578,10 +553,7 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
     columns = []
     for variable, (given, cardinality) in enumerate(zip(evidence, domains, strict=True)):
         if given is None:
-            nothing = _nothing(cardinality)
-            codes = np.zeros(rows, dtype=np.intp)
-            weights, values = (None, nothing[0]) if cardinality is None else (nothing, None)
-            columns.append(Column(weights, values, codes))
+            columns.append(_column(np.full(rows, np.nan), cardinality))
             continue
         x = as_floats(given)
         if cardinality is None:
@@ -590,8 +562,7 @@ def _from_weights(evidence: Sequence[Any], schema: Schema) -> Evidence:
                     f"Evidence on the real {schema.call(variable)} must be one finite value (or "
                     f"NaN) per row. Got an array of shape {x.shape}."
                 )
-            values, codes = np.unique(x.reshape(-1), return_inverse=True)
-            columns.append(Column(None, values, codes.reshape(-1)))
+            columns.append(_column(x.reshape(-1), None))
             continue
         if x.shape != (rows, cardinality) or not np.isfinite(x).all() or (x < 0).any():
             raise EvidenceError(

@@ -170,7 +170,13 @@ class Schema:
         1
         """
         card, labels = self.cardinalities[variable], self.labels(variable)
-        found = self._code(variable, key)
+        found = None
+        value = key.item() if isinstance(key, (np.generic, np.ndarray)) and not key.ndim else key
+        if card is not None and isinstance(value, Hashable):
+            if value in self._codes[variable]:  # as most are
+                return self._codes[variable][value]
+            [place] = match_labels(labels or range(card), [value])
+            found = place if place >= 0 else _plain_code(labels, card, value)
         if found is not None:
             return found
         known = "" if labels is None else f" or one of its labels, {listed(labels)}"
@@ -180,18 +186,6 @@ class Schema:
         raise EvidenceError(
             f"A state of {self.call(variable)} is {codes}{known}. Got {key!r} instead."
         )
-
-    def _code(self, variable: int, key: Any) -> int | None:
-        """The code of a label, or of a code where these cannot be labels; None: there is none."""
-        card, labels = self.cardinalities[variable], self.labels(variable)
-        if isinstance(key, (np.generic, np.ndarray)) and np.ndim(key) == 0:
-            key = key.item()
-        if card is None or not isinstance(key, Hashable):
-            return None
-        if key in self._codes[variable]:  # as most are
-            return self._codes[variable][key]
-        [found] = match_labels(labels or range(card), [key])
-        return found if found >= 0 else _plain_code(labels, card, key)
 
     @cached_property
     def _codes(self) -> list[dict[Any, int]]:
@@ -221,14 +215,15 @@ class Schema:
         self, columns: list[FrameColumn], names: tuple[str, ...] | None, what: str
     ) -> list[FrameColumn]:
         """The columns of a frame in the order of the variables; raises if they are others."""
-        if not self._are_named_by(columns, names):
+        known = self.names or tuple(map(str, range(self.n_variables)))
+        named = self.names is not None and names is not None
+        if not named and {column.name for column in columns} != set(known):
             if len(columns) != self.n_variables:
                 raise DataError(
                     f"{what} must have one column per variable, {self.n_variables} in all. "
                     f"Got {len(columns)}: {listed([c.name for c in columns])}."
                 )
             return columns
-        known = self.names or tuple(map(str, range(self.n_variables)))
         by_name = {column.name: column for column in columns}
         missing = [name for name in known if name not in by_name]
         extra = [name for name in by_name if name not in known]
@@ -243,13 +238,6 @@ class Schema:
                 "of the model: X[list(model.names)]."
             )
         return [by_name[name] for name in known]
-
-    def _are_named_by(self, columns: list[FrameColumn], names: tuple[str, ...] | None) -> bool:
-        """Whether the names of columns are those of variables, and not only a numbering."""
-        if self.names is not None and names is not None:
-            return True
-        known = self.names or tuple(map(str, range(self.n_variables)))
-        return {column.name for column in columns} == set(known)
 
     def read_column(self, variable: int, column: FrameColumn) -> Any:
         """The codes (or numbers) of the column of a variable, NaN where a value is missing."""
@@ -558,7 +546,8 @@ def match(one: Schema, other: Schema, union: bool = False) -> Matching:
         )
     variables = tuple(range(one.n_variables))
     if one.names is not None and other.names is not None and one.names != other.names:
-        only = [sorted(set(a) - set(b)) for a, b in _both(one.names, other.names)]
+        first, second = set(one.names), set(other.names)
+        only = sorted(first - second), sorted(second - first)
         if any(only):
             raise CompatibilityError(
                 "The two models must have the same variables, matched by their names. Only the "
@@ -578,10 +567,6 @@ def match(one: Schema, other: Schema, union: bool = False) -> Matching:
         tuple(second for _, _, _, second in matched),
         tuple(first for _, _, first, _ in matched),
     )
-
-
-def _both(a: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    return (a, b), (b, a)
 
 
 def _match_states(one: Schema, v: int, other: Schema, w: int, union: bool) -> Any:

@@ -184,23 +184,15 @@ def _read(nw: Any, name: str, series: Any) -> FrameColumn:
     if dtype in (nw.Categorical, nw.Enum):
         categories = [as_label(value) for value in series.cat.get_categories().to_list()]
     given = series.to_list()
-    _refuse_nested(name, given)
-    values = _without_missing(given)
-    return (
-        _by_values(name, values)
-        if categories is None
-        else FrameColumn(name, "label", values, categories)
-    )
-
-
-def _refuse_nested(name: str, values: list[Any]) -> None:
-    """Raise if entries of a column are no single values."""
-    for row, value in enumerate(values):
+    for row, value in enumerate(given):
         if isinstance(value, (list, dict, set, complex, np.ndarray)):
             raise DataError(
                 f"The column {name!r} must hold one number or label per row. "
                 f"Got {value!r} in row {row}."
             )
+    if categories is None:
+        return _by_values(name, _without_missing(given))
+    return FrameColumn(name, "label", _without_missing(given), categories)
 
 
 def _by_values(name: str, values: list[Any]) -> FrameColumn:
@@ -387,7 +379,9 @@ def as_floats(rows: Any, what: str = ARRAYS) -> Any:
         rows = to_numpy(rows)
     try:
         if isinstance(rows, np.ma.MaskedArray):
-            return _unmasked(rows, what)
+            _check_kind(rows, what)
+            values = np.ma.filled(rows.astype(np.float64), np.nan)
+            return np.where(np.ma.getmaskarray(rows), np.nan, values)
         array = np.asarray(rows)
         _check_kind(array, what)
         if array.dtype.kind == "O":
@@ -417,11 +411,6 @@ def refuse_rowless(X: Any, what: str = ARRAYS) -> None:
         _refuse("a list of mappings", frame, what)
     if getattr(getattr(X, "dtype", None), "names", None) is not None:
         _refuse("records with named fields", frame, what)
-
-
-def _unmasked(rows: Any, what: str) -> Any:
-    _check_kind(rows, what)
-    return np.where(np.ma.getmaskarray(rows), np.nan, rows.astype(np.float64).filled(np.nan))
 
 
 def _refuse(found: str, advice: str, what: str = ARRAYS) -> None:

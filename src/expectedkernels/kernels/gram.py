@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import inf, prod
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -75,7 +76,6 @@ class KernelBlocks:
         With three axes on all triples; the kernel must be a single product then.
         """
         memo: dict[Any, Value] = {} if self.kept is None else self.kept
-        alike = self.factors.count(self.factors[0]) == len(self.factors)
 
         def single(variable: int, of_axes: tuple[Atoms, ...]) -> Value:
             factors = self.factors[variable]
@@ -94,7 +94,7 @@ class KernelBlocks:
                     "The product of two values of a kernel needs a kernel that is a product over "
                     f"the variables. This one is a sum of {len(self.weights)} terms, or a circuit."
                 )
-            if alike or len(nodes) == 1:
+            if self._are_alike or len(nodes) == 1:
                 return spread(single(variable, of_axes), len(nodes))
             variables = self.vtree.variable[nodes].tolist()
             return joined([single(v, of_axes) for v in variables], 0)
@@ -213,12 +213,9 @@ def parallel_operand(vtree: Vtree, terms: int) -> Operand:
 
 def product_form(vtree: Vtree, factors: Sequence[Factor]) -> KernelBlocks:
     """The product of one factor per variable, split along the vtree."""
-    alike = factors.count(factors[0]) == len(factors)
-    # one tuple for all is made, and found equal, faster
-    one: tuple[Factor, ...] = (factors[0],)
-    inputs = [one] * len(factors)
-    if not alike:
-        inputs = [(f,) for f in factors]
+    inputs: list[tuple[Factor, ...]] = [(f,) for f in factors]
+    if factors.count(factors[0]) == len(factors):  # one tuple is made, and found equal, faster
+        inputs = inputs[:1] * len(factors)
     return KernelBlocks(parallel_operand(vtree, 1), inputs, np.ones(1))
 
 
@@ -233,14 +230,18 @@ def is_parallel(blocks: KernelBlocks) -> bool:
 
 
 def direct_sum(
-    parts: Sequence[KernelBlocks], scales: Sequence[float], tensors: Sequence[Any] | None = None
+    parts: Sequence[KernelBlocks], scales: Sequence[float], tensors: Sequence[Any]
 ) -> KernelBlocks:
     """The sum of kernels, each times a scale, for which there may be tensors."""
     vtree = parts[0].vtree
     tensor = None
-    known = scales if tensors is None else tensors
-    if any(map(has_gradient, known)) or any(part.tensor is not None for part in parts):
-        tensor = _concatenated([_in_tensors(s, part) for s, part in zip(known, parts, strict=True)])
+    if any(map(has_gradient, tensors)) or any(part.tensor is not None for part in parts):
+        every: list[Any] = []
+        for scale, part in zip(tensors, parts, strict=True):
+            own = part.weights if part.tensor is None else part.tensor
+            every.append((as_like(own, scale) if has_gradient(scale) else own) * scale)
+        like = next(x for x in every if not isinstance(x, np.ndarray))
+        tensor = namespace(like).concat([as_like(x, like).to(like.device) for x in every])
     weights = np.concatenate(
         [_multiplied(s, part.weights) for s, part in zip(scales, parts, strict=True)]
     )
@@ -258,18 +259,6 @@ def direct_sum(
         return side_by_side([op.inner[node] for op in operands], n_left, n_right)
 
     return KernelBlocks(_operand(vtree, units, inner_at), factors, weights, tensor)
-
-
-def _in_tensors(scale: Any, part: KernelBlocks) -> Any:
-    """The weights of a kernel times a scale: a tensor if gradients by one of them are asked for."""
-    weights = part.weights if part.tensor is None else part.tensor
-    return as_like(weights, scale) * scale if has_gradient(scale) else weights * scale
-
-
-def _concatenated(weights: Sequence[Any]) -> Any:
-    """Weights of which some are tensors as one tensor."""
-    like = next(x for x in weights if not isinstance(x, np.ndarray))
-    return namespace(like).concat([as_like(x, like).to(like.device) for x in weights])
 
 
 def kronecker(a: KernelBlocks, b: KernelBlocks) -> KernelBlocks:
@@ -510,26 +499,16 @@ def pieces(
 
     With `rows_first`, other axes than the first are cut only where it has a single row.
     """
-    for part in parts(axes, kernel, max_bytes, rows_first):
-        root = _root(part.operands, part.axes, kernel, max_bytes, bar)
-        n, *others = map(extent_of, part.axes)
-        begin, *later = part.first
+    for some, operands, (begin, *later) in parts(axes, kernel, max_bytes, rows_first):
+        root = _root(operands, some, kernel, max_bytes, bar)
+        n, *others = map(extent_of, some)
         rest = tuple(slice(at, at + m) for at, m in zip(later, others, strict=True))
         # patterns become rows: several copies
         step = max(1, min(max_bytes, CHUNK_BYTES) // (64 * prod(others)))
         for start in range(0, n, step):
             rows = slice(start, min(n, start + step))
             at = (slice(begin + rows.start, begin + rows.stop), *rest)
-            yield at, _by_rows(root, part.axes, rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Swept:
-    """Rows of the axes that are swept at once, what is swept, and which rows come first."""
-
-    axes: Axes
-    operands: list[Operand]
-    first: tuple[int, ...]
+            yield at, _by_rows(root, some, rows)
 
 
 def parts(
@@ -538,14 +517,14 @@ def parts(
     max_bytes: int,
     rows_first: bool = False,
     first: tuple[int, ...] | None = None,
-) -> Iterator[Swept]:
-    """The rows of the axes in groups that fit into memory."""
+) -> Iterator[tuple[Axes, list[Operand], tuple[int, ...]]]:
+    """The rows of the axes that are swept at once, what is swept, and which rows come first."""
     if any(side.n_rows == 0 for side in axes):
         return
     first = (0,) * len(axes) if first is None else first
     axis, operands = _split(axes, kernel, max_bytes, rows_first)
     if axis is None:
-        yield Swept(axes, operands, first)
+        yield axes, operands, first
         return
     for start, some in _halves(axes, axis):
         begin = tuple(at + start * (i == axis) for i, at in enumerate(first))
@@ -600,9 +579,7 @@ def _symmetric_gram(side: Any, kernel: ProductKernel, max_bytes: int, bar: Any) 
     n = side.n_rows or 1
     first, second = side.rows(slice(0, n // 2)), side.rows(slice(n // 2, n))
     corner = gram((first, second), kernel, max_bytes, bar)
-    xp = namespace(corner.data)
-    scale = None if corner.scale is None else xp.matrix_transpose(corner.scale)
-    mirrored = Scaled(xp.matrix_transpose(corner.data), scale)
+    mirrored = corner.mapped(namespace(corner.data).matrix_transpose)
     above = gram((first, first), kernel, max_bytes, bar, symmetric=True)
     below = gram((second, second), kernel, max_bytes, bar, symmetric=True)
     halves = [concatenated([above, corner], 1), concatenated([mirrored, below], 1)]
@@ -649,17 +626,15 @@ def _leaf(axes: Axes, kernel: ProductKernel) -> Any:
 
 def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
     """The root's value with one entry per row along every axis, for some rows of the first."""
-    at_root = _scaled(root, root.data.ndim - len(axes))  # the root, and the whole kernel
-    data, scale = at_root.data, at_root.scale
+    values = _scaled(root, root.data.ndim - len(axes))  # the root, and the whole kernel
     for axis, side in enumerate(axes):
         rows = side.root_rows
         if rows is None and axis == 0:
-            data, scale = data[some, ...], None if scale is None else scale[some, ...]
+            values = values.mapped(itemgetter((some, ...)))
         elif rows is not None:
-            index = as_like(rows[some] if axis == 0 else rows, data)
-            data = take(data, index, axis)
-            scale = None if scale is None else take(scale, index, axis)
-    return Scaled(data, scale)
+            index = as_like(rows[some] if axis == 0 else rows, values.data)
+            values = values.mapped(partial(take, index=index, axis=axis))
+    return values
 
 
 def _scaled(root: Value, leading: int) -> Scaled:
@@ -671,10 +646,8 @@ def _scaled(root: Value, leading: int) -> Scaled:
         data = xp.astype(finite, root.data.dtype)
         data = (data if root.sign is None else root.sign)[first]
         return Scaled(data, xp.where(finite, root.data, xp.zeros_like(root.data))[first])
-    data = root.data[first]
-    return Scaled(
-        data, None if root.scale is None else xp.broadcast_to(root.scale[first], data.shape)
-    )
+    data, scale = root.data[first], root.scale
+    return Scaled(data, None if scale is None else xp.broadcast_to(scale[first], data.shape))
 
 
 def by_kernel_root(axes: Axes, kernel: ProductKernel, max_bytes: int) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from math import inf, isfinite, log
 from numbers import Real
 from typing import Any
@@ -25,7 +24,7 @@ from expectedkernels.checks import CircuitError, KernelError, Verdict, public
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import Atoms
 from expectedkernels.data.evidence import Domains, as_points, refuse_flat
 from expectedkernels.data.schema import Schema
@@ -125,7 +124,8 @@ class Kernel:
 
     def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j) for all rows of two arrays."""
-        raise NotImplementedError
+        logs, signs = self.log_gram(X, Y)
+        return np.exp(logs) * signs
 
     def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
@@ -535,11 +535,7 @@ class SumKernel(CompositeKernel):
         """The logs and signs of the values k(x_i, y_j)."""
         terms = [k.log_gram(X, Y) for k in self.kernels]
         logs = np.stack([x + log(w) for (x, _), w in zip(terms, self.weights, strict=True)])
-        top = np.max(logs, axis=0)
-        top = np.where(top > -inf, top, 0.0)
-        total = (np.exp(logs - top) * np.stack([signs for _, signs in terms])).sum(axis=0)
-        with np.errstate(divide="ignore"):
-            return np.log(np.abs(total)) + top, np.sign(total)
+        return log_sum_exp(logs, 0, np.stack([signs for _, signs in terms]))
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all terms are; the weights are positive by construction."""
@@ -602,12 +598,8 @@ class ProductKernel(CompositeKernel):
         """Whether both factors are."""
         return _all_definite(self.kernels, cardinalities, "product")
 
-    @cached_property
-    def _text(self) -> str:
-        return f"{self.first!r} * {self.second!r}"
-
     def __repr__(self) -> str:
-        return self._text
+        return f"{self.first!r} * {self.second!r}"
 
 
 def _all_definite(kernels: Sequence[Kernel], cardinalities: Any, what: str) -> Verdict:
@@ -680,7 +672,7 @@ class RateKernel(FactorKernel):
 
     field = "square"
 
-    def __init__(self, gamma: ArrayLike = 1.0):
+    def __init__(self, gamma: ArrayLike | None = 1.0):
         self.gamma = _checked_rate(on_host(gamma), type(self).__name__)
         self.tensor = gamma if has_gradient(gamma) else None
 
@@ -691,8 +683,20 @@ class RateKernel(FactorKernel):
 
     def factors(self, n_variables: int) -> list[Factor]:
         """One factor per variable."""
-        name = type(self).__name__
-        return _rate_factors(self.gamma, n_variables, self.field, name, self.tensor)
+        gamma = 1.0 / n_variables if self.gamma is None else self.gamma
+        if isinstance(gamma, float):
+            own = None if self.tensor is None else {self.field: self.tensor}
+            return [Factor(**{self.field: gamma}, tensors=own)] * n_variables
+        if len(gamma) != n_variables:
+            raise KernelError(
+                f"This {type(self).__name__} kernel has rates for {len(gamma)} variables. It is "
+                f"used on {n_variables}."
+            )
+        given: Any = [None] * n_variables if self.tensor is None else self.tensor
+        return [
+            Factor(**{self.field: float(rate)}, tensors=None if own is None else {self.field: own})
+            for rate, own in zip(gamma, given, strict=True)
+        ]
 
     def __repr__(self) -> str:
         gamma = self.gamma if isinstance(self.gamma, (float, type(None))) else self.gamma.tolist()
@@ -700,7 +704,9 @@ class RateKernel(FactorKernel):
 
 
 def _checked_rate(gamma: Any, name: str) -> Any:
-    """A float, or an array of one float per variable."""
+    """A float, or an array of one float per variable; None (of ExpHamming) stays."""
+    if gamma is None and name == "ExpHamming":
+        return None
     if isinstance(gamma, np.ndarray) and gamma.ndim == 0 and gamma.dtype.kind in "iuf":
         gamma = float(gamma)
     if isinstance(gamma, Real) and not isinstance(gamma, bool):
@@ -714,21 +720,6 @@ def _checked_rate(gamma: Any, name: str) -> Any:
         f"The 'gamma' parameter of {name} must be a float in the range (0, inf), or one "
         f"non-negative float per variable. Got {gamma!r} instead."
     )
-
-
-def _rate_factors(
-    gamma: Any, n_variables: int, field: str, name: str, tensor: Any = None
-) -> list[Factor]:
-    if isinstance(gamma, float):
-        own = None if tensor is None else {field: tensor}
-        return [Factor(**{field: gamma}, tensors=own)] * n_variables
-    if len(gamma) != n_variables:
-        raise KernelError(
-            f"This {name} kernel has rates for {len(gamma)} variables. It is used on {n_variables}."
-        )
-    given = [None] * n_variables if tensor is None else [{field: own} for own in tensor]
-    rates = zip(gamma, given, strict=True)
-    return [Factor(**{field: float(rate)}, tensors=own) for rate, own in rates]
 
 
 @public
@@ -786,13 +777,7 @@ class ExpHamming(RateKernel):
     field = "unequal"
 
     def __init__(self, gamma: ArrayLike | None = None):
-        self.gamma = None if gamma is None else _checked_rate(on_host(gamma), "ExpHamming")
-        self.tensor = gamma if has_gradient(gamma) else None
-
-    def factors(self, n_variables: int) -> list[Factor]:
-        """One factor per variable."""
-        gamma = 1.0 / n_variables if self.gamma is None else self.gamma
-        return _rate_factors(gamma, n_variables, self.field, "ExpHamming", self.tensor)
+        super().__init__(gamma)
 
 
 @public

@@ -177,11 +177,6 @@ class KernelCircuit(Kernel):
         logs, signs = self._log_values(X * np.asarray(self.cardinalities) + Y)
         return np.exp(logs) * signs
 
-    def gram(self, X: Array, Y: Array) -> Array:
-        """The values k(x_i, y_j)."""
-        logs, signs = self.log_gram(X, Y)
-        return np.exp(logs) * signs
-
     def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """The logs and signs of the values k(x_i, y_j)."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))

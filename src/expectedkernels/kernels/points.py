@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf, log, prod
@@ -27,6 +27,10 @@ class Scaled:
 
     data: Any
     scale: Any
+
+    def mapped(self, change: Callable[[Any], Any]) -> Scaled:
+        """Mantissas and scales with their entries elsewhere."""
+        return Scaled(change(self.data), None if self.scale is None else change(self.scale))
 
     def linear(
         self,

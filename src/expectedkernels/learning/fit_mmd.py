@@ -221,10 +221,10 @@ def _groups(fitted: Fitted, rows: Empirical) -> Points:
     circuit, like = fitted.circuit, array_in(fitted.circuit)
     side = PointSide(rows.X, circuit.vtree, circuit.cardinalities)
     found = []
-    for part in parts((CircuitSide(circuit), side), fitted.kernel, fitted.max_bytes):
-        first, n = part.first[1], part.axes[1].n_rows
-        shares = as_like(rows.weights[first : first + n], like)
-        found.append((part.axes[1], shares.to(like.dtype)))
+    axes = (CircuitSide(circuit), side)
+    for (_, points), _, (_, first) in parts(axes, fitted.kernel, fitted.max_bytes):
+        shares = as_like(rows.weights[first : first + points.n_rows], like)
+        found.append((points, shares.to(like.dtype)))
     return found
 
 
