@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,28 +75,13 @@ def make_table(name: str, task: str, columns: Sequence[Any], y: Any) -> Table:
     return Table(name, task, np.concatenate(parts, axis=1), tuple(variables), target)
 
 
-def _shipped(name: str, task: str) -> Table:
-    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    return make_table(name, task, X.T, y)
-
-
-def _digits() -> Table:
-    X, y = datasets.load_digits(return_X_y=True)
-    return make_table("digits", CLASSIFICATION, X[:, np.argsort(-X.std(axis=0))[:N_PIXELS]].T, y)
-
-
-def _linnerud() -> Table:
-    X, y = datasets.load_linnerud(return_X_y=True)
-    return make_table("linnerud", REGRESSION, X.T, y[:, 0])
-
-
-SHIPPED: Mapping[str, Callable[[], Table]] = {
-    "diabetes": partial(_shipped, "diabetes", REGRESSION),
-    "linnerud": _linnerud,
-    "breast_cancer": partial(_shipped, "breast_cancer", CLASSIFICATION),
-    "wine": partial(_shipped, "wine", CLASSIFICATION),
-    "iris": partial(_shipped, "iris", CLASSIFICATION),
-    "digits": _digits,
+SHIPPED = {
+    "diabetes": REGRESSION,
+    "linnerud": REGRESSION,
+    "breast_cancer": CLASSIFICATION,
+    "wine": CLASSIFICATION,
+    "iris": CLASSIFICATION,
+    "digits": CLASSIFICATION,
 }
 """The tables that come with scikit-learn."""
 TABLES = (*SHIPPED, *SOURCES)
@@ -127,7 +111,9 @@ def load_table(name: str, folder: str | Path | None = None) -> Table:
     ('classification', (150, 4))
     """
     if name in SHIPPED:
-        return SHIPPED[name]()
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        X = X[:, np.argsort(-X.std(axis=0))[:N_PIXELS]] if name == "digits" else X
+        return make_table(name, SHIPPED[name], X.T, y[:, 0] if name == "linnerud" else y)
     source = SOURCES[name]
     path = data_folder(folder) / source.file
     if not path.is_file():

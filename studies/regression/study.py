@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import root_mean_squared_error
 
 from studies.base import Done, cell_rng, check_jobs, check_names, chosen, collect, written
 from studies.regression.baselines import Effort, Imputers, draw_mask, hide
@@ -60,16 +61,6 @@ QUICK = Settings(rows=100, effort=Effort(donors=200, learners=200, rounds=2))
 QUICK_RATES = (0.1, 0.5, 0.9)
 
 
-@dataclass(frozen=True, eq=False)
-class Hidden:
-    """Rows with missing bits, and how they came about."""
-
-    rows: Any
-    missing: str
-    rate: float
-    rng: Any
-
-
 class Study:
     """A data set with its regressor, densities and imputers, each made when it is needed."""
 
@@ -92,28 +83,26 @@ class Study:
         """The density over features."""
         return CategoryDensity(self.dataset)
 
-    def sampled(self, density: BitDensity | CategoryDensity, hidden: Hidden) -> Any:
+    def sampled(self, density: BitDensity | CategoryDensity, rows: Any, rng: Any) -> Any:
         """The mean prediction for several completions from a density."""
-        drawn = density.samples(hidden.rows, self.settings.effort.completions, hidden.rng)
+        drawn = density.samples(rows, self.settings.effort.completions, rng)
         return np.mean([self.machine.predict(bits) for bits in drawn], axis=0)
 
 
-Method = Callable[[Study, Hidden], Any]
-
-METHODS: dict[str, Method] = {
-    "expected, categories": lambda s, h: s.categories.expected(s.machine, h.rows),
-    "expected, bits": lambda s, h: s.bits.expected(s.machine, h.rows),
-    "map, categories": lambda s, h: s.machine.predict(s.categories.most_probable(h.rows)),
-    "map, bits": lambda s, h: s.machine.predict(s.bits.most_probable(h.rows)),
-    "sampled, categories": lambda s, h: s.sampled(s.categories, h),
-    "sampled, bits": lambda s, h: s.sampled(s.bits, h),
-    "mean": lambda s, h: s.machine.predict(s.imputers.mean(h.rows)),
-    "median": lambda s, h: s.machine.predict(s.imputers.median(h.rows, h.missing)),
-    "mode": lambda s, h: s.machine.predict(s.imputers.mode(h.rows, h.missing)),
-    "masked mode": lambda s, h: s.machine.predict(s.imputers.masked_mode(h.rows)),
-    "k-NN": lambda s, h: s.machine.predict(s.imputers.neighbours(h.rows)),
-    "iterative": lambda s, h: s.machine.predict(s.imputers.iterative(h.rows, h.missing, h.rate)),
-    "training mean": lambda s, h: np.full(len(h.rows), s.dataset.train.y.mean()),
+METHODS: dict[str, Callable[[Study, Any, Cell, Any], Any]] = {
+    "expected, categories": lambda s, X, *_: s.categories.expected(s.machine, X),
+    "expected, bits": lambda s, X, *_: s.bits.expected(s.machine, X),
+    "map, categories": lambda s, X, *_: s.machine.predict(s.categories.most_probable(X)),
+    "map, bits": lambda s, X, *_: s.machine.predict(s.bits.most_probable(X)),
+    "sampled, categories": lambda s, X, _, rng: s.sampled(s.categories, X, rng),
+    "sampled, bits": lambda s, X, _, rng: s.sampled(s.bits, X, rng),
+    "mean": lambda s, X, *_: s.machine.predict(s.imputers.mean(X)),
+    "median": lambda s, X, c, _: s.machine.predict(s.imputers.median(X, c.missing)),
+    "mode": lambda s, X, c, _: s.machine.predict(s.imputers.mode(X, c.missing)),
+    "masked mode": lambda s, X, *_: s.machine.predict(s.imputers.masked_mode(X)),
+    "k-NN": lambda s, X, *_: s.machine.predict(s.imputers.neighbours(X)),
+    "iterative": lambda s, X, c, _: s.machine.predict(s.imputers.iterative(X, c.missing, c.rate)),
+    "training mean": lambda s, X, *_: np.full(len(X), s.dataset.train.y.mean()),
 }
 """Predictions for rows with missing bits, by name."""
 
@@ -148,20 +137,15 @@ def evaluate(study: Study, cell: Cell, methods: Sequence[str]) -> list[Record]:
     settings = study.settings
     split = evaluation_rows(study.dataset, cell.split, settings)
     if cell.rate == 0:
-        error = _rmse(study.machine.predict(split.bits), split.y)
+        error = root_mean_squared_error(split.y, study.machine.predict(split.bits))
         return [Record(cell, COMPLETE, error, 0.0, len(split.y))]
     rows = hide(split.bits, cell_mask(study.dataset, cell, settings))
     found = []
     for name in methods:
-        hidden = Hidden(rows, cell.missing, cell.rate, _rng(cell, settings, 1))
-        began = perf_counter()
-        error = _rmse(METHODS[name](study, hidden), split.y)
+        rng, began = _rng(cell, settings, 1), perf_counter()
+        error = root_mean_squared_error(split.y, METHODS[name](study, rows, cell, rng))
         found.append(Record(cell, name, error, round(perf_counter() - began, 3), len(split.y)))
     return found
-
-
-def _rmse(predictions: Any, y: Any) -> float:
-    return float(np.sqrt(np.mean((predictions - y) ** 2)))
 
 
 def _work(
