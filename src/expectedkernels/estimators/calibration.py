@@ -438,8 +438,7 @@ class PredictionIntervals(CrossValidated):
 
     @property
     def _scores(self) -> Scores:
-        scores: Scores = self._training.learned
-        return scores
+        return self._training.learned
 
     def _located(self, X: Any) -> tuple[Any, Any, Any]:
         """Predictions and scales, (rows, outputs), and how many variables rows lack."""

@@ -62,6 +62,7 @@ def as_frame(X: Any) -> Any:
         )
     if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
         raise DataError(f"X is a {kind.__name__}, without rows yet. Give X.collect().")
+    refuse_series(X)
     if is_frame(X):
         twice = [name for name, count in Counter(X.columns).items() if count > 1]
         if twice:
@@ -89,14 +90,8 @@ def column_names(X: Any) -> list[Any] | None:
     return list(X.columns) if is_frame(X) else None
 
 
-def n_columns(estimator: Any, X: Any) -> int:
-    """The number of columns of a table."""
-    return len(X.columns) if is_frame(X) else int(_objects(estimator, X).shape[1])
-
-
 def by_dtype(X: Any) -> list[int]:
     """The columns of a data frame that hold categories by their type: these, text, or bool."""
-    refuse_series(X)
     if is_polars(X):
         types = enumerate(X.dtypes)
         return [i for i, x in types if is_category(x) or str(x) in ("String", "Boolean")]
@@ -121,7 +116,6 @@ def _is_categorical(X: Any, i: int, dtype: Any) -> bool:
 
 def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: bool) -> list[Any]:
     """The columns of a table: numbers, and objects where they are categorical."""
-    refuse_series(X)
     if not categorical:
         Z = checked(X, lambda x: validate_data(estimator, x, reset=reset, **NUMBERS))
         return list(Z.T)
@@ -142,7 +136,6 @@ def read_table(estimator: Any, X: Any, categorical: Sequence[int], *, reset: boo
 
 def _objects(estimator: Any, X: Any) -> Any:
     """A table that is no data frame as an array of objects."""
-    refuse_series(X)
     return check_array(
         X, dtype=object, ensure_all_finite=False, estimator=estimator, input_name="X"
     )
@@ -808,7 +801,12 @@ def learn_columns(
         Categories that are known besides those that the table happens to show.
     """
     names = column_names(X)
-    categorical = _categorical(estimator, X, categorical_features, names)
+    categorical: list[int] = []
+    if isinstance(categorical_features, str):
+        categorical = by_dtype(X)
+    elif categorical_features is not None:
+        n = _objects(estimator, X).shape[1] if names is None else len(names)
+        categorical = column_numbers(categorical_features, names, n, "categorical_features")
     table = read_table(estimator, X, categorical, reset=True)
     names = list(range(len(table))) if names is None else names
     warn_of_missing_bits(names, table)
@@ -824,14 +822,6 @@ def learn_columns(
     Z = columns.encode(table)
     columns.check_bits(Z)
     return columns, columns.completed(Z)
-
-
-def _categorical(estimator: Any, X: Any, chosen: Any, names: list[Any] | None) -> list[int]:
-    if chosen is None:
-        return []
-    if isinstance(chosen, str):
-        return by_dtype(X)
-    return column_numbers(chosen, names, n_columns(estimator, X), "categorical_features")
 
 
 def _categories(column: Any, name: Any) -> Any:
