@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -134,29 +135,6 @@ def _marked_factor(factor: Factor, cardinality: int, variable: int, marks: Any) 
     values = values_with_gradients([factor], states, states).linear()
     followed = values.new_tensor(marks).kron(values)
     return Factor(table=table, tensors={"table": followed})
-
-
-def moves_with_gradients(moves: Any, shares: Any, states: Any, operator: str) -> Any:
-    """How the operator of one variable weighs its states, in tensors.
-
-    Parameters
-    ----------
-    moves : array of shape (n, cardinality)
-        The same as numbers.
-    shares : tensor of shape (n, cardinality)
-        The probabilities of its states given all other variables, which know gradients.
-    states : int array of shape (n,)
-    operator : "shift" or "gibbs"
-    """
-    found = as_like(moves, shares)
-    change = -shares
-    if operator == "shift":
-        here = as_like(np.eye(moves.shape[1])[states], shares)
-        rows = as_like(np.arange(len(states)), shares)
-        following = as_like((states + 1) % moves.shape[1], shares)
-        ratio = shares[rows, following] / shares[rows, as_like(states, shares)]
-        change = ratio[:, None] * here
-    return found + (change - change.detach())
 
 
 def gram_with_gradients(kernel: Kernel, first: Any, second: Any) -> Any:
@@ -400,7 +378,15 @@ class SteinKernel(PairwiseKernel):
             rest = np.where(np.arange(points.shape[1]) == v, np.nan, points)
             evidence = Evidence(self._followed.cardinalities, rest)
             shares = states_with_gradients(self._followed, evidence, v)
-            found.append(moves_with_gradients(own, shares, points[:, v], self.operator))
+            change = -shares  # how the operator weighs states, up to what has no gradient
+            if self.operator == "shift":
+                n, states = own.shape[1], points[:, v]
+                rows, here, following = (
+                    as_like(x, shares) for x in (np.arange(len(states)), states, (states + 1) % n)
+                )
+                ratio = shares[rows, following] / shares[rows, here]
+                change = ratio[:, None] * as_like(np.eye(n)[states], shares)
+            found.append(as_like(own, shares) + (change - change.detach()))
         return points, found
 
     def _product_terms(self) -> list[tuple[float, list[Any]]] | None:
@@ -484,13 +470,10 @@ def selected_grams(kernels: list[SteinKernel], rows: Any) -> list[Any]:
     """
     points, moves = kernels[0]._read(rows)
 
-    def chosen(numbers: Any) -> tuple[Any, list[Any]]:
-        return points[numbers], [table[numbers] for table in moves]
+    def between(kernel: SteinKernel, *numbers: Any) -> Any:
+        return kernel._gram(*((points[n], [table[n] for table in moves]) for n in numbers))
 
-    def of(kernel: SteinKernel) -> Any:
-        return lambda a, b: kernel._gram(chosen(a), chosen(b))
-
-    return [of(kernel) for kernel in kernels]
+    return [partial(between, kernel) for kernel in kernels]
 
 
 def shared_grams(first: SteinKernel, second: SteinKernel, rows: Any) -> tuple[Any, Any]:
