@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expectedkernels.cli import options as opt
 from expectedkernels.cli.model_commands import Model
 from expectedkernels.cli.options import (
     NO,
-    AsJson,
-    Bins,
-    InFile,
-    Level,
-    Missing,
-    Picture,
-    Report,
-    Seed,
-    Without,
     answer,
     draw,
     errors,
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Distribution = Annotated[
-    str, InFile(help="A circuit, a model, or a table of rows (-: standard input).")
+    str, opt.InFile(help="A circuit, a model, or a table of rows (-: standard input).")
 ]
 
 
@@ -48,7 +40,7 @@ def judge(
     ctx: typer.Context,
     model: Model,
     samples: Annotated[
-        str, InFile(help="The samples: a table of complete rows (-: standard input).")
+        str, opt.InFile(help="The samples: a table of complete rows (-: standard input).")
     ],
     statistic: Annotated[
         Statistic, typer.Option(help="The maximum mean discrepancy, or a Stein discrepancy.")
@@ -59,13 +51,13 @@ def judge(
     simulations: Annotated[
         int, typer.Option(min=1, help="How many samples are simulated under the hypothesis.")
     ] = 199,
-    level: Level = 0.05,
-    without: Without = None,
-    missing: Missing = None,
-    seed: Seed = 0,
-    plot: Picture = None,
-    report: Report = None,
-    as_json: AsJson = False,
+    level: opt.Level = 0.05,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    plot: opt.Picture = None,
+    report: opt.Report = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
     with errors():
@@ -106,10 +98,10 @@ def judge(
 def mmd(
     p: Distribution,
     q: Distribution,
-    bins: Bins = 8,
-    without: Without = None,
-    missing: Missing = None,
-    as_json: AsJson = False,
+    bins: opt.Bins = 8,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Print the maximum mean discrepancy between two circuits, models or tables, exactly."""
     with errors():
@@ -130,10 +122,10 @@ def mmd(
 
 def kdsd(
     q: Distribution,
-    p: Annotated[str, InFile(help="The target: a circuit or a model.")],
-    without: Without = None,
-    missing: Missing = None,
-    as_json: AsJson = False,
+    p: Annotated[str, opt.InFile(help="The target: a circuit or a model.")],
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Print the kernelised discrete Stein discrepancy of a circuit, or samples, from a target."""
     with errors():
@@ -163,19 +155,19 @@ def _distribution(path: str, circuit: Circuit, without: Any, missing: Any) -> An
 
 def drift(
     ctx: typer.Context,
-    before: Annotated[str, InFile(help="A table (-: standard input).")],
-    after: Annotated[str, InFile(help="A table with the same columns.")],
+    before: Annotated[str, opt.InFile(help="A table (-: standard input).")],
+    after: Annotated[str, opt.InFile(help="A table with the same columns.")],
     permutations: Annotated[
         int, typer.Option(min=1, help="How often rows are divided at random, for the p-value.")
     ] = 99,
-    bins: Bins = 8,
-    level: Level = 0.05,
-    without: Without = None,
-    missing: Missing = None,
-    seed: Seed = 0,
-    plot: Picture = None,
-    report: Report = None,
-    as_json: AsJson = False,
+    bins: opt.Bins = 8,
+    level: opt.Level = 0.05,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    plot: opt.Picture = None,
+    report: opt.Report = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Compare two tables: how far apart, whether by chance, and which columns changed.
 
@@ -241,7 +233,7 @@ def drift(
 def audit(
     ctx: typer.Context,
     source: Annotated[
-        str, InFile(help="A table (-: standard input), or a circuit or model of one.")
+        str, opt.InFile(help="A table (-: standard input), or a circuit or model of one.")
     ],
     by: Annotated[
         list[str] | None,
@@ -253,12 +245,12 @@ def audit(
     least: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Leave out groups of smaller probability.")
     ] = 0.01,
-    bins: Bins = 8,
-    without: Without = None,
-    missing: Missing = None,
-    plot: Picture = None,
-    report: Report = None,
-    as_json: AsJson = False,
+    bins: opt.Bins = 8,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    plot: opt.Picture = None,
+    report: opt.Report = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Print how far groups are from the whole population, the furthest first."""
     with errors():

@@ -10,27 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from expectedkernels.cli.options import (
-    AsJson,
-    Bins,
-    InFile,
-    InFileOption,
-    Missing,
-    Out,
-    OutPicture,
-    OutTable,
-    Seed,
-    Without,
-    answer,
-    check_folder,
-    check_out,
-    errors,
-    show,
-    show_json,
-)
+from expectedkernels.cli import options as opt
+from expectedkernels.cli.options import answer, check_folder, check_out, errors, show, show_json
 
 MODEL = "A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled."
-Model = Annotated[str, InFile(metavar="MODEL", help=MODEL)]
+Model = Annotated[str, opt.InFile(metavar="MODEL", help=MODEL)]
 Given = Annotated[
     list[str] | None, typer.Option(help="What is known, such as rain=yes (may be repeated).")
 ]
@@ -43,8 +27,8 @@ def sample(
     model: Model,
     n: Annotated[int, typer.Option("-n", min=1, help="How many rows.")] = 1000,
     given: Given = None,
-    out: OutTable = "-",
-    seed: Seed = 0,
+    out: opt.OutTable = "-",
+    seed: opt.Seed = 0,
 ) -> None:
     """Draw rows from a circuit or a model, with the names of variables and states."""
     with errors():
@@ -55,7 +39,9 @@ def sample(
         write_rows(decoded(circuit, rows), out)
 
 
-def marginals(model: Model, given: Given = None, of: Of = None, as_json: AsJson = False) -> None:
+def marginals(
+    model: Model, given: Given = None, of: Of = None, as_json: opt.AsJson = False
+) -> None:
     """Print the exact distribution of every variable, given what is known."""
     with errors():
         found = _marginals(model, given, of)
@@ -94,7 +80,7 @@ class Kind(StrEnum):
 
 def plot(
     model: Model,
-    out: OutPicture,
+    out: opt.OutPicture,
     kind: Annotated[
         Kind,
         typer.Option(
@@ -157,13 +143,13 @@ class Method(StrEnum):
 def learn(
     data: Annotated[
         str,
-        InFile(
+        opt.InFile(
             help="The table: a CSV file (separated by commas, semicolons, tabs, bars or spaces; "
             "also gzipped), a Parquet file, or - for standard input. Empty cells, NA, NaN and the "
             "like are missing values; the first line holds names unless it is all numbers.",
         ),
     ],
-    out: Out,
+    out: opt.Out,
     method: Annotated[
         Method,
         typer.Option(
@@ -172,7 +158,8 @@ def learn(
         ),
     ] = Method.STRUDEL,
     valid: Annotated[
-        str | None, InFileOption(help="Validation data: the circuit that fits them best is kept.")
+        str | None,
+        opt.InFileOption(help="Validation data: the circuit that fits them best is kept."),
     ] = None,
     iterations: Annotated[
         int, typer.Option(min=0, help="The largest number of splits (strudel, mixture).")
@@ -184,11 +171,11 @@ def learn(
     pseudocount: Annotated[
         float, typer.Option(min=0.0, help="Rows' worth of counts that every sum gets in advance.")
     ] = 1.0,
-    bins: Bins = 8,
-    without: Without = None,
-    missing: Missing = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    bins: opt.Bins = 8,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Learn a circuit from a table of text, codes and numbers; values may be missing.
 
@@ -242,7 +229,7 @@ def compile_model(
     model: Annotated[
         Path, typer.Argument(help="A factor graph (.uai) or a Bayesian network (.bif).")
     ],
-    out: Out,
+    out: opt.Out,
     evidence: Annotated[
         Path | None, typer.Option(help="Observations to condition on (.uai.evid).")
     ] = None,
@@ -250,7 +237,7 @@ def compile_model(
         Path | None,
         typer.Option(help="The vtree to compile along (.vtree). Default: found by min-fill."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Compile a graphical model into a circuit, exactly, and print its partition function."""
     with errors():
@@ -279,7 +266,7 @@ def info(
     vtree: Annotated[
         Path | None, typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Print the variables, the size and the structural properties of a circuit."""
     with errors():
@@ -299,9 +286,9 @@ def info(
 
 
 def convert(
-    source: Annotated[str, InFile(help="A circuit, a model, or a table.")],
+    source: Annotated[str, opt.InFile(help="A circuit, a model, or a table.")],
     out: Annotated[str, typer.Argument(help="Where to write it: the suffix says in which format.")],
-    missing: Missing = None,
+    missing: opt.Missing = None,
 ) -> None:
     """Write a circuit, a model or a table in another format.
 

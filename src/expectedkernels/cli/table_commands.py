@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from expectedkernels.cli import options as opt
 from expectedkernels.cli.options import (
-    AsJson,
-    InFile,
-    InFileOption,
-    Missing,
-    OutModel,
-    OutPicture,
-    OutTable,
-    Picture,
-    Report,
-    Seed,
-    Without,
     answer,
     draw,
     errors,
@@ -35,9 +25,9 @@ if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
 
 
-Rows = Annotated[str, InFile(help="The rows: a table (-: standard input).")]
-ModelFile = Annotated[str | None, InFileOption(help="A model that `fit` has written (.skops).")]
-Train = Annotated[str | None, InFileOption(help="Without --model: the table to learn from.")]
+Rows = Annotated[str, opt.InFile(help="The rows: a table (-: standard input).")]
+ModelFile = Annotated[str | None, opt.InFileOption(help="A model that `fit` has written (.skops).")]
+Train = Annotated[str | None, opt.InFileOption(help="Without --model: the table to learn from.")]
 Target = Annotated[str | None, typer.Option(help="Without --model: the column of it to predict.")]
 Classify = Annotated[
     bool, typer.Option("--classify", help="Numbers in the target are names of classes.")
@@ -51,14 +41,14 @@ def _coverage(share: float | None) -> float | None:
 
 
 def fit(
-    table: Annotated[str, InFile(help="The table (-: standard input).")],
+    table: Annotated[str, opt.InFile(help="The table (-: standard input).")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
-    out: OutModel,
+    out: opt.OutModel,
     classify: Classify = False,
-    without: Without = None,
-    missing: Missing = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Fit a model that predicts a column of a table, and write it to a file.
 
@@ -127,11 +117,11 @@ def predict(
         bool, typer.Option("--proba", help="Also print the probabilities of all classes.")
     ] = False,
     classify: Classify = False,
-    without: Without = None,
-    missing: Missing = None,
-    out: OutTable = "-",
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    out: opt.OutTable = "-",
+    seed: opt.Seed = 0,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Predict a column from the others, exactly averaged over all that is missing.
 
@@ -212,7 +202,7 @@ def impute(
     model: ModelFile = None,
     train: Annotated[
         str | None,
-        InFileOption(
+        opt.InFileOption(
             help="Without --model: the table to learn from. Default: the rows themselves."
         ),
     ] = None,
@@ -223,10 +213,10 @@ def impute(
             "together; or a sample."
         ),
     ] = Strategy.MEAN,
-    without: Without = None,
-    missing: Missing = None,
-    out: OutTable = "-",
-    seed: Seed = 0,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    out: opt.OutTable = "-",
+    seed: opt.Seed = 0,
 ) -> None:
     """Fill in missing values of a table by their exact distribution given the rest of each row.
 
@@ -270,12 +260,12 @@ def explain(
         str | None, typer.Option(help="The class to explain. Default: the predicted one.")
     ] = None,
     classify: Classify = False,
-    without: Without = None,
-    missing: Missing = None,
-    seed: Seed = 0,
-    plot: Picture = None,
-    report: Report = None,
-    as_json: AsJson = False,
+    without: opt.Without = None,
+    missing: opt.Missing = None,
+    seed: opt.Seed = 0,
+    plot: opt.Picture = None,
+    report: opt.Report = None,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Print what every column of a row contributes to its prediction: Shapley values.
 
@@ -361,14 +351,14 @@ def _show_explanation(what: str, base: float, total: float, columns: list[dict[s
 
 
 def demo(
-    out: OutPicture = Path("demo.png"),
+    out: opt.OutPicture = Path("demo.png"),
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the splits and of what goes missing.")
     ] = 0,
     splits: Annotated[
         int, typer.Option(min=1, help="How often the rows are split into training and test rows.")
     ] = 8,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Predict from rows with missing values: expected predictions against imputation.
 

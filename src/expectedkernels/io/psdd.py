@@ -23,7 +23,7 @@ from expectedkernels.io.text import (
     shown,
     write_text,
 )
-from expectedkernels.io.vtree_format import check_ids, companion, resolve, write_vtree
+from expectedkernels.io.vtree_format import check_ids, companion, resolve, scope_text, write_vtree
 from expectedkernels.vtree import Vtree
 
 NORMALISED = 1e-8
@@ -114,12 +114,10 @@ class _Records:
         self.prime: list[int] = []
         self.sub: list[int] = []
         self.log_weight: list[float] = []
-        readers = {"L": self._literal, "T": self._true, "D": self._decision}
         records = source.records()
         source.header(records, "psdd")
         for line, tokens in records:
-            reader = readers.get(tokens[0])
-            if reader is None or len(tokens) < 4:
+            if tokens[0] not in ("L", "T", "D") or len(tokens) < 4:
                 raise source.error(
                     "expected a literal 'L id vtree literal', a true unit 'T id vtree variable "
                     "log' or a decision 'D id vtree count (prime sub log)...', found "
@@ -129,40 +127,43 @@ class _Records:
             name = source.new_id(tokens[1], self.number, "unit", line)
             self.vtree_id.append(source.integer(tokens[2], "the id of a vtree node", line))
             self.line.append(line)
-            reader(tokens, line)
+            if tokens[0] == "D":
+                self._decision(tokens, line)
+            else:
+                self._input(tokens, line)
             self.number[name] = len(self.number)
         if not self.number:
             raise source.error("expected at least one unit after the header")
 
-    def _literal(self, tokens: list[str], line: int) -> None:
-        if len(tokens) != 4:
-            raise self.source.error(
-                f"expected 'L id vtree literal', found {shown(' '.join(tokens))}", line
+    def _input(self, tokens: list[str], line: int) -> None:
+        """Keep a literal or a true unit."""
+        source, wrong = self.source, None
+        if tokens[0] == "L" and len(tokens) != 4:
+            wrong = "'L id vtree literal'"
+        if tokens[0] == "T" and len(tokens) not in (5, 6):
+            wrong = (
+                "a true unit with one or two log weights, 'T id vtree variable log1' or "
+                "'T id vtree variable log0 log1'"
             )
-        literal = self.source.integer(tokens[3], "a literal", line)
-        self.variable.append(self.source.variable(str(abs(literal)), line))
-        self.logs.append((-np.inf, 0.0) if literal > 0 else (0.0, -np.inf))
+        if wrong is not None:
+            raise source.error(f"expected {wrong}, found {shown(' '.join(tokens))}", line)
         self.n_elements.append(0)
-
-    def _true(self, tokens: list[str], line: int) -> None:
-        if len(tokens) not in (5, 6):
-            raise self.source.error(
-                "expected a true unit with one or two log weights, 'T id vtree variable log1' or "
-                f"'T id vtree variable log0 log1', found {shown(' '.join(tokens))}",
-                line,
-            )
-        self.variable.append(self.source.variable(tokens[3], line))
-        logs = self.source.numbers(tokens[4:], line)
+        if tokens[0] == "L":
+            literal = source.integer(tokens[3], "a literal", line)
+            self.variable.append(source.variable(str(abs(literal)), line))
+            self.logs.append((-np.inf, 0.0) if literal > 0 else (0.0, -np.inf))
+            return
+        self.variable.append(source.variable(tokens[3], line))
+        logs = source.numbers(tokens[4:], line)
         if len(logs) == 1:
             if logs[0] > ROUNDING:
-                raise self.source.error(
+                raise source.error(
                     f"the log-probability of a true unit must not be above 0, found {tokens[4]}",
                     line,
                 )
             self.complement.append(len(self.variable) - 1)
             logs = [0.0, min(logs[0], 0.0)]
         self.logs.append((logs[0], logs[1]))
-        self.n_elements.append(0)
 
     def _decision(self, tokens: list[str], line: int) -> None:
         count = self.source.integer(tokens[3], "the number of elements", line)
@@ -183,11 +184,6 @@ class _Records:
         """The place of the first element of every decision in the list of all elements."""
         first: list[int] = (np.cumsum(self.n_elements) - self.n_elements).tolist()
         return first
-
-    def scope_text(self, vtree: Vtree, node: int) -> str:
-        """The variables below a node, as the file numbers them."""
-        scope = (vtree.scope(node) + 1).tolist()
-        return f"{scope[:8]}{' and more' if len(scope) > 8 else ''}"
 
 
 def _split_by_primes(records: _Records) -> Vtree:
@@ -252,8 +248,8 @@ def _nodes(records: _Records, vtree: Vtree) -> Any:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise records.source.error(
-            f"a prime over variable(s) {records.scope_text(vtree, a[first])} and a sub over "
-            f"{records.scope_text(vtree, b[first])} (from 1) are not over all the variables of the "
+            f"a prime over variable(s) {scope_text(vtree, a[first])} and a sub over "
+            f"{scope_text(vtree, b[first])} (from 1) are not over all the variables of the "
             "two children of one vtree node. Units that skip variables, or split them in "
             "different ways, are not supported",
             records.line[owner[first]],
@@ -261,7 +257,7 @@ def _nodes(records: _Records, vtree: Vtree) -> Any:
     if node[-1] != vtree.root:
         raise records.source.error(
             "the last record is the root, but its variable(s) "
-            f"{records.scope_text(vtree, int(node[-1]))} (from 1) are not all "
+            f"{scope_text(vtree, int(node[-1]))} (from 1) are not all "
             f"{vtree.n_variables} variables of the vtree; is the file complete?",
             records.line[-1],
         )
@@ -403,16 +399,14 @@ class _Writer:
         _check_range(log[log > -np.inf].min(initial=0.0))
         for name, (log0, log1) in zip(ids[exists].tolist(), log.tolist(), strict=True):
             start = f"{name} {self.vtree_id[node]}"
-            self.lines.append(self._input(start, variable + 1, log0, log1))
+            if -np.inf in (log0, log1):
+                literal = -1 - variable if log0 == 0 else variable + 1
+                self.lines.append(f"L {start} {literal}")
+                continue
+            if log1 > log0:  # so that reading finds the small value to full precision
+                log1 = float(np.log1p(-np.exp(log0)))
+            self.lines.append(f"T {start} {variable + 1} {log1!r}")
         return ids, total
-
-    def _input(self, start: str, variable: int, log0: float, log1: float) -> str:
-        """The record of one input unit with values that sum to one."""
-        if -np.inf in (log0, log1):
-            return f"L {start} {-variable if log0 == 0 else variable}"
-        if log1 > log0:  # so that reading finds the small value to full precision
-            log1 = float(np.log1p(-np.exp(log0)))
-        return f"T {start} {variable} {log1!r}"
 
     def _decisions(self, node: int, primes: Any, subs: Any) -> tuple[Any, Any]:
         """One decision per unit; pass-through units have one element."""
@@ -423,7 +417,8 @@ class _Writer:
         log = np.log(weights, dtype=np.float64) + primes[1][left] + subs[1][right]
         alive = log > -np.inf
         unit, left, right, log = unit[alive], left[alive], right[alive], log[alive]
-        total = _log_sum(unit, log, block.n_units)
+        total = np.full(block.n_units, -np.inf)
+        np.logaddexp.at(total, unit, log)
         log = log - total[unit]
         _check_range(log.min(initial=0.0))
         ids = self._number(total > -np.inf)
@@ -441,14 +436,6 @@ class _Writer:
                 head = f"D {name} {self.vtree_id[node]} {k} "
                 self.lines.append(head + " ".join(elements[start:stop]))
         return ids, total
-
-
-def _log_sum(group: Any, logs: Any, n: int) -> Any:
-    """The log of the sum of the numbers with these logs, in every group."""
-    top = np.full(n, -np.inf)
-    np.maximum.at(top, group, logs)
-    sums = np.bincount(group, np.exp(logs - top[group]), minlength=n)
-    return np.where(sums > 0, top, 0.0) + np.log(sums, where=sums > 0, out=np.full(n, -np.inf))
 
 
 def _check_range(log: float) -> None:

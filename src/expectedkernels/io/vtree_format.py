@@ -83,67 +83,50 @@ def write_vtree(vtree: Vtree, path: PathLike) -> None:
 def read_vtree_and_ids(path: PathLike) -> tuple[Vtree, dict[int, int]]:
     """The vtree in a file, and the node that each id of the file stands for."""
     source = Source(path)
-    nodes = _Nodes(source)
+    left: list[int] = []
+    right: list[int] = []
+    variables: list[int] = []
+    number: dict[int, int] = {}  # by id, from 0 in the order of the file
+    leaves: set[int] = set()
+    orphans: dict[int, int] = {}  # nodes without a parent so far, and their lines
     for line, tokens in source.counted("vtree", "nodes"):
-        nodes.add(tokens, line)
-    return nodes.finish()
-
-
-class _Nodes:
-    """The nodes read so far, numbered by their place in the file."""
-
-    def __init__(self, source: Source):
-        self.source = source
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.variable: list[int] = []
-        self.number: dict[int, int] = {}
-        self.leaves: set[int] = set()
-        self.orphans: dict[int, int] = {}  # nodes without a parent so far, and their lines
-
-    def add(self, tokens: list[str], line: int) -> None:
-        """Add the node of one record."""
         if len(tokens) != {"L": 3, "I": 4}.get(tokens[0]):
-            raise self.source.error(
+            raise source.error(
                 "expected a leaf 'L id variable' or an inner node 'I id left right', found "
                 f"{shown(' '.join(tokens))}",
                 line,
             )
-        name = self.source.new_id(tokens[1], self.number, "node", line)
-        left = right = variable = -1
+        name = source.new_id(tokens[1], number, "node", line)
+        children, variable = [-1, -1], -1
         if tokens[0] == "L":
-            variable = self.source.variable(tokens[2], line)
-            if variable in self.leaves:
-                raise self.source.error(f"variable {variable + 1} has a second leaf", line)
-            self.leaves.add(variable)
+            variable = source.variable(tokens[2], line)
+            if variable in leaves:
+                raise source.error(f"variable {variable + 1} has a second leaf", line)
+            leaves.add(variable)
         else:
-            left, right = self.child(tokens[2], line), self.child(tokens[3], line)
-        self.number[name] = len(self.variable)
-        self.orphans[len(self.variable)] = line
-        self.left.append(left)
-        self.right.append(right)
-        self.variable.append(variable)
-
-    def child(self, token: str, line: int) -> int:
-        """The child with the id in a token, which must be known and have no parent yet."""
-        name = self.source.integer(token, "the id of a child", line)
-        if name not in self.number:
-            raise self.source.error(f"child {name} has not appeared yet; children come first", line)
-        if self.orphans.pop(self.number[name], None) is None:
-            raise self.source.error(f"node {name} has two parents; a vtree is a tree", line)
-        return self.number[name]
-
-    def finish(self) -> tuple[Vtree, dict[int, int]]:
-        """The vtree and the meaning of the ids, if the nodes form one tree."""
-        self.orphans.pop(len(self.variable) - 1)
-        for line in self.orphans.values():
-            raise self.source.error("only the last node is a root, but this one is, too", line)
-        vtree = Vtree(self.left, self.right, self.variable)
-        parent = vtree.parent.tolist()
-        node: list[int] = []
-        for left, variable in zip(self.left, self.variable, strict=True):
-            node.append(vtree.leaf(variable) if variable >= 0 else parent[node[left]])
-        return vtree, {name: node[i] for name, i in self.number.items()}
+            ids = [source.integer(token, "the id of a child", line) for token in tokens[2:]]
+            for child in ids:
+                if child not in number:
+                    raise source.error(
+                        f"child {child} has not appeared yet; children come first", line
+                    )
+                if orphans.pop(number[child], None) is None:
+                    raise source.error(f"node {child} has two parents; a vtree is a tree", line)
+            children = [number[child] for child in ids]
+        number[name] = len(variables)
+        orphans[len(variables)] = line
+        left.append(children[0])
+        right.append(children[1])
+        variables.append(variable)
+    orphans.pop(len(variables) - 1)
+    for line in orphans.values():
+        raise source.error("only the last node is a root, but this one is, too", line)
+    vtree = Vtree(left, right, variables)
+    parent = vtree.parent.tolist()
+    node: list[int] = []
+    for first, variable in zip(left, variables, strict=True):
+        node.append(vtree.leaf(variable) if variable >= 0 else parent[node[first]])
+    return vtree, {name: node[i] for name, i in number.items()}
 
 
 def companion(path: PathLike) -> str | None:
@@ -177,43 +160,38 @@ def check_ids(
     Either is accepted if it fits all records. Without a file (``ids=None``) there is nothing
     to look them up in, and equal ids must stand for equal nodes.
     """
+    wrong = wanted = None
     if ids is None:
-        wrong, wanted = _first_ambiguous(found, nodes)
+        node_of: dict[int, int] = {}
+        name_of: dict[int, int] = {}
+        for i, (name, node) in enumerate(zip(found, nodes, strict=True)):
+            if node_of.setdefault(name, node) != node or name_of.get(node, name) != name:
+                wrong, wanted = i, name_of.get(node)
+                break
+            name_of[node] = name
     else:
-        wrong, wanted = _first_misfit(vtree, ids, found, nodes)
-    if wrong is None:
-        return
-    scope = (vtree.scope(nodes[wrong]) + 1).tolist()
-    raise source.error(
-        f"the vtree id {found[wrong]} does not fit a unit over variable(s) {scope[:8]}"
-        f"{' and more' if len(scope) > 8 else ''} (from 1), expected "
-        f"{'another' if wanted is None else wanted}",
-        lines[wrong],
-    )
+        pairs = list(enumerate(zip(found, nodes, strict=True)))
+        inorder = dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))
+        misfits, reading = min(
+            (
+                ([i for i, (name, node) in pairs if reading.get(name) != node], reading)
+                for reading in (ids, inorder)
+            ),
+            key=lambda part: len(part[0]),
+        )
+        if misfits:
+            wrong = misfits[0]
+            wanted = next(name for name, node in reading.items() if node == nodes[wrong])
+    if wrong is not None:
+        raise source.error(
+            f"the vtree id {found[wrong]} does not fit a unit over variable(s) "
+            f"{scope_text(vtree, nodes[wrong])} (from 1), expected "
+            f"{'another' if wanted is None else wanted}",
+            lines[wrong],
+        )
 
 
-def _first_misfit(
-    vtree: Vtree, ids: dict[int, int], found: Sequence[int], nodes: Sequence[int]
-) -> tuple[int | None, int | None]:
-    """The first record with a wrong id, and the right one, in the reading that fits better."""
-    best: dict[int, int] = {}
-    misfits = list(range(len(found) + 1))
-    for reading in (ids, dict(zip(vtree.inorder.tolist(), range(vtree.n_nodes), strict=True))):
-        pairs = enumerate(zip(found, nodes, strict=True))
-        wrong = [i for i, (name, node) in pairs if reading.get(name) != node]
-        if len(wrong) < len(misfits):
-            best, misfits = reading, wrong
-    if not misfits:
-        return None, None
-    return misfits[0], next(name for name, node in best.items() if node == nodes[misfits[0]])
-
-
-def _first_ambiguous(found: Sequence[int], nodes: Sequence[int]) -> tuple[int | None, int | None]:
-    """The first record whose id or node was paired differently before, and its node's id then."""
-    node_of: dict[int, int] = {}
-    name_of: dict[int, int] = {}
-    for i, (name, node) in enumerate(zip(found, nodes, strict=True)):
-        if node_of.setdefault(name, node) != node or name_of.get(node, name) != name:
-            return i, name_of.get(node)
-        name_of[node] = name
-    return None, None
+def scope_text(vtree: Vtree, node: int) -> str:
+    """The variables below a node, as files number them."""
+    scope = (vtree.scope(node) + 1).tolist()
+    return f"{scope[:8]}{' and more' if len(scope) > 8 else ''}"
