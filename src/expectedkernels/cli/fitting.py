@@ -11,35 +11,16 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.checks import DataError
-from expectedkernels.cli.input import (
-    ADVICE,
-    LIKE_NUMBER,
-    MAX_SHOWN,
-    among_numbers,
-    capitalized,
-    leave_out,
-    look_numeric,
-    many_words,
-    missing_mask,
-    quoted,
-    read_file,
-    warn_of_text,
-)
+from expectedkernels.cli import input as files
+from expectedkernels.cli.input import ADVICE, LIKE_NUMBER, MAX_SHOWN
 from expectedkernels.cli.options import note, warn
 from expectedkernels.data.schema import listed
 from expectedkernels.data.tables import FrameColumn, as_label, match_labels
 from expectedkernels.estimators.imputation import CircuitImputer
 from expectedkernels.estimators.regression import ExpectedKernelClassifier, ExpectedKernelRidge
+from expectedkernels.io import table_files
 from expectedkernels.io.skops_format import load_estimator, save_estimator
-from expectedkernels.io.table_files import (
-    POINT,
-    TEXT,
-    TRUTH,
-    RawTable,
-    forms_of,
-    frame_of,
-    marks_among_numbers,
-)
+from expectedkernels.io.table_files import POINT, TEXT, TRUTH, RawTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +77,19 @@ def fit(
     seed: int,
 ) -> Fitted:
     """A regressor for a target of numbers, a classifier for others, fitted to a table."""
-    raw, marks = leave_out(read_file(path), without), list(missing or ())
-    forms = forms_of([raw], marks)
+    raw, marks = files.leave_out(files.read_file(path), without), list(missing or ())
+    forms = table_files.forms_of([raw], marks)
     if target not in forms:
         names = listed(forms)
         raise DataError(
-            f"{capitalized(raw.path)} has no column {target!r} to predict. It has {names}."
+            f"{files.capitalized(raw.path)} has no column {target!r} to predict. It has {names}."
         )
     forms[target] = TEXT if classify else forms[target]
     if not classify:
         _check_target(raw, target, forms[target], marks)
-    table = frame_of(raw, forms, marks)
+    table = table_files.frame_of(raw, forms, marks)
     column = next(c for c in table.columns if c.name == target)
-    observed = ~missing_mask(column)
+    observed = ~files.missing_mask(column)
     if not observed.any():
         raise DataError(f"Column {target!r} of {raw.path} has no values to learn from.")
     if not observed.all():
@@ -116,11 +97,11 @@ def fit(
     features = [c for c in table.columns if c.name != target]
     if not features:
         raise DataError(
-            f"{capitalized(raw.path)} has no column beside {target!r} to predict it from."
+            f"{files.capitalized(raw.path)} has no column beside {target!r} to predict it from."
         )
-    warn_of_text(raw.path, features)
+    files.warn_of_text(raw.path, features)
     labels = column.kind != "number"
-    if labels and (many := many_words(column)):
+    if labels and (many := files.many_words(column)):
         warn(f"{raw.path}: {many}. They are taken for names of classes: few rows say what each is.")
         warnings.filterwarnings("ignore", "The number of unique classes")  # which says the same
     kind: Any = ExpectedKernelClassifier if labels else ExpectedKernelRidge
@@ -164,10 +145,10 @@ def load(path: str, missing: Sequence[str] | None) -> Fitted:
 def fit_imputer(raw: RawTable, strategy: str, missing: Sequence[str] | None, seed: int) -> Fitted:
     """An imputer, fitted to a table."""
     marks = list(missing or ())
-    forms = forms_of([raw], marks)
-    table = frame_of(raw, forms, marks)
-    warn_of_text(raw.path, table.columns)
-    empty = [column.name for column in table.columns if missing_mask(column).all()]
+    forms = table_files.forms_of([raw], marks)
+    table = table_files.frame_of(raw, forms, marks)
+    files.warn_of_text(raw.path, table.columns)
+    empty = [column.name for column in table.columns if files.missing_mask(column).all()]
     if empty:
         warn(f"{raw.path}: without a value, and left as they are: {', '.join(empty)}.")
         warnings.filterwarnings("ignore", "Columns without a value in fit")  # the same, in numbers
@@ -207,21 +188,23 @@ def read_like(
     absent = [name for name in names if name not in {column.name for column in raw.columns}]
     if absent and (not partly or absent == names):
         raise DataError(
-            f"{capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. Where "
-            "nothing is known, add columns without values."
+            f"{files.capitalized(raw.path)} lacks columns of {fitted.path}: {listed(absent)}. "
+            "Where nothing is known, add columns without values."
         )
-    own = forms_of([raw], fitted.marks)
+    own = table_files.forms_of([raw], fitted.marks)
     numeric = {TEXT: POINT, TRUTH: POINT}
     forms = {
         name: fitted.forms[name] or numeric.get(form, form)
         for name, form in own.items()
         if name in names
     }
-    found = {column.name: column for column in frame_of(raw, forms, fitted.marks).columns}
+    found = {
+        column.name: column for column in table_files.frame_of(raw, forms, fitted.marks).columns
+    }
     nothing = np.full(len(raw), np.nan)
     columns = [found[x] if x in found else FrameColumn(x, "number", nothing) for x in names]
     read = [_in_levels(column, fitted.levels(column.name), raw.path) for column in columns]
-    return objects(read, raw.path)[0], forms, [missing_mask(column) for column in columns]
+    return objects(read, raw.path)[0], forms, [files.missing_mask(column) for column in columns]
 
 
 def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> FrameColumn:
@@ -236,7 +219,7 @@ def _in_levels(column: FrameColumn, levels: list[Any] | None, path: str) -> Fram
     if unseen := [x for x in column.distinct if x not in known]:
         warn(
             f"{path}: column {column.name!r} has categories that the training table has not: "
-            f"{quoted(unseen)}. They are treated as missing."
+            f"{files.quoted(unseen)}. They are treated as missing."
         )
     return FrameColumn(column.name, "label", [known.get(x) for x in column.values])
 
@@ -263,19 +246,19 @@ def _check_target(raw: RawTable, target: str, form: str, marks: Sequence[str]) -
     """Refuse a target of numbers that are written as text, or have words among them."""
     place, classes = f"Column {target!r} of {raw.path}", "with --classify, all are names of classes"
     column = raw[target]
-    odd: Sequence[str] = list(marks_among_numbers(column, form, marks))
+    odd: Sequence[str] = list(table_files.marks_among_numbers(column, form, marks))
     if form == TEXT and not odd:
         words = column.words(marks) if column.is_text else set(map(str, column.values)) - {"None"}
-        if look_numeric(words):
+        if files.look_numeric(words):
             shown = next(filter(LIKE_NUMBER.fullmatch, sorted(words)))
             raise DataError(
                 f"{place} holds numbers that are written as text, such as {shown!r}. "
                 f"{ADVICE}; {classes}."
             )
-        odd = among_numbers(words)
+        odd = files.among_numbers(words)
     if odd:
         remedy = " ".join(f"--missing {quote(word)}" for word in odd[:MAX_SHOWN])
         raise DataError(
-            f"{place} holds {quoted(odd)} among numbers. Where nothing is known, leave cells empty "
-            f"or add {remedy}; {classes}."
+            f"{place} holds {files.quoted(odd)} among numbers. Where nothing is known, leave "
+            f"cells empty or add {remedy}; {classes}."
         )

@@ -32,22 +32,8 @@ from expectedkernels.data.tables import (
     in_bins,
     is_missing,
 )
-from expectedkernels.io import suffix_of
-from expectedkernels.io.table_files import (
-    AMONG_NUMBERS,
-    POINT,
-    TEXT,
-    TRUTH,
-    RawColumn,
-    RawTable,
-    forms_of,
-    frame_of,
-    number_of,
-    pyarrow_for,
-    read_raw,
-    text_of,
-    warn_of_numbers,
-)
+from expectedkernels.io import suffix_of, table_files
+from expectedkernels.io.table_files import AMONG_NUMBERS, POINT, TEXT, TRUTH, RawColumn, RawTable
 
 STANDARD_INPUT = "standard input"
 MOST_STATES = 100
@@ -91,8 +77,10 @@ def read_tables(
                 f"{capitalized(table.path)} must have the same columns as {first.path}. "
                 f"Got {listed(found)} and {listed(known)}."
             )
-    forms = forms_of(list(files.values()), missing or ())
-    frames = {path: frame_of(table, forms, missing or ()) for path, table in files.items()}
+    forms = table_files.forms_of(list(files.values()), missing or ())
+    frames = {
+        path: table_files.frame_of(table, forms, missing or ()) for path, table in files.items()
+    }
     parts: dict[str, list[FrameColumn]] = {}
     for column in (column for frame in frames.values() for column in frame.columns):
         parts.setdefault(column.name, []).append(column)
@@ -113,8 +101,8 @@ def _named_like(table: RawTable, other: RawTable) -> RawTable:
 def read_file(path: str) -> RawTable:
     """The table in a file (-: standard input)."""
     if path == "-":
-        return read_raw(STANDARD_INPUT, typer.get_binary_stream("stdin").read())
-    return read_raw(path)
+        return table_files.read_raw(STANDARD_INPUT, typer.get_binary_stream("stdin").read())
+    return table_files.read_raw(path)
 
 
 def leave_out(table: RawTable, without: Sequence[str] | None) -> RawTable:
@@ -208,7 +196,7 @@ def many_words(column: FrameColumn) -> str | None:
 def among_numbers(words: Collection[str]) -> list[str]:
     """The words of a column that has numbers but for few of them."""
     known = [word for word in words if word.lower() not in AMONG_NUMBERS]
-    odd = [word for word in known if number_of(word) is None]
+    odd = [word for word in known if table_files.number_of(word) is None]
     return odd if len(known) - len(odd) > max(FEW_CATEGORIES, len(odd)) else []
 
 
@@ -274,9 +262,9 @@ def rows_for(circuit: Circuit, table: RawTable, missing: Collection[str] | None 
             )
     columns: Any = schema.ordered(list(table.columns), table.names, capitalized(table.path))  # type: ignore[arg-type]
     table = replace(table, columns=tuple(columns))
-    forms = forms_of([table], missing or ())
+    forms = table_files.forms_of([table], missing or ())
     forms = {c.name: _form_by(schema, v, forms[c.name]) for v, c in enumerate(columns)}
-    read = frame_of(table, forms, missing or ()).columns
+    read = table_files.frame_of(table, forms, missing or ()).columns
     read = tuple(_in_states(schema, v, column) for v, column in enumerate(read))
     return np.stack([schema.read_column(v, column) for v, column in enumerate(read)], axis=1)
 
@@ -340,8 +328,8 @@ def variable_of(circuit: Circuit, name: str) -> int:
 def _state(schema: Schema, variable: int, cell: RawColumn) -> float:
     """The state or number in a cell."""
     table = RawTable("--given", (cell,), None)
-    form = _form_by(schema, variable, forms_of([table])[cell.name])
-    [column] = frame_of(table, {cell.name: form}).columns
+    form = _form_by(schema, variable, table_files.forms_of([table])[cell.name])
+    [column] = table_files.frame_of(table, {cell.name: form}).columns
     if schema.cardinalities[variable] is None:
         return float(schema.read_column(variable, column)[0])
     [key] = _in_states(schema, variable, column).values
@@ -368,7 +356,7 @@ def write_rows(
         Whether text files begin with the names.
     """
     if suffix_of(out) in (".parquet", ".pq"):
-        pa, parquet = pyarrow_for(out)
+        pa, parquet = table_files.pyarrow_for(out)
         made = {name: _arrow(pa, column, missing or ()) for name, column in columns.items()}
         parquet.write_table(pa.table(made), out)
         return
@@ -387,7 +375,8 @@ def write_rows(
 def _cells(column: Any) -> list[str]:
     if isinstance(column, RawColumn) and column.is_text:
         return column.content
-    return [text_of(x) for x in (column.values if isinstance(column, RawColumn) else column)]
+    values = column.values if isinstance(column, RawColumn) else column
+    return list(map(table_files.text_of, values))
 
 
 def _arrow(pa: Any, column: Any, missing: Collection[str]) -> Any:
@@ -549,7 +538,9 @@ def convert_file(source: str, out: str, missing: list[str] | None) -> None:
     _check(source, out, "table", (*TABLES, "-"))
     table, marks = read_file(source), missing or ()
     if suffix_of(out) in (".parquet", ".pq"):
-        warn_of_numbers(table.path, table.columns, forms_of([table], marks), marks)
+        table_files.warn_of_numbers(
+            table.path, table.columns, table_files.forms_of([table], marks), marks
+        )
     columns = {column.name: column for column in table.columns}
     write_rows(columns, out, marks, header=table.names is not None)
 
