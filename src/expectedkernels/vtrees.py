@@ -407,15 +407,6 @@ class _Forest:
         self.nodes.append((left, right, -1))
         return len(self.nodes) - 1
 
-    def joined(
-        self, trees: list[int], contexts: Sequence[AbstractSet[int]], cardinalities: Sequence[int]
-    ) -> int:
-        """One tree of several, those with the smallest common context joined first."""
-        trees = list(trees)
-        for a, b, _ in joins(contexts, cardinalities):
-            trees[a] = self.join(trees[a], trees[b])
-        return trees[0]
-
     def vtree(self) -> Vtree:
         left, right, variable = zip(*self.nodes, strict=True)
         return Vtree(left, right, variable)
@@ -483,8 +474,11 @@ def conditioning_vtree(
     tree = [-1] * len(graph)
 
     def join(variables: list[int]) -> int:
-        contexts = [found.contexts[u] for u in variables]
-        return forest.joined([tree[u] for u in variables], contexts, cards)
+        """One tree of several, those with the smallest common context joined first."""
+        trees = [tree[u] for u in variables]
+        for a, b, _ in joins([found.contexts[u] for u in variables], cards):
+            trees[a] = forest.join(trees[a], trees[b])
+        return trees[0]
 
     for v in found.order:
         below = children[v]

@@ -195,28 +195,25 @@ class FactorGraph(Questions):
                 f"The factors of a factor graph are a list. Got {type(factors).__name__} instead."
             )
         self.factors = tuple(map(as_factor, factors))
+        n = self.n_variables
         for number, factor in enumerate(self.factors):
-            self._check_factor(number, factor)
+            if any(not 0 <= v < n for v in factor.scope):
+                raise CircuitError(
+                    f"The variables of this factor graph are 0..{n - 1}. Got factor {number} with "
+                    f"scope {factor.scope}."
+                )
+            wanted = tuple(self.cardinalities[v] for v in factor.scope)
+            if factor.table.shape != wanted:
+                raise CircuitError(
+                    f"Factor {number} with scope {factor.scope} needs a table of shape {wanted}, "
+                    f"the cardinalities of its variables. Got shape {factor.table.shape}."
+                )
         self.schema = Schema(
             self.cardinalities,
             None if names is None else tuple(names),
             None if states is None else tuple(None if s is None else tuple(s) for s in states),
         )
         self._names, self._states = self.schema.names, self.schema.states
-
-    def _check_factor(self, number: int, factor: Factor) -> None:
-        n = self.n_variables
-        if any(not 0 <= v < n for v in factor.scope):
-            raise CircuitError(
-                f"The variables of this factor graph are 0..{n - 1}. Got factor {number} with "
-                f"scope {factor.scope}."
-            )
-        wanted = tuple(self.cardinalities[v] for v in factor.scope)
-        if factor.table.shape != wanted:
-            raise CircuitError(
-                f"Factor {number} with scope {factor.scope} needs a table of shape {wanted}, the "
-                f"cardinalities of its variables. Got shape {factor.table.shape}."
-            )
 
     @property
     def n_variables(self) -> int:
