@@ -1,8 +1,15 @@
 """Normal distributions and mixtures learned from incomplete rows."""
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from expectedkernels.learning.normals import fit_mixture, fit_normal, kernel_mixture, log_likelihood
+from expectedkernels.learning.normals import (
+    OneThread,
+    fit_mixture,
+    fit_normal,
+    kernel_mixture,
+    log_likelihood,
+)
 
 
 def test_learning_with_holes_never_lowers_the_likelihood():
@@ -26,3 +33,19 @@ def test_kernel_mixtures_keep_mean_and_covariance():
     away = found.means - normal.means[0]
     total = found.covariances[0] + (found.weights[:, None] * away).T @ away
     np.testing.assert_allclose(total, normal.covariances[0], rtol=0.1, atol=0.05)
+
+
+def blas_threads():
+    found = ThreadpoolController().select(user_api="blas").info()
+    return [library["num_threads"] for library in found]
+
+
+def test_the_limit_on_threads_is_lifted_by_the_last_that_leaves():
+    before, limit = blas_threads(), OneThread()
+    limit.__enter__()
+    limit.__enter__()
+    assert set(blas_threads()) == {1}
+    limit.__exit__()
+    assert set(blas_threads()) == {1}
+    limit.__exit__()
+    assert blas_threads() == before
