@@ -9,6 +9,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from expectedkernels.arrays import RowsLike, column_ranks
 from expectedkernels.checks import CircuitError, check_choice, check_real, removed
@@ -67,7 +69,7 @@ def spanning_edges(weights: FloatArray) -> list[tuple[int, int]]:
     """The edges of the maximum spanning tree.
 
     Edges come before each other by (larger weight, smaller i, smaller j) for i < j, which makes
-    the tree unique. Cost: O(D^2).
+    the tree unique. Cost: O(D^2 log D).
 
     Examples
     --------
@@ -75,25 +77,11 @@ def spanning_edges(weights: FloatArray) -> list[tuple[int, int]]:
     [(0, 2), (1, 2)]
     """
     n = len(weights)
-    rounded = np.round(weights, SAME)
-    outside = np.arange(1, n)
-    best, link = rounded[0, 1:].copy(), np.zeros(n - 1, dtype=np.intp)
-    edges: list[tuple[int, int]] = []
-    while len(outside):
-        low, high = np.minimum(link, outside), np.maximum(link, outside)
-        tied = (best == best.max()).sum() > 1
-        chosen = int(np.lexsort((high, low, -best))[0] if tied else np.argmax(best))
-        vertex = int(outside[chosen])
-        edges.append((int(low[chosen]), int(high[chosen])))
-        keep = np.arange(len(outside)) != chosen
-        outside, best, link = outside[keep], best[keep], link[keep]
-        new = rounded[vertex, outside]
-        low, high = np.minimum(link, outside), np.maximum(link, outside)
-        new_low, new_high = np.minimum(vertex, outside), np.maximum(vertex, outside)
-        earlier = (new_low < low) | ((new_low == low) & (new_high < high))
-        better = (new > best) | ((new == best) & earlier)
-        best, link = np.where(better, new, best), np.where(better, vertex, link)
-    return sorted(edges)
+    i, j = np.triu_indices(n, 1)
+    rank = np.empty(len(i))
+    rank[np.argsort(-np.round(weights, SAME)[i, j], kind="stable")] = np.arange(1, len(i) + 1)
+    tree = minimum_spanning_tree(sparse.csr_array((rank, (i, j)), (n, n)))
+    return sorted(zip(*(x.tolist() for x in tree.nonzero()), strict=True))
 
 
 def decided_edges(weights: FloatArray, ranks: Any) -> list[tuple[int, int]]:

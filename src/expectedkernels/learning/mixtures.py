@@ -31,12 +31,9 @@ from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.tables import is_frame
 from expectedkernels.engine.passes import (
     LOGIC,
-    Choice,
-    descend,
     lifted,
     products_over,
     up_over,
-    walked_to,
 )
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.learning.em import (
@@ -113,54 +110,34 @@ class Parameters:
         >>> p.uses([[0, 1], [1, 1]]).toarray().astype(int).tolist()
         [[1, 0, 0, 1], [0, 1, 0, 1]]
         """
-        circuit = self.circuit
-        evidence = as_evidence(X, circuit.cardinalities)
-        n = evidence.n_rows
-        possible = np.ones(n, dtype=np.bool_)
-        used: list[Any] = []
-        for rows in chunks(circuit.levels, n, max_bytes):
-            atoms = observed(circuit, circuit.levels, evidence.rows(rows)).values > 0
+        levels, n = self.circuit.levels, len(X)
+        evidence, logic = as_evidence(X, self.circuit.cardinalities), lifted(LOGIC, levels)
+        rows, columns = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+        for part in chunks(levels, n, max_bytes):
+            atoms = observed(self.circuit, levels, evidence.rows(part)).values > 0
             atoms = atoms.reshape(len(atoms), -1)
-            values = up_over(LOGIC, circuit.levels, self._logic, atoms)
-            possible[rows] = values[-1]
-            _check_possible(possible)
-            used.append(self._walked(values, atoms))
-        if not used:
-            return sparse.csr_array((0, len(self.group)))
-        columns = np.concatenate(used)
-        kept = self.fan_in[columns] > 1
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        shape = (n, len(self.group))
-        return sparse.csr_array((np.ones(starts[-1]), columns[kept], starts), shape)
-
-    def _walked(self, values: Any, atoms: Any) -> IntArray:
-        """The parameters that rows use, (rows, nodes), given which units are not zero there."""
-        levels, n = self.circuit.levels, atoms.shape[1]
-        used: list[Any] = []
-
-        def choose(choice: Choice) -> Any:
-            edges = choice.level.all_edges
-            products = products_over(LOGIC, levels, choice.number, values, atoms)
-            row = np.tile(np.arange(n), len(choice.nodes))
-
-            def scores(places: Any, at: Any) -> Any:
-                return products[edges.products[at], row[places]]
-
-            goals = np.ones(len(row), dtype=np.bool_)
-            chosen = walked_to(edges, choice.flat, scores, goals).reshape(choice.units.shape)
-            used.append(self._places[choice.number][chosen])
-            return chosen
-
-        descend(levels, n, choose)
-        return np.concatenate(used).T
-
-    @cached_property
-    def _logic(self) -> list[Any]:
-        return lifted(LOGIC, self.circuit.levels)
+            values = up_over(LOGIC, levels, logic, atoms)
+            if not values[-1].all():
+                _refuse_impossible(part.start + int(np.argmin(values[-1])), "the data")
+            reached = np.zeros_like(values)
+            reached[-1] = True
+            for number in reversed(range(len(levels.levels))):
+                level, edges = levels.levels[number], levels.levels[number].all_edges
+                products = products_over(LOGIC, levels, number, values, atoms)
+                units = reached[level.start : level.stop]
+                edge, row = np.nonzero(units[edges.units] & products[edges.products])
+                for inputs in level.inputs if level.inputs is not None else ():
+                    reached[inputs[edges.products[edge]], row] = True
+                rows.append(row + part.start)
+                columns.append(self._places[number][edge])
+        row, column = np.concatenate(rows), np.concatenate(columns)
+        kept = (column >= 0) & (self.fan_in[column] > 1)
+        row, column = row[kept], column[kept]
+        return sparse.csr_array((np.ones(len(row)), (row, column)), (n, len(self.group)))
 
     @cached_property
     def _places(self) -> list[IntArray]:
-        """The parameters that the edges of every level are."""
+        """The parameters that the edges of every level are, -1 where units have none."""
         places = []
         for level in self.circuit.levels.levels:
             edges = level.all_edges
@@ -171,7 +148,8 @@ class Parameters:
                 place += edges.products - level.product_starts[node]
             else:
                 place = np.arange(len(node)) - edges.starts[level.unit_starts[node]]
-            places.append(self.start[level.nodes[node]] + place)
+            place += self.start[level.nodes[node]]
+            places.append(np.where(node < level.n_passed_nodes, -1, place))
         return places
 
 
@@ -188,14 +166,12 @@ def _refilled(block: Any, numbers: Any) -> Any:
     return block if block.numbers is None else stored_alike(block, block.refilled(numbers))
 
 
-def _check_possible(possible: Any) -> None:
-    """Raise if a row has probability zero."""
-    if not possible.all():
-        raise DataError(
-            f"Row {int(np.argmin(possible))} of the data has probability zero under the "
-            "structure, whatever its weights. Use a structure with larger support, or drop the "
-            "row."
-        )
+def _refuse_impossible(row: int, what: str) -> None:
+    """Raise because a row has probability zero."""
+    raise DataError(
+        f"Row {row} of {what} has probability zero under the structure, whatever its weights: "
+        "zeros stay zero. Use a structure with larger support, or drop the row."
+    )
 
 
 CERTAINTY = 0.9
@@ -309,7 +285,11 @@ def learn_mixture(
             )
         structure = normalized(structure)
         data = _read(structure, X, X_valid, sample_weight)
-        _refuse_impossible(structure, data)
+        impossible = structure.log_likelihood(with_nan(data.states)) == -inf
+        if impossible.any():
+            row = int(data.first[impossible].min())
+            held = row >= data.n_rows
+            _refuse_impossible(row - held * data.n_rows, "X_valid" if held else "X")
         is_deterministic = bool(deterministic(structure))
     beta = pseudocount * data.mean_weight
     try:
@@ -356,18 +336,6 @@ def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> Data:
     if not data.n_rows:
         raise DataError("A mixture needs at least one row of data. Got none.")
     return data.distinct()
-
-
-def _refuse_impossible(structure: Circuit, data: Data) -> None:
-    """Raise if a row has probability zero under a given structure."""
-    impossible = structure.log_likelihood(with_nan(data.states)) == -inf
-    if impossible.any():
-        row = int(data.first[impossible].min())
-        name, row = ("X", row) if row < data.n_rows else ("X_valid", row - data.n_rows)
-        raise DataError(
-            f"Row {row} of {name} has probability zero under the structure, and zeros stay zero. "
-            "Use a structure with larger support, or drop the row."
-        )
 
 
 def _clusters(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
