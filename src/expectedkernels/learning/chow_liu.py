@@ -31,6 +31,7 @@ from expectedkernels.learning.training_data import (
     read_chunks,
     read_data,
     shares,
+    with_nan,
 )
 from expectedkernels.vtree import Vtree
 
@@ -329,18 +330,16 @@ def learn_chow_liu(
     data: Data | DataInChunks
     if is_stream(X):
         data = read_chunks(X, cardinalities, sample_weight, max_states, name)
-        tree = tree_of(data.pair_counts(), alpha, root)
     else:
         data = read_data(X, None, cardinalities, sample_weight, max_states)
-        tree = chow_liu_tree(data.train[0], data.cardinalities, data.train[1], alpha, root=root)
+        X, sample_weight = with_nan(data.train[0]), data.train[1]
+    tree = tree_of(data.pair_counts(), alpha, root)
     if parameters == "cpt":
         blocks = tree_blocks(tree, tree.conditionals(alpha))
-    elif isinstance(data, Data):
-        blocks = flow_blocks(tree, *data.train, beta, alpha)
     elif data.is_complete:
         blocks = tree_blocks(tree, tree.from_counts(beta * data.mean_weight))
     else:
-        blocks = _fitted_blocks(data.named(_start(tree, alpha)), X, beta, sample_weight)
+        blocks = _fitted_blocks(tree, X, beta, sample_weight, alpha, data.schema)
     return data.named(Circuit.from_blocks(tree.vtree, blocks))
 
 
@@ -477,21 +476,19 @@ def flow_blocks(
 
     Not minimised, so that every unit keeps its place.
     """
-    scale = float(weights.mean()) if len(weights) else 1.0
     if not (states == MISSING).any():
+        scale = float(weights.mean()) if len(weights) else 1.0
         return tree_blocks(tree, tree.from_counts(beta * scale))
-    X = np.where(states == MISSING, np.nan, states)
-    return _fitted_blocks(_start(tree, alpha), X, beta, weights)
+    return _fitted_blocks(tree, with_nan(states), beta, weights, alpha)
 
 
-def _start(tree: ChowLiuTree, alpha: float) -> Circuit:
-    """The circuit of a tree that EM starts from."""
-    return Circuit(tree.vtree, tuple(tree_blocks(tree, tree.conditionals(alpha or 1.0))))
-
-
-def _fitted_blocks(start: Circuit, X: Any, beta: float, weights: Any = None) -> list[Input | Inner]:
+def _fitted_blocks(
+    tree: ChowLiuTree, X: Any, beta: float, weights: Any, alpha: float, schema: Any = None
+) -> list[Input | Inner]:
+    """The blocks of a tree's circuit with weights from EM, started at those of pairs."""
+    start = Circuit(tree.vtree, tuple(tree_blocks(tree, tree.conditionals(alpha or 1.0))))
     fitted = em(
-        start,
+        start if schema is None else start.with_schema(schema),
         X,
         EM_ITERATIONS,
         pseudocount=beta,

@@ -73,6 +73,10 @@ class Data:
         """Whether no value is missing."""
         return not (self.states == MISSING).any()
 
+    def pair_counts(self) -> PairCounts:
+        """How often the states of two variables occur together in the training data."""
+        return PairCounts(self.train[0], self.cardinalities, self.train[1])
+
     def distinct(self) -> Data:
         """The distinct rows of all sets, with the sums of their weights."""
         rows, weights, first = distinct_rows(self.states, self.weights, self.cardinalities)
@@ -379,33 +383,30 @@ def as_states(X: Any, what: str = "X") -> IntArray:
         rows = _from_objects(rows, what, names)
     if rows.dtype.kind not in "biuf":
         raise DataError(f"{what} must hold integers 0, 1, 2, ... Got entries of type {rows.dtype}.")
-    missing = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(rows.shape, dtype=np.bool_)
-    if rows.dtype == np.float16:  # too short for the comparison with the largest code
-        rows = rows.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        good = (rows >= 0) & (rows < 2**31)
-        if rows.dtype.kind == "f":
-            good &= rows == np.floor(rows)
-    if not (good | missing).all():
-        row, column = (int(i) for i in np.argwhere(~(good | missing))[0])
+    values = rows.astype(np.float64)
+    missing = np.isnan(values)
+    bad = ~missing & ~((values >= 0) & (values < 2**31) & (values == np.floor(values)))
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
         refuse_entry(rows[row, column], row, column, what, names)
-    return np.where(missing, MISSING, np.where(missing, 0, rows).astype(np.intp))
+    return np.where(missing, MISSING, values).astype(np.intp)
 
 
 def _from_objects(rows: Any, what: str, names: Any) -> Any:
     """Numbers that came as Python objects; text is refused."""
-    text = [
-        (row, column, entry)
-        for row, entries in enumerate(rows.tolist())
-        for column, entry in enumerate(entries)
-        if not (is_missing(entry) or isinstance(entry, (RealNumber, np.bool_)))
-    ]
+    rows, values = rows.astype(object), np.full(rows.shape, np.nan)
+    text = []
+    for place in np.ndindex(rows.shape):
+        entry = rows[place]
+        if isinstance(entry, (RealNumber, np.bool_)):
+            values[place] = entry
+        elif not is_missing(entry):
+            text.append((*place, entry))
     if text:
         # text beside numbers turns a whole array into text: point at an entry that is no number
         row, column, entry = next((item for item in text if not _is_number(item[2])), text[0])
         refuse_entry(entry, row, column, what, names)
-    values = [[None if is_missing(entry) else entry for entry in row] for row in rows.tolist()]
-    return np.array(values, dtype=np.float64).reshape(rows.shape)
+    return values
 
 
 def _is_number(text: Any) -> bool:
@@ -421,6 +422,7 @@ def refuse_entry(entry: Any, row: int, column: int, what: str, names: Any) -> No
     place = f"row {row}, column {column}"
     if names is not None:
         place += f" ({names[column]!r})"
+    found = f"{entry}"
     if not isinstance(entry, (RealNumber, np.bool_)):
         found = f"{entry!r}"
         advice = (
@@ -429,11 +431,10 @@ def refuse_entry(entry: Any, row: int, column: int, what: str, names: Any) -> No
         if _is_number(entry):
             advice = "That is text: convert it to numbers first, for instance by X.astype(float)."
     elif entry < 0:
-        found, advice = f"{entry}", "Codes start at 0, and a missing value is written as NaN."
+        advice = "Codes start at 0, and a missing value is written as NaN."
     elif isfinite(float(entry)) and float(entry).is_integer():
-        found, advice = f"{entry}", "That is too large for a code of a state."
+        advice = "That is too large for a code of a state."
     else:
-        found = f"{entry}"
         advice = (
             "Discretise real values first, for instance with KBinsDiscretizer(encode='ordinal') "
             "of scikit-learn."
