@@ -290,17 +290,11 @@ class Logical:
         return not self.users[unit]
 
 
-@dataclass
-class TreeCircuit:
-    """The logical circuit of a tree, and its edges."""
+def tree_circuit(tree: ChowLiuTree) -> tuple[Logical, list[Any]]:
+    """The logical circuit of a tree: at every node one sum per state of the parent variable.
 
-    circuit: Logical
-    # for every vtree node the edges of its sums, one row per state of the parent variable
-    edges: list[Any]
-
-
-def tree_circuit(tree: ChowLiuTree) -> TreeCircuit:
-    """The logical circuit of a tree: at every node one sum per state of the parent variable."""
+    Also, for every vtree node, the edges of its sums, one row per state of the parent variable.
+    """
     circuit = Logical(tree.vtree, tree.cardinalities)
     vtree = tree.vtree
     units: list[list[int]] = []
@@ -326,7 +320,7 @@ def tree_circuit(tree: ChowLiuTree) -> TreeCircuit:
             )
         edges.append(np.asarray([circuit.edges[unit] for unit in units[-1]], dtype=np.int32))
     circuit.root = units[-1][0]
-    return TreeCircuit(circuit, edges)
+    return circuit, edges
 
 
 class Candidates:

@@ -68,8 +68,7 @@ class CompleteSearch:
         self._start = (tree, states, weights, beta)
         self._done: list[tuple[int, int]] = []
         self._torn = False
-        start = tree_circuit(tree)
-        self.circuit = start.circuit
+        self.circuit, start = tree_circuit(tree)
         # small numbers: gathering rows of them is much of the work
         self.states = states.astype(np.min_scalar_type(max(tree.cardinalities)))
         self.weights, self.beta = weights, beta
@@ -79,11 +78,11 @@ class CompleteSearch:
         self._flow = np.zeros((n_sets, 2 * n_edges))
         self._terms = np.zeros((n_sets, 2 * len(self.circuit.node)))
         self._place = np.full(2 * n_edges, -1, dtype=np.intp)
-        for node, edges in enumerate(start.edges):
+        for node, edges in enumerate(start):
             if edges is not None:
                 self._used[node] = _tree_edges(tree, states, node, edges)
         for counts, w in zip(self._flow, weights, strict=True):
-            for used in self._used[[edges is not None for edges in start.edges]]:
+            for used in self._used[[edges is not None for edges in start]]:
                 counts += np.bincount(used, w, minlength=len(counts))
         self.candidates = Candidates()
         for edge, flow in enumerate(self._flow[0, :n_edges].tolist()):
@@ -235,12 +234,11 @@ class IncompleteSearch:
         weights: FloatArray,
         beta: float,
     ) -> None:
-        start = tree_circuit(tree)
-        self.circuit = start.circuit
+        self.circuit, start = tree_circuit(tree)
         self.beta = beta
         self.totals = np.maximum(weights.sum(axis=1), np.finfo(np.float64).tiny).tolist()
         self._theta = np.ones(len(self.circuit.sum_of))
-        for edges, weights_at in zip(start.edges, map(_dense, blocks), strict=True):
+        for edges, weights_at in zip(start, map(_dense, blocks), strict=True):
             if edges is not None and weights_at is not None:
                 self._theta[edges] = weights_at
         train = weights[0] > 0
