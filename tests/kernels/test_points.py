@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from assertions import assert_close
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.points import log_products
 
@@ -21,6 +22,9 @@ def assert_as_defined(factors, X, Y):
     logs, signs = log_products(factors, X, Y)
     values = np.exp(logs) * (1.0 if signs is None else signs)
     np.testing.assert_allclose(values, by_definition(factors, X, Y), rtol=1e-12, atol=0)
+    precise, again = log_products(factors, X, Y, relative=True)
+    assert_close(precise[np.isfinite(precise)], logs[np.isfinite(precise)])
+    assert (signs is None) == (again is None)
 
 
 def rates_of(rng, kind, d):

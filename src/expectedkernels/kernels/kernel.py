@@ -659,7 +659,7 @@ class FactorKernel(Kernel):
 
     def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """The logs and signs of the values k(x_i, y_j)."""
-        logs, signs = log_products(self.factors(X.shape[1]), X, Y)
+        logs, signs = log_products(self.factors(X.shape[1]), X, Y, relative=True)
         return logs, np.where(logs > -inf, 1.0 if signs is None else signs, 0.0)
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
