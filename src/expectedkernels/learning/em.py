@@ -248,7 +248,7 @@ def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[floa
     n, entries = evidence.n_rows, np.array([*map(_entries, circuit.blocks)])
     saved = NODE * circuit.vtree.n_nodes / (PASSES * ENTRY)
     if n * entries.sum() > saved:
-        slower = [SPARSE if sparse.issparse(block.numbers) else 1.0 for block in circuit.blocks]
+        slower = [SPARSE if sparse.issparse(block.numbers) else 0.0 for block in circuit.blocks]
         if (n - np.multiply(slower, evidence.patterns(circuit.vtree).count)) @ entries > saved:
             return None
     levels = None if None in circuit.cardinalities else levels_of(circuit)
