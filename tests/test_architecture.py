@@ -18,11 +18,11 @@ TEXTS = {
 }
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
-CODE_LINES = 36_084
-STATEMENTS = 28_350
-FILES = 125
+CODE_LINES = 34_879
+STATEMENTS = 27_612
+FILES = 124
 MODULES_PER_FOLDER = 16
-INNER_TEST_FILES = 60
+INNER_TEST_FILES = 54
 """Budgets. They only go down."""
 
 
