@@ -287,10 +287,10 @@ def require_positive(p: Circuit) -> None:
     n_states = prod(int(c) for c in p.cardinalities if c is not None)
     if counts[0] < n_states:
         share = counts[0] / n_states
-        found = f"{counts[0]} of its {n_states} states ({share:.3g})"
-        if n_states >= 10**15:
-            few = f"a fraction {share:.3g} of its states"
-            found = few if share <= 0.999 else "not all of its states"
+        found = "not all" if share > 0.999 else f"a fraction {share:.3g}"
+        found += " of its states"
+        if n_states < 10**15:
+            found = f"{counts[0]} of its {n_states} states ({share:.3g})"
         raise PropertyError(
             f"The target has zeros: {found} are possible, and Stein operators do not have mean "
             "zero then. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
