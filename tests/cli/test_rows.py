@@ -111,6 +111,16 @@ def test_observed_categories_that_were_not_learned_stay(folder):
     assert lines(done)[0]["smoker"] in ("yes", "no")
 
 
+def test_explanations_write_observed_values_and_question_marks(folder):
+    for row in range(6):
+        asked = ["explain", "new.csv", *FIT, "--target", "pressure", "--row", row]
+        found = json.loads(invoke(*asked, "--json").stdout)["columns"]
+        text = invoke(*asked).stdout
+        for part in found:
+            value = "?" if part["value"] is None else part["value"]
+            assert f"{part['name']} = {value}  " in text
+
+
 def test_explanations_add_up(folder):
     done = invoke("explain", "new.csv", *FIT, "--target", "pressure", "--row", 1, "--json")
     answer = json.loads(done.stdout)
