@@ -14,7 +14,7 @@ from expectedkernels import Vtree
 from expectedkernels.arrays import Place, namespace
 from expectedkernels.data.evidence import patterns, uniform
 from expectedkernels.engine import sweep as engine
-from expectedkernels.engine.sweep import Operand, pad, peak_bytes, plan_of, sweep, upward, visit
+from expectedkernels.engine.sweep import Operand, pad, peak_bytes, sweep, upward, visit
 from expectedkernels.engine.value import from_log, plain, to_log, weights_of
 from oracles import Inner
 
@@ -200,18 +200,6 @@ def test_sweeps_on_other_arrays(xp, rows, seed):
     assert_close(case.result(NODE_BY_NODE), expected)
 
 
-def test_levels_that_take_too_much_memory_are_swept_in_parts(xp):
-    p, q = (ek.random_circuit(Vtree.balanced(64), 4, rng=seed).to(xp) for seed in range(2))
-    operands = [p.operand, q.operand]
-    whole = plan_of(operands)
-    plan = plan_of(operands, 0.6 * whole.peak_bytes)
-    assert plan.peak_bytes <= 0.6 * whole.peak_bytes
-    assert len(whole.steps) < len(plan.steps) < len(p.blocks) / 1.5
-    k = ek.RBF(0.3)
-    few = ek.expected_kernel(p, q, k, max_bytes=int(0.6 * whole.peak_bytes))
-    assert_close(few, ek.expected_kernel(p, q, k))
-
-
 def test_a_sweep_can_be_repeated():
     # memory of intermediate values is used again, that of leaves and weights must not be
     case = Case(11, 2, "uniform")
@@ -227,7 +215,7 @@ def test_visits_give_products_and_units_of_every_node(seed):
     case = Case(seed, 2)
     (p, q), vtree = case.operands, case.vtree
     values = upward(case.operands, case.leaf)
-    for node, products, value in visit(case.operands, case.leaf):
+    for node, products, value in visit(case.operands, case.leaf, with_products=True):
         assert_close(np.exp(to_log(value).data), np.exp(to_log(values[node]).data))
         if vtree.is_leaf(node):
             assert products is None

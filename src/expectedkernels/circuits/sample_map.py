@@ -92,7 +92,7 @@ def _decided(circuit: BlockCircuit) -> Verdict:
         block: Any = circuit.blocks[int(nodes[0])]
         return plain(block.overlaps(block).astype(np.float64)[None], (1, 1))
 
-    for node, products, _ in visit([support, support], leaf):
+    for node, products, _ in visit([support, support], leaf, with_products=True):
         if products is None or support.inner[node].weights is None:
             continue
         data = products.data[0]

@@ -7,8 +7,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, prod
+from operator import itemgetter
 from typing import Any
-from weakref import ReferenceType, ref
+from weakref import ref
 
 import numpy as np
 
@@ -27,54 +28,8 @@ FOLD_HOST = 64 * 64
 nothing from it."""
 FOLD_DEVICE = 2**40
 """On other devices all equal shapes are stacked: launching a kernel costs more than padding."""
-SMALLEST_PART = 15
-"""Plans that need too much memory are made of parts, of at least so many nodes."""
 CACHED_PLANS, CACHED_BYTES = 16, 2**27
 """How many plans a fold keeps for the next call, and how much memory these may take together."""
-
-
-class KeptPlans:
-    """Plans of former sweeps that a fold took part in, for sweeps with the same partners.
-
-    Partners are not kept alive. Threads may share it: what is kept is never changed but replaced
-    as a whole, and if two threads do so at once, one plan is not kept, and made again.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[tuple[ReferenceType[Fold], ...], Plan | None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def get(self, folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
-        """The plan for these folds, from a former call or a new one."""
-        key = (tuple(map(id, folds)), batch, max_bytes)
-        found = self._kept.get(key)
-        # a fold that is gone may have had the id of one of these
-        if found is not None and all(r() is f for r, f in zip(found[0], folds, strict=True)):
-            return found[1]
-        plan = _fitting_plan(folds, batch, max_bytes)
-        kept = self._with_room(_bytes_of(plan))
-        kept[key] = tuple(ref(f) for f in folds), plan
-        self._kept = kept
-        return plan
-
-    def _with_room(self, n_bytes: int) -> dict[Hashable, Any]:
-        """What is kept, less plans for folds that are gone, and the oldest ones, for one more."""
-        kept = {
-            key: (refs, plan)
-            for key, (refs, plan) in self._kept.items()
-            if all(r() is not None for r in refs)
-        }
-        held = sum(_bytes_of(plan) for _, plan in kept.values())
-        while kept and (len(kept) >= CACHED_PLANS or held + n_bytes > CACHED_BYTES):
-            _, plan = kept.pop(next(iter(kept)))
-            held -= _bytes_of(plan)
-        return kept
-
-
-def _bytes_of(plan: Plan | None) -> int:
-    return 0 if plan is None else plan.index_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +59,7 @@ class Fold:
     products: list[int]
     single: list[bool]
     _index: dict[tuple[int, str], IntArray | None] = field(default_factory=dict)
-    plans: KeptPlans = field(default_factory=KeptPlans)
+    plans: dict[Any, Plan | None] = field(default_factory=dict)
 
     @cached_property
     def size(self) -> int:
@@ -311,59 +266,33 @@ def folded_plan(
     Every operand is unbatched, or batched with one pattern per row (`batch` copies) everywhere.
     None if it would need too much memory.
     """
-    owner = folds[-1]
-    for other in folds[-2::-1]:  # the largest: small ones are shared by many circuits
-        if other.size > owner.size:
-            owner = other
-    return owner.plans.get(folds, batch, max_bytes)
+    # the largest: small ones are shared by many circuits
+    kept = max(reversed(folds), key=lambda fold: fold.size).plans
+    key = (tuple(map(ref, folds)), batch, max_bytes)  # equal while the folds are there
+    if key not in kept:
+        plan = _new_plan(folds, batch, max_bytes)
+        plan = None if plan is None or plan.peak_bytes > max_bytes else plan
+        for old in list(kept):  # plans for folds that are gone go, and the oldest, to make room
+            full = len(kept) >= CACHED_PLANS or _held([*kept.values(), plan]) > CACHED_BYTES
+            if full or not all(fold() for fold in old[0]):
+                kept.pop(old, None)
+        return kept.setdefault(key, plan)
+    return kept[key]
 
 
-def _fitting_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
-    """See `folded_plan`; if need be, one that sweeps parts of the vtree one after the other."""
-    vtree = folds[0].vtree
-    limit = vtree.n_nodes
-    while limit >= SMALLEST_PART or limit == vtree.n_nodes:
-        plan = _new_plan(folds, batch, max_bytes, _parts(vtree, limit))
-        if plan is not None and plan.peak_bytes <= max_bytes:
-            return plan
-        if plan is None and prod(batch) > 1:  # fewer rows at once are better then
-            return None
-        limit //= 2
-    return None
+def _held(plans: Sequence[Plan | None]) -> int:
+    """The memory that plans take."""
+    return sum(plan.index_bytes for plan in plans if plan is not None)
 
 
-def _parts(vtree: Vtree, limit: int) -> list[int]:
-    """For every node a part of the vtree: subtrees of at most so many nodes, and what joins them.
-
-    Neighbouring subtrees are of one part while they have no more nodes together; parts come in
-    the order in which they can be computed.
-    """
-    size = [1] * vtree.n_nodes
-    part = [0] * vtree.n_nodes
-    last, filled = 0, 0
-    for node, (a, b) in enumerate(zip(vtree.left.tolist(), vtree.right.tolist(), strict=True)):
-        if a >= 0:
-            size[node] += size[a] + size[b]
-    above = [size[parent] for parent in vtree.parent[:-1].tolist()]
-    tops = [v for v, n in enumerate(above) if size[v] <= limit < n]
-    for top in tops:
-        if filled + size[top] > limit:
-            last, filled = last + 1, 0
-        filled += size[top]
-        part[top - size[top] + 1 : top + 1] = [last] * size[top]
-    return [n if size[v] <= limit else last + 1 for v, n in enumerate(part)]
-
-
-def _new_plan(
-    folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float, part_of: list[int]
-) -> Plan | None:
+def _new_plan(folds: tuple[Fold, ...], batch: tuple[int, ...], max_bytes: float) -> Plan | None:
     """See `folded_plan`; None as soon as the plan itself takes more memory than allowed."""
     vtree = folds[0].vtree
     keyed: dict[tuple[int, ...], list[int]] = {}
-    ids = zip(part_of, vtree.height.tolist(), *(f.group.tolist() for f in folds), strict=True)
+    ids = zip(vtree.height.tolist(), *(f.group.tolist() for f in folds), strict=True)
     for node, key in enumerate(ids):
         keyed.setdefault(key, []).append(node)
-    order = sorted(keyed, key=lambda key: key[:2])
+    order = sorted(keyed, key=itemgetter(0))
     step_of = np.empty(vtree.n_nodes, dtype=np.intp)
     slot_of = np.empty(vtree.n_nodes, dtype=np.intp)
     steps: list[Step] = []
@@ -375,15 +304,15 @@ def _new_plan(
         nodes = np.asarray(keyed[key], dtype=np.intp)
         step_of[nodes], slot_of[nodes] = number, np.arange(len(nodes))
         parts = []
-        for f, group in zip(folds, key[2:], strict=True):
+        for f, group in zip(folds, key[1:], strict=True):
             parts.append((group, _as_slice(f.slot[nodes], len(f.members[group]))))
         for sizes, kept in (("units", shapes), ("products", products)):
-            axes = zip(folds, batch, key[2:], strict=True)
+            axes = zip(folds, batch, key[1:], strict=True)
             kept.append((len(nodes), *(a * getattr(f, sizes)[g] for f, a, g in axes)))
         gathers: dict[str, Gather] = {}
         if taken + 8 * prod(products[-1]) > max_bytes:
             return None
-        for side in ("left", "right") if key[1] > 0 else ():
+        for side in ("left", "right") if key[0] > 0 else ():
             children = getattr(vtree, side)[nodes]
             gathers[side] = _gather(
                 folds, batch, parts, nodes, side, step_of[children], slot_of[children], shapes

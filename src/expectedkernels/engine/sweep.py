@@ -62,8 +62,6 @@ Leaf = Callable[[IntArray, tuple[Part, ...] | None], Value]
 
 CACHED_BYTES = 2**21
 """Products of one node are worked on in parts of about this size."""
-FEW = 8
-"""So many products of the first operand are multiplied one by one."""
 KEPT_STACKS = 8
 """How many stacks of weights, and parts of them, an operand keeps per node."""
 CARD_SHARE = 8
@@ -245,8 +243,7 @@ def sweep(
             None if remote is None else total_bytes(remote.like),
         )
     if plan is None:
-        (_, _, root) = deque(visit(operands, leaf, units_at), maxlen=1).pop()
-        return root
+        return deque(visit(operands, leaf), maxlen=1).pop()[2]
     if remote is None or remote.key is None or not fits(remote.like, plan.peak_bytes):
         return _run(plan, operands, leaf)
     if not all(op.steady and op.patterns is None for op in operands):
@@ -278,11 +275,11 @@ def plan_of(operands: Sequence[Operand], max_bytes: int = DEFAULT_MAX_BYTES) -> 
 
 
 def visit(
-    operands: Sequence[Operand], leaf: Leaf, inner: Any = None
+    operands: Sequence[Operand], leaf: Leaf, with_products: bool = False
 ) -> Iterator[tuple[int, Value | None, Value]]:
     """Node by node, children first: the node, the value of its products, and that of its units.
 
-    With `inner`, which gives the latter (see `units_at`), there are no values of products.
+    Values of products are None unless they are asked for, and at leaves.
     """
     vtree = operands[0].vtree
     values: dict[int, Value] = {}
@@ -290,11 +287,11 @@ def visit(
         products = None
         if vtree.left[node] < 0:
             values[node] = leaf(np.asarray([node]), None)
-        elif inner is not None:
-            values[node] = inner(operands, values, node)
-        else:
+        elif with_products:
             products = products_at(operands, values, node)
             values[node] = _summed(products, [op.weights(node) for op in operands])
+        else:
+            values[node] = _units_at(operands, values, node)
         yield node, products, values[node]
         for child in (int(vtree.left[node]), int(vtree.right[node])):
             values.pop(child, None)
@@ -305,67 +302,74 @@ def upward(operands: Sequence[Operand], leaf: Leaf) -> list[Value]:
     return [value for _, _, value in visit(operands, leaf)]
 
 
-def products_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
+def products_at(
+    operands: Sequence[Operand], values: Any, node: int, cut: int = -1, rows: slice = slice(None)
+) -> Value:
     """The values of the product units of an inner node, given those of its children.
 
-    They are left in a form whose weighted sums stay in range.
+    They are left in a form whose weighted sums stay in range. With an axis to cut, only for some
+    rows of its patterns.
     """
-    left, right = _children(operands, values, node)
-    return _product(left, right, _downward(operands), [op.weights(node) for op in operands])
+    present = [w for w in (op.weights(node) for op in operands) if w is not None]
+    bounds = sum(w.lo for w in present), sum(w.hi for w in present)
+    kept = values[int(operands[0].vtree.left[node])].data
+    left, right = (_child(operands, values, node, side, cut, rows) for side in ("left", "right"))
+    left, right = fitted(left, right, *bounds)
+    fresh = not isinstance(kept, np.ndarray) or not np.may_share_memory(left.data, kept)
+    return product(left, right, reuse=fresh)
 
 
-def _downward(operands: Sequence[Operand]) -> list[int]:
-    """The last axis first: single entries are gathered slowly, whole rows of them fast."""
-    return list(range(len(operands) - 1, -1, -1))
-
-
-def _product(left: Child, right: Child, axes: list[int], weights: Any) -> Value:
-    """The product of two children, gathered along some axes, in range for the weights."""
-    a, b = fitted(left.taken(axes), right.taken(axes), *_log_bounds(weights))
-    kept = left.value.data
-    fresh = not isinstance(kept, np.ndarray) or not np.may_share_memory(a.data, kept)
-    return product(a, b, reuse=fresh)
-
-
-def _log_bounds(weights: Sequence[Weights | None]) -> tuple[float, float]:
-    """Bounds of the log of what weights do to a value."""
-    present = [w for w in weights if w is not None]
-    return sum(w.lo for w in present), sum(w.hi for w in present)
-
-
-def units_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
+def _units_at(operands: Sequence[Operand], values: Any, node: int) -> Value:
     """The values of the units of an inner node, given those of its children.
 
     On a host, some patterns at a time, so that what is in between stays near the processor.
     """
-    left, right = _children(operands, values, node)
-    weights, axes = [op.weights(node) for op in operands], _downward(operands)
-    n_parts = min(max(left.batch), -(-8 * prod(left.batch) * prod(left.sizes) // CACHED_BYTES))
-    if n_parts < 2 or not isinstance(left.value.data, np.ndarray):
-        return _summed(_product(left, right, axes, weights), weights)
-    cut = next(i for i, n in enumerate(left.batch) if n >= n_parts)
-    axes.remove(cut)
-    left, right = (x.prepared(cut, [i for i in axes if i > 0]) for x in (left, right))
-    ends = [left.batch[cut] * i // n_parts for i in range(n_parts + 1)]
+    weights = [op.weights(node) for op in operands]
+    batch = [op.copies(node) for op in operands]
+    size = 8 * prod(batch) * prod(op.inner[node].n_products for op in operands)
+    n_parts = min(max(batch), -(-size // CACHED_BYTES))
+    if n_parts < 2 or not is_numpy(operands[-1].xp):
+        return _summed(products_at(operands, values, node), weights)
+    cut = next(i for i, n in enumerate(batch) if n >= n_parts)
+    ends = [batch[cut] * i // n_parts for i in range(n_parts + 1)]
     parts = [
-        _part(left.some(cut, rows), right.some(cut, rows), [cut, *axes], operands[0], weights, node)
+        _summed(products_at(operands, values, node, cut, rows), weights)
         for rows in map(slice, ends[:-1], ends[1:])
     ]
     return joined(parts, cut + 1)
 
 
-def _part(
-    left: Child, right: Child, axes: list[int], first: Operand, weights: Any, node: int
+def _child(
+    operands: Sequence[Operand], values: Any, node: int, side: str, cut: int, some: slice
 ) -> Value:
-    """The values of units, with few sums of the first operand made of its inputs in place."""
-    block, own = first.inner[node], weights[0]
-    if own is not None and first.patterns is None and block.n_products <= FEW:
-        others = [i for i in axes if i > 0]
-        a, b = fitted(left.taken(others), right.taken(others), *_log_bounds(weights))
-        if not a.is_log:
-            value = product(a, b, pair=(block, own))
-            return _summed(value, [None, *weights[1:]])
-    return _summed(_product(left, right, axes, weights), weights)
+    """The value of a child as the products of a node take it, gathered axis by axis.
+
+    The axis that is cut comes first, then the last ones: single entries are gathered slowly, whole
+    rows of them fast.
+    """
+    child = int(getattr(operands[0].vtree, side)[node])
+    value, batch = values[child], list(values[child].batch)
+    data, scale, sign = value.data, value.scale, value.sign
+    axes = range(len(operands) - 1, -1, -1)
+    for i in axes if cut < 0 else [cut, *(i for i in axes if i != cut)]:
+        op, copies = operands[i], batch[i]
+        block, patterns = op.inner[node], op.patterns
+        rows = None if patterns is None else getattr(patterns, side)[node]
+        batch[i] = op.copies(node)
+        if i == cut:
+            batch[i] = some.stop - some.start
+            rows = some if rows is None else rows[some]
+        if getattr(block, side) is not None:
+            index: Any = child_index(block, patterns, node, side, op.units[child])
+            if i == cut:
+                index = index[some.start * block.n_products : some.stop * block.n_products]
+            data, sign = _along(data, index, i + 1), _along(sign, index, i + 1)
+        elif rows is not None:  # whole patterns are gathered faster than their entries
+            data = _patterns_along(data, rows, i + 1, copies)
+            sign = _patterns_along(sign, rows, i + 1, copies)
+        scale = _along(scale, rows, i + 1)
+    lo, hi, is_log, signed = value.lo, value.hi, value.is_log, value.signed
+    return Value(data, tuple(batch), lo, hi, scale, is_log, sign, signed=signed)
 
 
 def _summed(value: Value, weights: Sequence[Weights | None], spare: Array | None = None) -> Value:
@@ -384,90 +388,12 @@ def _summed(value: Value, weights: Sequence[Weights | None], spare: Array | None
     return settled(value)
 
 
-@dataclass(frozen=True, eq=False)
-class Child:
-    """A child's value, and how the products of a node take its entries.
-
-    Attributes
-    ----------
-    value : Value
-    batch, sizes : tuples of int
-        How many patterns there are along every axis, and how many products each has.
-    entries, rows : tuples of index arrays, slices or None
-        The child's entries and patterns that are taken along every axis. None for entries: all of
-        these patterns; None for patterns: all.
-    """
-
-    value: Value
-    batch: tuple[int, ...]
-    sizes: tuple[int, ...]
-    entries: tuple[Any, ...]
-    rows: tuple[Any, ...]
-
-    def taken(self, axes: Sequence[int]) -> Value:
-        """The value, gathered along one axis after the other."""
-        value, batch = self.value, list(self.value.batch)
-        data, scale, sign = value.data, value.scale, value.sign
-        for i in axes:
-            entries, rows, copies = self.entries[i], self.rows[i], batch[i]
-            batch[i] = self.batch[i]
-            if entries is not None:
-                data = _along(data, entries, i + 1)
-                sign = _along(sign, entries, i + 1)
-            elif rows is not None:  # whole patterns are gathered faster than their entries
-                data = _patterns_along(data, rows, i + 1, copies)
-                sign = _patterns_along(sign, rows, i + 1, copies)
-            if scale is not None:
-                scale = _along(scale, rows, i + 1)
-        lo, hi, is_log, signed = value.lo, value.hi, value.is_log, value.signed
-        return Value(data, tuple(batch), lo, hi, scale, is_log, sign, signed=signed)
-
-    def prepared(self, cut: int, axes: list[int]) -> Child:
-        """The child gathered along other axes than the one to be cut, if it is short so far."""
-        if 8 * self.value.data.shape[cut + 1] > self.batch[cut] * self.sizes[cut]:
-            return self
-        entries, rows = (
-            tuple(None if i in axes else x for i, x in enumerate(given))
-            for given in (self.entries, self.rows)
-        )
-        return replace(self, value=self.taken(axes), entries=entries, rows=rows)
-
-    def some(self, axis: int, chosen: slice) -> Child:
-        """The same for some of the patterns along one axis."""
-        n = self.sizes[axis]
-        entries, rows = list(self.entries), list(self.rows)
-        if entries[axis] is not None:
-            entries[axis] = entries[axis][chosen.start * n : chosen.stop * n]
-        rows[axis] = chosen if rows[axis] is None else rows[axis][chosen]
-        batch = list(self.batch)
-        batch[axis] = chosen.stop - chosen.start
-        return Child(self.value, tuple(batch), self.sizes, tuple(entries), tuple(rows))
-
-
-def _children(operands: Sequence[Operand], values: Any, node: int) -> list[Child]:
-    """The left and the right child of a node, as its products take them."""
-    vtree = operands[0].vtree
-    batch = tuple([op.copies(node) for op in operands])
-    sizes = tuple([op.inner[node].n_products for op in operands])
-    found = []
-    for side, child in (("left", int(vtree.left[node])), ("right", int(vtree.right[node]))):
-        entries, rows = [], []
-        for op in operands:
-            index = getattr(op.inner[node], side)
-            if index is not None:
-                index = child_index(op.inner[node], op.patterns, node, side, op.units[child])
-            entries.append(index)
-            rows.append(None if op.patterns is None else getattr(op.patterns, side)[node])
-        found.append(Child(values[child], batch, sizes, tuple(entries), tuple(rows)))
-    return found
-
-
 def _along(array: Any, chosen: Any, axis: int) -> Any:
     """Entries of an array along an axis; None: all."""
     if array is None or chosen is None:
         return array
     if isinstance(chosen, slice):
-        return array[(slice(None),) * axis + (chosen,)]
+        return array[(slice(None),) * axis + (chosen, ...)]
     return take(array, as_like(chosen, array), axis)
 
 
@@ -517,38 +443,18 @@ def _fetch(values: dict[int, Value], gather: Gather) -> Value:
 
 def _some_nodes(value: Value, slots: Any) -> Value:
     """Some of the nodes of a step's value."""
-    if slots is None:
-        return value
-
-    def pick(array: Array | None) -> Array | None:
-        if array is None:
-            return None
-        if isinstance(slots, slice):
-            return array[slots, ...]
-        return take(array, as_like(slots, array), 0)
-
-    return Value(
-        pick(value.data),
-        value.batch,
-        value.lo,
-        value.hi,
-        pick(value.scale),
-        value.is_log,
-        pick(value.sign),
-        signed=value.signed,
-    )
+    return value if slots is None else value.mapped(lambda x: _along(x, slots, 0))
 
 
 def _some_entries(value: Value, indices: tuple[IntArray | None, ...]) -> Value:
     """Some of the units of a step's value of one node, along every axis."""
-    data, sign = value.data, value.sign
-    for axis, index in enumerate(indices, start=1):
-        if index is not None:
-            index = as_like(index, data)
-            data = take(data, index, axis)
-            sign = None if sign is None else take(sign, index, axis)
-    lo, hi, scale = value.lo, value.hi, value.scale
-    return Value(data, value.batch, lo, hi, scale, value.is_log, sign, signed=value.signed)
+
+    def pick(array: Array) -> Array:
+        for axis, index in enumerate(indices, start=1):
+            array = _along(array, index, axis)
+        return array
+
+    return value.mapped(pick, lambda scale: scale)
 
 
 def _entries_joined(parts: list[Value], flat: IntArray, nodes: Any) -> Value:

@@ -79,6 +79,20 @@ class Value:
     tight: bool = False
     signed: bool = False
 
+    def mapped(self, entries: Any, scales: Any = None, batch: Batch | None = None) -> Value:
+        """The value with functions applied to its entries, and to its scales (the same)."""
+        scales = entries if scales is None else scales
+        return Value(
+            entries(self.data),
+            self.batch if batch is None else batch,
+            self.lo,
+            self.hi,
+            None if self.scale is None else scales(self.scale),
+            self.is_log,
+            None if self.sign is None else entries(self.sign),
+            signed=self.signed,
+        )
+
 
 def plain(data: Array, batch: Batch) -> Value:
     """The value of an array of plain numbers."""
@@ -112,14 +126,6 @@ def bounds(data: Array) -> tuple[float, float]:
 def _ends(xp: Any, size: Array) -> tuple[Array, Array]:
     """The smallest number that is not zero, and the largest."""
     return xp.min(xp.where(size > 0, size, xp.full_like(size, inf))), xp.max(size)
-
-
-def _summary(xp: Any, matrix: Array) -> list[Array]:
-    """The ends of sizes, the largest sum of a row over the largest size, and the least number."""
-    sizes = xp.abs(matrix)
-    low, top = _ends(xp, sizes)
-    shares = sizes / xp.where(top > 0, top, xp.ones_like(top))
-    return [low, top, xp.max(xp.sum(shares, axis=-1)), xp.min(matrix)]
 
 
 def has_negative(data: Array) -> bool:
@@ -269,29 +275,25 @@ class Weights:
 
 def weights_of(matrix: Array) -> Weights:
     """The weights with their bounds."""
-    if sparse.issparse(matrix):
-        data = np.abs(matrix.data)
-        data = data[data > 0]
-        if not len(data):
-            return Weights(matrix, 0.0, 0.0)
-        top = float(data.max())  # a sum of large weights may be out of range
-        hi = log(top) + log(float(abs(matrix / top).sum(axis=1).max()))
-        lo = log(float(data.min()))
-        return Weights(matrix, min(0.0, lo), max(0.0, hi), has_negative(matrix.data))
-    xp = namespace(matrix)
-    if xp is not np and prod(matrix.shape):
-        low, top, total, least = numbers(xp, lambda: _summary(xp, detach(matrix)))
-        if top == 0.0:
-            return Weights(matrix, 0.0, 0.0)
-        return Weights(matrix, min(0.0, log(low)), max(0.0, log(top) + log(total)), least < 0.0)
-    lo, hi = bounds(matrix)
-    if prod(matrix.shape):
-        sizes = xp.abs(detach(matrix))
-        if hi > 0:
-            sizes = sizes / xp.max(sizes)
-        total = numbers(xp, lambda: [xp.max(xp.sum(sizes, axis=-1))])[0]
-        hi = max(0.0, hi) + log(total) if total > 0 else 0.0
-    return Weights(matrix, min(0.0, lo), max(0.0, hi), has_negative(matrix))
+    is_sparse = sparse.issparse(matrix)
+    data = matrix.data if is_sparse else detach(matrix)
+    if prod(data.shape) == 0:
+        return Weights(matrix, 0.0, 0.0)
+    xp = namespace(data)
+
+    def read() -> list[Array]:
+        low, top = _ends(xp, xp.abs(data))
+        # a sum of large weights may be out of range
+        shares = xp.abs(data) / xp.where(top > 0, top, xp.ones_like(top))
+        if is_sparse:
+            shares = sparse.csr_array((shares, matrix.indices, matrix.indptr), matrix.shape)
+        totals = shares.sum(axis=1) if is_sparse else xp.sum(shares, axis=-1)
+        return [low, top, xp.max(totals), xp.min(data)]
+
+    low, top, total, least = numbers(xp, read)
+    if top == 0.0:
+        return Weights(matrix, 0.0, 0.0)
+    return Weights(matrix, min(0.0, log(low)), max(0.0, log(top) + log(total)), least < 0.0)
 
 
 def weighted(value: Value, weights: Weights, axis: int, out: Array | None = None) -> Value:
@@ -375,45 +377,34 @@ def _sparse_times_rows(matrix: Any, rows: Any) -> Any:
 
 def _apply_log(value: Value, weights: Weights, axis: int) -> Value:
     """Signed log-sum-exp of every unit over its own inputs only, so nothing underflows."""
-    x = value.data
-    copies = value.batch[axis - 1]
-    before, after = prod(x.shape[1:axis]) * copies, prod(x.shape[axis + 1 :])
+    x, matrix, copies = value.data, weights.matrix, value.batch[axis - 1]
     xp = namespace(x)
-    matrix = weights.matrix.toarray() if sparse.issparse(weights.matrix) else weights.matrix
-    matrix = as_like(matrix, x)
+    matrix = as_like(matrix.toarray() if sparse.issparse(matrix) else matrix, x)
     if matrix.ndim == 2:
         matrix = xp.broadcast_to(matrix[None, ...], (x.shape[0], *matrix.shape))
     host = to_numpy(matrix)
+    before, after = prod(x.shape[1:axis]) * copies, prod(x.shape[axis + 1 :])
     split = (x.shape[0], before, x.shape[axis] // copies, after)
     logs = xp.reshape(x, split)
     sign = None if value.sign is None else xp.reshape(value.sign, split)
-    signed = sign is not None or bool((host < 0).any())
-    columns, signs = [], []
-    for node in range(x.shape[0]):
-        for unit in range(host.shape[1]):
-            inputs = as_like(np.flatnonzero(host[node, unit]), x)
-            w = xp.reshape(take(matrix[node, unit, :], inputs, 0), (1, -1, 1))
-            terms = take(logs[node, ...], inputs, 1) + xp.log(xp.abs(w))
-            factor = xp.sign(w) if signed else None
-            if sign is not None:
-                factor = factor * take(sign[node, ...], inputs, 1)
-            total, s = _logsumexp(terms, factor)
-            columns.append(total)
-            signs.append(s)
+    signed = sign is not None or weights.signed
+    found = []
+    for node, unit in np.ndindex(host.shape[:2]):
+        inputs = as_like(np.flatnonzero(host[node, unit]), x)
+        w = xp.reshape(take(matrix[node, unit, :], inputs, 0), (1, -1, 1))
+        factor = xp.sign(w) if signed else None
+        if sign is not None:
+            factor = factor * take(sign[node, ...], inputs, 1)
+        found.append(_logsumexp(take(logs[node, ...], inputs, 1) + xp.log(xp.abs(w)), factor))
     shape = (*x.shape[:axis], copies * host.shape[1], *x.shape[axis + 1 :])
 
-    def assembled(parts: list[Array]) -> Array:
+    def assembled(parts: Sequence[Array]) -> Array:
         stacked = xp.reshape(xp.stack(parts), (x.shape[0], host.shape[1], before, after))
         return xp.reshape(xp.permute_dims(stacked, (0, 2, 1, 3)), shape)
 
-    return Value(
-        assembled(columns),
-        value.batch,
-        -inf,
-        inf,
-        is_log=True,
-        sign=assembled(signs) if signed else None,
-    )
+    totals, signs = zip(*found, strict=True)
+    new = assembled(signs) if signed else None
+    return Value(assembled(totals), value.batch, -inf, inf, is_log=True, sign=new)
 
 
 def _logsumexp(terms: Array, factor: Array | None) -> tuple[Array, Array]:
@@ -431,12 +422,8 @@ def _logsumexp(terms: Array, factor: Array | None) -> tuple[Array, Array]:
     return safe_log(xp.abs(total)) + top[:, 0, :], xp.sign(total)
 
 
-def product(left: Value, right: Value, reuse: bool = False, pair: Any = None) -> Value:
-    """The entrywise product of two fitted values; it may overwrite the left one on request.
-
-    With a `pair` of a block and its weights, plain values become those of its units along the
-    first axis, which has no batch.
-    """
+def product(left: Value, right: Value, reuse: bool = False) -> Value:
+    """The entrywise product of two fitted values; it may overwrite the left one on request."""
     if left.is_log:
         sign = left.sign
         if right.sign is not None:
@@ -448,36 +435,12 @@ def product(left: Value, right: Value, reuse: bool = False, pair: Any = None) ->
         scale = right.scale if scale is None else scale + right.scale
     scale = _in_full(scale, (left.data.shape[0], *left.batch))
     data = left.data
-    lo, hi, signed = left.lo + right.lo, left.hi + right.hi, left.signed or right.signed
-    if pair is not None:
-        data, weights = _pair_sums(data, right.data, pair[0]), pair[1]
-        signed = signed or weights.signed
-        lo, hi = -inf if signed else lo + weights.lo, hi + weights.hi
-    elif reuse and isinstance(data, np.ndarray) and data.flags.writeable:
+    if reuse and isinstance(data, np.ndarray) and data.flags.writeable:
         np.multiply(data, right.data, out=data)
     else:
         data = data * right.data
-    return Value(data, left.batch, lo, hi, scale, signed=signed)
-
-
-def _pair_sums(left: Any, right: Any, block: Any) -> Any:
-    """The units of a block along axis 1, given all inputs of its products, of one node."""
-    csr, first, second = block.csr, block.index("left"), block.index("right")
-    shape = np.broadcast_shapes(left.shape[2:], right.shape[2:])
-    data, term = np.empty((1, block.n_units, *shape)), np.empty(shape)
-    for unit, out in enumerate(data[0]):
-        edges = range(*csr.indptr[unit : unit + 2].tolist())
-        for edge in edges:
-            i, weight = csr.indices[edge], csr.data[edge]
-            into = out if edge == edges.start else term
-            np.multiply(left[0, first[i]], right[0, second[i]], out=into)
-            if weight != 1.0:
-                into *= weight
-            if into is term:
-                out += term
-        if not edges:
-            out[...] = 0.0
-    return data
+    signed = left.signed or right.signed
+    return Value(data, left.batch, left.lo + right.lo, left.hi + right.hi, scale, signed=signed)
 
 
 def _in_full(array: Array | None, shape: tuple[int, ...]) -> Array | None:
@@ -518,41 +481,22 @@ def repeated(value: Value, axis: int, copies: int) -> Value:
     """`copies` of all entries of an axis that has one so far, one after the other."""
     xp = namespace(value.data)
     reps = tuple(copies if i == axis else 1 for i in range(value.data.ndim))
-    batch = tuple(copies if i == axis - 1 else b for i, b in enumerate(value.batch))
+    return value.mapped(lambda x: xp.tile(x, reps), batch=with_copies(value.batch, axis, copies))
 
-    def tiled(array: Array | None) -> Array | None:
-        return None if array is None else xp.tile(array, reps)
 
-    return Value(
-        tiled(value.data),
-        batch,
-        value.lo,
-        value.hi,
-        tiled(value.scale),
-        value.is_log,
-        tiled(value.sign),
-        signed=value.signed,
-    )
+def with_copies(batch: Batch, axis: int, copies: int) -> Batch:
+    """The batch with another number of copies along an axis."""
+    return (*batch[: axis - 1], copies, *batch[axis:])
 
 
 def taken(value: Value, axis: int, entries: Any, batches: Any) -> Value:
     """Entries of an axis, grouped into batches that take over the scales of the given ones."""
 
-    def some(array: Array | None, index: Any) -> Array | None:
-        if array is None:
-            return None
-        return take(array, as_like(np.asarray(index, dtype=np.intp), array), axis)
+    def at(index: Any) -> Any:
+        index = as_like(np.asarray(index, dtype=np.intp), value.data)
+        return lambda x: take(x, index, axis)
 
-    return Value(
-        some(value.data, entries),
-        tuple(len(batches) if i == axis - 1 else b for i, b in enumerate(value.batch)),
-        value.lo,
-        value.hi,
-        some(value.scale, batches),
-        value.is_log,
-        some(value.sign, entries),
-        signed=value.signed,
-    )
+    return value.mapped(at(entries), at(batches), with_copies(value.batch, axis, len(batches)))
 
 
 def joined(parts: Sequence[Value], axis: int) -> Value:
@@ -595,20 +539,5 @@ def scale_of(value: Value) -> Array:
 
 def spread(value: Value, n: int) -> Value:
     """The value of one node as that of n equal ones, without copies."""
-    if n == 1:
-        return value
     xp = namespace(value.data)
-
-    def wide(array: Array | None) -> Array | None:
-        return None if array is None else xp.broadcast_to(array, (n, *array.shape[1:]))
-
-    return Value(
-        wide(value.data),
-        value.batch,
-        value.lo,
-        value.hi,
-        wide(value.scale),
-        value.is_log,
-        wide(value.sign),
-        signed=value.signed,
-    )
+    return value if n == 1 else value.mapped(lambda x: xp.broadcast_to(x, (n, *x.shape[1:])))
