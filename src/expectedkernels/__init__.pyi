@@ -167,10 +167,8 @@ from expectedkernels.models.interop import (
 from expectedkernels.monitoring import (
     drift as drift,
 )
-from expectedkernels.sampling.full_conditionals import (
-    ReducibleWarning as ReducibleWarning,
-)
 from expectedkernels.sampling.gibbs import (
+    ReducibleWarning as ReducibleWarning,
     collapsed_gibbs as collapsed_gibbs,
     gibbs as gibbs,
 )

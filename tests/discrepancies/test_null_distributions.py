@@ -20,6 +20,7 @@ from expectedkernels.discrepancies.hypothesis_tests import (
     score_interval,
     summable,
 )
+from expectedkernels.sampling.gibbs import sampled_model
 from oracles import distribution, worlds
 
 K = ek.ExpHamming(0.7)
@@ -126,7 +127,8 @@ def test_chains_of_functions_are_those_of_the_conditionals():
     )
     X = fg.sample(50, rng=0)
     function = ek.Target(fg.log_score, fg.cardinalities)
-    ends = [gibbs_sweeps(target, X, np.random.default_rng(0)) for target in (fg, function)]
+    models = (sampled_model(target, (), None, "test") for target in (fg, function))
+    ends = [gibbs_sweeps(model.sites, X, np.random.default_rng(0)) for model in models]
     np.testing.assert_array_equal(*ends)
 
 

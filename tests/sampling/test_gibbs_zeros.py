@@ -124,13 +124,13 @@ def test_networks_start_from_their_roots(monkeypatch):
     def refuse(self, *args, **options):
         raise SizeError("too large")
 
-    monkeypatch.setattr(FactorGraph, "compile", refuse)
+    monkeypatch.setattr(FactorGraph, "sample", refuse)
     network = asia()
     X = gibbs(network, 1, rng=0, chains=200)[:, 0]
     assert (network.log_score(X) > -np.inf).all()
     X = gibbs(network, 1, rng=0, chains=20, evidence={"either": "yes", "tub": "no"})[:, 0]
     assert (network.log_score(X) > -np.inf).all()
-    with pytest.raises(CircuitError, match=r"too large to compile. Give one as 'start'"):
+    with pytest.raises(CircuitError, match=r"too large to sample. Give one as 'start'"):
         gibbs(equal_chain(40, np.eye(3)), 1, rng=0)
 
 

@@ -42,7 +42,7 @@ from expectedkernels.kernels.kernel import (
     require_kernel,
 )
 from expectedkernels.reports import Reported
-from expectedkernels.sampling.full_conditionals import every_state
+from expectedkernels.sampling.gibbs import every_state
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

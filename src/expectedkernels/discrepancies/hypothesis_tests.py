@@ -57,7 +57,7 @@ from expectedkernels.models.factor_graph import (
     forward_samples,
 )
 from expectedkernels.reports import Reported
-from expectedkernels.sampling.full_conditionals import every_state, sampled_model
+from expectedkernels.sampling.gibbs import Site, TableSite, every_state, sampled_model
 from expectedkernels.stein.stein_kernel import SteinKernel, selected_grams, stein_target
 
 if TYPE_CHECKING:
@@ -785,46 +785,21 @@ def null_drawer(target: Any, points: Any, null: str, rng: Any) -> tuple[str, Cal
             f"The target cannot be sampled exactly: {why}. Use null='gibbs', chains that start "
             "from the samples and keep the level all the same."
         )
-    hub = gibbs_sweeps(target, points, rng, backwards=True)
-    return "gibbs", lambda m: gibbs_sweeps(target, np.tile(hub, (m, 1)), rng).reshape(m, *shape)
+    sites = sampled_model(target, (), None, "kdsd_test").sites
+    root = gibbs_sweeps(sites[::-1], points, rng)  # the reversed chain
+    return "gibbs", lambda m: gibbs_sweeps(sites, np.tile(root, (m, 1)), rng).reshape(m, *shape)
 
 
-def gibbs_sweeps(target: Any, points: Any, rng: Any, backwards: bool = False) -> Any:
-    """Points after some sweeps of Gibbs updates; sweeps backwards are the reversed chain."""
+def gibbs_sweeps(sites: list[Site], points: Any, rng: Any) -> Any:
+    """Points after some sweeps of Gibbs updates."""
     rows = points.astype(np.intp)
-    order = [v for v, card in enumerate(target.cardinalities) if card > 1]
-    sites: dict[int, Any] = {}
-    if isinstance(target, FactorGraph):
-        model = sampled_model(target, (), None, "kdsd_test")
-        sites = {site.variable: site for site in model.sites}
-    here = target.log_prob(rows) if isinstance(target, Target) else None
-    for v in SWEEPS * (order[::-1] if backwards else order):
-        uniform = rng.random(len(rows))
-        if v in sites:
-            rows[:, v] = sites[v].draw(rows, uniform)
-            continue
-        if here is None:
-            logs = np.asarray(target.site_logs(rows, v))
-        else:
-            logs = _logs_of_states(target, rows, v, here)
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        rows[:, v] = drawn(cumulative(weights), uniform)
-        here = None if here is None else logs[np.arange(len(rows)), rows[:, v]]
+    for site in SWEEPS * sites:
+        u = rng.random(len(rows))
+        if isinstance(site, TableSite):
+            rows[:, site.variable] = site.draw(rows, u)
+        else:  # not remembered: many rows hardly ever meet the same states twice
+            rows[:, site.variable] = drawn(site.evaluated(rows), u)
     return rows.astype(np.float64)
-
-
-def _logs_of_states(target: Target, rows: Any, v: int, here: Any) -> Any:
-    """The logs of a function at rows with one variable in every state.
-
-    Those at the rows are known, and the function is called for the other states only.
-    """
-    n, card = len(rows), target.cardinalities[v]
-    others = np.tile(rows, (card - 1, 1))
-    others[:, v] = (others[:, v] + np.repeat(np.arange(1, card), n)) % card
-    logs = np.empty((n, card))
-    logs[np.arange(n), rows[:, v]] = here
-    logs[np.tile(np.arange(n), card - 1), others[:, v]] = target.log_prob(others)
-    return logs
 
 
 def simulated(

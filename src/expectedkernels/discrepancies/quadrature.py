@@ -30,7 +30,7 @@ from expectedkernels.kernels.empirical import (
 )
 from expectedkernels.kernels.kernel import Kernel, refuse_gradients, require_kernel
 from expectedkernels.kernels.target import as_target, values_of
-from expectedkernels.sampling.full_conditionals import every_state
+from expectedkernels.sampling.gibbs import every_state
 from expectedkernels.sampling.weights import simplex_weights
 from expectedkernels.stein.weighted_samples import greedy_choice
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from copy import copy
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from expectedkernels.circuits.operands import (
     sweep_cost,
 )
 from expectedkernels.circuits.queries import require_possible
-from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.data.evidence import Column, Evidence, as_evidence
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.expectation import expected_kernel
@@ -40,8 +38,7 @@ from expectedkernels.kernels.kernel import ExpHamming, Kernel, refuse_gradients,
 from expectedkernels.kernels.points import Scaled
 from expectedkernels.kernels.target import Target
 from expectedkernels.models.factor_graph import BayesianNetwork, CollapsedModel, FactorGraph
-from expectedkernels.sampling.gibbs import irreducible
-from expectedkernels.stein.kdsd import support_sizes
+from expectedkernels.sampling.gibbs import irreducible, is_positive
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
     TOO_RARE,
@@ -143,7 +140,7 @@ class CollapsedSteinKernel(PairwiseKernel):
             self._marked, self._positive = marked(self.circuit, lambda table: table), True
             return
         self._marked = marked(self.circuit, lambda table: np.roll(table, -1, axis=1))
-        self._positive = is_positive(self.circuit) if positive is None else positive
+        self._positive = bool(is_positive(self.circuit)) if positive is None else positive
 
     def with_operator(self, operator: str) -> CollapsedSteinKernel:
         """The same with another operator; what does not depend on it is shared.
@@ -255,26 +252,6 @@ def _column(n_rows: int, seen: Any, here: Any, moves: Any) -> Column:
     statements[seen] = np.hstack([here, moves])
     distinct, codes = np.unique(statements, axis=0, return_inverse=True)
     return Column(distinct, None, codes.reshape(-1))
-
-
-def is_positive(circuit: Circuit) -> bool:
-    """Whether a circuit is known to be positive everywhere, by its tables or by counting.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> is_positive(ek.factorized([[0.5, 0.5]])), is_positive(ek.factorized([[1.0, 0.0]]))
-    (True, False)
-    """
-    leaves: list[Any] = [circuit.input(v) for v in range(circuit.n_variables)]
-    if all((block.table > 0).all() for block in leaves):
-        return True
-    try:
-        if not deterministic(circuit):
-            return False
-    except SizeError:
-        return False  # it may be, but that is not known
-    return support_sizes(circuit)[0] == prod(int(n or 1) for n in circuit.cardinalities)
 
 
 NODE, PAIR = 110_000.0, 30.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 from weakref import ReferenceType, ref
@@ -19,7 +18,6 @@ from expectedkernels.circuits.operands import CircuitSide, check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.circuits.sample_map import deterministic
-from expectedkernels.engine.passes import COUNTS, lifted, up_over
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.expectation import require_distribution, two_distributions
 from expectedkernels.kernels.empirical import (
@@ -35,6 +33,7 @@ from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import ExpHamming, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target
 from expectedkernels.models import converted
+from expectedkernels.sampling.gibbs import support_size
 from expectedkernels.stein.stein_kernel import (
     SteinKernel,
     check_choices,
@@ -283,33 +282,16 @@ def require_positive(p: Circuit) -> None:
     The sizes of supports multiply at products and add up at deterministic sums, so they are
     counted exactly, in integers of any size.
     """
-    counts = support_sizes(p)
+    count = support_size(p)
     n_states = prod(int(c) for c in p.cardinalities if c is not None)
-    if counts[0] < n_states:
-        share = counts[0] / n_states
+    if count < n_states:
+        share = count / n_states
         found = "not all" if share > 0.999 else f"a fraction {share:.3g}"
         found += " of its states"
         if n_states < 10**15:
-            found = f"{counts[0]} of its {n_states} states ({share:.3g})"
+            found = f"{count} of its {n_states} states ({share:.3g})"
         raise PropertyError(
             f"The target has zeros: {found} are possible, and Stein operators do not have mean "
             "zero then. Smooth the tables (FactorGraph.smoothed), or compare samples of q with it, "
             "operators restricted to the support: kdsd(q.sample(1000), p, k, zeros='restrict')."
         )
-
-
-def support_sizes(circuit: Circuit) -> Sequence[int]:
-    """How many states every root of a deterministic circuit over discrete variables can have.
-
-    Examples
-    --------
-    >>> import expectedkernels as ek
-    >>> support_sizes(ek.factorized([[0.5, 0.5, 0.0], [1.0, 0.0]]))
-    [2]
-    """
-    if None in circuit.cardinalities:
-        raise PropertyError("Only circuits over discrete variables have counted supports.")
-    levels = circuit.to("numpy").levels
-    everything = np.full(levels.n_atoms, 1, dtype=object)
-    sizes = up_over(COUNTS, levels, lifted(COUNTS, levels), everything)
-    return [int(n) for n in sizes[levels.roots]]

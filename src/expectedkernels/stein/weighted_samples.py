@@ -45,7 +45,7 @@ from expectedkernels.kernels.empirical import (
 from expectedkernels.kernels.kernel import Delta, ExpHamming, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
-from expectedkernels.sampling.full_conditionals import every_state
+from expectedkernels.sampling.gibbs import every_state
 from expectedkernels.stein.collapsed import (
     check_stein_kernel,
     require_summable,

@@ -19,16 +19,8 @@ from expectedkernels import (
     mixture,
     stein,
 )
-from expectedkernels.sampling import (
-    full_conditionals as reducible,
-    full_conditionals as sites,
-    full_conditionals as targets,
-)
-from expectedkernels.sampling.full_conditionals import (
-    count_classes,
-    moves_of_factors,
-    sampled_model,
-)
+from expectedkernels.sampling import gibbs as sites
+from expectedkernels.sampling.gibbs import count_classes, moves_of_factors, sampled_model
 from factor_graphs import equal_chain, factor_graphs, scores
 from oracles import worlds
 
@@ -80,7 +72,7 @@ def test_collapsed_conditionals_of_factor_graphs(model, seed, entries):
     rng = np.random.default_rng(seed)
     collapsed = np.flatnonzero(rng.random(model.n_variables) < 0.5).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "TABLE_STATES", entries)
+        patch.setattr(sites, "TABLE_STATES", entries)
         found = sampled_model(model, collapsed, None, "gibbs")
         assert_conditionals(found, joint(model), collapsed)
 
@@ -98,7 +90,7 @@ def test_collapsed_conditionals_of_models_that_cannot_be_compiled(model, seed):
         return compile_model(self, *args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "TABLE_STATES", 0)
+        patch.setattr(sites, "TABLE_STATES", 0)
         patch.setattr(FactorGraph, "compile", refuse)
         found = sampled_model(model, collapsed, None, "gibbs")
         assert_conditionals(found, joint(model), collapsed)
@@ -111,12 +103,12 @@ def test_conditionals_of_circuits(seed, deterministic, collapse, states):
     rng = np.random.default_rng(seed)
     collapsed = np.flatnonzero(rng.random(p.n_variables) < 0.5).tolist() if collapse else []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "TABLE_STATES", states)
+        patch.setattr(sites, "TABLE_STATES", states)
         assert_conditionals(sampled_model(p, collapsed, None, "gibbs"), joint(p), collapsed)
 
 
 def test_conditionals_are_evaluated_once(monkeypatch):
-    monkeypatch.setattr(targets, "TABLE_STATES", 0)
+    monkeypatch.setattr(sites, "TABLE_STATES", 0)
     rows = []
     log_likelihood = Circuit.log_likelihood
 
@@ -141,7 +133,7 @@ def test_all_ways_to_draw_give_the_same_chain(chains, scan, monkeypatch):
     hidden = collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options)
     monkeypatch.setattr(sites, "SITE_ENTRIES", 0)
     monkeypatch.setattr(sites, "REMEMBERED", 10)
-    monkeypatch.setattr(targets, "TABLE_STATES", 0)
+    monkeypatch.setattr(sites, "TABLE_STATES", 0)
     np.testing.assert_array_equal(gibbs(grid, 40, 5, 3, **options), X)
     np.testing.assert_array_equal(gibbs(circuit, 40, 5, 3, **options), X)
     np.testing.assert_array_equal(collapsed_gibbs(grid, 40, [1, 4], 5, 3, **options), hidden)
@@ -171,7 +163,7 @@ def test_classes_of_factor_graphs(model, seed, states):
     possible = scores(model).reshape(model.cardinalities) > 0
     expected = classes(possible.any(axis=tuple(collapsed)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(targets, "TABLE_STATES", states)
+        patch.setattr(sites, "TABLE_STATES", states)
         moves = sampled_model(model, collapsed, None, "gibbs").moves()
     assert moves.classes == expected
     if moves.remedy:
@@ -205,6 +197,6 @@ def test_evidence_fixes_variables():
 
 def test_zeros_of_circuits_too_large_for_products(monkeypatch):
     halves = [factorized([[1.0, 0.0]] * 20), factorized([[0.0, 1.0]] * 20)]
-    monkeypatch.setattr(reducible, "PRODUCT_PAIRS", 0)
+    monkeypatch.setattr(sites, "PRODUCT_PAIRS", 0)
     with pytest.warns(ReducibleWarning, match=r"The model has zeros. They may split"):
         gibbs(mixture(halves), 3, rng=0)
