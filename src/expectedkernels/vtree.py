@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -71,9 +71,8 @@ class Vtree:
         self.left = np.where(inner, number[np.where(inner, old_left, 0)], -1)
         self.right = np.where(inner, number[np.where(inner, old_right, 0)], -1)
         below = [1] * len(order)
-        for node, (a, b) in enumerate(zip(self.left.tolist(), self.right.tolist(), strict=True)):
-            if a >= 0:
-                below[node] = 1 + below[a] + below[b]
+        for node, a, b in self._inner:
+            below[node] += below[a] + below[b]
         self.n_below = np.asarray(below, dtype=np.intp)
         for array in (self.left, self.right, self.variable, self.n_below):
             array.flags.writeable = False
@@ -96,7 +95,7 @@ class Vtree:
         >>> Vtree.balanced(5)
         Vtree(((0, 1), (2, (3, 4))))
         """
-        return cls._by_splits(variables, lambda n: n // 2)
+        return cls._over(variables, lambda n: n // 2)
 
     @classmethod
     def right_linear(cls, variables: int | Iterable[int]) -> Vtree:
@@ -115,7 +114,7 @@ class Vtree:
         >>> Vtree.right_linear(4)
         Vtree((0, (1, (2, 3))))
         """
-        return cls._by_splits(variables, lambda n: 1)
+        return cls._over(variables, lambda n: 1)
 
     @classmethod
     def left_linear(cls, variables: int | Iterable[int]) -> Vtree:
@@ -134,7 +133,7 @@ class Vtree:
         >>> Vtree.left_linear(4)
         Vtree((((0, 1), 2), 3))
         """
-        return cls._by_splits(variables, lambda n: n - 1)
+        return cls._over(variables, lambda n: n - 1)
 
     @classmethod
     def random(cls, variables: int | Iterable[int], rng: RngLike = None) -> Vtree:
@@ -155,7 +154,7 @@ class Vtree:
         4
         """
         generator = as_generator(rng)
-        return cls._by_splits(variables, lambda n: int(generator.integers(1, n)))
+        return cls._over(variables, lambda n: int(generator.integers(1, n)))
 
     @classmethod
     def from_nested(cls, nested: Nested) -> Vtree:
@@ -180,49 +179,32 @@ class Vtree:
         >>> Vtree.from_nested((2, (0, 1))).scope().tolist()
         [2, 0, 1]
         """
-        nodes: list[tuple[int, int, int]] = []
-        done: list[int] = []
-        stack: list[tuple[Any, bool]] = [(nested, False)]
-        while stack:
-            item, expanded = stack.pop()
-            if is_int(item):
-                nodes.append((-1, -1, int(item)))
-            elif expanded:
-                b, a = done.pop(), done.pop()
-                nodes.append((a, b, -1))
-            elif isinstance(item, (tuple, list)) and len(item) == 2:
-                stack += [(item, True), (item[1], False), (item[0], False)]
-                continue
-            else:
-                raise VtreeError(
-                    "A nested vtree is a variable (an int) or a pair of nested vtrees. "
-                    f"Got {item!r} instead."
-                )
-            done.append(len(nodes) - 1)
-        return cls(*zip(*nodes, strict=True))
 
-    @classmethod
-    def _by_splits(cls, variables: int | Iterable[int], split: Any) -> Vtree:
-        """Split lists of variables at `split(length)` until they have length one."""
+        def split(item: Any) -> Any:
+            if is_int(item) or (isinstance(item, (tuple, list)) and len(item) == 2):
+                return item
+            raise VtreeError(
+                "A nested vtree is a variable (an int) or a pair of nested vtrees. "
+                f"Got {item!r} instead."
+            )
+
+        return by_splits(nested, split)
+
+    @staticmethod
+    def _over(variables: int | Iterable[int], size: Callable[[int], int]) -> Vtree:
+        """Split lists of variables, `size(length)` of them to the left, until one is left."""
         xs = _variables(variables)
         if not xs:
             raise VtreeError("A vtree needs at least one variable. Got none.")
-        nodes: list[tuple[int, int, int]] = []
-        done: list[int] = []
-        stack = [(0, len(xs), False)]
-        while stack:
-            start, stop, expanded = stack.pop()
+
+        def split(span: tuple[int, int]) -> Any:
+            start, stop = span
             if stop - start == 1:
-                nodes.append((-1, -1, int(xs[start])))
-            elif expanded:
-                b, a = done.pop(), done.pop()
-                nodes.append((a, b, -1))
-            else:
-                middle = start + split(stop - start)
-                stack += [(start, stop, True), (middle, stop, False), (start, middle, False)]
-                continue
-            done.append(len(nodes) - 1)
-        return cls(*zip(*nodes, strict=True))
+                return int(xs[start])
+            middle = start + size(stop - start)
+            return (start, middle), (middle, stop)
+
+        return by_splits((0, len(xs)), split)
 
     @property
     def n_nodes(self) -> int:
@@ -252,38 +234,37 @@ class Vtree:
         parent[self.right[inner]] = inner
         return parent
 
+    @property
+    def _inner(self) -> Iterator[tuple[int, int, int]]:
+        """The inner nodes with their children, from below."""
+        inner = np.flatnonzero(self.variable < 0)
+        arrays = (inner, self.left[inner], self.right[inner])
+        return zip(*(array.tolist() for array in arrays), strict=True)
+
     @cached_property
     def height(self) -> IntArray:
         """The length of the longest path from every node down to a leaf."""
         height = [0] * self.n_nodes
-        for node, (a, b) in enumerate(zip(self.left.tolist(), self.right.tolist(), strict=True)):
-            if a >= 0:
-                height[node] = 1 + max(height[a], height[b])
+        for node, a, b in self._inner:
+            height[node] = 1 + max(height[a], height[b])
         return np.asarray(height, dtype=np.intp)
 
     @cached_property
     def depth(self) -> IntArray:
         """The distance of every node from the root."""
         depth = [0] * self.n_nodes
-        for node, parent in zip(
-            range(self.n_nodes - 2, -1, -1), self.parent[-2::-1].tolist(), strict=True
-        ):
-            depth[node] = depth[parent] + 1
+        for node, a, b in reversed(list(self._inner)):
+            depth[a] = depth[b] = depth[node] + 1
         return np.asarray(depth, dtype=np.intp)
 
     @cached_property
     def inorder(self) -> IntArray:
         """The in-order position of every node (left subtree, node, right subtree)."""
-        start = np.zeros(self.n_nodes, dtype=np.intp)
-        position = np.zeros(self.n_nodes, dtype=np.intp)
-        for node in range(self.n_nodes - 1, -1, -1):
-            a, b = self.left[node], self.right[node]
-            if a < 0:
-                position[node] = start[node]
-            else:
-                position[node] = start[node] + self.n_below[a]
-                start[a], start[b] = start[node], position[node] + 1
-        return position
+        first, below = [0] * self.n_nodes, self.n_below.tolist()
+        for node, a, b in reversed(list(self._inner)):
+            first[a], first[b] = first[node], first[node] + below[a] + 1
+            first[node] += below[a]
+        return np.asarray(first, dtype=np.intp)
 
     @cached_property
     def _leaf_of(self) -> dict[int, int]:
@@ -419,21 +400,14 @@ class Vtree:
             raise VtreeError(
                 f"A projection keeps a non-empty set of the variables. Got {sorted(wanted)}."
             )
-        nodes: list[tuple[int, int, int]] = []
-        image = [-1] * self.n_nodes
-        for node in range(self.n_nodes):
-            if self.is_leaf(node):
-                if int(self.variable[node]) not in wanted:
-                    continue
-                nodes.append((-1, -1, int(self.variable[node])))
+        kept: list[Any] = []  # nested vtrees, None where nothing is left
+        for variable in self.variable.tolist():
+            if variable >= 0:
+                kept.append(variable if variable in wanted else None)
             else:
-                a, b = image[self.left[node]], image[self.right[node]]
-                if a < 0 or b < 0:
-                    image[node] = max(a, b)
-                    continue
-                nodes.append((a, b, -1))
-            image[node] = len(nodes) - 1
-        return Vtree(*zip(*nodes, strict=True))
+                b, a = kept.pop(), kept.pop()
+                kept.append(a if b is None else b if a is None else (a, b))
+        return Vtree.from_nested(kept[0])
 
     def renumbered(self, number: Sequence[int]) -> Vtree:
         """The vtree in which variable v is called number[v].
@@ -454,20 +428,18 @@ class Vtree:
         subtree sizes) and a flag at the nodes whose children were swapped.
         """
         smallest = self.variable.tolist()
-        lefts, rights = self.left.tolist(), self.right.tolist()
         swapped = np.zeros(self.n_nodes, dtype=np.bool_)
-        for node, (a, b) in enumerate(zip(lefts, rights, strict=True)):
-            if a >= 0:
-                smallest[node] = min(smallest[a], smallest[b])
-                swapped[node] = smallest[b] < smallest[a]
+        children = [(-1, -1)] * self.n_nodes
+        for node, a, b in self._inner:
+            smallest[node] = min(smallest[a], smallest[b])
+            swapped[node] = smallest[b] < smallest[a]
+            children[node] = (b, a) if swapped[node] else (a, b)
         order: list[int] = []
         stack = [self.root]
         while stack:  # parents first, second child first: the reverse is the post-order wanted
             node = stack.pop()
             order.append(node)
-            if lefts[node] >= 0:
-                pair = (lefts[node], rights[node])
-                stack += reversed(pair) if swapped[node] else pair
+            stack += () if children[node][0] < 0 else children[node]
         nodes = np.asarray(order[::-1], dtype=np.intp)
         return nodes, self.variable[nodes], swapped
 
@@ -546,6 +518,22 @@ class Vtree:
         return overview("Vtree", found, svg(drawn) if self.n_nodes <= FEW else "")
 
 
+def by_splits(root: Any, split: Callable[[Any], Any]) -> Vtree:
+    """The vtree of a thing that `split` turns into a variable, or into two smaller things."""
+    stack, parts = [root], []
+    while stack:
+        parts.append(split(stack.pop()))
+        if not is_int(parts[-1]):
+            stack += reversed(parts[-1])
+    nodes: list[tuple[int, int, int]] = []
+    done: list[int] = []
+    for part in reversed(parts):
+        leaf = is_int(part)
+        nodes.append((-1, -1, int(part)) if leaf else (done.pop(), done.pop(), -1))
+        done.append(len(nodes) - 1)
+    return Vtree(*zip(*nodes, strict=True))
+
+
 def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int]) -> IntArray:
     """The nodes in post-order from the last one, after checking that they form a full tree."""
     n = len(variable)
@@ -587,12 +575,12 @@ def _postorder(left: Sequence[int], right: Sequence[int], variable: Sequence[int
 
 def _variables(given: Any) -> list[int]:
     """The variables of a vtree, by how many there are or as a list of them."""
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+    if is_int(given):
         require_memory(200.0 * given, f"A vtree of {given} variables", "Take fewer variables.")
         return list(range(given))
     found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for x in found:
-        if not isinstance(x, (int, np.integer)) or isinstance(x, bool):
+        if not is_int(x):
             raise VtreeError(
                 "The variables of a vtree are an int (how many there are) or a list of ints. "
                 f"Got {x!r}{'' if x is given else ' among them'}."

@@ -13,7 +13,7 @@ import numpy as np
 
 from expectedkernels.checks import CircuitError, check_count
 from expectedkernels.circuits.circuit import align
-from expectedkernels.vtree import Vtree
+from expectedkernels.vtree import Vtree, by_splits
 
 Graph = Sequence[AbstractSet[int]]
 """The neighbours of every variable."""
@@ -48,11 +48,8 @@ def interaction_graph(
     >>> [sorted(found) for found in interaction_graph(4, [(0, 1), (1, 2)])]
     [[1], [0, 2], [1], []]
     """
-    neighbours: list[set[int]] = [set() for _ in range(n_variables)]
-    for scope in scopes:
-        for variable in scope:
-            neighbours[variable].update(scope)
-    return tuple(frozenset(found - {v}) for v, found in enumerate(neighbours))
+    near = neighbours(scopes, range(n_variables))
+    return tuple(frozenset(found - {v}) for v, found in near.items())
 
 
 def require_graph(graph: Any) -> Graph:
@@ -393,25 +390,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class _Forest:
-    """Vtree nodes made one after the other."""
-
-    def __init__(self) -> None:
-        self.nodes: list[tuple[int, int, int]] = []
-
-    def leaf(self, variable: int) -> int:
-        self.nodes.append((-1, -1, variable))
-        return len(self.nodes) - 1
-
-    def join(self, left: int, right: int) -> int:
-        self.nodes.append((left, right, -1))
-        return len(self.nodes) - 1
-
-    def vtree(self) -> Vtree:
-        left, right, variable = zip(*self.nodes, strict=True)
-        return Vtree(left, right, variable)
-
-
 def _elimination(
     graph: Graph, order: Sequence[int] | None, cardinalities: Sequence[int], for_pairs: bool
 ) -> Elimination:
@@ -470,22 +448,19 @@ def conditioning_vtree(
     """
     cards = [2] * len(require_graph(graph)) if cardinalities is None else cardinalities
     found = _elimination(graph, order, cards, for_pairs)
-    forest, children = _Forest(), found.children()
-    tree = [-1] * len(graph)
+    tree: list[Any] = list(range(len(graph)))
 
-    def join(variables: list[int]) -> int:
+    def join(variables: list[int]) -> Any:
         """One tree of several, those with the smallest common context joined first."""
         trees = [tree[u] for u in variables]
         for a, b, _ in joins([found.contexts[u] for u in variables], cards):
-            trees[a] = forest.join(trees[a], trees[b])
+            trees[a] = (trees[a], trees[b])
         return trees[0]
 
+    children = found.children()
     for v in found.order:
-        below = children[v]
-        under = join(below) if below else -1
-        tree[v] = forest.join(forest.leaf(v), under) if below else forest.leaf(v)
-    join([v for v in reversed(found.order) if not found.contexts[v]])
-    return forest.vtree()
+        tree[v] = (v, join(children[v])) if children[v] else v
+    return Vtree.from_nested(join([v for v in reversed(found.order) if not found.contexts[v]]))
 
 
 def elimination_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree:
@@ -512,16 +487,14 @@ def elimination_vtree(graph: Graph, order: Sequence[int] | None = None) -> Vtree
     """
     order = min_fill_order(graph) if order is None else order
     found = _elimination(graph, order, [], False)
-    forest, children = _Forest(), found.children()
-    tree = [-1] * len(graph)
+    children, tree = found.children(), list[Any](range(len(graph)))
     for v in found.order:
-        tree[v] = forest.leaf(v)
         for u in reversed(children[v]):
-            tree[v] = forest.join(tree[v], tree[u])
+            tree[v] = (tree[v], tree[u])
     last, *others = [tree[v] for v in found.order if not found.contexts[v]]
     for other in others:
-        last = forest.join(other, last)
-    return forest.vtree()
+        last = (other, last)
+    return Vtree.from_nested(last)
 
 
 def bisection_vtree(rows: int, cols: int) -> Vtree:
@@ -542,26 +515,19 @@ def bisection_vtree(rows: int, cols: int) -> Vtree:
     Vtree(((0, 3), ((1, 2), (4, 5))))
     """
     check_grid(rows, cols, "bisection_vtree")
-    forest = _Forest()
-    stack = [(0, rows, 0, cols, False)]
-    done: list[int] = []
-    while stack:
-        top, bottom, first, last, expanded = stack.pop()
+
+    def split(part: tuple[int, int, int, int]) -> Any:
+        top, bottom, first, last = part
         height, width = bottom - top, last - first
         if height == width == 1:
-            done.append(forest.leaf(top * cols + first))
-        elif expanded:
-            b, a = done.pop(), done.pop()
-            done.append(forest.join(a, b))
-        else:
-            stack.append((top, bottom, first, last, True))
-            if height >= width:
-                middle = top + height // 2
-                stack += [(middle, bottom, first, last, False), (top, middle, first, last, False)]
-            else:
-                middle = first + width // 2
-                stack += [(top, bottom, middle, last, False), (top, bottom, first, middle, False)]
-    return forest.vtree()
+            return top * cols + first
+        if height >= width:
+            middle = top + height // 2
+            return (top, middle, first, last), (middle, bottom, first, last)
+        middle = first + width // 2
+        return (top, bottom, first, middle), (top, bottom, middle, last)
+
+    return by_splits((0, rows, 0, cols), split)
 
 
 def check_grid(rows: int, cols: int, what: str) -> None:
