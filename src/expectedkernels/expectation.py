@@ -465,7 +465,7 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
             finite_rows(points)
     summed = [axis for axis in (0, 1) if sides[axis][1] is not None]
     if k.tensors:
-        whole = k.values_with_gradients(*(as_floats(points) for points, _ in sides))
+        whole = k.scaled(*(as_floats(points) for points, _ in sides))
         every = (slice(None), slice(None))
         values = plain_numbers(weighted_sums(whole, [share for _, share in sides], every), log)
         return values.squeeze(tuple(summed))
@@ -481,11 +481,7 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
             others = slice(start if half else 0, None)
             at = (chosen, others) if along == 0 else (others, chosen)
             X, Y = (points[rows] for rows, (points, _) in zip(at, sides, strict=True))
-            if log:
-                logs, signs = k.logs(X, Y)
-                found = Scaled(signs, np.where(signs != 0, logs, 0.0))
-            else:
-                found = Scaled(k(X, Y), None)
+            found = k.scaled(X, Y) if log else Scaled(k(X, Y), None)
             if half:
                 found.data[:, len(X) :] *= 2.0
             yield at, found

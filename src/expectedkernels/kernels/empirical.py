@@ -25,7 +25,7 @@ from expectedkernels.data.tables import (
     is_labelled,
     labelled_table,
 )
-from expectedkernels.kernels.kernel import RBF, ExpHamming, Kernel
+from expectedkernels.kernels.kernel import RBF, ExpHamming, Kernel, number_rows
 from expectedkernels.models.factor_graph import FactorGraph
 
 
@@ -388,15 +388,8 @@ def _rate(distance: float) -> float:
 
 
 def _numbers(X: Any) -> Any:
-    if is_frame(X):
-        columns = frame_columns(X)
-        for column in columns:
-            if column.kind != "number":
-                raise DataError(
-                    f"Distances are between numbers. The column {column.name!r} holds labels."
-                )
-        return np.stack([column.values for column in columns], axis=1)
-    points = as_floats(X)
+    [table] = number_rows(X, what="Distances are between", error=DataError)
+    points = as_floats(table)
     refuse_flat(points, "Points")
     return points
 

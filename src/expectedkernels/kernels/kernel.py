@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import inf, isfinite, log
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
@@ -24,7 +24,7 @@ from expectedkernels.checks import CircuitError, KernelError, Verdict, public
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import with_root_weights
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Table, log_sum_exp
+from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.operands import Atoms
 from expectedkernels.data.evidence import Domains, as_points, refuse_flat
 from expectedkernels.data.schema import Schema
@@ -37,15 +37,16 @@ from expectedkernels.kernels.points import (
     Scaled,
     check_states,
     in_tensors,
-    log_products,
     product_values,
+    scaled_products,
     summed,
-    values_with_gradients,
 )
 from expectedkernels.vtree import Vtree
 
 CHUNK = 2**22
 """How many kernel values of points are worked on at once."""
+NAMES = ("RBF", "Laplacian", "ExpHamming", "Delta", "TableKernel", "SumKernel", "ProductKernel")
+"""Kernels of the library, whose names those of others may have."""
 BLOCK = 1024
 """How many points on either side the values of a kernel are computed for at once."""
 
@@ -109,10 +110,9 @@ class Kernel:
         """The parameters that are tensors which gradients are asked for."""
         return []
 
-    def values_with_gradients(self, X: Array, Y: Array) -> Scaled:
-        """The values k(x_i, y_j) as tensors that know their gradients by the parameters."""
-        logs, signs = self.log_gram(X, Y)
-        return in_tensors(signs, np.where(signs != 0, logs, 0.0))
+    def scaled(self, X: Array, Y: Array) -> Scaled:
+        """The values k(x_i, y_j) with their logs; tensors, if gradients by parameters are asked."""
+        raise NotImplementedError
 
     def blocks(self, vtree: Vtree, domains: Domains) -> KernelBlocks:
         """The kernel as a circuit on a vtree; raises if it does not fit the variables."""
@@ -124,12 +124,7 @@ class Kernel:
 
     def gram(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_j) for all rows of two arrays."""
-        logs, signs = self.log_gram(X, Y)
-        return np.exp(logs) * signs
-
-    def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        """The logs of |k(x_i, y_j)| for all rows of two arrays, and the signs of the values."""
-        raise NotImplementedError
+        return self.scaled(X, Y).linear("The kernel", ASK_FOR_LOGS)
 
     def single_product(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable whose product is the kernel; None if it is not made like that."""
@@ -182,7 +177,7 @@ class Kernel:
         [[1.0, 0.0], [0.0, 1.0]]
         """
         if self.tensors:
-            return self.values_with_gradients(*_two_sets(X, Y)).linear("The kernel", ASK_FOR_LOGS)
+            return self.scaled(*_two_sets(X, Y)).linear("The kernel", ASK_FOR_LOGS)
         return self.numbers(X, Y)
 
     def numbers(self, X: RowsLike, Y: RowsLike | None = None) -> Array:
@@ -236,11 +231,10 @@ class Kernel:
         """
         first, second = _two_sets(X, Y)
         if self.tensors:
-            values = self.values_with_gradients(first, second)
-            return values.data.abs().log() + values.scale, values.data.sign()
+            return self.scaled(first, second).logs()
         logs, signs = np.empty((2, len(first), len(second)))
         for at in _blocks(len(first), len(second)):
-            logs[at], signs[at] = self.log_gram(first[at[0]], second[at[1]])
+            logs[at], signs[at] = self.scaled(first[at[0]], second[at[1]]).logs()
         return logs, signs
 
     def __add__(self, other: Kernel) -> Kernel:
@@ -355,22 +349,12 @@ def _namesake(kernel: Any, kind: type) -> str:
     """Advice for classes of kernels, and for kernels that have the name of one here."""
     if issubclass(kind, Kernel):
         return f" Make one of it: {kind.__name__}(...)."
-    if kind.__name__ not in {c.__name__ for c in _subclasses(Kernel)}:
+    if kind.__name__ not in NAMES:
         return ""
     rate = ""
     if kind.__name__ == "RBF" and hasattr(kernel, "length_scale"):
         rate = " with gamma = 1 / (2 length_scale^2)"
     return f" There is an expectedkernels.{kind.__name__}: use that{rate}."
-
-
-def _subclasses(kind: type) -> list[type]:
-    """The classes of the library that inherit from one."""
-    children: list[type] = kind.__subclasses__()
-    found: list[type] = []
-    for child in children:
-        if child.__module__.partition(".")[0] == "expectedkernels":
-            found += [child, *_subclasses(child)]
-    return found
 
 
 def factor_matrix(factor: Any, cardinality: int, variable: int) -> Any:
@@ -406,8 +390,7 @@ def refuse_infinite(values: Any) -> None:
 
 def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     """Two checked sets of points; one stands for both. Frames are matched by their names."""
-    if is_frame(X) or is_frame(Y):
-        X, Y = _frame_rows(X, Y)
+    X, Y = number_rows(X, Y)
     first = finite_rows(X)
     second = first if Y is None else finite_rows(Y)
     if first.shape[1] != second.shape[1]:
@@ -423,26 +406,24 @@ def _two_sets(X: Any, Y: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _frame_rows(X: Any, Y: Any) -> tuple[Any, Any]:
-    """The numbers of data frames, the columns of the second in the order of the first."""
-    names, found = None, []
-    for given in (X, Y):
-        if not is_frame(given):
-            found.append(given)
-            continue
-        columns = frame_columns(given)
-        if names is not None:
-            plain = Schema((None,) * len(names), names)
-            columns = plain.ordered(columns, column_names(given), "The second data frame")
-        for column in columns:
-            if column.kind == "label":
-                raise KernelError(
-                    f"Kernels compare numbers. The column {column.name!r} holds labels: give "
-                    "codes, or compare distributions (expected_kernel, mmd), which read labels."
-                )
-        names = column_names(given)
-        found.append(np.stack([np.asarray(c.values, dtype=np.float64) for c in columns], axis=1))
-    return found[0], found[1]
+def number_rows(
+    *tables: Any, what: str = "Kernels compare", error: type[CircuitError] = KernelError
+) -> list[Any]:
+    """Tables as they are, and data frames as numbers, with columns in the order of the first."""
+    schema, found = None, []
+    for table in tables:
+        if is_frame(table):
+            columns = frame_columns(table)
+            for column in columns:
+                if column.kind == "label":
+                    raise error(
+                        f"{what} numbers. The column {column.name!r} holds labels: give codes, or "
+                        "compare distributions (expected_kernel, mmd), which read labels."
+                    )
+            schema = schema or Schema((None,) * len(columns), column_names(table))
+            table = schema.read_frame(table, "The second data frame")
+        found.append(table)
+    return found
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
@@ -472,6 +453,29 @@ class CompositeKernel(Kernel):
     """A kernel made of others, which may be made for certain variables."""
 
     kernels: Sequence[Kernel]
+    what: str
+
+    def combined(self, values: Sequence[Any]) -> Any:
+        """The values of the kernel, from those of its parts."""
+        raise NotImplementedError
+
+    def pairs(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_i)."""
+        return self.combined([k.pairs(X, Y) for k in self.kernels])
+
+    def gram(self, X: Any, Y: Any) -> Any:
+        """The values k(x_i, y_j)."""
+        return self.combined([k.gram(X, Y) for k in self.kernels])
+
+    def scaled_parts(self, X: Any, Y: Any) -> list[Scaled]:
+        """The values of all parts with their logs, in tensors if there is one."""
+        parts = [k.scaled(X, Y) for k in self.kernels]
+        return [in_tensors(part) for part in parts] if self.tensors else parts
+
+    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
+        """Whether all parts are; the weights are positive by construction."""
+        reason = f"a {self.what} of positive definite kernels is positive definite"
+        return all_definite((k.is_positive_definite(cardinalities) for k in self.kernels), reason)
 
     @property
     def tensors(self) -> list[Array]:
@@ -496,6 +500,8 @@ class CompositeKernel(Kernel):
 class SumKernel(CompositeKernel):
     """A sum of kernels with positive weights; written ``2.0 * k + l``."""
 
+    what = "sum"
+
     def __init__(self, kernels: Sequence[Kernel], weights: Sequence[Any]):
         self.kernels, self.weights = list(kernels), [float(on_host(w)) for w in weights]
         self.scales = [
@@ -519,27 +525,13 @@ class SumKernel(CompositeKernel):
         """The parameters of all parts, and weights, that gradients are asked for."""
         return [*super().tensors, *(w for w in self.scales if has_gradient(w))]
 
-    def values_with_gradients(self, X: Any, Y: Any) -> Scaled:
-        """The values k(x_i, y_j) as tensors that know their gradients."""
-        return summed([k.values_with_gradients(X, Y) for k in self.kernels], self.scales)
+    def combined(self, values: Sequence[Any]) -> Any:
+        """The weighted sum."""
+        return sum(w * x for w, x in zip(self.weights, values, strict=True))
 
-    def pairs(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_i)."""
-        return sum(w * k.pairs(X, Y) for k, w in zip(self.kernels, self.weights, strict=True))
-
-    def gram(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_j)."""
-        return sum(w * k.gram(X, Y) for k, w in zip(self.kernels, self.weights, strict=True))
-
-    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """The logs and signs of the values k(x_i, y_j)."""
-        terms = [k.log_gram(X, Y) for k in self.kernels]
-        logs = np.stack([x + log(w) for (x, _), w in zip(terms, self.weights, strict=True)])
-        return log_sum_exp(logs, 0, np.stack([signs for _, signs in terms]))
-
-    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether all terms are; the weights are positive by construction."""
-        return _all_definite(self.kernels, cardinalities, "sum")
+    def scaled(self, X: Any, Y: Any) -> Scaled:
+        """The values k(x_i, y_j) with their logs."""
+        return summed(self.scaled_parts(X, Y), self.scales)
 
     def __repr__(self) -> str:
         terms = [
@@ -553,6 +545,8 @@ class SumKernel(CompositeKernel):
 class ProductKernel(CompositeKernel):
     """The product of two kernels; written ``k * l``."""
 
+    what = "product"
+
     def __init__(self, first: Kernel, second: Kernel):
         self.first, self.second = first, second
         self.kernels = (first, second)
@@ -561,9 +555,9 @@ class ProductKernel(CompositeKernel):
         """The kernel as a circuit on a vtree."""
         return kronecker(self.first.blocks(vtree, domains), self.second.blocks(vtree, domains))
 
-    def pairs(self, X: Any, Y: Any) -> Any:
-        """The values k(x_i, y_i)."""
-        return self.first.pairs(X, Y) * self.second.pairs(X, Y)
+    def combined(self, values: Sequence[Any]) -> Any:
+        """The product."""
+        return values[0] * values[1]
 
     def single_product(self, n_variables: int) -> list[Factor] | None:
         """The products of both kernels' factors, if both have one per variable."""
@@ -577,37 +571,23 @@ class ProductKernel(CompositeKernel):
         known = {pair: pair[0] * pair[1] for pair in set(pairs)}
         return [known[pair] for pair in pairs]
 
-    def values_with_gradients(self, X: Any, Y: Any) -> Scaled:
-        """The values k(x_i, y_j) as tensors that know their gradients."""
-        one, two = (k.values_with_gradients(X, Y) for k in self.kernels)
+    def scaled(self, X: Any, Y: Any) -> Scaled:
+        """The values k(x_i, y_j) with their logs."""
+        one, two = self.scaled_parts(X, Y)
         return Scaled(one.data * two.data, one.scale + two.scale)
 
     def gram(self, X: Any, Y: Any) -> Any:
         """The values k(x_i, y_j); of a product of exponentials one exponential of a sum."""
         factors = self.single_product(X.shape[1])
-        if factors is None:
-            return self.first.gram(X, Y) * self.second.gram(X, Y)
-        return product_values(factors, X, Y)
-
-    def log_gram(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        """The logs and signs of the values k(x_i, y_j)."""
-        (logs, signs), (others, other_signs) = (k.log_gram(X, Y) for k in (self.first, self.second))
-        return logs + others, signs * other_signs
-
-    def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
-        """Whether both factors are."""
-        return _all_definite(self.kernels, cardinalities, "product")
+        return super().gram(X, Y) if factors is None else product_values(factors, X, Y)
 
     def __repr__(self) -> str:
         return f"{self.first!r} * {self.second!r}"
 
 
-def _all_definite(kernels: Sequence[Kernel], cardinalities: Any, what: str) -> Verdict:
-    for kernel in kernels:
-        verdict = kernel.is_positive_definite(cardinalities)
-        if not verdict:
-            return verdict
-    return Verdict(True, f"a {what} of positive definite kernels is positive definite")
+def all_definite(verdicts: Iterable[Verdict], reason: str) -> Verdict:
+    """The first verdict that something is not positive definite, or else that all is."""
+    return next((verdict for verdict in verdicts if not verdict), Verdict(True, reason))
 
 
 class FactorKernel(Kernel):
@@ -642,9 +622,9 @@ class FactorKernel(Kernel):
         """The values k(x_i, y_j)."""
         return product_values(self.factors(X.shape[1]), X, Y)
 
-    def values_with_gradients(self, X: Array, Y: Array) -> Scaled:
-        """The values k(x_i, y_j) as tensors that know their gradients."""
-        return values_with_gradients(self.factors(X.shape[1]), X, Y)
+    def scaled(self, X: Array, Y: Array) -> Scaled:
+        """The values k(x_i, y_j) with their logs."""
+        return scaled_products(self.factors(X.shape[1]), X, Y)
 
     def single_product(self, n_variables: int) -> list[Factor] | None:
         """One factor per variable."""
@@ -656,11 +636,6 @@ class FactorKernel(Kernel):
             factor.table is None or np.array_equal(factor.table, factor.table.T)
             for factor in self.factors(n_variables)
         )
-
-    def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        """The logs and signs of the values k(x_i, y_j)."""
-        logs, signs = log_products(self.factors(X.shape[1]), X, Y, relative=True)
-        return logs, np.where(logs > -inf, 1.0 if signs is None else signs, 0.0)
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether every factor is positive definite, with the first that is not."""
@@ -685,18 +660,18 @@ class RateKernel(FactorKernel):
         """One factor per variable."""
         gamma = 1.0 / n_variables if self.gamma is None else self.gamma
         if isinstance(gamma, float):
-            own = None if self.tensor is None else {self.field: self.tensor}
-            return [Factor(**{self.field: gamma}, tensors=own)] * n_variables
+            return [self._factor(gamma, self.tensor)] * n_variables
         if len(gamma) != n_variables:
             raise KernelError(
                 f"This {type(self).__name__} kernel has rates for {len(gamma)} variables. It is "
                 f"used on {n_variables}."
             )
         given: Any = [None] * n_variables if self.tensor is None else self.tensor
-        return [
-            Factor(**{self.field: float(rate)}, tensors=None if own is None else {self.field: own})
-            for rate, own in zip(gamma, given, strict=True)
-        ]
+        return [self._factor(float(rate), own) for rate, own in zip(gamma, given, strict=True)]
+
+    def _factor(self, rate: float, own: Any) -> Factor:
+        tensors = None if own is None else {self.field: own}
+        return Factor(**{self.field: rate}, tensors=tensors)
 
     def __repr__(self) -> str:
         gamma = self.gamma if isinstance(self.gamma, (float, type(None))) else self.gamma.tolist()
@@ -862,11 +837,8 @@ class TableKernel(FactorKernel):
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether every table is symmetric without negative eigenvalues."""
-        for variable, factor in enumerate(self._factors):
-            verdict = factor.verdict(variable)
-            if not verdict:
-                return verdict
-        return Verdict(True, "no table has a negative eigenvalue")
+        verdicts = (factor.verdict(variable) for variable, factor in enumerate(self._factors))
+        return all_definite(verdicts, "no table has a negative eigenvalue")
 
     def __repr__(self) -> str:
         return f"TableKernel({len(self.tables)} tables)"

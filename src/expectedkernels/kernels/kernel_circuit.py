@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from expectedkernels.data.evidence import Domains, as_evidence, as_points
 from expectedkernels.engine.sweep import Operand
 from expectedkernels.kernels.factors import Factor
 from expectedkernels.kernels.gram import KernelBlocks
-from expectedkernels.kernels.kernel import Kernel, require_kernel
+from expectedkernels.kernels.kernel import Kernel, all_definite, require_kernel
+from expectedkernels.kernels.points import Scaled
 from expectedkernels.vtree import Vtree
 
 KEPT_VTREES = 4
@@ -174,30 +174,28 @@ class KernelCircuit(Kernel):
     def pairs(self, X: Array, Y: Array) -> Array:
         """The values k(x_i, y_i)."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
-        logs, signs = self._log_values(X * np.asarray(self.cardinalities) + Y)
-        return np.exp(logs) * signs
+        return self._values(X * np.asarray(self.cardinalities) + Y).linear()
 
-    def log_gram(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        """The logs and signs of the values k(x_i, y_j)."""
+    def scaled(self, X: Array, Y: Array) -> Scaled:
+        """The values k(x_i, y_j) with their logs."""
         X, Y = (as_points(Z, self.cardinalities) for Z in (X, Y))
         codes = X[:, None, :] * np.asarray(self.cardinalities) + Y[None, :, :]
-        logs, signs = self._log_values(codes.reshape(-1, X.shape[1]))
-        return logs.reshape(len(X), len(Y)), signs.reshape(len(X), len(Y))
+        values = self._values(codes.reshape(-1, X.shape[1]))
+        return values.mapped(lambda x: x.reshape(len(X), len(Y)))
 
-    def _log_values(self, codes: Any) -> tuple[Any, Any]:
-        """The logs and signs of the values at pairs of points, coded as states."""
+    def _values(self, codes: Any) -> Scaled:
+        """The values at pairs of points, coded as states."""
         logs, sign = log_values(self.circuit, as_evidence(codes, self.circuit.cardinalities))
-        signs = np.where(logs > -inf, 1.0, 0.0) if sign is None else sign
-        return logs[:, 0], signs[:, 0]
+        return Scaled(np.ones_like(logs[:, 0]) if sign is None else sign[:, 0], logs[:, 0])
 
     def is_positive_definite(self, cardinalities: Domains | None = None) -> Verdict:
         """Whether all inputs are symmetric without negative eigenvalues."""
-        for variable, n in enumerate(self.cardinalities):
-            for row in self.circuit.input(variable).numbers:
-                verdict = Factor(table=row.reshape(n, n)).verdict(variable)
-                if not verdict:
-                    return verdict
-        return Verdict(True, "all inputs are positive definite and no weight is negative")
+        verdicts = (
+            Factor(table=row.reshape(n, n)).verdict(variable)
+            for variable, n in enumerate(self.cardinalities)
+            for row in self.circuit.input(variable).numbers
+        )
+        return all_definite(verdicts, "all inputs are positive definite and no weight is negative")
 
     def __repr__(self) -> str:
         return (

@@ -54,13 +54,13 @@ class Scaled:
             raise KernelError(
                 "The expected kernel is negative here, so it has no logarithm. Ask for log=False."
             )
-        positive = self.data > 0
-        logs = xp.where(
-            positive,
-            xp.log(xp.where(positive, self.data, xp.ones_like(self.data))),
-            xp.full_like(self.data, -inf),
-        )
-        return logs if self.scale is None else logs + self.scale
+        return self.logs()[0]
+
+    def logs(self) -> tuple[Any, Any]:
+        """The logs of the absolute values, and the signs of the values."""
+        xp = namespace(self.data)
+        logs = safe_log(xp.abs(self.data)) + (0.0 if self.scale is None else self.scale)
+        return logs, xp.where(logs > -inf, xp.sign(self.data), xp.zeros_like(logs))
 
 
 def _times_exp(data: Any, logs: Any) -> Any:
@@ -232,7 +232,7 @@ EXPANDED = 256.0
 is wrong by about 1e-16 times it."""
 METRICS = {"square": "sqeuclidean", "absolute": "cityblock", "unequal": "hamming"}
 """The distance of every kind of rate."""
-MOST_STATES = {"square": 5, "absolute": 5, "unequal": 32}
+MOST_STATES = 32
 """Columns of whole numbers with at most so many states are compared by one matrix product."""
 
 
@@ -297,18 +297,14 @@ def _log_sums(kind: str, rates: Any, X: Any, Y: Any, relative: bool = True) -> A
     if ranges is not None:
         low, width = ranges
         # of differences that are at most one, all kinds are squares
-        square = kind == "square" or width.max() <= 1
-        if square and alike and len(rates) * float(width.max()) ** 2 < EXACT / 8:
-            logs = _expanded(X - low, Y - low)
-            logs *= rates[0]
-            return logs
-        if (width < MOST_STATES[kind]).all():
+        bits = width.max() <= 1
+        if (kind == "square" or bits) and alike and len(rates) * width.max() ** 2 < EXACT / 8:
+            return rates[0] * _expanded(X - low, Y - low)
+        if (kind == "unequal" or bits) and width.max() < MOST_STATES:
             weights = np.ones(len(rates)) if alike else rates  # whole numbers are summed exactly
             sizes = (width + 1).astype(np.intp).tolist()
-            tables = [-w * _differences(kind, n) for w, n in zip(weights, sizes, strict=True)]
-            logs = _by_states(tables, X, Y, low)
-            logs *= rates[0] if alike else 1.0
-            return logs
+            tables = [w * (np.eye(n) - 1.0) for w, n in zip(weights, sizes, strict=True)]
+            return (rates[0] if alike else 1.0) * _by_states(tables, X, Y, low)
     if kind == "square" and not relative and len(X) and len(Y):
         logs = _expanded_about_mean(rates, X, Y)
         if logs is not None:
@@ -363,13 +359,6 @@ def _expanded_about_mean(rates: Any, X: Any, Y: Any) -> Any:
     row, column = np.divmod(close, len(Y))
     logs.ravel()[close] = -((X[row] - Y[column]) ** 2 @ rates)
     return logs
-
-
-def _differences(kind: str, n: int) -> Any:
-    """The differences of n states, as a kind of rate counts them."""
-    states = np.arange(n, dtype=np.float64)
-    size = np.abs(states[:, None] - states)
-    return {"square": size**2, "absolute": size, "unequal": np.minimum(size, 1.0)}[kind]
 
 
 def _table_logs(factors: Sequence[Factor], X: Any, Y: Any) -> tuple[Any, Any]:
@@ -428,29 +417,31 @@ def _by_states(tables: list[Any], X: Any, Y: Any, low: Any) -> Any:
     return indicators @ right
 
 
-def in_tensors(data: Any, scale: Any) -> Scaled:
-    """Values in tensors on the host, without gradients so far."""
+def in_tensors(values: Scaled) -> Scaled:
+    """Values in tensors on the host."""
     import torch  # whoever asks for gradients has imported it
 
-    return Scaled(torch.as_tensor(data), torch.as_tensor(scale))
+    return values.mapped(torch.as_tensor)
 
 
-def values_with_gradients(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
-    """The values of a product of factors at all pairs of rows."""
+def scaled_products(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
+    """The values of a product of factors at all pairs of rows; tensors, if gradients are asked for.
+
+    Logs are linear in rates: those of rates that are one are what gradients need.
+    """
     plain = [replace(f, table=None) if "table" in (f.tensors or {}) else f for f in factors]
     logs, signs = log_products(plain, X, Y, relative=True)
-    values = in_tensors(np.ones_like(logs) if signs is None else signs, logs)
+    values = Scaled(np.ones_like(logs) if signs is None else signs, logs)
+    if not any(factor.tensors for factor in factors):
+        return values
+    values = in_tensors(values)
     data, scale = values.data, values.scale
     for name in METRICS:
-        for rate, columns in _shared(factors, name):
-            unit = log_products(
-                [Factor(**{name: 1.0}, tensors=None)] * len(columns),
-                X[:, columns],
-                Y[:, columns],
-                relative=True,
-            )[0]
-            own = rate.to(scale)
-            scale = scale + scale.new_tensor(unit) * (own - own.detach())
+        own = [(f.tensors or {}).get(name) for f in factors]
+        for rate in {id(x): x for x in own if x is not None}.values():
+            alone = [Factor(**{name: float(x is rate)}, tensors=None) for x in own]
+            unit = scale.new_tensor(log_products(alone, X, Y, relative=True)[0])
+            scale = scale + unit * (rate.to(scale) - rate.detach().to(scale))
     for variable, factor in enumerate(factors):
         if "table" in (factor.tensors or {}):
             table = factor.tensors["table"].to(data)  # type: ignore[index]
@@ -461,24 +452,15 @@ def values_with_gradients(factors: Sequence[Factor], X: Any, Y: Any) -> Scaled:
     return Scaled(data, scale)
 
 
-def _shared(factors: Sequence[Factor], name: str) -> list[tuple[Any, list[int]]]:
-    """The tensors of rates of one kind, each with the variables that have it."""
-    found: dict[int, tuple[Any, list[int]]] = {}
-    for variable, factor in enumerate(factors):
-        rate = (factor.tensors or {}).get(name)
-        if rate is not None:
-            found.setdefault(id(rate), (rate, []))[1].append(variable)
-    return list(found.values())
-
-
 def summed(parts: Sequence[Scaled], weights: Sequence[Any]) -> Scaled:
     """The sum of values, each times a weight that may be a tensor."""
-    top = parts[0].scale.detach()
-    for part in parts[1:]:
-        top = top.maximum(part.scale.detach())
-    top = top.nan_to_num(neginf=0.0)
-    total: Any = 0.0
-    for part, weight in zip(parts, weights, strict=True):
-        factor = weight.to(top) if has_gradient(weight) else float(weight)
-        total = total + factor * part.data * (part.scale - top).exp()
-    return Scaled(total, top)
+    shape = parts[0].data.shape
+    flat = [
+        Scaled(x.data * (w.to(x.data) if has_gradient(w) else w), x.scale).mapped(
+            lambda y: y.reshape(1, -1)
+        )
+        for x, w in zip(parts, weights, strict=True)
+    ]
+    every = concatenated(flat, 0)
+    ones = as_like(np.ones(len(parts)), every.data)
+    return Scaled(*contracted(every.data, every.scale, ones, 0)).mapped(lambda x: x.reshape(shape))

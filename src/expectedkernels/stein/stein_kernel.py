@@ -37,7 +37,7 @@ from expectedkernels.kernels.kernel import (
     refuse_gradients,
     require_kernel,
 )
-from expectedkernels.kernels.points import values_with_gradients
+from expectedkernels.kernels.points import in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
 from expectedkernels.vtree import Vtree
 
@@ -132,7 +132,7 @@ def _marked_factor(factor: Factor, cardinality: int, variable: int, marks: Any) 
     if not factor.tensors:
         return Factor(table=table)
     states = np.arange(cardinality, dtype=np.float64)[:, None]
-    values = values_with_gradients([factor], states, states).linear()
+    values = scaled_products([factor], states, states).linear()
     followed = values.new_tensor(marks).kron(values)
     return Factor(table=table, tensors={"table": followed})
 
@@ -142,7 +142,7 @@ def gram_with_gradients(kernel: Kernel, first: Any, second: Any) -> Any:
     (X, moves), (Y, others) = first, second
     total: Any = 0.0
     for v, pair in enumerate(zip(moves, others, strict=True)):
-        values = kernel.values_with_gradients(*(_changed(side, v, pair) for side in (X, Y)))
+        values = in_tensors(kernel.scaled(*(_changed(side, v, pair) for side in (X, Y))))
         numbers = values.linear("The Stein kernel", "Leave out samples of rare states.")
         cube = numbers.reshape(len(X), -1, len(Y), pair[0].shape[1])
         here, there = (as_like(m, cube).to(cube) for m in pair)
