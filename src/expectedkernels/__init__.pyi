@@ -102,18 +102,16 @@ from expectedkernels.io import (
 from expectedkernels.io.bif import (
     read_bif as read_bif,
 )
-from expectedkernels.io.jpc import (
-    read_jpc as read_jpc,
-    write_jpc as write_jpc,
-)
-from expectedkernels.io.psdd import (
-    read_psdd as read_psdd,
-    write_psdd as write_psdd,
-)
 from expectedkernels.io.uai import (
     read_uai as read_uai,
     read_uai_evidence as read_uai_evidence,
     write_uai as write_uai,
+)
+from expectedkernels.io.unit_lists import (
+    read_jpc as read_jpc,
+    read_psdd as read_psdd,
+    write_jpc as write_jpc,
+    write_psdd as write_psdd,
 )
 from expectedkernels.io.vtree_format import (
     read_vtree as read_vtree,

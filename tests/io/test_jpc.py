@@ -174,7 +174,7 @@ L1, L2 = "L 0 0 1", "L 1 0 2"
         (["jpc 1", "I 0 0 1 -1"], "line 2: values are numbered from 0"),
         (["jpc 1", "I 0 0 1 999999999"], "line 2: values are numbered from 0 and at most 1048575"),
         (["jpc 1", "I 0 0 1 x"], "line 2: a value must be an integer"),
-        (["jpc 1", "C 0 0 1"], "line 2: values are numbered from 0 .* tables have at least one"),
+        (["jpc 1", "C 0 0 1"], "line 2: expected .* found 'C 0 0 1'"),
         (["jpc 1", "C 0 0 1 -1 x"], "line 2: expected a number, found 'x'"),
         (["jpc 1", "C 0 0 1 -1 nan"], "line 2: a log weight must be a number or -inf"),
         (["jpc 1", "C 0 0 1 -1 -1000"], "line 2: the log weight -1000.0 is outside .* doubles"),
@@ -207,7 +207,7 @@ def test_broken_files(write, lines, message):
     [
         (1, "L 0 2 1", r"line 2: the vtree id 2 does not fit .* variable\(s\) \[1\] .* expected 0"),
         (7, "P 6 1 2 2 4", r"line 8: the vtree id 1 .* \[2, 3\] .* expected 3"),
-        (1, "L 0 0 9", "line 2: variable 9 is not in the vtree"),
+        (1, "L 0 0 9", "line 2: variable 9 is not below the root of the vtree"),
     ],
 )
 def test_files_that_do_not_fit_their_vtree(write, index, line, message):

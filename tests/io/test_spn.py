@@ -59,7 +59,7 @@ def test_depth_is_no_limit(tmp_path, chain, total):
         (["()"], "line 1: expected the numbers of states in parentheses"),
         (["(2 x)"], "line 1: a number of states must be an integer, found 'x'"),
         (["(2 0)"], "line 1: numbers of states must be from 1"),
-        (["(2)", "EOF"], "expected at least one unit before EOF"),
+        (["(2)", "EOF"], "expected at least one unit"),
         (["(2)", "v 0 0"], "expected the last line to be EOF; is the file complete"),
         (["(2)", "v 0 0", "EOF", "v 0 1"], "line 4: expected nothing after EOF, found 'v'"),
         (["(2)", "x 0 0", "EOF"], r"line 2: expected 'v variable value', .* found 'x 0 0'"),

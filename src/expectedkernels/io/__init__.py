@@ -13,12 +13,18 @@ from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.io.bif import read_bif, write_bif
-from expectedkernels.io.jpc import read_jpc, read_spn, write_jpc, write_spn
 from expectedkernels.io.npz import read_npz, write_npz
-from expectedkernels.io.psdd import read_psdd, write_psdd
 from expectedkernels.io.table_files import read_table
 from expectedkernels.io.text import PathLike, Source, checked_path
 from expectedkernels.io.uai import read_uai, read_uai_evidence, write_uai, write_uai_evidence
+from expectedkernels.io.unit_lists import (
+    read_jpc,
+    read_psdd,
+    read_spn,
+    write_jpc,
+    write_psdd,
+    write_spn,
+)
 from expectedkernels.io.vtree_format import read_vtree, write_vtree
 from expectedkernels.models.factor_graph import BayesianNetwork, FactorGraph
 from expectedkernels.vtree import Vtree

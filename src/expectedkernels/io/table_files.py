@@ -20,7 +20,7 @@ import numpy as np
 
 from expectedkernels.checks import DataError
 from expectedkernels.data.tables import Columns, FrameColumn, as_label, frame_columns, is_missing
-from expectedkernels.io.text import PathLike, Source, as_number, checked_path, shown
+from expectedkernels.io.text import PathLike, Source, checked_path, number_or_none, shown
 
 MISSING = frozenset(
     (
@@ -211,7 +211,7 @@ def number_of(word: str, form: str = POINT) -> float | None:
         if not THOUSANDS[form].fullmatch(word):
             return None
         word = word.replace(comma, "")
-    return as_number(word.replace(point, "."))
+    return number_or_none(word.replace(point, "."))
 
 
 def form_of(words: Collection[str]) -> str:
@@ -299,7 +299,7 @@ def _codes(source: Source, table: Cells, column: int) -> Any:
             continue
         word = cell.strip()
         missing = word in MISSING or word.lower() in NO_CODES
-        codes[cell] = x = np.nan if missing else as_number(word)
+        codes[cell] = x = np.nan if missing else number_or_none(word)
         if missing or (x is not None and 0 <= x < LARGEST_CODE and x % 1 == 0):
             continue
         advice = "discretise real values first, for instance into bins"

@@ -1,4 +1,4 @@
-"""Text files: their lines, numbers and errors, and lists of units."""
+"""Text files: their lines, numbers and errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from expectedkernels.checks import CircuitError, CompatibilityError, ParseError, PropertyError
+from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.graph import Product, Sum, Unit, topological
+from expectedkernels.circuits.graph import Unit
 from expectedkernels.vtree import Vtree
 
 PathLike = str | os.PathLike[str]
@@ -25,6 +25,8 @@ LOWEST_LOG, HIGHEST_LOG = float(np.log(SMALLEST)), float(np.log(np.finfo(np.floa
 ROUNDING = 1e-6
 """Log-probabilities may be this far above zero: some programs print six decimals."""
 LARGEST_VARIABLE = 2**20
+MOST_STATES = 2**20
+"""Variables with more states than this are taken for errors, before memory is asked for."""
 MOST_AXES = 64
 """NumPy arrays have no more axes than this."""
 LONGEST_INTEGER = 18
@@ -32,6 +34,29 @@ LONGEST_INTEGER = 18
 GZIP_MAGIC = b"\x1f\x8b"
 UNPACKED, UNPACKED_RATIO = 2**24, 100
 """Gzip data may unpack to so many bytes, or to so many times their own size."""
+
+
+class Form(NamedTuple):
+    """What lines that begin with a word look like, such as ``S id count (input log)...``."""
+
+    text: str
+    words: list[str]
+    start: int
+    """Where a list starts; the number of words if there is none."""
+    step: int
+    """How many words every entry of the list has, 0 if there is none."""
+
+
+def forms(*texts: str) -> dict[str, Form]:
+    """The forms of lines by their first words."""
+    found = {}
+    for text in texts:
+        words = text.split()
+        marks = (i for i, word in enumerate(words) if word[0] == "(" or word[-1] == ".")
+        start = next(marks, len(words))
+        names = [word.strip("().") for word in words]
+        found[words[0]] = Form(text, names, start, len(words) - start)
+    return found
 
 
 class Source:
@@ -129,6 +154,28 @@ class Source:
                 f"the header announces {count} {what}, found {found}; is the file complete?", line
             )
 
+    def form(self, forms: Mapping[str, Form], tokens: list[str], line: int) -> Form:
+        """The form of a line, which must be one of these."""
+        form, n = forms.get(tokens[0]), len(tokens)
+        if form is not None and n >= form.start:
+            if form.words[form.start - 1] == "count":
+                count = self.integer(tokens[form.start - 1], "the number of inputs", line)
+                wanted = form.start + form.step * max(count, 1)
+                if count < 1 or n != wanted:
+                    raise self.error(
+                        f"a unit with {count} inputs needs at least one, and {wanted} entries in "
+                        f"its line, found {n}",
+                        line,
+                    )
+                return form
+            entries, rest = divmod(n - form.start, form.step or 1)
+            if rest == 0 and (entries > 0) == (form.step > 0):
+                return form
+        *most, last = (f"'{form.text}'" for form in forms.values())
+        raise self.error(
+            f"expected {', '.join(most)} or {last}, found {shown(' '.join(tokens))}", line
+        )
+
     def new_id(self, token: str, known: Container[int], what: str, line: int) -> int:
         """The id in a token, which nothing may have had before."""
         name = self.integer(token, f"the id of a {what}", line)
@@ -143,14 +190,14 @@ class Source:
             raise self.error(f"{what} must be an integer, found {shown(token)}", line)
         return number
 
-    def variable(self, token: str, line: int) -> int:
-        """A variable, numbered from 1 in the file, as a number from 0."""
+    def variable(self, token: str, line: int, first: int = 1) -> int:
+        """A variable, numbered from `first` in the file, as a number from 0."""
         number = self.integer(token, "a variable", line)
-        if not 1 <= number <= LARGEST_VARIABLE:
+        if not first <= number <= LARGEST_VARIABLE:
             raise self.error(
-                f"variables are numbered from 1 to {LARGEST_VARIABLE}, found {token}", line
+                f"variables are numbered from {first} to {LARGEST_VARIABLE}, found {token}", line
             )
-        return number - 1
+        return number - first
 
     def numbers(self, tokens: Sequence[str], line: int) -> list[float]:
         """Tokens as floats."""
@@ -181,23 +228,28 @@ class Source:
 
 def whole(token: str) -> int | None:
     """The integer that a token of ASCII digits stands for, None if it is none or too long."""
-    return None if len(token) > LONGEST_INTEGER else as_number(token, int)
+    if len(token) > LONGEST_INTEGER or "_" in token or not token.isascii():
+        return None
+    try:
+        return int(token)
+    except ValueError:
+        return None
 
 
-def numbers_of(tokens: Sequence[str], kind: Any = float) -> list[Any] | None:
+def numbers_of(tokens: Sequence[str]) -> list[float] | None:
     """The numbers that tokens in ASCII stand for, None if one of them is none."""
     letters = "".join(tokens)
     if "_" in letters or not letters.isascii():  # which Python takes for numbers
         return None
     try:
-        return [kind(token) for token in tokens]
+        return [float(token) for token in tokens]
     except ValueError:
         return None
 
 
-def as_number(token: str, kind: Any = float) -> Any:
+def number_or_none(token: str) -> float | None:
     """The number that a token in ASCII stands for, None if it is none."""
-    found = numbers_of([token], kind)
+    found = numbers_of([token])
     return None if found is None else found[0]
 
 
@@ -213,12 +265,6 @@ def write_text(path: PathLike, lines: Iterable[str]) -> None:
         data = gzip.compress(data, mtime=0)  # no time stamp: equal circuits give equal files
     with open(path, "wb") as file:
         file.write(data)
-
-
-def logs(values: Any) -> list[str]:
-    """The natural logarithms of an array of numbers, printed so that they read back exactly."""
-    with np.errstate(divide="ignore"):
-        return [repr(log) for log in np.log(np.asarray(values, dtype=np.float64)).tolist()]
 
 
 def checked_path(path: Any) -> str:
@@ -246,109 +292,3 @@ def require_kind(given: Any, kind: type, file: str) -> None:
     raise CircuitError(
         f"A {file} file holds a {kind.__name__}. Got {type(given).__name__} instead.{advice}"
     )
-
-
-def plain(circuit: Circuit, suffix: str) -> Circuit:
-    """The circuit on the host, if it has one root, discrete variables and weights with logs."""
-    require_kind(circuit, Circuit, suffix)
-    if circuit.n_roots != 1:
-        raise CircuitError(
-            f"A {suffix} file holds a circuit with one root. Got {circuit.n_roots} roots; "
-            "write them one by one, or use save() with a .npz file."
-        )
-    circuit = circuit.to("numpy")
-    for node, variable in enumerate(circuit.vtree.variable.tolist()):
-        block: Any = circuit.blocks[node]
-        if variable >= 0 and circuit.cardinalities[variable] is None:
-            raise CircuitError(
-                f"A {suffix} file holds discrete variables. Variable {variable} is real; use "
-                "save() with a .npz file."
-            )
-        values = block.numbers if variable >= 0 else block.flat[0]
-        wrong = ~((values == 0) | ((values >= SMALLEST) & (values < np.inf)))
-        if wrong.any():
-            place = f"weights at vtree node {node}"
-            what = place if variable < 0 else f"tables of variable {variable}"
-            raise CircuitError(
-                f"A {suffix} file holds logarithms, so weights and tables must be zero or at least "
-                f"{SMALLEST:.3g}. The {what} contain {values[wrong].flat[0]}; use save() "
-                "with a .npz file."
-            )
-    return circuit
-
-
-T = TypeVar("T")
-MOST_STATES = 2**20
-"""Variables with more states than this are taken for errors, before memory is asked for."""
-TABLE_ENTRIES = 2**24
-"""The tables of the units of a file may have so many entries, however short the file is."""
-ENTRIES_PER_BYTE = 16
-STEPS_PER_BYTE = 1024
-
-
-def known(source: Source, units: Mapping[int, T], tokens: list[str], line: int) -> list[T]:
-    """The units that the ids in some tokens stand for: `units` maps ids to units."""
-    names = numbers_of(tokens, int)
-    if names is not None and all(name in units for name in names):
-        return [units[name] for name in names]
-    found = []
-    for token in tokens:
-        name = source.integer(token, "the id of an input", line)
-        if name not in units:
-            raise source.error(f"unit {name} has not appeared yet; inputs come first", line)
-        found.append(units[name])
-    return found
-
-
-def circuit_of(source: Source, root: Any, vtree: Vtree | None, smooth: bool) -> Circuit:
-    """The circuit of a graph of units from a file; see `Circuit.from_units`."""
-    _check_tables(source, root)
-    try:
-        return Circuit.from_units(root, vtree=vtree, smooth=smooth)
-    except (PropertyError, CompatibilityError):
-        raise  # the file is sound, and its units can be asked for
-    except CircuitError as error:
-        raise source.error(str(error)) from error
-
-
-def _check_tables(source: Source, root: Any) -> None:
-    """Raise if the circuit of a root has tables out of all proportion to its file.
-
-    A unit of one variable becomes a row of a table with an entry for every state, and takes a
-    step for every state of every input.
-    """
-    variable: dict[Any, int] = {}
-    entries = steps = 0
-    cards: dict[int, int] = {}
-    for unit in topological(root):
-        if not unit.inputs:
-            leaf: Any = unit
-            variable[unit] = leaf.variable
-            cards[leaf.variable] = leaf.cardinality
-        else:
-            below = {variable.get(i, -1) for i in unit.inputs}
-            variable[unit] = below.pop() if len(below) == 1 else -1
-        card = cards.get(variable[unit], 0)
-        entries += card
-        steps += card * len(unit.inputs)
-    size = source.size
-    if entries > TABLE_ENTRIES + ENTRIES_PER_BYTE * size or (
-        steps > TABLE_ENTRIES * ENTRIES_PER_BYTE + STEPS_PER_BYTE * size
-    ):
-        worst = max(cards, key=lambda v: cards[v])
-        raise source.error(
-            f"the tables of the circuit would have about {entries} entries, too many for a file of "
-            f"{size} bytes: variable {worst} (from 0) has {cards[worst]} states. Ask for its units "
-            "(as_units=True)"
-        )
-
-
-def product(inputs: list[Any]) -> Any:
-    """The product of some units; the unit itself if it is the only one."""
-    return inputs[0] if len(inputs) == 1 else Product(inputs)
-
-
-def weighted_sum(source: Source, inputs: list[Any], tokens: list[str], line: int) -> Sum:
-    """The sum of some units with the log weights in some tokens."""
-    log_weights = source.numbers(tokens, line)
-    return Sum(inputs, source.weights(log_weights, [line] * len(log_weights)))

@@ -17,7 +17,7 @@ from expectedkernels.io.text import (
     MOST_STATES,
     PathLike,
     Source,
-    as_number,
+    number_or_none,
     numbers_of,
     require_kind,
     shown,
@@ -324,7 +324,7 @@ class _Tokens:
             self.place = len(self.words)
             raise self.error(f"expected {size} entries of a table, found the end of the file")
         words = self.words[start : self.place]
-        found = numbers_of(words) or [as_number(word) for word in words]
+        found: Any = numbers_of(words) or [number_or_none(word) for word in words]
         values = np.array(found, dtype=np.float64)
         bad = ~(np.isfinite(values) & (values >= 0))
         if bad.any():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from expectedkernels.io.text import PathLike, Source, require_kind, shown, write_text
+from expectedkernels.io.text import PathLike, Source, forms, require_kind, write_text
 from expectedkernels.vtree import Vtree
+
+VTREE = forms("L id variable", "I id left right")
 
 
 def read_vtree(path: PathLike) -> Vtree:
@@ -90,12 +92,7 @@ def read_vtree_and_ids(path: PathLike) -> tuple[Vtree, dict[int, int]]:
     leaves: set[int] = set()
     orphans: dict[int, int] = {}  # nodes without a parent so far, and their lines
     for line, tokens in source.counted("vtree", "nodes"):
-        if len(tokens) != {"L": 3, "I": 4}.get(tokens[0]):
-            raise source.error(
-                "expected a leaf 'L id variable' or an inner node 'I id left right', found "
-                f"{shown(' '.join(tokens))}",
-                line,
-            )
+        source.form(VTREE, tokens, line)
         name = source.new_id(tokens[1], number, "node", line)
         children, variable = [-1, -1], -1
         if tokens[0] == "L":
