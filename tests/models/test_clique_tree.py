@@ -27,8 +27,7 @@ def test_tables_with_many_short_axes():
         )
         assert logs.is_log
         np.testing.assert_allclose(logs.data, np.log(expected) - 600 * np.log(10), rtol=1e-13)
-        kept = (rng.random(10) < 0.5).tolist()
-        gone = tuple(axis for axis, keep in enumerate(kept) if not keep)
+        axes = tuple(np.flatnonzero(rng.random(10) < 0.5).tolist())
         np.testing.assert_allclose(
-            tables.summed(found.data.copy(), kept), expected.sum(axis=gone), rtol=1e-13
+            tables.summed(found.data, axes), expected.sum(axis=axes), rtol=1e-13
         )

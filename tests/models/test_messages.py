@@ -1,4 +1,4 @@
-"""Messages along cliques: rows answered one by one, tables cut down, and who answers."""
+"""Messages along cliques: rows answered one by one, tables cut down, and who messages."""
 
 from math import log
 from unittest.mock import patch
@@ -8,7 +8,7 @@ from hypothesis import assume, given
 
 import expectedkernels as ek
 from expectedkernels import asia, ising_grid
-from expectedkernels.models import messages, messages as answers, messages as single_rows
+from expectedkernels.models import messages
 from factor_graphs import factor_graphs, scores
 from oracles import worlds
 from strategies import rngs
@@ -44,10 +44,10 @@ def test_single_rows_are_answered_as_by_messages(model, rng):
     states = np.where(rng.random(len(row)) < 0.5, row, -1).astype(int).tolist()
     weights = {v: np.eye(card)[states[v]] for v, card in enumerate(model.cardinalities)}
     weights = {v: given for v, given in weights.items() if states[v] >= 0}
-    found = single_rows.passed(plan, states)
-    np.testing.assert_allclose(found.log_z, messages.log_partition(plan, weights), atol=1e-12)
-    wanted = messages.solution_marginals(messages.Solution(plan, weights, True))
-    for one, other in zip(single_rows.row_marginals(plan, states, found), wanted, strict=True):
+    found, expected = messages.solve_states(plan, states), messages.solve(plan, weights, True)
+    np.testing.assert_allclose(found.log_z, expected.log_z, atol=1e-12)
+    shares = map(messages.solution_marginals, (found, expected))
+    for one, other in zip(*shares, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
@@ -66,7 +66,7 @@ def test_single_rows_of_tiny_probabilities():
         states = np.array(row) - 1
         if (states >= 0).all() or (states < 0).all():
             continue
-        ways.add(single_rows.passed(plan, states.tolist()) is None)
+        ways.add(messages.solve_states(plan, states.tolist()) is None)
         fits = ((states < 0) | (points == states)).all(axis=1)
         seen = np.where(states < 0, np.nan, states)
         found = circuit.log_likelihood(seen[None])[0]
@@ -80,6 +80,6 @@ def test_single_rows_of_tiny_probabilities():
 
 def test_the_cost_decides_who_answers():
     plan = asia().messages
-    assert not answers.needs_circuit(plan, 1)
-    assert answers.needs_circuit(plan, 1000)
-    assert not answers.needs_circuit(ising_grid(20, 20, rng=0).messages, 1000)
+    assert not messages.needs_circuit(plan, 1)
+    assert messages.needs_circuit(plan, 1000)
+    assert not messages.needs_circuit(ising_grid(20, 20, rng=0).messages, 1000)

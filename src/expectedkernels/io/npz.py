@@ -26,7 +26,7 @@ from expectedkernels.engine.blocks import Inner, at_nodes
 from expectedkernels.io.text import PathLike, checked_path, require_kind, shown
 from expectedkernels.models.clique_tree import Scaled
 from expectedkernels.models.compiler import Tensors, context_plan
-from expectedkernels.models.messages import MessagePlan, Stage, log_partition
+from expectedkernels.models.messages import MessagePlan, Stage, log_partition, make_stage
 from expectedkernels.vtree import Vtree
 
 MAGIC = b"\x93NUMPY\x01\x00"
@@ -217,13 +217,7 @@ def compiled_circuit(vtree: Vtree, arrays: dict[str, Any], require: Require) -> 
         start += data.size
         table = Scaled(data, float(arrays["stage_low"][i]), bool(flags[i]))
         _check_table(table, require)
-        below = [set(contexts[child]) for child in children[i]]
-        places = tuple(
-            tuple(cards[u] if u in scope else 1 for u in (variable, *context)) for scope in below
-        )
-        stages.append(
-            Stage(variable, context, shape, tuple(children[i]), places, (table,), data.size)
-        )
+        stages.append(make_stage(cards, variable, context, [table], children[i], stages))
     plan = MessagePlan(tuple(stages), 0.0, is_normalized=True)
     _check_contexts(vtree, plan, require)
     total = log_partition(replace(plan, is_normalized=False), {})

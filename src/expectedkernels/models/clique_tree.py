@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import log, prod
@@ -18,11 +18,11 @@ from expectedkernels.vtrees import interaction_graph
 LOWEST = -600.0
 """Products whose logarithms may lie below this are made in logarithms: doubles end near -708."""
 SMALL = 2**11
-"""Tables up to this size are left to NumPy as they are."""
+"""Rows are answered one by one from tables up to this size."""
 SHORT = 16
-"""Loops of NumPy over fewer numbers than this cost more than the numbers."""
-LOOPS = 200
-"""A loop of Python takes about as long as so many loops of NumPy."""
+"""Lists of so few numbers are faster than arrays."""
+MOST_AXES = 50
+"""Einstein sums have letters for about so many axes."""
 
 
 class Scaled(NamedTuple):
@@ -79,7 +79,7 @@ def scaled_logs(logs: Any) -> Scaled:
 
 def scaled(table: Any) -> tuple[Scaled, float]:
     """A table of numbers that are not negative over its largest one, and the log of that."""
-    if table.size <= SHORT:  # lists are faster
+    if table.size <= SHORT:
         positive = [x for x in table.reshape(-1).tolist() if x > 0.0]
         top, low = max(positive, default=0.0), min(positive, default=0.0)
     else:
@@ -130,90 +130,23 @@ def product(parts: Sequence[Scaled], shape: Sequence[int]) -> Scaled:
     arrays.sort(key=attrgetter("size"))
     total = arrays[0]
     for array in arrays[1:]:  # the small ones with each other, before they meet the largest
-        total = _combined(np.add if in_logs else np.multiply, total, array)
-    if total.shape != shape:
-        total = np.broadcast_to(total, shape)
-    return Scaled(total, low, in_logs)
+        total = total + array if in_logs else total * array
+    return Scaled(total if total.shape == shape else np.broadcast_to(total, shape), low, in_logs)
 
 
-def times(a: Any, b: Any) -> Any:
-    """The product of two arrays of as many axes, those of length one spread out."""
-    return _combined(np.multiply, a, b)
-
-
-def _combined(operate: Any, a: Any, b: Any) -> Any:
-    """An operation on two arrays whose axes of length one are spread out."""
-    if a.size * b.size <= SMALL:
-        return operate(a, b)
-    shape = tuple(map(max, a.shape, b.shape))
-    if prod(shape) <= SMALL:
-        return operate(a, b)
-    kinds = [(m > 1, n > 1) for m, n in zip(a.shape, b.shape, strict=True)]
-    groups = _groups(kinds, shape)
-    out = np.empty([n for _, n in groups])
-    first, second = (
-        array.reshape([n if kind[side] else 1 for kind, n in groups])
-        for side, array in enumerate((a, b))
-    )
-    _write(operate, first, second, out)
-    return out.reshape(shape)
-
-
-def _groups(kinds: Sequence[Any], shape: Sequence[int]) -> list[tuple[Any, int]]:
-    """Neighbouring axes of one kind taken together, with their lengths; those of length one go."""
-    groups: list[tuple[Any, int]] = []
-    for kind, n in zip(kinds, shape, strict=True):
-        if n == 1:
-            continue
-        if groups and groups[-1][0] == kind:
-            groups[-1] = (kind, groups[-1][1] * n)
-        else:
-            groups.append((kind, n))
-    return groups
-
-
-def _falls_apart(shape: tuple[int, ...]) -> bool:
-    """Whether loops along all axes but the last are faster: few of them, and long."""
-    n = shape[-1]
-    return len(shape) > 1 and n < SHORT and prod(shape) > LOOPS * n * n
-
-
-def _write(operate: Any, a: Any, b: Any, out: Any) -> None:
-    """Operate on arrays with axes of length one; last axes that are short are taken apart."""
-    if not _falls_apart(out.shape):
-        operate(a, b, out=out)
-        return
-    for i in range(out.shape[-1]):
-        one, other = (x[..., i if x.shape[-1] > 1 else 0] for x in (a, b))
-        _write(operate, one, other, out[..., i])
-
-
-def summed(table: Any, kept: Sequence[bool]) -> Any:
-    """The sum over all axes that are not kept.
+def summed(table: Any, axes: tuple[int, ...]) -> Any:
+    """The sum over some axes.
 
     Examples
     --------
-    >>> summed(np.arange(6.0).reshape(2, 3), [True, False]).tolist()
+    >>> summed(np.arange(6.0).reshape(2, 3), (1,)).tolist()
     [3.0, 12.0]
     """
-    if table.size <= SMALL:
-        return np.add.reduce(table, axis=tuple([i for i, keep in enumerate(kept) if not keep]))
-    groups = _groups(kept, table.shape)
-    found = _sum(table.reshape([n for _, n in groups]), [keep for keep, _ in groups])
-    return found.reshape([n for n, keep in zip(table.shape, kept, strict=True) if keep])
-
-
-def _sum(table: Any, kept: list[bool]) -> Any:
-    """The sum over axes that are not kept; last axes that are short are taken apart."""
-    if not _falls_apart(table.shape):
-        return table.sum(axis=tuple(axis for axis, keep in enumerate(kept) if not keep))
-    parts = (_sum(table[..., i], kept[:-1]) for i in range(table.shape[-1]))
-    if kept[-1]:
-        return np.stack(list(parts), axis=-1)
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total
+    if table.size <= SMALL or table.ndim > MOST_AXES:
+        return np.add.reduce(table, axis=axes)
+    every = list(range(table.ndim))
+    # three times faster along short axes
+    return np.einsum(table, every, [axis for axis in every if axis not in axes])
 
 
 METHODS = ("context", "boundary")
@@ -251,6 +184,10 @@ class Potential:
     def factors(self) -> tuple[LogFactor, ...]:
         """The tables as logarithms."""
         return tuple(LogFactor(scope, table.logs) for scope, table in self.tables.items())
+
+    def placed(self, scopes: Iterable[tuple[int, ...]], axes: Sequence[int]) -> list[Scaled]:
+        """The tables of some scopes with an axis for every variable of these axes."""
+        return [self.tables[scope].placed(scope, axes) for scope in scopes]
 
     @classmethod
     def of(

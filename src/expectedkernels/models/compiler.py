@@ -241,24 +241,9 @@ class Tensors:
         logs = np.empty(len(complete))
         if complete.any():
             logs[complete] = self._looked_up(rows[complete])
-        logs[others] = [self._log_value(evidence, row) for row in others.tolist()]
+        if len(others):
+            logs[others] = messages.log_partitions(self.plan, evidence.rows(others))
         return logs
-
-    def _log_value(self, evidence: Evidence, row: int) -> float:
-        """The log-probability of one row."""
-        states = self._states(evidence, row)
-        found = None if states is None else messages.passed(self.plan, states)
-        if found is not None:
-            return found.log_z
-        [weights] = messages.row_weights(evidence.rows([row]))
-        return messages.log_partition(self.plan, weights)
-
-    def _states(self, evidence: Evidence, row: int) -> list[int] | None:
-        """The states that a row observes, if it says no more and tables are small."""
-        if evidence.values is None or not self.plan.is_small:
-            return None
-        values = evidence.values[row]
-        return np.where(np.isnan(values), -1.0, values).astype(np.intp).tolist()
 
     def _looked_up(self, rows: Any) -> Any:
         """The log-probability of complete rows."""
@@ -275,22 +260,8 @@ class Tensors:
         """The probabilities of the states of every variable, (rows, cardinality) each."""
         if self.by_units(1 if evidence is None else evidence.n_rows):
             return None
-        shares = None if evidence is None else self._shares(evidence)
-        if shares is not None:
-            return shares
         room = max(self.max_bytes, self.plan.message_bytes)
         return messages.marginals(self.plan, evidence, room)
-
-    def _shares(self, evidence: Evidence) -> list[Any] | None:
-        """What `marginals` gives, for possible rows of states and small tables; None for others."""
-        found = []
-        for row in range(evidence.n_rows):
-            states = self._states(evidence, row)
-            given = None if states is None else messages.passed(self.plan, states)
-            if states is None or given is None or given.log_z == -np.inf:
-                return None
-            found.append(messages.row_marginals(self.plan, states, given))
-        return [np.stack(shares) for shares in zip(*found, strict=True)]
 
 
 def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple[Circuit, float]:
@@ -348,7 +319,7 @@ def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]
     children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)
     for step, below in zip(plan.steps, children, strict=True):
         axes = _summed_first(step)
-        parts = [plan.potential.tables[scope].placed(scope, axes) for scope in step.scopes]
+        parts = plan.potential.placed(step.scopes, axes)
         for child in below if below[0] >= 0 else ():
             parts.append(messages[child].placed(plan.steps[child].axes, axes))
             messages[child] = None

@@ -37,7 +37,7 @@ from expectedkernels.display import Layout, depths, layered, overview, pale, spr
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.models.clique_tree import CompilationPlan, Potential, make_plan
 from expectedkernels.models.compiler import by_contexts, compiled
-from expectedkernels.models.messages import MessagePlan, Questions, message_plan
+from expectedkernels.models.messages import InferenceMixin, MessagePlan, message_plan
 from expectedkernels.vtree import Vtree
 from expectedkernels.vtrees import (
     Elimination,
@@ -140,7 +140,7 @@ def integers(numbers: Any, what: str) -> list[int]:
 
 
 @public
-class FactorGraph(Questions):
+class FactorGraph(InferenceMixin):
     """A product of factors over discrete variables, unnormalised.
 
     Parameters

@@ -27,11 +27,11 @@ from expectedkernels.models.clique_tree import Scaled, product, rescaled, spread
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.models.messages import (
     ScopedTable,
-    Solution,
     forward,
     min_fill_cost,
     product_plan,
     solution_marginals,
+    solve,
     solved,
 )
 from expectedkernels.stein.weighted_samples import WeightedSamples
@@ -104,7 +104,7 @@ def marginals(
     for row, values in enumerate(given):
         weights = {v: np.eye(cardinalities[v])[x] for v, x in values.items()}
         if whole is None:
-            solution = Solution(plan, {labels.index(v): w for v, w in weights.items()}, keep=True)
+            solution = solve(plan, {labels.index(v): w for v, w in weights.items()}, keep=True)
             shares = solution_marginals(solution) if solution.log_z > -np.inf else []
         else:
             table = numbers
