@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from expectedkernels.arrays import require_memory
 from expectedkernels.checks import CircuitError, PropertyError, SizeError
@@ -17,7 +16,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table, Wide, wide, wide_exp
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
-from expectedkernels.engine.blocks import DENSE_BELOW, Inner, inner, inner_of_edges
+from expectedkernels.engine.blocks import Inner, inner, inner_of_edges
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.models import messages
 from expectedkernels.models.clique_tree import (
@@ -40,8 +39,6 @@ from expectedkernels.models.messages import (
 from expectedkernels.vtree import Vtree
 
 Axes = tuple[int, ...]
-Make = Callable[[int, Any], Input | Inner]
-"""The block of a vtree node, given the table of its shares (None: it has none)."""
 
 
 def context_plan(vtree: Vtree, shares: MessagePlan) -> CompilationPlan:
@@ -60,11 +57,7 @@ def context_blocks(vtree: Vtree, shares: MessagePlan, max_bytes: int) -> tuple[I
     refuse_large(plan, plan.n_bytes, max_bytes, "To write out the units of this circuit")
     tables = {stage.variable: stage.factors[0] for stage in shares.stages}
     decided = [step.decides if step.kind in ("inputs", "decision") else -1 for step in plan.steps]
-    return written_blocks(
-        vtree,
-        [tables.get(v) for v in decided],
-        lambda node, table: _context_block(plan, node, table),
-    )
+    return written_blocks(plan, [tables.get(v) for v in decided])
 
 
 def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) -> None:
@@ -80,30 +73,32 @@ def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) 
 
 
 def written_blocks(
-    vtree: Vtree, shares: Sequence[Scaled | None], make: Make
+    plan: CompilationPlan, shares: Sequence[Scaled | None]
 ) -> tuple[Input | Inner, ...]:
     """The blocks of all nodes; what is too small for a double moves to the units below."""
-    tables = list(enumerate(shares))
     if any(table is not None and table.is_log for table in shares):
         try:
-            parts = [_part(make, node, table) for node, table in tables]
-            blocks = plain_blocks(vtree, parts, "The circuit", "compile a milder model")
-            return Circuit.from_blocks(vtree, blocks).blocks
+            parts = [_part(plan, node, table) for node, table in enumerate(shares)]
+            blocks = plain_blocks(plan.vtree, parts, "The circuit", "compile a milder model")
+            return Circuit.from_blocks(plan.vtree, blocks).blocks
         except CircuitError:
             _warn_of_lost_shares(shares)
-    blocks = [make(node, None if table is None else table.numbers) for node, table in tables]
-    return Circuit.from_blocks(vtree, blocks).blocks
+    blocks = [
+        _block(plan, node, None if table is None else table.numbers)
+        for node, table in enumerate(shares)
+    ]
+    return Circuit.from_blocks(plan.vtree, blocks).blocks
 
 
-def _part(make: Make, node: int, table: Scaled | None) -> Part:
+def _part(plan: CompilationPlan, node: int, table: Scaled | None) -> Part:
     """The block of a node, and its numbers, which may be no doubles."""
     if table is None:
-        block = make(node, None)
+        block = _block(plan, node, None)
         return block, wide(block.flat[0])
     # a block of the places of shares in their table, from one on, says which of them goes where
     logs = table.logs
     places = np.where(logs > -np.inf, np.arange(1.0, logs.size + 1).reshape(logs.shape), 0.0)
-    block = make(node, places)
+    block = _block(plan, node, places)
     place = block.flat[0].astype(np.intp)
     numbers = wide_exp(logs.reshape(-1))[np.maximum(place - 1, 0)]
     return block, Wide(np.where(place > 0, numbers.mantissa, 0.0), numbers.exponent)
@@ -124,58 +119,49 @@ def _warn_of_lost_shares(shares: Sequence[Scaled | None]) -> None:
     )
 
 
-def _context_block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
-    """The units of one vtree node; the table holds what is decided there, (states, *context)."""
+def _block(plan: CompilationPlan, node: int, table: Any) -> Input | Inner:
+    """The units of one vtree node.
+
+    The table holds the weights of what is decided or summed there, which is the first axis.
+    """
     step, cards = plan.steps[node], plan.potential.cardinalities
     if step.kind == "literals":
         return Table(np.eye(cards[step.decides]))
+    shares: Any = None if table is None else table.reshape(len(table), -1).T  # a row for every unit
     if step.kind == "inputs":
-        return Table(np.ascontiguousarray(_by_unit(table)))
+        return Table(np.ascontiguousarray(shares))
     children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
     below = [plan.steps[child] for child in children]
     n_left, n_right = below[0].n_units, below[1].n_units
     if step.kind == "product":
         left, right = (_numbers(child.axes, step.axes, cards) for child in below)
         return inner(left, right, None, n_left, n_right)
-    # one product for every unit of the other side, whose context tells the value decided
-    other = plan.steps[step.other]
-    left, right = _numbers((step.decides,), other.axes, cards), np.arange(other.n_units)
-    if step.other == children[0]:
-        left, right = right, left
-    columns = _numbers(other.axes, (*step.axes, step.decides), cards)
-    shares = _by_unit(table)
-    return weighted(left, right, shares, columns.reshape(shares.shape), n_left, n_right)
-
-
-def _by_unit(table: Any) -> Any:
-    """A table (states, *context) with one row per unit."""
-    return table.reshape(len(table), -1).T
-
-
-def weighted(left: Any, right: Any, shares: Any, columns: Any, n_left: int, n_right: int) -> Inner:
-    """The block with these products, whose units have rows of shares of the products in columns."""
-    alive = shares > 0
-    n_units, n_products = len(shares), len(left)
-    if n_units * n_products <= DENSE_BELOW:
-        edges = (np.nonzero(alive)[0], columns[alive], shares[alive])
-        return inner_of_edges(left, right, edges, n_units, n_left, n_right)
-    if alive.all():
-        starts = np.arange(0, shares.size + 1, shares.shape[1])
-        entries = (shares.reshape(-1), columns.reshape(-1), starts)
+    if step.kind == "sum":
+        left, right = np.divmod(np.arange(n_left * n_right), n_right)
+        columns = _numbers(step.wide, (*step.axes, *_summed_axes(step)), cards)
     else:
-        starts = np.concatenate([[0], np.cumsum(alive.sum(axis=1))])
-        entries = (shares[alive], columns[alive], starts)
-    weights = sparse.csr_array(entries, (n_units, n_products))
-    return inner(left, right, weights, n_left, n_right)
+        # one product for every unit of the other side, whose context tells the value decided
+        other = plan.steps[step.other]
+        left, right = _numbers((step.decides,), other.axes, cards), np.arange(other.n_units)
+        if step.other == children[0]:
+            left, right = right, left
+        columns = _numbers(other.axes, (*step.axes, step.decides), cards)
+    alive = shares > 0
+    edges = np.nonzero(alive)[0], columns.reshape(shares.shape)[alive], shares[alive]
+    return inner_of_edges(left, right, edges, len(shares), n_left, n_right)
+
+
+def _summed_axes(step: Step) -> Axes:
+    """The variables of the table of a step that are summed out."""
+    return tuple(v for v in step.wide if v not in step.axes)
 
 
 def _numbers(axes: Axes, wide: Axes, cardinalities: Sequence[int]) -> Any:
     """For every assignment of the wide axes the number of its restriction to some of them."""
     shape = [cardinalities[v] for v in axes]
     numbers = np.arange(int(np.prod(shape, dtype=np.intp))).reshape(shape)
-    return np.broadcast_to(spread(numbers, axes, wide), [cardinalities[v] for v in wide]).reshape(
-        -1
-    )
+    shape = [cardinalities[v] for v in wide]
+    return np.broadcast_to(spread(numbers, axes, wide), shape).reshape(-1)
 
 
 SERIES = 8
@@ -290,10 +276,7 @@ def compiled(plan: CompilationPlan, max_bytes: int = DEFAULT_MAX_BYTES) -> tuple
     shares, log_z = _boundary_shares(plan)
     if log_z == -np.inf:
         raise PropertyError(NO_DISTRIBUTION)
-    blocks = written_blocks(
-        plan.vtree, shares, lambda node, table: _boundary_block(plan, node, table)
-    )
-    return Circuit(plan.vtree, blocks), log_z
+    return Circuit(plan.vtree, written_blocks(plan, shares)), log_z
 
 
 def by_contexts(vtree: Vtree, stages: MessagePlan, max_bytes: int) -> tuple[Circuit, float]:
@@ -318,7 +301,7 @@ def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]
     log_z, cards = plan.potential.constant, plan.potential.cardinalities
     children = zip(plan.vtree.left.tolist(), plan.vtree.right.tolist(), strict=True)
     for step, below in zip(plan.steps, children, strict=True):
-        axes = _summed_first(step)
+        axes = (*_summed_axes(step), *step.axes)
         parts = plan.potential.placed(step.scopes, axes)
         for child in below if below[0] >= 0 else ():
             parts.append(messages[child].placed(plan.steps[child].axes, axes))
@@ -329,24 +312,3 @@ def _boundary_shares(plan: CompilationPlan) -> tuple[list[Scaled | None], float]
         messages.append(found.message)
         shares.append(None if step.kind == "literals" else found.conditional)
     return shares, log_z
-
-
-def _summed_first(step: Step) -> Axes:
-    """The variables of the table of a step, those first that are summed out."""
-    return (*(v for v in step.wide if v not in step.axes), *step.axes)
-
-
-def _boundary_block(plan: CompilationPlan, node: int, shares: Any) -> Input | Inner:
-    """The units of one vtree node; `shares` are the weights of all assignments of the axes."""
-    step, cards = plan.steps[node], plan.potential.cardinalities
-    if step.kind == "literals":
-        return Table(np.eye(cards[step.decides]))
-    if step.kind == "inputs":
-        return Table(np.ascontiguousarray(_by_unit(shares)))
-    children = int(plan.vtree.left[node]), int(plan.vtree.right[node])
-    n_left, n_right = (plan.steps[child].n_units for child in children)
-    left, right = np.divmod(np.arange(n_left * n_right), n_right)
-    columns = np.arange(shares.size).reshape([cards[v] for v in step.wide])
-    columns = columns.transpose([step.wide.index(v) for v in _summed_first(step)])
-    columns = columns.reshape(-1, step.n_units).T
-    return weighted(left, right, _by_unit(shares), columns, n_left, n_right)

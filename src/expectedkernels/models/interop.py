@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -29,61 +31,57 @@ def numbers(tensor: Any) -> Any:
     return array.astype(np.float64)
 
 
-def elementwise(make: Callable[..., Unit], *arrays: Any) -> Any:
-    """What is made of the entries of arrays that are broadcast against each other."""
-    several = np.broadcast_arrays(*arrays)
-    found = np.empty(several[0].shape, dtype=object)
-    for place in np.ndindex(found.shape):
-        found[place] = make(*(array[place] for array in several))
-    return found
-
-
-def sums(weights: Any, inputs: Any) -> Any:
-    """Sums over the last axis of arrays that are broadcast, zero weights left out."""
-    weights, inputs = np.broadcast_arrays(weights, inputs)
-    found = np.empty(weights.shape[:-1], dtype=object)
-    for place in np.ndindex(found.shape):
-        row = weights[place]
-        used = np.flatnonzero(row) if row.any() else [0]
-        found[place] = Sum(list(inputs[place][used]), row[used])
-    return found
-
-
 def products(factors: Sequence[Any]) -> Any:
     """The elementwise products of arrays of units, which are broadcast against each other."""
     if len(factors) == 1:
         return factors[0]
-    return elementwise(lambda *units: Product(list(units)), *factors)
+    return np.frompyfunc(lambda *units: Product(list(units)), len(factors), 1)(*factors)
 
 
 def outer_products(factors: Sequence[Any]) -> Any:
     """The products of all tuples of units along the last axis, the first factor slowest."""
-    shape = np.broadcast_shapes(*(factor.shape[:-1] for factor in factors))
-    grown = []
-    for axis, factor in enumerate(factors):
-        own = [1] * len(factors)
-        own[axis] = factor.shape[-1]
-        grown.append(factor.reshape(*factor.shape[:-1], *own))
-    return products(grown).reshape(*shape, -1)
+    n = len(factors)
+    last = [(None,) * i + (slice(None),) + (None,) * (n - 1 - i) for i in range(n)]
+    made = products([factor[(..., *axes)] for factor, axes in zip(factors, last, strict=True)])
+    return made.reshape(*made.shape[:-n], -1)
+
+
+def _sum(weights: Any, units: Any) -> Unit:
+    used = np.flatnonzero(weights) if weights.any() else [0]
+    return Sum(list(units[used]), weights[used])
+
+
+sums = np.vectorize(_sum, otypes=[object], signature="(n),(n)->()")
+"""Sums over the last axis of arrays that are broadcast, zero weights left out."""
+
+
+def _tables(variable: int, rows: Any) -> Any:
+    """The discrete inputs of a variable with these rows of values, in an array."""
+    made = np.vectorize(Categorical, otypes=[object], signature="(),(n)->()")
+    return made(variable, rows)
+
+
+def _bernoullis(variable: int, q: Any) -> Any:
+    return _tables(variable, np.stack([1.0 - q, q], axis=-1))
+
+
+def _binomials(variable: int, q: Any, n: Any) -> Any:
+    from scipy import stats  # which takes a while, and nobody else here needs
+
+    states = np.arange(int(n.max()) + 1)
+    return _tables(variable, stats.binom.pmf(states, n[..., None], q[..., None]))
+
+
+def _normals(variable: int, means: Any, deviations: Any) -> Any:
+    """The normal inputs of a variable with these means and standard deviations, in an array."""
+    made = np.frompyfunc(lambda m, s: Gaussian(variable, float(m), float(s) ** 2), 2, 1)
+    return made(means, deviations)
 
 
 def inputs(make: Callable[..., Any], variables: Sequence[int], *parameters: Any) -> Any:
     """The input units of several variables, each with parameters of its own, in an array."""
     arrays = [numbers(parameter) for parameter in parameters]
     return np.stack([make(v, *own) for v, *own in zip(variables, *arrays, strict=True)])
-
-
-def tables(variable: int, rows: Any) -> Any:
-    """The discrete inputs of a variable with these rows of values, in an array."""
-    found = np.empty(rows.shape[:-1], dtype=object)
-    for place in np.ndindex(found.shape):
-        found[place] = Categorical(variable, rows[place])
-    return found
-
-
-def normals(variable: int, means: Any, deviations: Any) -> Any:
-    """The normal inputs of a variable with these means and standard deviations, in an array."""
-    return elementwise(lambda m, s: Gaussian(variable, float(m), float(s) ** 2), means, deviations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +123,7 @@ def dense_layers(circuit: Circuit, library: str) -> list[Dense]:
             f"A model for {library} is made of a circuit with one root. Got {circuit.n_roots} "
             "roots."
         )
-    circuit = circuit.to("numpy")
-    blocks: Any = circuit.blocks
+    blocks: Any = circuit.to("numpy").blocks
     vtree = circuit.vtree
 
     def leaf(node: int, variable: int, rows: Any) -> Dense:
@@ -237,19 +234,15 @@ def _cirkit_units(layer: Any, below: Any) -> Any:
         variables = layer.scope_idx[:, 0].tolist()
         if kind == "Categorical":
             probs = layer.logits().exp() if layer.probs is None else layer.probs()
-            return inputs(tables, variables, probs)
+            return inputs(_tables, variables, probs)
         if kind == "Embedding":
-            return inputs(tables, variables, layer.weight())
+            return inputs(_tables, variables, layer.weight())
         if kind == "Gaussian" and layer.log_partition is None:
-            return inputs(normals, variables, layer.mean(), layer.stddev())
+            return inputs(_normals, variables, layer.mean(), layer.stddev())
     elif kind in ("Hadamard", "Kronecker", "Sum", "CPT", "Tucker", "TensorDot"):
-        factors = list(np.moveaxis(below, 1, 0))
-        if kind in ("Hadamard", "CPT"):
-            units = products(factors)
-        elif kind in ("Kronecker", "Tucker"):
-            units = outer_products(factors)
-        else:
-            units = below.reshape(len(below), -1)
+        units, factors = below.reshape(len(below), -1), list(np.moveaxis(below, 1, 0))
+        if kind not in ("Sum", "TensorDot"):
+            units = (products if kind in ("Hadamard", "CPT") else outer_products)(factors)
         if kind in ("Hadamard", "Kronecker"):
             return units
         weights = numbers(layer.weight())
@@ -368,124 +361,113 @@ def from_spflow(module: Any) -> Circuit:
     >>> from_spflow(to_spflow(p))
     <Circuit of 2 variables: 3 units, 2 edges>
     """
-    roots = _Reader().units(module).ravel()
+    roots = _spflow_units(module, {}).ravel()
     if len(roots) != 1:
         raise CircuitError(f"A circuit has one output. The module of SPFlow has {len(roots)}.")
     return Circuit.from_units(roots[0])
 
 
-class _Reader:
-    """The units of modules, as arrays of features by channels by repetitions."""
+SPFLOW_LEAVES: dict[str, tuple[Callable[..., Any], ...]] = {
+    "Categorical": (_tables, attrgetter("probs")),
+    "Bernoulli": (_bernoullis, attrgetter("probs")),
+    "Binomial": (_binomials, attrgetter("probs"), attrgetter("total_count")),
+    "Normal": (_normals, attrgetter("loc"), attrgetter("scale")),
+}
+"""What makes the inputs of SPFlow's leaves, and what gives their parameters."""
+SPFLOW_SPLITS: dict[str, Callable[[Any, Any], list[Any]]] = {
+    "SplitConsecutive": lambda module, units: np.split(units, module.num_splits),
+    "SplitInterleaved": lambda module, units: [
+        units[i :: module.num_splits] for i in range(module.num_splits)
+    ],
+    "SplitByIndex": lambda module, units: [units[group] for group in module.indices],
+}
+"""The parts of the features below."""
 
-    def __init__(self) -> None:
-        self.found: dict[int, Any] = {}
 
-    def units(self, module: Any) -> Any:
-        """The units of a module; those of a split are a list of arrays."""
-        if hasattr(module, "root_node"):
-            return self.units(module.root_node)
-        if id(module) not in self.found:
-            read = getattr(self, f"_{type(module).__name__}", None)
-            if read is None:
-                raise CircuitError(
-                    "Circuits are sums and products of categorical and normal inputs. SPFlow's "
-                    f"{type(module).__name__} is none of these."
-                )
-            self.found[id(module)] = read(module)
-        return self.found[id(module)]
+def _spflow_units(module: Any, found: dict[int, Any]) -> Any:
+    """The units of a module, features by channels by repetitions; of a split a list of these."""
+    if hasattr(module, "root_node"):
+        return _spflow_units(module.root_node, found)
+    if id(module) not in found:
+        found[id(module)] = _read_spflow(module, type(module).__name__, found)
+    return found[id(module)]
 
-    def _factors(self, module: Any) -> list[Any]:
-        """What is multiplied: the parts of a split, or the units of several modules."""
-        below = module.inputs
-        several = [below] if hasattr(below, "out_shape") else list(below)
-        found = [self.units(one) for one in several]
-        return found[0] if isinstance(found[0], list) else found
 
-    def _Categorical(self, leaf: Any) -> Any:
-        return self._leaf(leaf, tables, leaf.probs)
-
-    def _Bernoulli(self, leaf: Any) -> Any:
-        p = leaf.probs
-        return self._leaf(leaf, lambda v, q: tables(v, np.stack([1.0 - q, q], axis=-1)), p)
-
-    def _Binomial(self, leaf: Any) -> Any:
-        from scipy import stats  # which takes a while, and nobody else here needs
-
-        def made(variable: int, q: Any, n: Any) -> Any:
-            states = np.arange(int(n.max()) + 1)
-            return tables(variable, stats.binom.pmf(states, n[..., None], q[..., None]))
-
-        return self._leaf(leaf, made, leaf.probs, leaf.total_count)
-
-    def _Normal(self, leaf: Any) -> Any:
-        return self._leaf(leaf, normals, leaf.loc, leaf.scale)
-
-    def _leaf(self, leaf: Any, make: Any, *parameters: Any) -> Any:
-        if leaf.is_conditional:
+def _read_spflow(module: Any, kind: str, found: dict[int, Any]) -> Any:
+    if kind in SPFLOW_LEAVES:
+        if module.is_conditional:
             raise CircuitError(
-                f"The parameters of SPFlow's {type(leaf).__name__} come from a network, so that "
-                "there is no circuit but for single rows."
+                f"The parameters of SPFlow's {kind} come from a network, so that there is no "
+                "circuit but for single rows."
             )
-        return inputs(make, leaf.scope.query, *parameters)
+        make, *parameters = SPFLOW_LEAVES[kind]
+        return inputs(make, module.scope.query, *(get(module) for get in parameters))
+    if kind not in SPFLOW_SPLITS and kind not in SPFLOW_INNER:
+        raise CircuitError(
+            "Circuits are sums and products of categorical and normal inputs. SPFlow's "
+            f"{kind} is none of these."
+        )
+    below = module.inputs
+    several = [below] if hasattr(below, "out_shape") else list(below)
+    units = [_spflow_units(one, found) for one in several]
+    if kind in SPFLOW_SPLITS:
+        return SPFLOW_SPLITS[kind](module, units[0])
+    return SPFLOW_INNER[kind](module, units[0] if isinstance(units[0], list) else units)
 
-    def _Cat(self, module: Any) -> Any:
-        return np.concatenate([self.units(one) for one in module.inputs], axis=module.dim - 1)
 
-    def _SplitConsecutive(self, module: Any) -> Any:
-        return np.split(self.units(module.inputs), module.num_splits)
+def _factorize(module: Any, below: list[Any]) -> Any:
+    units, chosen = below[0], numbers(module.indices) > 0
+    n_out, n_repetitions = chosen.shape[1:]
+    units = np.broadcast_to(units, (*units.shape[:2], n_repetitions))
+    made = [
+        [products(list(units[chosen[:, o, r], :, r])) for r in range(n_repetitions)]
+        for o in range(n_out)
+    ]
+    return np.moveaxis(np.array(made, dtype=object), 1, 2)
 
-    def _SplitInterleaved(self, module: Any) -> Any:
-        units = self.units(module.inputs)
-        return [units[i :: module.num_splits] for i in range(module.num_splits)]
 
-    def _SplitByIndex(self, module: Any) -> Any:
-        units = self.units(module.inputs)
-        return [units[group] for group in module.indices]
+def _outer_product(module: Any, below: list[Any]) -> Any:
+    return np.moveaxis(outer_products([np.moveaxis(one, 1, 2) for one in below]), 2, 1)
 
-    def _Product(self, module: Any) -> Any:
-        return products(self.units(module.inputs))[None]
 
-    def _Factorize(self, module: Any) -> Any:
-        units, chosen = self.units(module.inputs[0]), numbers(module.indices) > 0
-        n_out, n_repetitions = chosen.shape[1:]
-        units = np.broadcast_to(units, (*units.shape[:2], n_repetitions))
-        found = [
-            [products(list(units[chosen[:, o, r], :, r])) for r in range(n_repetitions)]
-            for o in range(n_out)
-        ]
-        return np.moveaxis(np.array(found, dtype=object), 1, 2)
+def _elementwise_sum(module: Any, below: list[Any]) -> Any:
+    units = np.stack(np.broadcast_arrays(*below), axis=-1)
+    weights = np.moveaxis(numbers(module.weights), 3, 4)  # features, in, out, repetitions, i
+    made = sums(weights, units[:, :, None])
+    return made.reshape(len(made), -1, made.shape[-1])
 
-    def _ElementwiseProduct(self, module: Any) -> Any:
-        return products(self._factors(module))
 
-    def _OuterProduct(self, module: Any) -> Any:
-        factors = [np.moveaxis(one, 1, 2) for one in self._factors(module)]
-        return np.moveaxis(outer_products(factors), 2, 1)
-
-    def _Sum(self, module: Any) -> Any:
-        weights = np.moveaxis(numbers(module.weights), 1, 3)  # features, out, repetitions, in
-        return _sum_channels(weights, self.units(module.inputs))
-
-    def _ElementwiseSum(self, module: Any) -> Any:
-        units = np.stack(np.broadcast_arrays(*self._factors(module)), axis=-1)
-        weights = np.moveaxis(numbers(module.weights), 3, 4)  # features, in, out, repetitions, i
-        found = sums(weights, units[:, :, None])
-        return found.reshape(len(found), -1, found.shape[-1])
-
-    def _RepetitionMixingLayer(self, module: Any) -> Any:
-        return sums(numbers(module.weights)[:, :, None], self.units(module.inputs)[:, :, None])
-
-    def _LinsumLayer(self, module: Any) -> Any:
-        return _sum_channels(numbers(module.log_weights.exp()), self._ElementwiseProduct(module))
-
-    def _EinsumLayer(self, module: Any) -> Any:
-        weights = numbers(module.log_weights.exp())
-        return _sum_channels(weights.reshape(*weights.shape[:3], -1), self._OuterProduct(module))
+def _einsum(module: Any, below: list[Any]) -> Any:
+    weights = numbers(module.log_weights.exp())
+    weights = weights.reshape(*weights.shape[:3], -1)
+    return _sum_channels(weights, _outer_product(module, below))
 
 
 def _sum_channels(weights: Any, units: Any) -> Any:
     """Sums over the channels of units, the second axis, with weights in the last one."""
     return sums(weights, np.moveaxis(units, 1, 2)[:, None])
+
+
+SPFLOW_INNER: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "Cat": lambda module, below: np.concatenate(below, axis=module.dim - 1),
+    "Product": lambda _, below: products(below[0])[None],
+    "Factorize": _factorize,
+    "ElementwiseProduct": lambda _, below: products(below),
+    "OuterProduct": _outer_product,
+    # weights by features, channels, repetitions and what is summed
+    "Sum": lambda module, below: _sum_channels(
+        np.moveaxis(numbers(module.weights), 1, 3), below[0]
+    ),
+    "ElementwiseSum": _elementwise_sum,
+    "RepetitionMixingLayer": lambda module, below: sums(
+        numbers(module.weights)[:, :, None], below[0][:, :, None]
+    ),
+    "LinsumLayer": lambda module, below: _sum_channels(
+        numbers(module.log_weights.exp()), products(below)
+    ),
+    "EinsumLayer": _einsum,
+}
+"""What is made of the units below by SPFlow's inner modules."""
 
 
 def to_spflow(circuit: Circuit) -> Any:
@@ -718,24 +700,21 @@ def to_pyagrum(model: FactorGraph) -> Any:
     (8, ['yes', 'no'])
     """
     gum = imported("pyagrum", "pyagrum")
-    names, states = _labels(model, "to_pyagrum")
+    names, states, tables = _labelled_tables(model, "to_pyagrum")
     directed = isinstance(model, BayesianNetwork)
     made = gum.BayesNet() if directed else gum.MarkovRandomField()
     for name, labels in zip(names, states, strict=True):
         made.add(gum.LabelizedVariable(name, name, list(map(str, labels))))
-    if isinstance(model, BayesianNetwork):
-        for v, above in enumerate(model.parents):
-            for parent in above:
-                made.addArc(names[parent], names[v])
-        for v, table in enumerate(model.cpts):
-            axes = [*range(table.ndim - 2, -1, -1), table.ndim - 1]  # parents in reverse order
-            made.cpt(names[v])[:] = np.ascontiguousarray(np.transpose(table, axes))
-        return made
-    for scope, table in _by_scope(model):
-        made.addFactor([names[v] for v in scope])
-        tensor = made.factor([names[v] for v in scope])
-        axes = [names.index(name) for name in tensor.names[::-1]]
-        tensor[:] = np.ascontiguousarray(np.transpose(table, [scope.index(v) for v in axes]))
+    for scope, table in tables:
+        called = [names[v] for v in scope]
+        if directed:
+            for parent in called[:-1]:
+                made.addArc(parent, called[-1])
+        else:
+            made.addFactor(called)
+        tensor = made.cpt(called[-1]) if directed else made.factor(called)
+        axes = [called.index(name) for name in tensor.names[::-1]]  # arrays have them in reverse
+        tensor[:] = np.ascontiguousarray(np.transpose(table, axes))
     return made
 
 
@@ -760,57 +739,51 @@ def to_pgmpy(model: FactorGraph) -> Any:
     """
     models = imported("pgmpy.models", "pgmpy")
     discrete = imported("pgmpy.factors.discrete", "pgmpy")
-    names, states = _labels(model, "to_pgmpy")
-    labels = dict(zip(names, map(list, states), strict=True))
-    if isinstance(model, BayesianNetwork):
-        made = models.DiscreteBayesianNetwork()
-        made.add_nodes_from(names)
-        for v, (above, table) in enumerate(zip(model.parents, model.cpts, strict=True)):
-            parents = [names[parent] for parent in above]
-            made.add_edges_from((parent, names[v]) for parent in parents)
-            values = np.moveaxis(table, -1, 0).reshape(table.shape[-1], -1)
-            cpd = discrete.TabularCPD(
-                names[v],
-                table.shape[-1],
-                values,
-                parents or None,
-                [len(labels[parent]) for parent in parents] or None,
-                state_names={name: labels[name] for name in (names[v], *parents)},
-            )
-            made.add_cpds(cpd)
-        return made
-    made = models.DiscreteMarkovNetwork()
+    names, states, tables = _labelled_tables(model, "to_pgmpy")
+    directed = isinstance(model, BayesianNetwork)
+    made = models.DiscreteBayesianNetwork() if directed else models.DiscreteMarkovNetwork()
     made.add_nodes_from(names)
-    for scope, table in _by_scope(model):
+    for scope, table in tables:
         called = [names[v] for v in scope]
-        made.add_edges_from((a, b) for i, a in enumerate(called) for b in called[i + 1 :])
-        own = {name: labels[name] for name in called}
-        made.add_factors(discrete.DiscreteFactor(called, table.shape, table, state_names=own))
+        own = {names[v]: list(states[v]) for v in scope}
+        if not directed:
+            made.add_edges_from(combinations(called, 2))
+            made.add_factors(discrete.DiscreteFactor(called, table.shape, table, state_names=own))
+            continue
+        *parents, name = called
+        made.add_edges_from((parent, name) for parent in parents)
+        values = np.moveaxis(table, -1, 0).reshape(table.shape[-1], -1)
+        above = (parents, table.shape[:-1]) if parents else (None, None)
+        made.add_cpds(discrete.TabularCPD(name, table.shape[-1], values, *above, state_names=own))
     return made
 
 
-def _labels(model: Any, function: str) -> tuple[list[str], list[list[Any]]]:
-    """The names of the variables of a model and of their states, made up where it has none."""
+def _labelled_tables(
+    model: Any, function: str
+) -> tuple[list[str], list[list[Any]], list[tuple[tuple[int, ...], Any]]]:
+    """The names of variables and states, made up where there are none, and scopes with tables.
+
+    Those of a network are its conditionals, the variable last. Of other models there is one table
+    for every set of variables, and one for each variable; constants are left out.
+    """
     if not isinstance(model, FactorGraph):
         raise CircuitError(
             f"{function} works on BayesianNetworks and FactorGraphs. "
             f"Got {type(model).__name__} instead."
         )
     names = model.names or [f"x{v}" for v in range(model.n_variables)]
-    return names, model.states or [list(range(card)) for card in model.cardinalities]
-
-
-def _by_scope(model: FactorGraph) -> list[tuple[tuple[int, ...], Any]]:
-    """The tables of a factor graph, one per set of variables; constants are left out."""
+    states = model.states or [list(range(card)) for card in model.cardinalities]
+    if isinstance(model, BayesianNetwork):
+        return names, states, [(factor.scope, factor.table) for factor in model.factors]
     tables: dict[tuple[int, ...], Any] = {
         (v,): np.ones(c) for v, c in enumerate(model.cardinalities)
     }
     for factor in model.factors:
         scope = tuple(sorted(factor.scope))
         table = np.transpose(factor.table, [factor.scope.index(v) for v in scope])
-        tables[scope] = tables[scope] * table if scope in tables else table
+        tables[scope] = tables.get(scope, 1.0) * table
     tables.pop((), None)
-    return list(tables.items())
+    return names, states, list(tables.items())
 
 
 PARAMETERS = ("variable", "probs", "mean", "variance")

@@ -617,6 +617,8 @@ def _solve_rows(
 def marginals(plan: MessagePlan, evidence: Evidence | None, max_bytes: int) -> list[Any]:
     """The probabilities of the states of every variable, (rows, cardinality) each."""
     rows = [solution_marginals(solution) for solution in solutions(plan, evidence, max_bytes, True)]
+    if len(rows) == 1:
+        return [found[None] for found in rows[0]]
     return [np.stack(found) for found in zip(*rows, strict=True)]
 
 
