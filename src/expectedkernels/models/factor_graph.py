@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -95,37 +95,17 @@ class Factor:
                 f"The table of a factor has one axis per variable. Got {values.ndim} axes for "
                 f"{shown}."
             )
-        if not (np.isfinite(values).all() and (values >= 0).all()):
-            bad = values[~(np.isfinite(values) & (values >= 0))].flat[0]
+        bad = values[~(np.isfinite(values) & (values >= 0))]
+        if bad.size:
             raise CircuitError(
-                f"The entries of a factor must be finite and not negative. Got {bad} in the table "
-                f"with {shown}."
+                f"The entries of a factor must be finite and not negative. Got {bad[0]} in the "
+                f"table with {shown}."
             )
         values.flags.writeable = False
         self.table = values
 
     def __repr__(self) -> str:
         return f"<Factor of variables {self.scope}, shape {self.table.shape}>"
-
-
-def as_factor(given: Any) -> Factor:
-    """A factor, or a pair of a scope and a table as one."""
-    if isinstance(given, Factor):
-        return given
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise CircuitError(
-            "The factors of a factor graph are Factors, or pairs of a scope and a table. "
-            f"Got {type(given).__name__} instead."
-        )
-    return Factor(*given)
-
-
-def plugged(factor: Factor, values: Mapping[int, int]) -> Factor:
-    """The factor with some of its variables observed."""
-    if not any(v in values for v in factor.scope):
-        return factor
-    index = tuple(values.get(v, slice(None)) for v in factor.scope)
-    return Factor([v for v in factor.scope if v not in values], factor.table[index])
 
 
 def integers(numbers: Any, what: str) -> list[int]:
@@ -194,8 +174,16 @@ class FactorGraph(InferenceMixin):
             raise CircuitError(
                 f"The factors of a factor graph are a list. Got {type(factors).__name__} instead."
             )
-        self.factors = tuple(map(as_factor, factors))
-        n = self.n_variables
+        found: list[Factor] = []
+        for factor in factors:
+            is_pair = isinstance(factor, (tuple, list)) and len(factor) == 2
+            if not is_pair and not isinstance(factor, Factor):
+                raise CircuitError(
+                    "The factors of a factor graph are Factors, or pairs of a scope and a table. "
+                    f"Got {type(factor).__name__} instead."
+                )
+            found.append(factor if isinstance(factor, Factor) else Factor(*factor))
+        self.factors, n = tuple(found), self.n_variables
         for number, factor in enumerate(self.factors):
             if any(not 0 <= v < n for v in factor.scope):
                 raise CircuitError(
@@ -232,7 +220,7 @@ class FactorGraph(InferenceMixin):
 
     def with_names(
         self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
-    ) -> FactorGraph:
+    ) -> Self:
         """The model with other names of its variables, and labels of their states.
 
         Parameters
@@ -244,15 +232,18 @@ class FactorGraph(InferenceMixin):
 
         Returns
         -------
-        FactorGraph
+        FactorGraph, or BayesianNetwork
 
         Examples
         --------
         >>> FactorGraph([2], []).with_names(["rain"], [["no", "yes"]]).states
         [['no', 'yes']]
         """
-        states = self._states if states is None else states
-        return FactorGraph(self.cardinalities, self.factors, names, states)
+        return self._with(self.factors, names, self._states if states is None else states)
+
+    def _with(self, factors: Iterable[Factor], names: Any, states: Any) -> Any:
+        """A model of this kind with other factors."""
+        return FactorGraph(self.cardinalities, factors, names, states)
 
     @cached_property
     def potential(self) -> Potential:
@@ -470,7 +461,7 @@ class FactorGraph(InferenceMixin):
         """Whether no table has a zero, so that every state is possible."""
         return all((factor.table > 0).all() for factor in self.factors)
 
-    def smoothed(self, epsilon: float = 0.01) -> FactorGraph:
+    def smoothed(self, epsilon: float = 0.01) -> Self:
         """The model with its zeros raised, so that every state is possible.
 
         A zero becomes `epsilon` times the largest entry of its table; in a Bayesian network it
@@ -484,20 +475,25 @@ class FactorGraph(InferenceMixin):
 
         Returns
         -------
-        FactorGraph
+        FactorGraph, or BayesianNetwork
 
         Examples
         --------
         >>> fg = FactorGraph([2], [Factor([0], [0.0, 4.0])])
         >>> fg.smoothed(0.25).factors[0].table.tolist()
         [1.0, 4.0]
+        >>> coin = BayesianNetwork([[]], [[0.0, 1.0]])
+        >>> coin.smoothed(0.01).cpts[0].tolist()
+        [0.01, 0.99]
         """
         check_real("smoothed", "epsilon", epsilon, 0, 1, "()")
-        factors = [
-            Factor(f.scope, np.where(f.table == 0, epsilon * f.table.max(initial=0.0), f.table))
-            for f in self.factors
-        ]
-        return FactorGraph(self.cardinalities, factors, self._names, self._states)
+        factors = [Factor(f.scope, self._raised(f, epsilon)) for f in self.factors]
+        return self._with(factors, self._names, self._states)
+
+    def _raised(self, factor: Factor, epsilon: float) -> Any:
+        """The table of a factor without zeros."""
+        table = factor.table
+        return np.where(table == 0, epsilon * table.max(initial=0.0), table)
 
     def condition(self, evidence: EvidenceLike) -> FactorGraph:
         """The model given evidence, over the same variables: observed ones become point masses.
@@ -545,8 +541,14 @@ class FactorGraph(InferenceMixin):
                 values[v] = int(possible[0])
             if (weights != 1.0).any():
                 factors.append(Factor((v,), weights))
-        factors = [plugged(factor, values) for factor in self.factors] + factors
-        return FactorGraph(self.cardinalities, factors, self._names, self._states)
+        plugged = []
+        for factor in self.factors:
+            if any(v in values for v in factor.scope):
+                index = tuple(values.get(v, slice(None)) for v in factor.scope)
+                scope = [v for v in factor.scope if v not in values]
+                factor = Factor(scope, factor.table[index])
+            plugged.append(factor)
+        return FactorGraph(self.cardinalities, plugged + factors, self._names, self._states)
 
     def variable(self, key: VariableLike) -> int:
         """The number of a variable given by its number or its name.
@@ -674,40 +676,18 @@ class BayesianNetwork(FactorGraph):
         """The conditional probability tables: axes of the parents, then of the variable."""
         return tuple(factor.table for factor in self.factors)
 
-    def with_names(
-        self, names: Sequence[str] | None = None, states: Sequence[Labels] | None = None
-    ) -> BayesianNetwork:
-        """The network with other names of its variables (see `FactorGraph.with_names`).
+    def _with(self, factors: Iterable[Factor], names: Any, states: Any) -> Any:
+        return BayesianNetwork(self.parents, [f.table for f in factors], names, states)
 
-        Examples
-        --------
-        >>> BayesianNetwork([[]], [[0.2, 0.8]]).with_names(["rain"]).names
-        ['rain']
-        """
-        states = self._states if states is None else states
-        return BayesianNetwork(self.parents, self.cpts, names, states)
-
-    def smoothed(self, epsilon: float = 0.01) -> BayesianNetwork:
-        """The network with its zeros raised to a probability (see `FactorGraph.smoothed`).
-
-        Examples
-        --------
-        >>> coin = BayesianNetwork([[]], [[0.0, 1.0]])
-        >>> coin.smoothed(0.01).cpts[0].tolist()
-        [0.01, 0.99]
-        """
-        cpts = []
-        for factor in super().smoothed(epsilon).factors:
-            table = self.cpts[factor.scope[-1]]
-            zero = table == 0
-            left = 1.0 - epsilon * zero.sum(axis=-1, keepdims=True)
-            if (left <= 0).any():
-                raise CircuitError(
-                    f"An 'epsilon' of {epsilon} leaves nothing for the possible states of "
-                    f"{self._called(factor.scope[-1])}. Give a smaller one."
-                )
-            cpts.append(np.where(zero, epsilon, left * table))
-        return BayesianNetwork(self.parents, cpts, self._names, self._states)
+    def _raised(self, factor: Factor, epsilon: float) -> Any:
+        zero = factor.table == 0
+        left = 1.0 - epsilon * zero.sum(axis=-1, keepdims=True)
+        if (left <= 0).any():
+            raise CircuitError(
+                f"An 'epsilon' of {epsilon} leaves nothing for the possible states of "
+                f"{self._called(factor.scope[-1])}. Give a smaller one."
+            )
+        return np.where(zero, epsilon, left * factor.table)
 
     def _called(self, variable: int) -> str:
         name = "" if self._names is None else f" ({self._names[variable]!r})"
@@ -1018,27 +998,33 @@ def model_layout(model: FactorGraph) -> Layout:
     """
     n = model.n_variables
     labels = list(model.names or map(str, range(n)))
+    squares = 0
     if isinstance(model, BayesianNetwork):
-        arcs = [(parent, v) for v, above in enumerate(model.parents) for parent in above]
-        depth = depths(n, arcs)
-        x, y = layered(depth, arcs)
+        edges = [(parent, v) for v, above in enumerate(model.parents) for parent in above]
+        depth = depths(n, edges)
+        x, y = layered(depth, edges)
         fills = [pale(d) for d in depth.tolist()]
-        return _made(x, y, labels, fills, arcs, arrows=True, title=repr(model))
-    scopes = {tuple(sorted(factor.scope)) for factor in model.factors}
-    edges = sorted(scope for scope in scopes if len(scope) == 2)
-    large = sorted(scope for scope in scopes if len(scope) > 2)
-    near = {pair for scope in large for pair in combinations(scope, 2)} | set(edges)
-    x, y = spread(n, sorted(near))
-    spokes = [(n + i, v) for i, scope in enumerate(large) for v in scope]
-    centres = [[float(z[list(scope)].mean()) for scope in large] for z in (x, y)]
-    x, y = (np.concatenate([z, centre]) for z, centre in zip((x, y), centres, strict=True))
-    return _made(
+    else:
+        scopes = {tuple(sorted(factor.scope)) for factor in model.factors}
+        pairs = sorted(scope for scope in scopes if len(scope) == 2)
+        large = sorted(scope for scope in scopes if len(scope) > 2)
+        near = {pair for scope in large for pair in combinations(scope, 2)} | set(pairs)
+        x, y = spread(n, sorted(near))
+        edges = [*pairs, *((n + i, v) for i, scope in enumerate(large) for v in scope)]
+        centres = [[float(z[list(scope)].mean()) for scope in large] for z in (x, y)]
+        x, y = (np.concatenate([z, centre]) for z, centre in zip((x, y), centres, strict=True))
+        squares = len(large)
+        labels += [""] * squares
+        fills = [pale(5)] * n + [DARK] * squares
+    return Layout(
         x,
         y,
-        labels + [""] * len(large),
-        [pale(5)] * n + [DARK] * len(large),
-        [*edges, *spokes],
-        squares=frozenset(range(n, n + len(large))),
+        labels,
+        fills,
+        np.asarray(edges, dtype=np.intp).reshape(-1, 2),
+        np.full(len(edges), 0.3),
+        arrows=isinstance(model, BayesianNetwork),
+        squares=frozenset(range(n, n + squares)),
         title=repr(model),
     )
 
@@ -1061,15 +1047,3 @@ def model_html(model: FactorGraph) -> str:
     }
     few = model.n_variables <= FEW
     return overview(type(model).__name__, found, svg(model_layout(model), 48.0) if few else "")
-
-
-def _made(
-    x: Array,
-    y: Array,
-    labels: list[str],
-    fills: list[str],
-    edges: Sequence[Sequence[int]],
-    **rest: Any,
-) -> Layout:
-    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
-    return Layout(x, y, labels, fills, pairs, np.full(len(pairs), 0.3), **rest)
