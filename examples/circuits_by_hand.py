@@ -2,11 +2,11 @@
 Circuits by hand
 ================
 
-Two models and a kernel of four bits: written down unit by unit, drawn, and averaged.
+Build two circuits and a kernel over four binary variables, plot and compare them.
 
-All three split their variables in the same way, as the circuits in Figure 1 of the paper do: the
-last one goes first, then the third, and the first two last. That is why the expected kernel takes
-one pass over the units. Here it is compared with the sum over all pairs of states.
+All three decompose their variables in the same way, as the circuits in Figure 1 of the paper do.
+The expected kernel therefore takes one pass over the units. The script compares it with the sum
+over all pairs of states.
 """
 
 import itertools
@@ -23,9 +23,9 @@ def bit(variable, probability):
 
 
 # %%
-# A circuit is made of inputs, which are distributions of one variable, of products of units about
-# different variables, and of weighted sums of units about the same variables. Units may be used
-# twice: ``alike`` and ``other`` each take part in two sums.
+# A circuit consists of inputs (distributions of one variable), products of units over different
+# variables, and weighted sums of units over the same variables. Units may be shared: ``alike`` and
+# ``other`` are each an input of two sums.
 
 alike = ek.Product([bit(0, 0.9), bit(1, 0.8)])
 other = ek.Product([bit(0, 0.2), bit(1, 0.3)])
@@ -41,8 +41,8 @@ q = ek.Circuit.from_units(ek.Product([triple, bit(3, 0.2)]))
 print(f"p: {p}\nq: {q}")
 
 # %%
-# The Gaussian kernel is a product of four kernels of one variable each. It can be split in any way,
-# so it is split here as the models are.
+# The Gaussian kernel is a product of four univariate kernels, so it decomposes in any way; here it
+# has the decomposition of the models.
 
 table = np.exp(-1.0 * (np.arange(2)[:, None] - np.arange(2)) ** 2.0)
 unit = ek.kernels.kernel_input(0, table)
@@ -54,7 +54,7 @@ print(f"Do the models split alike?  {ek.is_compatible(p, q)}")
 print(f"And the kernel?             {ek.is_kernel_compatible(k, p, q)}")
 
 # %%
-# One pass, and the sum over all pairs of states.
+# The expected kernel in one pass, and by enumeration of all pairs of states.
 
 states = np.array(list(itertools.product(range(2), repeat=4)))
 at_p, at_q = (np.exp(circuit.log_likelihood(states)) for circuit in (p, q))
@@ -64,7 +64,7 @@ print(f"sum over {len(states) ** 2} pairs of states   {at_p @ k(states, states) 
 print(f"discrepancy of the models      {ek.mmd(p, q, k):.6f}")
 
 # %%
-# The picture: p, q and the kernel.
+# Plot p, q and the kernel.
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 5.5), layout="constrained")
 for ax, drawn, title in zip(axes, (p, q, unit), ("p", "q", "the kernel"), strict=True):

@@ -2,11 +2,11 @@
 Which mixture is closest to the data?
 =====================================
 
-The exact discrepancy between circuits and held-out images says how many components are enough.
+Choose the number of mixture components by the exact MMD to held-out images.
 
-Mixtures of more and more components are fitted to half of the images of a digit and compared
-with the other half, without drawing a single sample from them. The distance between the two
-halves themselves is what a model that remembers all it has seen would reach.
+Mixtures with an increasing number of components are fitted to half of the images of a digit and
+compared with the other half, without sampling from them. The MMD between the two halves is what a
+model that memorises its training images would reach.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ def fit_mixture(X, n_components):
 
 
 # %%
-# The data: 64 black or white pixels of the digit eight.
+# The data: 64 binary pixels of the digit eight.
 
 images, digit = load_digits(return_X_y=True)
 X = (images[digit == 8] >= 8).astype(int)
@@ -39,8 +39,8 @@ seen, held_out = X[::2], X[1::2]
 kernel = ek.RBF(gamma=0.05)
 
 # %%
-# The discrepancy and the likelihood of the images that were held out. They need not agree: the
-# discrepancy asks how alike images are, the likelihood whether each of them was to be expected.
+# The MMD and the log-likelihood of the held-out images. They need not agree: the MMD compares
+# distributions by the similarity of images, the likelihood measures the density of each image.
 
 sizes = [1, 2, 4, 8, 16, 32]
 models = [fit_mixture(seen, size) for size in sizes]
@@ -52,7 +52,7 @@ for size, p, distance in zip(sizes, models, distances, strict=True):
 print(f"seen images{between:32.4f}")
 
 # %%
-# From eight components on the model is as close to new images as the images it has seen are.
+# From eight components on the model is as close to held-out images as its training images are.
 
 figure, ax = plt.subplots()
 ax.semilogx(sizes, distances, "o-", base=2, label="mixtures")

@@ -1,12 +1,12 @@
 """
-Is my chain done?
-=================
+Has my chain converged?
+=======================
 
-The Stein discrepancy of samples from their target tells, without an exact answer to compare with.
+Test samples against their unnormalised target by a Stein discrepancy, without exact results.
 
-Three Gibbs chains of a grid: one whose samples are single updates of single variables, one that
-is thinned, one that forgets a factor of the model by mistake. The discrepancy of the samples says
-how far they are from the target, and a test how likely draws from the target would be as far.
+Three Gibbs chains of a grid: one without thinning, one that is thinned, and one with a bug that
+omits a factor of the model. The discrepancy measures the distance of the samples from the target,
+and a test compares it with that of samples from the target.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ chains = {
 }
 
 # %%
-# A small p-value says that draws from the target would rarely be as far from it as the chain is.
+# A small p-value means that samples from the target would rarely have such a large discrepancy.
 
 tests = {name: ek.kdsd_test(X, target, kernel, rng=0) for name, X in chains.items()}
 print(f"{'chain':26}{'KDSD':>10}{'p-value':>10}   drawn from the target?")
@@ -35,15 +35,15 @@ for name, X in chains.items():
     print(f"{name:26}{ek.kdsd(X, target, kernel):10.3f}{p_value:10.3f}   {verdict}")
 
 # %%
-# Neighbours in the first chain are hardly independent. Signs that change more rarely allow for
-# that, and then ask whether the chain, dependent as it is, is in the right place.
+# Successive samples of the first chain are dependent. The wild bootstrap (``change``) accounts for
+# this, and tests whether the stationary distribution is the target.
 
 careful = ek.kdsd_test(chains["every update"], target, kernel, change=0.01, rng=0)
 print(f"every update, if dependence is allowed for: p-value {careful.p_value:.3f}")
 
 # %%
-# This model is small enough to be compiled, so the discrepancy of the two distributions
-# themselves is exact: what the test saw is the mistake, and not bad luck.
+# This model is small enough to be compiled, so the discrepancy of the two distributions can be
+# computed exactly: it confirms the bug.
 
 p = target.circuit()
 q = mistaken.circuit(p.vtree)
@@ -51,7 +51,7 @@ print(f"{'the target itself':28}{ek.kdsd(p, p, kernel):z10.3f}")
 print(f"{'the model with a factor lost':28}{ek.kdsd(q, p, kernel):z10.3f}")
 
 # %%
-# The statistic of each chain (the line), and what it would be by chance (grey).
+# The statistic of each chain (line), and its null distribution (grey).
 
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
 for ax, (name, test) in zip(axes, tests.items(), strict=True):

@@ -2,11 +2,11 @@
 Explaining a prediction
 =======================
 
-What every measurement of a penguin says of its weight, as exact Shapley values.
+Attribute the predicted body mass of a penguin to its measurements by exact Shapley values.
 
-A support vector machine predicts the weight of penguins. What a column contributes to one
-prediction is its Shapley value: what it adds on average to the expected prediction, over all
-orders in which columns become known. Columns that hang together share what they say.
+A support vector regressor predicts the body mass of penguins. The Shapley value of a column is the
+change of the expected prediction when the column becomes known, averaged over all orders of the
+columns. Dependent columns share their contribution.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,8 @@ test = X.index % 10 == 0
 model = ek.ExpectedSVR(C=10.0).fit(X[~test], y[~test])
 
 # %%
-# The values of a row add up to its prediction, and columns without a value contribute nothing.
+# The base value and the Shapley values of a row sum to its prediction; missing values contribute
+# zero.
 
 found = ek.shapley_values(model, X[test])
 print(found)
@@ -31,14 +32,14 @@ for name, value, entry in zip(found.names, found.values[0], found.data[0], stric
 print(f"{'everything known':>24}{found.predictions[0]:9.0f}")
 
 # %%
-# The same as a picture.
+# The same as a plot.
 
 ax = found.plot("waterfall")
 ax.set_xlabel("weight in grams")
 plt.show()
 
 # %%
-# Of a penguin of which nothing is known, first ask what tells most of its weight.
+# For a penguin without any measurement, choose the value to measure first.
 
 history = ek.acquire(model, {}, X[test].iloc[0].get, budget=3)
 print("three questions about the same penguin:")

@@ -2,12 +2,11 @@
 The mean of an expensive function
 =================================
 
-Herding and Bayesian quadrature choose few points whose weighted mean stands for all.
+Estimate the mean of an expensive function from few points, by kernel herding and quadrature.
 
-A simulator takes hours for one scenario of twelve machines that are up or down. How machines fail
-together is known: a model of their dependence. Scenarios that are drawn waste most runs on what is
-usual; scenarios that are chosen by their exact discrepancy from the model, with the best weights,
-need far fewer.
+A simulator takes hours for one scenario of twelve components that work or fail. A model of their
+joint failures is known. Random scenarios waste most runs on frequent cases; scenarios selected by
+their exact MMD to the model, with optimal weights, need far fewer.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +32,7 @@ def loss(X):
 
 
 # %%
-# This simulator is quick, so that the exact mean is known, and the errors of both ways.
+# This simulator is fast, so the exact mean and the errors of both methods are known.
 
 p = plant()
 every = np.indices((2,) * MACHINES).reshape(MACHINES, -1).T
@@ -50,7 +49,7 @@ for n in RUNS:
     print(f"{n:5d}{drawn[-1]:15.4f}{chosen[-1]:15.4f}{points.mmd:14.4f}")
 
 # %%
-# Five chosen scenarios are worth ten to twenty that are drawn, and eighty far more.
+# Five selected scenarios are worth ten to twenty random ones, and eighty far more.
 
 figure, ax = plt.subplots()
 ax.loglog(RUNS, drawn, "o-", label="drawn")

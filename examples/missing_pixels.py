@@ -2,11 +2,11 @@
 Predicting with missing pixels
 ==============================
 
-A kernel machine is averaged over what the missing pixels might have been, instead of guessing them.
+Classify images with missing pixels by the expected decision function of a kernel classifier.
 
-A kernel ridge classifier tells 3 from 8. Then pixels go missing. Its kernel is replaced by the
-expected kernel given the pixels that are left, under a circuit of the images: the result is the
-exact expectation of its decision function.
+A kernel ridge classifier separates 3 from 8. For images with missing pixels, its kernel is replaced
+by the expected kernel given the observed pixels, under a circuit learned from images. The result is
+the exact expectation of its decision function.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from sklearn.kernel_ridge import KernelRidge
 import expectedkernels as ek
 
 # %%
-# The data, 64 black or white pixels, and the machine, fitted to whole images.
+# The data, 64 binary pixels, and the classifier, fitted to complete images.
 
 rng = np.random.default_rng(0)
 images, digit = load_digits(return_X_y=True)
@@ -32,8 +32,8 @@ model = KernelRidge(kernel="precomputed", alpha=0.1)
 model.fit(kernel(X_train, X_train), y_train)
 
 # %%
-# The circuit: a mixture of trees. Predictions for images with holes are expected kernels times the
-# weights of the machine. Beside them is the prediction for the most frequent value of each pixel.
+# The circuit: a mixture of trees. Predictions for incomplete images are expected kernels times the
+# dual coefficients of the classifier. The baseline imputes the most frequent value of each pixel.
 
 p = ek.learn_mixture(X_train, 24, rng=0, progress=False)
 mode = np.round(X_train.mean(axis=0))
@@ -49,7 +49,7 @@ for missing in rates:
     print(f"{missing:7.0%}{scores[-1][0]:22.3f}{scores[-1][1]:32.3f}")
 
 # %%
-# On the left an image of which nine of ten pixels are missing (grey), on the right the accuracy.
+# Left: an image with nine of ten pixels missing (grey). Right: accuracy.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.imshow(np.nan_to_num(E[0], nan=0.5).reshape(8, 8), cmap="gray", vmin=0, vmax=1)

@@ -1,12 +1,12 @@
 """
-Ten patients that stand for all
-===============================
+Ten representative patients
+===========================
 
-Rows of data are chosen so that their discrepancy from a model is small.
+Select rows that represent a model by minimising their exact MMD to it.
 
-A doctor wants to see ten patients of a lung clinic, not a thousand, and they should show how the
-clinic is: not the ten most usual, which are all alike, and not ten at random. They are chosen among
-real rows, one after the other, so that their exact discrepancy from the model becomes small.
+Ten of a thousand patients of a lung clinic should represent all of them: not the ten most probable
+ones, which are all alike, and not ten at random. Greedy selection among the rows minimises the
+exact MMD to the model.
 """
 
 import matplotlib.pyplot as plt
@@ -20,14 +20,14 @@ ten = ek.herd(clinic, 10, candidates=patients)
 print(ten.to_frame().to_string(index=False))
 
 # %%
-# They are closer to the clinic than ten at random are.
+# They are closer to the model than ten random patients.
 
 circuit = clinic.circuit()
 others = [float(ek.mmd(circuit, circuit.sample(10, rng=seed))) for seed in range(50)]
 print(f"discrepancy of these ten {ten.mmd:.3f}, of ten at random {np.mean(others):.3f}")
 
 # %%
-# How often every finding occurs: the first state of each variable is yes.
+# The frequency of every finding: the first state of each variable is yes.
 
 share = ten.weights @ (ten.X == 0)
 exact = np.array([table[0] for table in clinic.marginals()])

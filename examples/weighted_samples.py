@@ -1,14 +1,14 @@
 """
-Samples from the wrong place
-============================
+Black-box importance sampling
+=============================
 
-Weights make them right, and need the target only: black-box importance sampling.
+Correct samples from a wrong proposal towards an unnormalised target by importance weights.
 
 Sixteen villages on a map, some of them flooded: neighbours are mostly in the same state, and some
-lie higher than others. The plain average over uniformly drawn maps says that every village is
-flooded half of the time, and a short Gibbs chain has seen few maps. Weights that make the
-Stein discrepancy of the samples small bring the marginals closer to the exact ones; summing half
-of the villages out exactly does the rest.
+lie higher than others. Unweighted uniform maps estimate that every village is flooded half of the
+time, and a short Gibbs chain has visited few maps. Weights that minimise the Stein discrepancy of
+the samples bring the marginals closer to the exact ones; marginalising half of the villages exactly
+reduces the error further.
 """
 
 import matplotlib.pyplot as plt
@@ -40,8 +40,8 @@ def flooded(samples):
 
 
 # %%
-# The model is small enough to be compiled, so that the exact answer is known. Samples come from the
-# wrong place, or from a chain of which every update of a single village is a sample.
+# The model is small enough to be compiled, so exact marginals are known. Samples are uniform, or
+# from a Gibbs chain without thinning.
 
 model = flood_map()
 circuit = model.circuit()
@@ -52,7 +52,7 @@ proposals = [
 ]
 
 # %%
-# Villages are summed out like the white squares of a chess board: no two of them are neighbours.
+# Marginalise the villages on the white squares of a chess board: no two of them are neighbours.
 
 white = [name for name in model.names if ("ABCD".index(name[0]) + int(name[1])) % 2]
 estimates = {"plain average": [flooded(ek.WeightedSamples(model, X)) for X in proposals]}
@@ -69,12 +69,12 @@ for what, found in estimates.items():
     print(f"{what:28}{errors[0]:14.3f}{errors[1]:14.3f}")
 
 # %%
-# What the default rule did with the uniform maps.
+# How the default rule weighted the uniform maps.
 
 print(ek.bbis(model, proposals[0]).decision)
 
 # %%
-# Every village, from the uniform maps: points on the line are right.
+# Every village, estimated from the uniform maps: exact estimates lie on the diagonal.
 
 figure, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
 ax.plot([0, 1], [0, 1], color="grey", linewidth=0.8)

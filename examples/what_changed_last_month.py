@@ -2,11 +2,11 @@
 What changed last month
 =======================
 
-Customers before and after, as a sentence, a table and a picture.
+Test for drift between two tables of customers, and attribute it to columns.
 
-In the last month the channel no longer depends on the age and the region of customers. Every
-column for itself is as it was, so no comparison of columns one by one can see it. Some
-entries are missing, columns hold text and real numbers, and nothing has to be prepared.
+In the last month the sales channel no longer depends on the age and the region of customers. The
+marginal distribution of every column is unchanged, so comparing single columns cannot detect it.
+The tables contain text, numbers and missing values, and need no preparation.
 """
 
 import matplotlib.pyplot as plt
@@ -28,40 +28,40 @@ def month(n, rng, linked=True):
     member = rng.random(n) < 0.2 + 0.4 * (spent > 35)
     frame = pd.DataFrame({"age": age, "spent": spent, "member": member, "region": region})
     frame["channel"] = np.where(online, "online", "shop")
-    holes = rng.random((n, 2)) < 0.05
+    missing = rng.random((n, 2)) < 0.05
     return frame.assign(
-        age=frame["age"].mask(holes[:, 0]), channel=frame["channel"].mask(holes[:, 1])
+        age=frame["age"].mask(missing[:, 0]), channel=frame["channel"].mask(missing[:, 1])
     )
 
 
 # %%
-# Six months, each compared with all others.
+# Compare all pairs of six months.
 
 rng = np.random.default_rng(0)
 months = [month(1500, rng, linked=i < 5) for i in range(6)]
 print(ek.monitoring.monitor(months))
 
 # %%
-# The last two: is the difference beyond chance, and which columns is it about?
+# The last two months: is the difference significant, and which columns changed?
 
 found = ek.drift(months[-2], months[-1], n_permutations=39, n_bins=5, rng=0)
 print(found, end="\n\n")
 print(found.frame().round(5))
 
 # %%
-# The same as a picture.
+# The same as a plot.
 
 found.plot()
 plt.show()
 
 # %%
-# Rows that are most typical of what is new.
+# Rows that are typical of the new month.
 
 _, come = found.typical_rows(3)
 print(months[-1].iloc[come])
 
 # %%
-# Who differs from all customers of the last month?
+# Which subgroups differ from all customers of the last month?
 
 groups = ek.group_discrepancies(found.after, ["region", ("channel", "member")])
 print(groups.frame().round(4).head())

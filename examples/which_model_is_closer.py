@@ -2,11 +2,11 @@
 Which of several models is closest?
 ===================================
 
-Tests of whether a generator matches data, and a ranking of models by their exact discrepancies.
+Test whether generative models fit data, and rank them by their exact discrepancies.
 
 Three models are learned from half of the images of two digits, and tested on the other half. A
-p-value says whether a difference is beyond chance, and an interval of the squared discrepancy how
-large it may be. No model is sampled for the discrepancies, only to see how they scatter.
+p-value tells whether a difference is significant, and a confidence interval of the squared MMD how
+large it is. The discrepancies need no samples of the models, only their null distributions do.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ models = {
 kernel = ek.RBF(gamma=0.05)
 
 # %%
-# Does the generator match the data? None does, and the two halves of the data do.
+# Does a model fit the data? None does, and the two halves of the data agree.
 
 for name, p in models.items():
     test = ek.mmd_test(held_out, p, kernel, n_null=99, rng=0)
@@ -45,8 +45,7 @@ print(ranking)
 print(f"No model is closer than: {', '.join(ranking.closest)}")
 
 # %%
-# A generator that is right, seen through as many samples: what the statistic is by chance, and
-# what was found.
+# The null distribution of the statistic, and the observed statistics.
 
 right = models["six trees"]
 drawn = right.sample(len(held_out), rng=np.random.default_rng(1))

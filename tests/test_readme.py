@@ -45,7 +45,7 @@ def test_promises_are_found():
     assert promised_output("x = 1  # no\nprint(x)  # 1\n    print('#')  # #\n") == ["1", "#"]
 
 
-def test_the_readme_starts_with_an_installation_and_a_table_with_holes():
+def test_the_readme_starts_with_an_installation_and_an_incomplete_table():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert 0 < text.index("pip install") < text.index("```python")
     _, first = next(python_blocks(text))

@@ -17,7 +17,7 @@ TITLES = {
     "expectation": "Expected kernels",
     "data": "Data in chunks",
     "discrepancies": "Discrepancies and tests",
-    "estimators": "Predictions from rows with holes",
+    "estimators": "Predictions with missing values",
     "learning": "Circuits from data",
     "models": "Circuits from models",
     "datasets": "Models to try",
