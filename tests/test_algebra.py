@@ -194,7 +194,7 @@ def test_normalisers_that_are_no_doubles():
 
 
 @pytest.mark.parametrize("tiny", [1e-200, 1e200, 3e-307])
-def test_numbers_that_leave_the_range_are_rescaled(tiny):
+def test_products_that_leave_the_range_can_be_normalised(tiny):
     # every table of the product has one entry, tiny * tiny, which is no double
     f = ek.factorized([[tiny, 0.0, 0.5], [1.0, tiny]], normalized=False)
     g = ek.factorized([[tiny, 0.25, 0.0], [0.0, tiny]], normalized=False)
@@ -207,11 +207,6 @@ def test_numbers_that_leave_the_range_are_rescaled(tiny):
     )
     with pytest.raises(ek.CircuitError, match=r"beyond the range .*ask for normalize=True"):
         ek.algebra.multiply(f, g)
-
-
-def test_rescaling_moves_factors_up_only_as_far_as_needed():
-    f = ek.factorized([[1e-200, 1e-200], [1e200, 3e200]], normalized=False)
-    assert_close(distribution(ek.algebra.multiply(f, f)), np.array([1.0, 9.0, 1.0, 9.0]))
 
 
 def test_products_in_range_are_those_of_plain_arithmetic():
@@ -296,9 +291,6 @@ def test_power_of_several_roots():
 
 
 def test_powers_that_leave_the_range():
-    f = ek.factorized([[1e-200, 0.0], [1e200, 2e200]], normalized=False)
-    assert_close(distribution(ek.algebra.power(f, 3)), np.array([1.0, 8.0, 0.0, 0.0]))
-    assert_close(distribution(ek.algebra.power(f, -2)), np.array([1.0, 0.25, 0.0, 0.0]))
     fair = ek.factorized([[0.5, 0.25]], normalized=False)
     assert_close(distribution(ek.algebra.power(fair, 500)), np.array([0.5**500, 0.25**500]))
     for f, alpha in ((fair, 600), (fair, 1e308), (ek.factorized([[1e-200, 1.0]]), -3)):

@@ -19,20 +19,14 @@ from scipy import sparse
 
 from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory
 from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, is_int
-from expectedkernels.circuits.block_circuit import (
-    Part,
-    checked_variable,
-    host_for,
-    plain_blocks,
-    scaled_blocks,
-)
+from expectedkernels.circuits.block_circuit import checked_variable, host_for, weighted_units
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.conditioning import node_values, wide_up
-from expectedkernels.circuits.inputs import LOG_2, Input, Table, mixed, runs, wide
+from expectedkernels.circuits.inputs import Input, Table, log_sizes, require_range, runs
+from expectedkernels.circuits.logspace import node_logs
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.properties import is_compatible
-from expectedkernels.circuits.queries import nonnegative, refuse_signed
+from expectedkernels.circuits.queries import nonnegative, normalized_units, refuse_signed
 from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves, from_root, inner
 from expectedkernels.vtree import Vtree
@@ -81,9 +75,7 @@ def marginalize(f: Circuit, variables: VariablesLike) -> Circuit:
         return f
     f = host_for(f, "marginalize")
     kept = sorted(set(range(f.n_variables)) - gone)
-    vtree, parts = _projected(f, kept)
-    blocks = plain_blocks(vtree, parts, "The marginal", "normalise the circuit first")
-    found = Circuit.from_blocks(vtree, blocks).with_schema(f.schema.subset(kept))
+    found = Circuit.from_blocks(*_projected(f, kept)).with_schema(f.schema.subset(kept))
     return replace(found, nonnegative=f.nonnegative)
 
 
@@ -100,16 +92,25 @@ def _checked(f: Circuit, variables: Any) -> set[int]:
     return gone
 
 
-def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Part]]:
+def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Input | Inner]]:
     """The vtree of the variables that remain, and the blocks that do."""
-    totals = node_values(f, wide_up(f, None))
+    explain = "The marginal", "normalise the circuit first"
+    sizes = node_logs(f, None)
+
+    def total(node: int, left: Any, right: Any) -> Any:
+        block: Any = f.blocks[node]
+        a, b = block.inputs
+        return block.csr @ (left[a] * right[b])
+
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        totals = from_leaves(f.vtree, lambda _, v: f.input(v).numbers.sum(axis=1), total)
     number = {variable: i for i, variable in enumerate(kept)}
     nodes: list[tuple[int, int, int]] = []
-    parts: list[Part] = []
+    blocks: list[Input | Inner] = []
 
     def added(node: tuple[int, int, int], block: Input | Inner) -> int:
         nodes.append(node)
-        parts.append((block, wide(block.flat[0])))
+        blocks.append(block)
         return len(nodes) - 1
 
     def leaf(node: int, variable: int) -> int:
@@ -123,16 +124,25 @@ def _projected(f: Circuit, kept: list[int]) -> tuple[Vtree, list[Part]]:
         place = max(a, b)
         if place >= 0:  # units of the child that remains are replaced by sums of them
             own, other = block.inputs if a >= 0 else block.inputs[::-1]
-            below = totals[int((f.vtree.left if a < 0 else f.vtree.right)[node])]
+            gone = int((f.vtree.left if a < 0 else f.vtree.right)[node])
+            used = np.isfinite(sizes[gone])
+            require_range(totals[gone], used.sum(), np.exp(np.minimum(sizes[gone], 0.0)), *explain)
             (data, starts), products = block.flat, block.columns
-            weights = wide(data) * below[other[products]]
-            parts[place] = mixed(*parts[place], own[products], weights, starts)
+            below = totals[gone][other[products]]
+            with np.errstate(over="ignore", under="ignore"):
+                weights = data * below
+            require_range(weights, np.count_nonzero(below), np.abs(weights), *explain)
+            shape = (block.n_units, blocks[place].n_units)
+            matrix = sparse.csr_array((weights, own[products], starts), shape=shape)
+            blocks[place] = weighted_units(blocks[place], matrix, *explain)
         return place
 
     from_leaves(f.vtree, leaf, inner)
-    return Vtree(*zip(*nodes, strict=True)), parts
+    return Vtree(*zip(*nodes, strict=True)), blocks
 
 
+LEAST = float(np.finfo(np.float64).smallest_subnormal)
+"""Stands for products of weights that are smaller still."""
 CHUNK = 2**21
 """How many pairs are looked at in one go."""
 
@@ -147,8 +157,12 @@ Pairs = tuple[Any, Any]
 """Units of the first circuit, and those of the second they are multiplied with."""
 
 
+Part = tuple[Input | Inner, Any]
+"""A block, and the logs of the sizes of its numbers, which may be no doubles."""
+
+
 def product_parts(f: Circuit, g: Circuit, roots: Pairs) -> list[Part]:
-    """The blocks of the products of pairs of roots, and their numbers.
+    """The blocks of the products of pairs of roots.
 
     The circuits are on the same vtree, on the host. Blocks of no units mean that the product is
     zero everywhere.
@@ -212,10 +226,13 @@ def _inner_pairs(
     right_pairs, right_index = distinct_pairs(own_right[a], other_right[b], right.shape)
     n_units = len(pairs[0])
     starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=n_units))])
-    weights = sparse.csr_array((np.ones(len(column)), column, starts), shape=(n_units, len(a)))
+    first, second = one.csr.data[edge], other.csr.data[other_edge]
+    with np.errstate(over="ignore", under="ignore"):
+        numbers = first * second
+    numbers = np.where(numbers != 0, numbers, np.copysign(LEAST, numbers))  # entries stay
+    weights = sparse.csr_array((numbers, column, starts), shape=(n_units, len(a)))
     block = Inner(len(a), n_units, left_index, right_index, weights)
-    numbers = wide(one.csr.data)[edge] * wide(other.csr.data)[other_edge]
-    return (block, numbers), left_pairs, right_pairs
+    return (block, log_sizes(first) + log_sizes(second)), left_pairs, right_pairs
 
 
 def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, Any, Any]:
@@ -323,14 +340,23 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     partner = g.aligned_to(f.vtree)
     roots = _paired_roots(f.n_roots, g.n_roots)
     parts = product_parts(f, partner, roots)  # type: ignore[arg-type]
-    if not normalize:
-        blocks = plain_blocks(f.vtree, parts, "The product", "ask for normalize=True")
-        return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
-    blocks, scale = scaled_blocks(f.vtree, parts, "The product", "multiply smaller parts")
+    blocks, logs = [block for block, _ in parts], [sizes for _, sizes in parts]
+    log_z: Any = None
+    if normalize:
+        blocks, log_z = normalized_units(f.vtree, blocks, logs)
+        if not (log_z > -np.inf).all():
+            raise PropertyError(
+                "The supports of the circuits do not meet, so their product is zero everywhere and "
+                "cannot be normalised."
+            )
+    else:
+        numbers = np.concatenate([block.flat[0] for block in blocks])
+        used = np.count_nonzero(np.concatenate(logs) > -np.inf)
+        require_range(numbers, used, np.abs(numbers), "The product", "ask for normalize=True")
     product = Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
-    _refuse_zero_roots(product)
-    log_z = product.log_partition() + (0.0 if scale is None else LOG_2 * scale)
-    return product.normalize(), log_z if product.n_roots > 1 else float(np.squeeze(log_z))
+    if not normalize:
+        return product
+    return product, log_z if product.n_roots > 1 else float(log_z[0])
 
 
 def square(f: Circuit) -> Circuit:
@@ -378,16 +404,6 @@ def square(f: Circuit) -> Circuit:
     require_circuits("square", f)
     check_single_root(f, "A square")
     return replace(multiply(f, f, normalize=True)[0], nonnegative=True)
-
-
-def _refuse_zero_roots(product: Circuit) -> None:
-    numbers, starts = product.blocks[-1].flat
-    rows = np.repeat(np.arange(product.n_roots), np.diff(starts))
-    if (np.bincount(rows[numbers != 0], minlength=product.n_roots) == 0).any():
-        raise PropertyError(
-            "The supports of the circuits do not meet, so their product is zero everywhere and "
-            "cannot be normalised."
-        )
 
 
 def _paired_roots(n: int, m: int) -> tuple[Any, Any]:
@@ -480,7 +496,17 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
     f = host_for(f, what)
     _require_deterministic(f, what)
 
-    def leaf(node: int, variable: int) -> Part:
+    advice = "normalise the circuit, or lower the exponent"
+
+    def powers(numbers: Any, factor: Any = 1.0) -> Any:
+        with np.errstate(over="ignore", under="ignore"):
+            found = np.where(numbers != 0, np.where(numbers != 0, numbers, 1.0) ** alpha, 0.0)
+            found = found * factor
+        used = np.count_nonzero(numbers)
+        require_range(found, used, found, f"The power {alpha:g}", advice)
+        return found
+
+    def leaf(node: int, variable: int) -> Input:
         block = f.input(variable)
         wrong = block.no_power(alpha)
         if wrong is not None:
@@ -490,14 +516,13 @@ def _power(f: Circuit, alpha: float, what: str) -> Circuit:
                 f"{wrong}."
             )
         new, factor = block.power(alpha)
-        return new, wide(block.flat[0]) ** alpha * factor
+        return new.with_numbers(powers(block.numbers, factor))
 
-    def inner(node: int) -> Part:
-        return f.blocks[node], wide(f.blocks[node].flat[0]) ** alpha
+    def inner(node: int) -> Inner:
+        block: Any = f.blocks[node]
+        return block.mapped(powers)
 
-    parts = at_nodes(f.vtree, leaf, inner)
-    advice = "normalise the circuit, or lower the exponent"
-    blocks = plain_blocks(f.vtree, parts, f"The power {alpha:g}", advice)
+    blocks = at_nodes(f.vtree, leaf, inner)
     return Circuit.from_blocks(f.vtree, blocks).with_schema(f.schema)
 
 

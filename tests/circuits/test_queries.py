@@ -185,22 +185,22 @@ def test_all_sites_are_the_sites_one_by_one(seed, n, missing, monkeypatch):
     X = points_of(p, n, seed, missing)
     found = p.all_site_logs(X)
     monkeypatch.setattr(sites, "levels_of", lambda p: None)
-    for v, (logs, wide) in enumerate(zip(found, p.all_site_logs(X), strict=True)):
+    for v, (logs, again) in enumerate(zip(found, p.all_site_logs(X), strict=True)):
         assert_logs_close(logs, p.site_logs(X, v))
-        assert_logs_close(wide, p.site_logs(X, v))
+        assert_logs_close(again, p.site_logs(X, v))
 
 
 @pytest.mark.parametrize("step", [2.0, 20.0])
-def test_sites_out_of_range_are_done_in_wide_numbers(step, monkeypatch):
+def test_sites_out_of_range_are_done_in_logs(step, monkeypatch):
     far = np.exp([0.0, -step]) / (1 + np.exp(-step))
     tables = [far] * 60 + [far[::-1]] * 60
     p = mixture([factorized(tables), factorized(tables[::-1])])
     X = np.zeros((2, 120))
     X[1, 60:] = 1
     asked = []
-    again = sites._wide_atom_logs
+    again = sites._log_atom_logs
     monkeypatch.setattr(
-        sites, "_wide_atom_logs", lambda p, rows: asked.append(rows.n_rows) or again(p, rows)
+        sites, "_log_atom_logs", lambda p, rows: asked.append(rows.n_rows) or again(p, rows)
     )
     every = p.all_site_logs(X)
     assert asked == ([2] if step == 20.0 else [])

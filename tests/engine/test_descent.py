@@ -7,8 +7,8 @@ from assertions import assert_close
 from circuit_oracles import drawn_deterministic, drawn_distribution
 from expectedkernels import factorized, mixture
 from expectedkernels.circuits import sample_map as choices
-from expectedkernels.circuits.conditioning import node_values, observed, wide_up
-from expectedkernels.circuits.inputs import as_plain, wide, wide_exp
+from expectedkernels.circuits.conditioning import observed
+from expectedkernels.circuits.logspace import node_logs
 from expectedkernels.circuits.queries import certain
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import passes as descend
@@ -24,7 +24,7 @@ def walked(p, read, n, generator):
     row = np.repeat(np.arange(n_rows), n)
     drawn = np.empty((len(row), p.n_variables))
     given = [None if read is None else read.rows(np.array([i])) for i in range(n_rows)]
-    values = [node_values(p, wide_up(p, evidence)) for evidence in given]
+    values = [node_logs(p, evidence) for evidence in given]
     unit = {p.vtree.root: np.zeros(len(row), dtype=int)}
     for node in range(p.vtree.root, -1, -1):
         at, block = unit.pop(node), p.blocks[node]
@@ -33,7 +33,7 @@ def walked(p, read, n, generator):
             uniform = generator.random(len(row))
             chosen = np.empty_like(at)
             for i, (r, u) in enumerate(zip(row, at, strict=True)):
-                scores = as_plain(terms_of(p, node, values[r], given[r], u))
+                scores = np.exp(terms_of(p, node, values[r], given[r], u))
                 edge = np.cumsum(scores) / scores.sum()
                 chosen[i] = min(np.searchsorted(edge, uniform[i], "right"), scores.nonzero()[0][-1])
         if isinstance(block, Inner):
@@ -50,17 +50,18 @@ def walked(p, read, n, generator):
 
 
 def terms_of(p, node, values, evidence, unit):
-    """What the edges of a unit of one node add to it."""
+    """The logs of what the edges of a unit of one node add to it."""
     block = p.blocks[node]
     if isinstance(block, Inner):
         left = values[p.vtree.left[node]][block.index("left")]
         right = values[p.vtree.right[node]][block.index("right")]
-        return wide(block.csr.toarray()[unit]) * (left * right)
-    numbers = wide(block.numbers[unit])
+        with np.errstate(divide="ignore"):
+            return np.log(block.csr.toarray()[unit]) + left + right
+    with np.errstate(divide="ignore"):
+        numbers = np.log(block.numbers[unit])
     if evidence is None:
         return numbers
-    logs = block.log_weights(evidence.column(int(p.vtree.variable[node])))
-    return numbers * wide_exp(logs)[:, 0]
+    return numbers + block.log_weights(evidence.column(int(p.vtree.variable[node])))[:, 0]
 
 
 @pytest.mark.parametrize("long", [0, 12])
@@ -105,7 +106,7 @@ def test_most_probable_rows_with_long_units(seed, monkeypatch):
     np.testing.assert_array_equal(p.map(X[0]), before[0])
 
 
-def test_samples_out_of_range_are_drawn_in_wide_numbers():
+def test_samples_out_of_range_are_drawn_in_logs():
     far = np.exp([0.0, -5.0]) / (1 + np.exp(-5.0))
     tables = [far] * 200 + [far[::-1]] * 200
     p = mixture([factorized(tables), factorized(tables[::-1])])

@@ -38,7 +38,7 @@ def passed(circuit, evidence):
     return up(circuit.levels, observed(circuit, circuit.levels, evidence))
 
 
-def wide_marginals(circuit, X):
+def log_marginals(circuit, X):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(posteriors, "levels_of", lambda p: None)
         return circuit.marginals(X)
@@ -65,10 +65,10 @@ def test_marginals_of_rows_with_missing_values(seed, form):
     p = form(drawn_distribution(seed))
     X = random_rows(p, 5, seed)
     table = posterior(p, as_weights(X, p.cardinalities))
-    many, single, wide = p.marginals(X), p.marginals(X[0]), wide_marginals(p, X)
+    many, single, logs = p.marginals(X), p.marginals(X[0]), log_marginals(p, X)
     for v in range(p.n_variables):
         assert_close(many[v], marginal(table, v))
-        assert_close(wide[v], marginal(table, v))
+        assert_close(logs[v], marginal(table, v))
         assert_close(single[v], marginal(table, v)[0])
 
 
@@ -86,7 +86,7 @@ def test_marginals_of_soft_evidence(seed):
 def test_marginals_with_real_variables(seed):
     p = drawn_distribution(seed, share_real=0.5, zeros=0.2)
     X = random_rows(p, 4, seed)
-    for found, expected in zip(p.marginals(X), wide_marginals(p, X), strict=True):
+    for found, expected in zip(p.marginals(X), log_marginals(p, X), strict=True):
         assert_close(found, expected)
 
 
@@ -172,7 +172,7 @@ def test_ten_thousand_variables_stay_plain_numbers():
 def test_remote_observations_of_a_normal_mixture():
     p = gaussian_mixture([0.5, 0.5], [[0.0, 0.0], [100.0, 100.0]], [[1.0, 1.0], [1.0, 1.0]])
     X = np.array([[0.0, 100.0], [0.0, np.nan], [2000.0, np.nan]])
-    for found, right in zip(p.marginals(X), wide_marginals(p, X), strict=True):
+    for found, right in zip(p.marginals(X), log_marginals(p, X), strict=True):
         assert_close(found, right, scale=np.maximum(right, 1.0))
 
 

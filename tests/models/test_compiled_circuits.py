@@ -124,8 +124,15 @@ def test_variables_with_one_state():
 def test_ranges_beyond_doubles():
     rng = np.random.default_rng(0)
     factors = [((v, v + 1), np.exp(rng.uniform(-650, 0, size=(2, 2)))) for v in range(9)]
-    circuit, _ = ek.FactorGraph([2] * 10, factors).compile()
-    assert_same(circuit, {0: [1e-300, 1.0], 9: 1}, rng.integers(2, size=(2, 10)).astype(float))
+    model = ek.FactorGraph([2] * 10, factors)
+    circuit, _ = model.compile()
+    rows, evidence = rng.integers(2, size=(2, 10)).astype(float), {0: [1e-300, 1.0], 9: 1}
+    np.testing.assert_allclose(
+        circuit.log_likelihood(rows), model.log_likelihood(rows), rtol=1e-13, atol=1e-13
+    )
+    for ours, theirs in zip(circuit.marginals(evidence), model.marginals(evidence), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
+    assert circuit.is_deferred
 
 
 def test_units_that_do_not_fit():
@@ -200,14 +207,16 @@ def test_conditionals_below_doubles(rng, n, reach, linear):
 
 @pytest.mark.parametrize("method", ["context", "boundary"])
 @pytest.mark.parametrize("reach", [100, 160])
-def test_units_hold_conditionals_below_doubles(method, reach):
+@pytest.mark.filterwarnings("ignore:.* conditional probabilities of the model are below")
+def test_units_hold_all_but_conditionals_below_doubles(method, reach):
     for seed in range(4):
         model = extreme(np.random.default_rng(seed), 4, reach)
         circuit, _ = model.compile(Vtree.right_linear(4), method)
         points = worlds(model.cardinalities)
-        np.testing.assert_allclose(
-            circuit.written_out().log_likelihood(points), exact_logs(model, points), rtol=1e-11
-        )
+        found, expected = circuit.written_out().log_likelihood(points), exact_logs(model, points)
+        seen = expected > -690.0
+        np.testing.assert_allclose(found[seen], expected[seen], rtol=1e-11)
+        assert (found[~seen] < -689.0).all()
 
 
 def test_what_units_cannot_hold_is_said():

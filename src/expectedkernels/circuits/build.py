@@ -18,9 +18,9 @@ from expectedkernels.arrays import (
     require_memory,
 )
 from expectedkernels.checks import CircuitError, CompatibilityError, check_count, check_real
-from expectedkernels.circuits.block_circuit import host_for, minimize, replaced_blocks
+from expectedkernels.circuits.block_circuit import host_for, minimize, weighted_units
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import Input, Real, Table, mixed, wide
+from expectedkernels.circuits.inputs import Input, Real, Table
 from expectedkernels.circuits.queries import TOLERANCE
 from expectedkernels.data.tables import as_floats
 from expectedkernels.engine.blocks import Inner, at_nodes, inner, side_by_side
@@ -154,12 +154,9 @@ def mixture(
 
 def with_root_weights(circuit: Circuit, weights: Any, what: str) -> Circuit:
     """The circuit whose roots are weighted sums of the roots of another (a matrix of weights)."""
-    matrix = sparse.csr_array(weights)
-    root = circuit.blocks[-1]
-    part = mixed(root, wide(root.flat[0]), matrix.indices, wide(matrix.data), matrix.indptr)
-    advice = "normalise the circuits first"
-    blocks = replaced_blocks(circuit.vtree, circuit.blocks, -1, part, what, advice)
-    return Circuit.from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
+    *below, root = circuit.blocks
+    mixed = weighted_units(root, weights, what, "normalise the circuits first")
+    return Circuit.from_blocks(circuit.vtree, [*below, mixed]).with_schema(circuit.schema)
 
 
 def stack(circuits: Sequence[Circuit]) -> Circuit:
@@ -306,11 +303,9 @@ def hmm(
 
     blocks = at_nodes(vtree, lambda _, v: Table(tables[v]), inner_at)
     # below the product of the last two observations the last table is mixed in place
-    rows = sparse.csr_array(start[None, :] if length == 1 else steps[-1])
-    leaf, final = vtree.leaf(length - 1), Table(tables[-1])
-    last = mixed(final, wide(final.table.ravel()), rows.indices, wide(rows.data), rows.indptr)
-    advice = "divide the rows by their sums"
-    return Circuit.from_blocks(vtree, replaced_blocks(vtree, blocks, leaf, last, "The HMM", advice))
+    leaf, rows = vtree.leaf(length - 1), start[None, :] if length == 1 else steps[-1]
+    blocks[leaf] = weighted_units(blocks[leaf], rows, "The HMM", "divide the rows by their sums")
+    return Circuit.from_blocks(vtree, blocks)
 
 
 def gaussian_mixture(

@@ -202,8 +202,8 @@ class Circuit(BlockCircuit):
     def normalize(self) -> Circuit:
         """The circuit divided by its sum, with every unit summing to one, on the host.
 
-        The arrays of the result are NumPy's, also if those of the circuit are not. Where weights
-        would be too small for a double, units below them sum to powers of two instead.
+        The arrays of the result are NumPy's, also if those of the circuit are not. Weights that
+        are too small for a double beside the others of their sum unit become zero.
 
         Returns
         -------
@@ -251,7 +251,8 @@ class Circuit(BlockCircuit):
 
         The arrays of the result are NumPy's, also if those of the circuit are not: move it with
         `to`. Batches of conditionals on a device are rows of evidence for `expected_kernel`.
-        Over real variables, parts of a mixture whose share is too small for a double are left out.
+        Parts of a sum whose share is too small for a double are left out; evidence that is given
+        with a query (`log_likelihood`, `marginals`, `expected_kernel`) loses nothing.
 
         Parameters
         ----------

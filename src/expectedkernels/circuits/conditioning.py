@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from operator import mul
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 
 from expectedkernels.arrays import as_like, distinct_rows
-from expectedkernels.circuits.block_circuit import BlockCircuit, plain_blocks
-from expectedkernels.circuits.inputs import Input, Wide, as_plain, logs_of, sums, wide, wide_exp
+from expectedkernels.circuits.block_circuit import BlockCircuit
+from expectedkernels.circuits.inputs import TINY, Input
+from expectedkernels.circuits.logspace import LogValues, log_up, run_shares
 from expectedkernels.data.evidence import Column, Evidence
 from expectedkernels.engine.blocks import Inner, inner_of_edges
-from expectedkernels.engine.layers import Edges, Level, Levels
+from expectedkernels.engine.layers import Level, Levels
 from expectedkernels.engine.passes import (
     AnyLevels,
     Atoms,
-    Semiring,
     Up,
     chunk_rows,
-    down_over,
-    lifted,
-    products_over,
     up,
-    up_over,
 )
 from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
 
@@ -181,104 +176,6 @@ def _column(evidence: Evidence, variable: int) -> Column | None:
     return Column(None, evidence.values[:, variable], slice(None))  # no need to tell equal ones
 
 
-SLOW = 8
-"""How many rows in plain numbers take the memory of one in wide ones."""
-
-
-def _full(shape: tuple[int, ...], ones: bool) -> Wide:
-    return wide(np.full(shape, float(ones)))
-
-
-def _sums(edges: Edges, weights: Any, products: Wide) -> Wide:
-    terms = products[edges.products]
-    if weights is not None:
-        terms = terms * weights[(slice(None), *[None] * (len(products.shape) - 1))]
-    return sums(terms, edges.starts)
-
-
-WIDE = Semiring(_full, mul, _sums, wide)
-"""Numbers of any size."""
-
-
-@dataclass(frozen=True, eq=False)
-class WideUp:
-    """What a pass up in wide numbers found.
-
-    Attributes
-    ----------
-    levels : Levels
-    weights : list of Wide
-        Of the edges of every level.
-    atoms : Wide of shape (atoms, rows)
-    values : Wide of shape (units, rows)
-    """
-
-    levels: Levels
-    weights: list[Any]
-    atoms: Wide
-    values: Wide
-
-    @property
-    def possible(self) -> Any:
-        """Which rows have a positive value."""
-        return self.values.mantissa[-1] > 0
-
-    def shares(self, number: int) -> Wide:
-        """The shares of a level's edges in their units, (edges, rows)."""
-        level = self.levels.levels[number]
-        edges = level.all_edges
-        products = products_over(WIDE, self.levels, number, self.values, self.atoms)
-        terms = products[edges.products] * self.weights[number][:, None]
-        return terms / self.values[level.start : level.stop][edges.units]
-
-    def derivatives(self) -> Wide:
-        """The derivatives of the (only) root in all atoms, (atoms, rows)."""
-        return down_over(WIDE, self.levels, self.weights, self.values)
-
-
-def wide_up(circuit: BlockCircuit, evidence: Evidence | None, absolute: bool = False) -> WideUp:
-    """The values of all units given rows of evidence, (one row without any).
-
-    With `absolute`, of the circuit with the absolute values of all weights.
-    """
-    levels = circuit.levels
-    weights = circuit.remembered("wide weights", lambda: lifted(WIDE, levels))
-    if absolute:
-        weights = [Wide(np.abs(w.mantissa), w.exponent) for w in weights]
-    atoms = _observed(circuit, evidence)
-    return WideUp(levels, weights, atoms, up_over(WIDE, levels, weights, atoms))
-
-
-def wide_ups(circuit: BlockCircuit, evidence: Evidence | None) -> Iterator[tuple[slice, WideUp]]:
-    """Rows in chunks that fit into memory, with what passes up find."""
-    n = 1 if evidence is None else evidence.n_rows
-    for rows in chunks(circuit.levels, n, per_row=SLOW):
-        yield rows, wide_up(circuit, None if evidence is None else evidence.rows(rows))
-
-
-def node_values(circuit: BlockCircuit, found: WideUp) -> list[Wide]:
-    """For every vtree node the values of its units, of the only row."""
-    first = found.levels.unit_starts.tolist()
-    return [
-        found.values[start : start + n, 0]
-        for start, n in zip(first, circuit.operand.units, strict=True)
-    ]
-
-
-def _observed(circuit: BlockCircuit, evidence: Evidence | None) -> Wide:
-    """What rows of evidence say of all atoms, (atoms, rows)."""
-    n = 1 if evidence is None else evidence.n_rows
-    atoms = _full((circuit.levels.n_atoms, n), True)
-    if evidence is None:
-        return atoms
-    for variable, first, stop in circuit.atom_slices:
-        column = evidence.column(variable)
-        atoms[first:stop] = wide_exp(circuit.input(variable).log_weights(column))[:, column.codes]
-    return atoms
-
-
-TINY = float(np.finfo(np.float64).tiny)
-ADVICE = "ask for fewer rows at once, or write the circuit with numbers that differ less"
 Blocks = tuple[Input | Inner, ...]
 
 
@@ -337,28 +234,25 @@ def conditioned_blocks(
 ) -> tuple[bool, Callable[[], Blocks] | None]:
     """Whether the evidence is possible, and what cuts the blocks of the conditional with one root.
 
-    None for the latter if there are real variables or negative weights, or if shares are no
-    doubles.
+    None for the latter if there are real variables or negative weights.
     """
     if None in circuit.cardinalities or circuit.levels.signed:
         return True, None
     found = _values(circuit, evidence)
     if not np.all(found.possible):
         return False, None
-    reached = _reached(circuit, evidence, found)
-    if reached.shares.min() < 0:
-        return True, None
+    reached = _reached(circuit, found)
     return True, lambda: conditional_blocks(circuit, reached)[0]
 
 
-def _values(circuit: BlockCircuit, evidence: Evidence | None) -> Up | WideUp:
-    """All values, in plain numbers if none of them is out of range."""
+def _values(circuit: BlockCircuit, evidence: Evidence | None) -> Up | LogValues:
+    """All values, as logarithms if one of them leaves the range of doubles."""
     levels = levels_of(circuit)
     if levels is not None:
         found = up(levels, observed(circuit, levels, evidence), values_only=True)
         if not found.has_raised:
             return found
-    return wide_up(circuit, evidence)
+    return log_up(circuit, evidence)
 
 
 def flat_edges(circuit: BlockCircuit) -> Flat:
@@ -397,10 +291,12 @@ class Reached:
     edges, rows : int arrays
         Pairs of an edge and a row, in the order of (unit, row, edge).
     shares : array
-        The share of each of them in its unit; its log (which is negative) if it is no double.
+        The share of each of them in its unit.
     keys : int array
         The atom of every edge of the lowest level.
     n_rows : int
+    is_exact : bool
+        Whether all shares are doubles; others are left out.
     first : int array of shape (vtree nodes, rows), or None
         The first row that says the same of the variables of a node; only such rows have edges
         there. None: all have.
@@ -413,6 +309,7 @@ class Reached:
     shares: Any
     keys: Any
     n_rows: int
+    is_exact: bool = True
     first: Any = None
     seen: Any = None
 
@@ -431,7 +328,7 @@ def reached_edges(circuit: BlockCircuit, evidence: Evidence) -> Reached:
     """
     patterns = evidence.patterns(circuit.vtree)
     first = None if patterns.is_uniform else patterns.first_rows(circuit.vtree)
-    found = _reached(circuit, evidence, _values(circuit, evidence), first)
+    found = _reached(circuit, _values(circuit, evidence), first)
     return _at_points(circuit, evidence, found) if None in circuit.cardinalities else found
 
 
@@ -456,7 +353,8 @@ def _at_points(circuit: BlockCircuit, evidence: Evidence, found: Reached) -> Rea
     shares = found.shares.copy()
     shares[:n][value >= 0] = 1.0
     edges, rows, shares = (x[kept] for x in (found.edges, found.rows, shares))
-    return Reached(edges, rows, shares, keys[kept[:n]], found.n_rows, found.first, seen)
+    keys = keys[kept[:n]]
+    return replace(found, edges=edges, rows=rows, shares=shares, keys=keys, seen=seen)
 
 
 def _atom_starts(level: Level, seen: Any) -> Any:
@@ -465,13 +363,11 @@ def _atom_starts(level: Level, seen: Any) -> Any:
     return np.concatenate([[0], np.cumsum(np.diff(level.product_starts) + more)])
 
 
-def _reached(
-    circuit: BlockCircuit, evidence: Evidence | None, found: Up | WideUp, first: Any = None
-) -> Reached:
+def _reached(circuit: BlockCircuit, found: Up | LogValues, first: Any = None) -> Reached:
     """The edges that take part, and their shares in their units."""
     flat, levels = flat_edges(circuit), circuit.levels
-    if isinstance(found, WideUp):
-        positive, atoms = found.values.mantissa != 0, found.atoms.mantissa != 0
+    if isinstance(found, LogValues):
+        positive, atoms = found.values > -inf, found.atoms > -inf
     else:
         positive, atoms = found.values > 0, found.atoms.values > 0
     n_rows = positive.shape[1] if positive.ndim > 1 else 1
@@ -497,49 +393,30 @@ def _reached(
     if n_rows > 1:
         order = np.argsort(flat.units[edges] * n_rows + rows, kind="stable")
         edges, rows = edges[order], rows[order]
+    shares = _shares(flat, found, edges, rows)
+    kept = shares >= TINY
+    exact = bool(kept.all())
+    if not exact:
+        edges, rows, shares = edges[kept], rows[kept], shares[kept]
     n = int(np.searchsorted(flat.units[edges], levels.levels[0].stop))
-    shares = _shares(flat, found, edges, rows, n)
-    if isinstance(found, Up) and shares.min(initial=1.0) < TINY:
-        shares = _shares(flat, wide_up(circuit, evidence), edges, rows, n)
-    return Reached(edges, rows, shares, flat.products[edges[:n]], n_rows, first)
+    return Reached(edges, rows, shares, flat.products[edges[:n]], n_rows, exact, first)
 
 
-def _shares(flat: Flat, found: Up | WideUp, edges: Any, rows: Any, n: int) -> Any:
-    """The shares of edges in their units; the first n are of the lowest level."""
+def _shares(flat: Flat, found: Up | LogValues, edges: Any, rows: Any) -> Any:
+    """The shares of edges in their units; those of a unit and row lie together."""
+    n = int(np.searchsorted(flat.units[edges], flat.levels.levels[0].stop))
     (left, right), units = flat.inputs.take(edges[n:], axis=1), flat.units.take(edges)
-    atoms: Any = found.atoms
-    values: Any = found.values
-    if isinstance(found, WideUp):
-        lowest = atoms[flat.products[edges[:n]], rows[:n]]
-        others = values[left, rows[n:]] * values[right, rows[n:]]
-        terms = lowest.followed_by(others) * wide(flat.weights.take(edges))
-        return _coded(terms / values[units, rows])
-    values, atoms = (x.reshape(len(x), -1) for x in (values, atoms.values))
-    others = values[left, rows[n:]] * values[right, rows[n:]]
-    terms = np.concatenate([atoms[flat.products[edges[:n]], rows[:n]], others])
-    terms *= flat.weights.take(edges)
-    terms /= values[units, rows]
-    if found.tops:
-        tops = np.ones((flat.levels.vtree.n_nodes, values.shape[1]))
-        for number, top in found.tops.items():
-            tops[flat.levels.levels[number].nodes] = top.reshape(len(top), -1)
-        terms /= tops[flat.nodes[units], rows]
+    lowest, weights = (flat.products[edges[:n]], rows[:n]), flat.weights.take(edges)
+    starts = np.flatnonzero(np.diff(units, prepend=-1) | np.diff(rows, prepend=-1))
+    if isinstance(found, LogValues):
+        others = found.values[left, rows[n:]] + found.values[right, rows[n:]]
+        logs = np.concatenate([found.atoms[lowest], others]) + np.log(weights)
+        return run_shares(logs, np.append(starts, len(logs)))[0]
+    values, atoms = (x.reshape(len(x), -1) for x in (found.values, found.atoms.values))
+    terms = np.concatenate([atoms[lowest], values[left, rows[n:]] * values[right, rows[n:]]])
+    terms *= weights
+    terms /= np.repeat(np.add.reduceat(terms, starts), np.diff(starts, append=len(terms)))
     return terms
-
-
-def _coded(shares: Wide) -> Any:
-    """Positive shares as doubles, logs of those that are none."""
-    plain = as_plain(shares)
-    small = np.flatnonzero(plain < TINY)
-    plain[small] = logs_of(shares[small])
-    return plain
-
-
-def _decoded(shares: Any) -> Wide:
-    """The shares that doubles stand for."""
-    found, small = wide(shares), np.flatnonzero(shares < 0)
-    found[small] = wide_exp(shares[small])
-    return found
 
 
 def conditional_blocks(circuit: BlockCircuit, reached: Reached) -> tuple[Blocks, Any]:
@@ -581,9 +458,6 @@ def conditional_blocks(circuit: BlockCircuit, reached: Reached) -> tuple[Blocks,
     roots = numbers[every - n_rows :] - found[-1].first
     roots = roots if reached.first is None else roots[reached.first[-1]]
     blocks = _blocks(circuit, found, every, reached.seen)
-    if shares.min(initial=1.0) < 0:
-        parts = [(block, _decoded(block.flat[0])) for block in blocks]
-        blocks = tuple(plain_blocks(circuit.vtree, parts, "A conditional", ADVICE))
     return blocks, roots
 
 
@@ -599,11 +473,7 @@ def _without_copies(rows: Any, keys: Any, shares: Any, starts: Any) -> tuple[Any
     np.greater(keys[1:], keys[:-1], out=new[1:])
     new[starts[:-1]] = True
     first = np.flatnonzero(new)
-    if shares.min() < 0:
-        added = _coded(sums(_decoded(shares), np.append(first, len(keys))))
-    else:
-        added = np.add.reduceat(shares, first)
-    return keys[first], added, np.searchsorted(first, starts)
+    return keys[first], np.add.reduceat(shares, first), np.searchsorted(first, starts)
 
 
 def _chosen(sums: Sums, kept: Any) -> Sums:

@@ -15,6 +15,7 @@ from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.conditioning import conditional_blocks, flat_edges, reached_edges
 from expectedkernels.circuits.operands import (
     NODE,
+    Atoms,
     CircuitSide,
     Extent,
     extent_of_operand,
@@ -22,9 +23,11 @@ from expectedkernels.circuits.operands import (
     sweep_cost,
     with_patterns,
 )
-from expectedkernels.circuits.queries import negative_node
+from expectedkernels.circuits.queries import log_values, negative_node
 from expectedkernels.data.evidence import FEW_ROWS, Evidence, uniform
+from expectedkernels.engine.plan import Part
 from expectedkernels.engine.sweep import Operand
+from expectedkernels.engine.value import Value
 
 CHUNK_ROWS = 512
 """How many conditionals are worked on at once."""
@@ -33,7 +36,11 @@ KEPT_ROWS = 4 * CHUNK_ROWS
 
 
 class ConditionalsSide(CircuitSide):
-    """A side of an expectation: the conditionals of a circuit, normalised."""
+    """A side of an expectation: the conditionals of a circuit, normalised.
+
+    Where shares of their units are no doubles, rows are put together by patterns instead, and
+    `row_logs` tells what their values are to be divided by.
+    """
 
     max_rows = CHUNK_ROWS
 
@@ -60,13 +67,32 @@ class ConditionalsSide(CircuitSide):
         return found
 
     @cached_property
-    def _built(self) -> tuple[BlockCircuit, Any]:
-        return conditional_circuits(self.model, self.rows_of_evidence)
+    def _built(self) -> tuple[CircuitSide, Any, Any]:
+        """What is swept, the root of every row, and the logs to divide by (or None)."""
+        model, evidence = self.model, self.rows_of_evidence
+        found = conditional_circuits(model, evidence)
+        if found is not None:
+            return CircuitSide(found[0]), found[1], None
+        side = CircuitSide(model, evidence, by_patterns=True)
+        return side, side.root_rows, log_values(model, evidence)[0][:, 0]
 
     @property
     def root_rows(self) -> Any:
         """The root of every row."""
         return self._built[1]
+
+    @property
+    def row_logs(self) -> Any:
+        """What the values of rows are to be divided by, as logs; None: by nothing."""
+        return self._built[2]
+
+    def atoms(self, variable: int) -> Atoms:
+        """The atoms of a variable."""
+        return self._built[0].atoms(variable)
+
+    def expand(self, value: Value, axis: int, nodes: Any, part: Part | None) -> Value:
+        """From a value over atoms along an axis to one over units."""
+        return self._built[0].expand(value, axis, nodes, part)
 
     @property
     def evidence(self) -> None:  # type: ignore[override]
@@ -76,7 +102,7 @@ class ConditionalsSide(CircuitSide):
     @property
     def circuit(self) -> BlockCircuit:  # type: ignore[override]
         """The circuit with one root per distinct conditional."""
-        return self._built[0]
+        return self._built[0].circuit
 
     @property
     def operand(self) -> Operand:  # type: ignore[override]
@@ -103,14 +129,21 @@ def mean_reach(circuit: BlockCircuit, evidence: Evidence) -> Any:
     return sizes
 
 
-def conditional_circuits(circuit: BlockCircuit, evidence: Evidence) -> tuple[BlockCircuit, Any]:
+def conditional_circuits(
+    circuit: BlockCircuit, evidence: Evidence
+) -> tuple[BlockCircuit, Any] | None:
     """The conditionals given rows of evidence as roots of one circuit, and the root of every row.
+
+    None if shares of units are no doubles.
 
     Every unit of the result sums to one. Real variables have a component for every observed value,
     after their own. Needs a non-negative circuit on the host, with one root, and evidence of
     positive probability. Cost: two passes over (rows x edges).
     """
-    blocks, roots = conditional_blocks(circuit, reached_edges(circuit, evidence))
+    reached = reached_edges(circuit, evidence)
+    if not reached.is_exact:
+        return None
+    blocks, roots = conditional_blocks(circuit, reached)
     return type(circuit)(circuit.vtree, blocks), roots
 
 

@@ -21,137 +21,6 @@ from expectedkernels.arrays import (
 from expectedkernels.checks import CircuitError, PropertyError
 from expectedkernels.engine.blocks import ReadOnly
 
-LOG_2 = log(2.0)
-MILD = 1000
-"""Powers of numbers between 2^-MILD and 2^MILD, if they are so too, are taken plainly."""
-LOWEST = -(2**40)
-"""Stands for the exponent of zero."""
-FAR = 4000
-"""Exponents beyond this mean zero or infinity in any case."""
-
-Scale = Any
-"""Binary exponents that the units of a block are short of, or None: all zero."""
-
-
-@dataclass(frozen=True, eq=False)
-class Wide:
-    """Numbers of any size.
-
-    Attributes
-    ----------
-    mantissa : array
-        Zero, or of absolute value in [1/2, 1).
-    exponent : int array
-        What power of two the mantissas are multiplied with.
-    """
-
-    mantissa: Any
-    exponent: Any
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
-        return self.mantissa.shape
-
-    def __getitem__(self, chosen: Any) -> Wide:
-        return Wide(self.mantissa[chosen], self.exponent[chosen])
-
-    def __setitem__(self, chosen: Any, numbers: Wide) -> None:
-        self.mantissa[chosen], self.exponent[chosen] = numbers.mantissa, numbers.exponent
-
-    def followed_by(self, other: Wide) -> Wide:
-        """The numbers, and then those of another array."""
-        parts = ((self.mantissa, other.mantissa), (self.exponent, other.exponent))
-        return Wide(*(np.concatenate(part) for part in parts))
-
-    def shifted(self, exponents: Any) -> Wide:
-        """The numbers times powers of two."""
-        return Wide(self.mantissa, self.exponent + exponents)
-
-    def __mul__(self, other: Wide) -> Wide:
-        mantissa, shift = np.frexp(self.mantissa * other.mantissa)
-        return Wide(mantissa, self.exponent + other.exponent + shift)
-
-    def __truediv__(self, other: Wide) -> Wide:
-        """The quotients; what is divided by zero becomes zero."""
-        some = other.mantissa != 0
-        ratio = np.where(some, self.mantissa, 0.0) / np.where(some, other.mantissa, 1.0)
-        mantissa, shift = np.frexp(ratio)
-        return Wide(mantissa, np.where(some, self.exponent - other.exponent + shift, 0))
-
-    def __pow__(self, alpha: float) -> Wide:
-        """The power of the numbers that are not zero; they must be positive."""
-        positive = self.mantissa != 0
-        bits = self.exponent + np.log2(np.where(positive, self.mantissa, 1.0))
-        with np.errstate(over="ignore"):
-            power = np.clip(alpha * bits, LOWEST / 2, -LOWEST / 2)
-        # plain powers are the most precise, above all those of one
-        mild = positive & (np.abs(bits) <= MILD) & (np.abs(power) <= MILD)
-        base = as_plain(Wide(np.where(mild, self.mantissa, 1.0), np.where(mild, self.exponent, 0)))
-        whole = np.where(mild, 0.0, np.floor(power))
-        mantissa = np.where(mild, base**alpha, np.exp2(np.where(mild, 0.0, power - whole)))
-        mantissa, shift = np.frexp(np.where(positive, mantissa, 0.0))
-        return Wide(mantissa, np.where(positive, whole.astype(np.int64) + shift, 0))
-
-
-def wide(numbers: Any) -> Wide:
-    """Plain numbers as wide ones."""
-    mantissa, exponent = np.frexp(np.asarray(numbers, dtype=np.float64))
-    return Wide(mantissa, exponent.astype(np.int64))
-
-
-def wide_exp(logs: Any) -> Wide:
-    """The exponentials of natural logarithms; -inf gives zero."""
-    finite = logs > -np.inf
-    safe = np.where(finite, logs, 0.0)
-    whole = np.floor(safe / LOG_2)
-    mantissa, shift = np.frexp(np.where(finite, np.exp(safe - whole * LOG_2), 0.0))
-    return Wide(mantissa, whole.astype(np.int64) + shift)
-
-
-def logs_of(numbers: Wide) -> Any:
-    """The natural logarithms of numbers that are not negative."""
-    with np.errstate(divide="ignore"):
-        return np.log(numbers.mantissa) + numbers.exponent * LOG_2
-
-
-def tops(numbers: Wide, starts: Any) -> Any:
-    """The largest exponent of every run of numbers, zero for runs of zeros.
-
-    The numbers of run i are those from `starts[i]` to `starts[i + 1]`.
-    """
-    top = np.zeros((len(starts) - 1, *numbers.shape[1:]), dtype=np.int64)
-    filled = np.flatnonzero(np.diff(starts))
-    if len(filled):
-        exponent = np.where(numbers.mantissa != 0, numbers.exponent, LOWEST)
-        top[filled] = np.maximum.reduceat(exponent, starts[filled])
-    return np.where(top == LOWEST, 0, top)
-
-
-def sums(numbers: Wide, starts: Any) -> Wide:
-    """The sum of every run of numbers."""
-    top = tops(numbers, starts)
-    total = np.zeros(top.shape)
-    filled = np.flatnonzero(np.diff(starts))
-    if len(filled):
-        plain = as_plain(numbers.shifted(-np.repeat(top, np.diff(starts), axis=0)))
-        total[filled] = np.add.reduceat(plain, starts[filled])
-    mantissa, shift = np.frexp(total)
-    return Wide(mantissa, top + shift)
-
-
-def as_plain(numbers: Wide) -> Any:
-    """The numbers as doubles: zero or infinite where these do not reach."""
-    with np.errstate(over="ignore", under="ignore"):
-        return np.ldexp(numbers.mantissa, np.clip(numbers.exponent, -FAR, FAR).astype(np.int32))
-
-
-def is_plain(numbers: Wide) -> bool:
-    """Whether all numbers are doubles, to the last digit."""
-    back = wide(as_plain(numbers))
-    same = (back.mantissa == numbers.mantissa) & (back.exponent == numbers.exponent)
-    return bool((same | (numbers.mantissa == 0)).all())
-
 
 def log_sum_exp(logs: Any, axis: int, factors: Any = None) -> tuple[Any, Any]:
     """The logs of the absolute values of sums of exponentials, times factors, and their signs.
@@ -176,23 +45,19 @@ def runs(starts: Any, counts: Any) -> tuple[Any, Any]:
     return run, np.arange(len(run)) + shift[run]
 
 
-def mixed(block: Any, numbers: Wide, units: Any, weights: Wide, starts: Any) -> tuple[Any, Wide]:
-    """The block of weighted sums of the units of another (with these numbers), and its numbers.
+TINY = float(np.finfo(np.float64).tiny)
 
-    Sum i takes the units and weights from `starts[i]` to `starts[i + 1]`.
-    """
-    first = block.flat[1]
-    place, entry = runs(first[units], np.diff(first)[units])
-    terms = weights[place] * numbers[entry]
-    n = len(starts) - 1
-    key = np.repeat(np.arange(n), np.diff(starts))[place] * block.width + block.columns[entry]
-    order = np.argsort(key, kind="stable")
-    distinct, begins = np.unique(key[order], return_index=True)
-    found = sums(terms[order], np.append(begins, len(key)))
-    new, at = block.entered(n, distinct)
-    full = wide(np.zeros(len(new.flat[0])))
-    full.mantissa[at], full.exponent[at] = found.mantissa, found.exponent
-    return new, full
+
+def require_range(numbers: Any, n_used: Any, sizes: Any, what: str, advice: str) -> None:
+    """Raise unless numbers are finite, and `n_used` of their sizes are doubles of all digits."""
+    if not np.isfinite(numbers).all() or int((sizes >= TINY).sum()) != n_used:
+        raise CircuitError(f"{what} has weights beyond the range of double precision; {advice}.")
+
+
+@np.errstate(divide="ignore")
+def log_sizes(numbers: Any) -> Any:
+    """The logs of absolute values, -inf of zero."""
+    return np.log(np.abs(numbers))
 
 
 FEW_NODES, FEW_SHARES = np.polynomial.legendre.leggauss(12) * np.array([[1.0], [0.5]])
@@ -449,10 +314,12 @@ class Table(Family):
         """The block with other rows of numbers: observed values are states."""
         return Table(rows)
 
-    def times(self, other: Table, units: Any, partners: Any) -> tuple[Table, Wide]:
-        """The products of units with those of another block, and their numbers."""
+    def times(self, other: Table, units: Any, partners: Any) -> tuple[Table, Any]:
+        """The products of units with those of another block, and the logs of their sizes."""
         one, two = self.table[units], other.table[partners]
-        return Table(np.zeros(one.shape)), wide(one.reshape(-1)) * wide(two.reshape(-1))
+        with np.errstate(over="ignore", under="ignore"):
+            block = Table(one * two)
+        return block, (log_sizes(one) + log_sizes(two)).reshape(-1)
 
     def log_weights(self, column: Any) -> Any:
         """The logs of the weights of states, (states, statements)."""
@@ -465,16 +332,16 @@ class Table(Family):
         """The probabilities of the states, (rows, states)."""
         return shares
 
-    def given(self, column: Any, numbers: Wide, alive: Any) -> tuple[Table, Wide]:
-        """The block with these numbers given what one row says, and its numbers."""
-        return self, numbers * wide(np.tile(column.weights[column.codes[0]], self.n_units))
+    def given(self, column: Any) -> tuple[Table, Any]:
+        """The block given what one row says, and the logs of factors of its numbers."""
+        return self, np.tile(self.log_weights(column)[:, column.codes[0]], self.n_units)
 
     def no_power(self, alpha: float) -> None:
         """Why there is no such power: there are all."""
 
-    def power(self, alpha: float) -> tuple[Table, Wide]:
+    def power(self, alpha: float) -> tuple[Table, Any]:
         """The powers of the states' indicators, and the factors of their numbers."""
-        return self, wide(np.ones(self.table.size))
+        return self, 1.0
 
     def rolled(self, steps: int) -> Table:
         """The block with its states moved on, cyclically."""
@@ -629,8 +496,10 @@ class Real(Family):
             logs[:, smooth] -= np.log(root) + 0.5 * log(pi)
         return logs
 
-    def times(self, other: Real, units: Any, partners: Any) -> tuple[Real, Wide]:
-        """The products of units with those of another block, and their numbers.
+    def times(self, other: Real, units: Any, partners: Any) -> tuple[Real, Any]:
+        """The products of units with those of another block, and the logs of their sizes.
+
+        Pairs that are no doubles beside the largest of their unit are left out.
 
         N(x; a, s) N(x; b, t) = N(a - b; 0, s + t) N(x; (a t + b s) / (s + t), s t / (s + t))
         """
@@ -651,11 +520,14 @@ class Real(Family):
             )
         a, b = self.mean[first], other.mean[second]
         share = self.variance[first] / total
-        factor = wide_exp(-0.5 * ((a - b) ** 2 / total + np.log(2.0 * np.pi * total)))
-        numbers = wide(weights[:, first]) * wide(others[:, second]) * factor
-        zeros = np.zeros(numbers.mantissa.shape)
-        block = Real(zeros, a + (b - a) * share, share * other.variance[second])
-        return block, Wide(numbers.mantissa.reshape(-1), numbers.exponent.reshape(-1))
+        density = -0.5 * ((a - b) ** 2 / total + np.log(2.0 * np.pi * total))
+        one, two = weights[:, first], others[:, second]
+        logs = log_sizes(one) + log_sizes(two) + density
+        logs[logs < logs.max(axis=1, keepdims=True, initial=-inf) + log(TINY)] = -inf
+        with np.errstate(over="ignore", under="ignore"):
+            numbers = np.where(logs > -inf, one * two * np.exp(density), 0.0)
+        block = Real(numbers, a + (b - a) * share, share * other.variance[second])
+        return block, logs.reshape(-1)
 
     def log_weights(self, column: Any) -> Any:
         """The logs of the densities, (components, statements), 0 where no value is observed."""
@@ -697,18 +569,16 @@ class Real(Family):
                 values = values + self.half[components] * (2.0 * uniform - 1.0)
         return values
 
-    def given(self, column: Any, numbers: Wide, alive: Any) -> tuple[Real, Wide]:
-        """The block with these numbers given what one row says, and its numbers.
+    def given(self, column: Any) -> tuple[Real, Any]:
+        """The block given what one row says, and the logs of factors of its numbers.
 
-        An observed value leaves a point of all units that are `alive`.
+        An observed value leaves a point of every unit, with the unit's density there.
         """
-        point = column.values[column.codes[:1]]
-        if np.isnan(point[0]):
-            if column.logs is not None:
-                numbers = numbers * wide_exp(np.tile(column.logs[column.codes[0]], self.n_units))
-            return self, numbers
-        ones = alive.astype(np.float64)
-        return Real(ones[:, None], point, np.zeros(1)), wide(ones)
+        logs, value = self.log_weights(column)[:, column.codes[0]], column.values[column.codes[0]]
+        if np.isnan(value):
+            return self, np.tile(logs, self.n_units)
+        logs, signs = log_sum_exp(np.where(self.weights != 0, logs, -inf), 1, self.weights)
+        return Real(signs[:, None], np.array([value]), np.zeros(1)), logs
 
     def no_power(self, alpha: float) -> str | None:
         """Why a power of these densities is none of the family, None if it is."""
@@ -718,14 +588,13 @@ class Real(Family):
             return "one of its inputs is an interval"
         return "one of its variances is zero" if (self.variance == 0).any() else None
 
-    def power(self, alpha: float) -> tuple[Real, Wide]:
+    def power(self, alpha: float) -> tuple[Real, Any]:
         """The powers of the densities, and the factors of their weights.
 
         N(x; m, v)^alpha = (2 pi v)^((1 - alpha) / 2) alpha^(-1/2) N(x; m, v / alpha)
         """
         logs = 0.5 * ((1.0 - alpha) * np.log(2.0 * np.pi * self.variance) - np.log(alpha))
-        factor = wide_exp(np.tile(logs, self.n_units))
-        return Real(self.weights, self.mean, self.variance / alpha), factor
+        return Real(self.weights, self.mean, self.variance / alpha), np.exp(logs)
 
     def with_points(self, rows: Array, values: Any) -> Real:
         """The block with other weights, also of points at observed values behind its components."""

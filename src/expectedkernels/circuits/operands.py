@@ -176,6 +176,8 @@ class CircuitSide:
 
     max_rows: int | None = None
     """How many rows may be worked on at once, None for any number."""
+    row_logs: Any = None
+    """Logs of what the values of rows are to be divided by, beside the evidence's own."""
 
     def __init__(
         self,

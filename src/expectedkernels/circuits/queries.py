@@ -14,26 +14,22 @@ from expectedkernels.arrays import as_like, detach, is_numpy, namespace, to_nump
 from expectedkernels.checks import EvidenceError, PropertyError, Verdict
 from expectedkernels.circuits.block_circuit import (
     BlockCircuit,
-    Part,
     host_for,
-    plain_blocks,
     shortcut,
 )
 from expectedkernels.circuits.conditioning import (
     chunks,
     conditioned_blocks,
     levels_of,
-    node_values,
     observed,
-    wide_up,
-    wide_ups,
 )
-from expectedkernels.circuits.inputs import Wide, as_plain, log_sum_exp, logs_of, sums, wide
+from expectedkernels.circuits.inputs import Input, log_sizes, log_sum_exp, require_range
+from expectedkernels.circuits.logspace import log_ups, normalized_blocks, run_shares
 from expectedkernels.circuits.operands import CircuitSide, check_single_root
 from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batch
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
-from expectedkernels.engine.blocks import at_nodes, from_leaves
+from expectedkernels.engine.blocks import Inner, from_leaves
 from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import (
     AnyLevels,
@@ -49,6 +45,7 @@ from expectedkernels.engine.replay import replayed_pass
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
 from expectedkernels.engine.torch_ops import States, TensorLevels, normalised, raised_mark
 from expectedkernels.engine.value import Value, plain, to_log
+from expectedkernels.vtree import Vtree
 
 ENTRY = 5e-10
 """Seconds that one entry (of a unit, a product, or an edge) of one row takes by levels."""
@@ -379,50 +376,49 @@ def _renormalized(circuit: AnyCircuit, evidence: Evidence | None) -> AnyCircuit:
         _refuse_zero(possible, evidence)
         if cut is not None:
             return circuit.deferred(circuit.vtree, circuit.schema, cut)
-    parts = conditional_parts(circuit, evidence)
-    what = "The normalised circuit" if evidence is None else "The conditional"
-    blocks = plain_blocks(circuit.vtree, parts, what, "write it with numbers that differ less")
+    blocks = conditional_units(circuit, evidence)
     found = type(circuit).from_blocks(circuit.vtree, blocks).with_schema(circuit.schema)
     return replace(found, nonnegative=circuit.nonnegative)
 
 
-def conditional_parts(circuit: BlockCircuit, evidence: Evidence | None) -> list[Part]:
-    """The blocks of a circuit given evidence, unit for unit, and their numbers.
+def conditional_units(circuit: BlockCircuit, evidence: Evidence | None) -> list[Input | Inner]:
+    """The blocks of a circuit given evidence, unit for unit, every unit scaled to sum to one.
 
-    Every unit is scaled to sum to one: weights become conditional probabilities,
-    w_si value_i / value_s.
+    Weights become conditional probabilities, w_si value_i / value_s. Those that are no doubles are
+    zero.
     """
-    found = wide_up(circuit, evidence)
-    root = found.values[found.levels.roots, 0]
-    _refuse_negative(root.mantissa)
-    _refuse_zero(bool((root.mantissa != 0).all()), evidence)
-    signed = found.levels.signed
-    if signed:
-        # units may sum to zero without being zero: they are scaled by what the circuit of
-        # absolute values sums to, and the roots are corrected at the end
-        found = wide_up(circuit, evidence, absolute=True)
-    values = node_values(circuit, found)
+    blocks: list[Any] = list(circuit.blocks)
+    logs = [log_sizes(block.flat[0]) for block in blocks]
+    if evidence is not None:
+        for variable in range(circuit.n_variables):
+            node = circuit.vtree.leaf(variable)
+            blocks[node], more = blocks[node].given(evidence.column(variable))
+            logs[node] = log_sizes(blocks[node].flat[0]) + more
+    found, totals = normalized_units(circuit.vtree, blocks, logs)
+    _refuse_zero(bool((totals > -inf).all()), evidence)
+    return found
 
-    def leaf(node: int, variable: int) -> Part:
-        block: Any = circuit.blocks[node]
-        numbers = wide(block.flat[0])
-        if evidence is not None:
-            alive = values[node].mantissa != 0
-            block, numbers = block.given(evidence.column(variable), numbers, alive)
-        return block, _shares(numbers, block.flat[1])
 
-    def inner(node: int) -> Part:
-        block: Any = circuit.blocks[node]
-        left, right = block.inputs
-        below = values[circuit.vtree.left[node]][left] * values[circuit.vtree.right[node]][right]
-        data, starts = block.flat
-        return block, _shares(wide(data) * below[block.columns], starts)
+def normalized_units(
+    vtree: Vtree, blocks: Sequence[Any], logs: Sequence[Any]
+) -> tuple[list[Any], Any]:
+    """The blocks (see `normalized_blocks`) with every root summing to one, and logs of its sum.
 
-    parts = at_nodes(circuit.vtree, leaf, inner)
-    if signed:
-        block, numbers = parts[-1]
-        parts[-1] = block, numbers * (values[-1] / root)[_rows(block.flat[1])]
-    return parts
+    Raises if that is negative.
+    """
+    found, totals = normalized_blocks(vtree, blocks, logs)
+    if any((block.flat[0] < 0).any() for block in found):
+        logs, sign = log_values(BlockCircuit(vtree, tuple(found)), None)
+        _refuse_negative(sign)
+        rest: Any = logs[0]
+        numbers, starts = found[-1].flat
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = numbers * np.repeat(np.exp(-rest), np.diff(starts))
+        if (rest > -inf).all():
+            advice = "the terms of its sums cancel"
+            require_range(scaled, 0, np.zeros(0), "The normalised circuit", advice)
+        found[-1], totals = found[-1].refilled(scaled), totals + rest
+    return found, totals
 
 
 def _refuse_zero(possible: bool, evidence: Evidence | None) -> None:
@@ -436,17 +432,6 @@ def _refuse_zero(possible: bool, evidence: Evidence | None) -> None:
     raise EvidenceError(
         "The evidence has probability zero under the circuit; there is no conditional."
     )
-
-
-def _rows(starts: Any) -> Any:
-    """The unit of every number."""
-    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-
-
-def _shares(terms: Wide, starts: Any) -> Wide:
-    """The terms of every unit over the sum of their absolute values, zero if that is zero."""
-    totals = sums(Wide(np.abs(terms.mantissa), terms.exponent), starts)
-    return terms / totals[_rows(starts)]
 
 
 def negative_node(circuit: BlockCircuit) -> int | None:
@@ -733,7 +718,7 @@ def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     levels = levels_of(circuit)
     circuit = circuit.host
     if levels is None:
-        return _wide_shares(circuit, evidence)
+        return _log_shares(circuit, evidence)
     n = 1 if evidence is None else evidence.n_rows
     shares = np.zeros((n, levels.n_atoms))
     trusted, possible = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
@@ -752,7 +737,7 @@ def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
             shares /= totals.take(circuit.leaf_of_atom, axis=1)
     if not trusted.all():
         lost = np.flatnonzero(~trusted)
-        shares[lost] = _wide_shares(circuit, None if evidence is None else evidence.rows(lost))
+        shares[lost] = _log_shares(circuit, None if evidence is None else evidence.rows(lost))
     return shares
 
 
@@ -782,15 +767,14 @@ def _terms(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, Any, Any]:
     return shares, trusted, possible
 
 
-def _wide_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
+def _log_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
     """The same, for values of any range."""
     shares = np.empty((1 if evidence is None else evidence.n_rows, circuit.levels.n_atoms))
     possible = np.ones(len(shares), dtype=np.bool_)
-    for rows, found in wide_ups(circuit, evidence):
+    for rows, found in log_ups(circuit, evidence):
         possible[rows] = found.possible
-        terms = found.atoms * found.derivatives()
-        totals = sums(terms, circuit.levels.levels[0].product_starts)
-        shares[rows] = as_plain(terms / totals[circuit.leaf_of_atom]).T
+        terms = found.atoms + found.derivatives()
+        shares[rows] = run_shares(terms, circuit.levels.levels[0].product_starts)[0].T
     refuse_impossible(possible, evidence is not None)
     return shares
 
@@ -813,7 +797,7 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The log of the circuit with every atom set in turn, (rows, atoms)."""
     levels = levels_of(circuit)
     if levels is None:
-        return _wide_atom_logs(circuit, evidence)
+        return _log_atom_logs(circuit, evidence)
     xp, host = circuit.xp, circuit.host
     parts = [xp.zeros((0, levels.n_atoms))] if evidence.n_rows == 0 else []
     trusted = np.empty(evidence.n_rows, dtype=np.bool_)
@@ -831,14 +815,14 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     logs = parts[0] if len(parts) == 1 else xp.concat(parts)
     if not trusted.all():
         lost = np.flatnonzero(~trusted)
-        again = _wide_atom_logs(host, evidence.rows(lost))
+        again = _log_atom_logs(host, evidence.rows(lost))
         logs[as_like(lost, logs)] = as_like(again, logs)
     return logs
 
 
-def _wide_atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
+def _log_atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The same, for values of any range."""
     logs = np.empty((evidence.n_rows, circuit.levels.n_atoms))
-    for rows, found in wide_ups(circuit, evidence):
-        logs[rows] = logs_of(found.derivatives()).T
+    for rows, found in log_ups(circuit, evidence):
+        logs[rows] = found.derivatives().T
     return logs

@@ -14,14 +14,12 @@ from expectedkernels.arrays import as_generator, as_like, require_memory, spans,
 from expectedkernels.checks import DataError, PropertyError, Verdict
 from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.conditioning import (
-    WideUp,
     chunks,
     levels_of,
     log_modes,
     observed,
-    wide_up,
 )
-from expectedkernels.circuits.inputs import as_plain
+from expectedkernels.circuits.logspace import LogValues, log_up
 from expectedkernels.circuits.operands import check_single_root
 from expectedkernels.circuits.queries import (
     certain,
@@ -267,13 +265,13 @@ def _write_samples(
 
 def _values(
     circuit: BlockCircuit, levels: AnyLevels | None, evidence: Evidence | None, work: Any
-) -> Up | WideUp:
+) -> Up | LogValues:
     """All values, in plain numbers if these can tell."""
     if levels is not None:
         found = up(levels, observed(circuit, levels, evidence), work)
         if not found.has_raised or certain(found).all():
             return found
-    return wide_up(circuit, evidence)
+    return log_up(circuit, evidence)
 
 
 def _noises(circuit: BlockCircuit, generator: Any, n: int) -> Iterator[tuple[slice, list[Any]]]:
@@ -327,7 +325,7 @@ def _noise_places(circuit: BlockCircuit) -> list[tuple[int, int]]:
 def _sample(
     circuit: BlockCircuit,
     evidence: Evidence | None,
-    found: Up | WideUp,
+    found: Up | LogValues,
     row_of: Any,
     noise: list[Any],
     out: Any,
@@ -353,10 +351,10 @@ def _sample(
     _write(circuit, evidence, chosen, noise[1:], row_of, out)
 
 
-def _scores(found: Up | WideUp, choice: Choice, rows: Any) -> tuple[Scores, Any]:
+def _scores(found: Up | LogValues, choice: Choice, rows: Any) -> tuple[Scores, Any]:
     """How scores of edges are made, and what those of every unit add up to."""
-    if isinstance(found, WideUp):
-        shares = as_plain(found.shares(choice.number))
+    if isinstance(found, LogValues):
+        shares = found.shares(choice.number)
         return lambda places, at: _at(shares, at, rows[places]), np.ones(len(rows))
     edges, inputs = choice.level.all_edges, found.products[choice.number]
 

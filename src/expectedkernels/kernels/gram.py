@@ -634,7 +634,8 @@ def _by_rows(root: Value, axes: Axes, some: slice = slice(None)) -> Scaled:
         elif rows is not None:
             index = as_like(rows[some] if axis == 0 else rows, values.data)
             values = values.mapped(partial(take, index=index, axis=axis))
-    return values
+    logs = [getattr(side, "row_logs", None) for side in axes]
+    return divided(values, logs, (some, *(slice(None),) * (len(axes) - 1)))
 
 
 def _scaled(root: Value, leading: int) -> Scaled:

@@ -26,14 +26,14 @@ from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import chunks, levels_of, observed
 from expectedkernels.circuits.graph import Unit
-from expectedkernels.circuits.inputs import Real, as_plain, is_plain
+from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import (
     CircuitSide,
     check_single_root,
     extent_of_operand,
     with_patterns,
 )
-from expectedkernels.circuits.queries import ENTRY, conditional_parts, leaf_sums, refuse_signed
+from expectedkernels.circuits.queries import ENTRY, conditional_units, leaf_sums, refuse_signed
 from expectedkernels.data.chunks import StreamLike, WeightsLike
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
 from expectedkernels.engine.layers import weight_cost
@@ -587,14 +587,7 @@ def normalized(circuit: Circuit, what: str = "EM") -> Circuit:
     check_single_root(circuit, what)
     circuit = circuit.to("numpy")
     refuse_signed(circuit, what)
-    parts = conditional_parts(circuit, None)
-    if not all(is_plain(numbers) for _, numbers in parts):
-        raise CircuitError(
-            "Parameters are fitted from those of the circuit scaled to sum to one, some of "
-            "which are too small for a double. Start from weights that differ less."
-        )
-    new = (part.refilled(as_plain(numbers)) for part, numbers in parts)
-    blocks = tuple(map(stored_alike, circuit.blocks, new))
+    blocks = tuple(map(stored_alike, circuit.blocks, conditional_units(circuit, None)))
     return Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from expectedkernels.arrays import require_memory
-from expectedkernels.checks import CircuitError, PropertyError, SizeError
-from expectedkernels.circuits.block_circuit import Part, of_tables, plain_blocks
+from expectedkernels.checks import PropertyError, SizeError
+from expectedkernels.circuits.block_circuit import of_tables
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Input, Table, Wide, wide, wide_exp
+from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner, inner_of_edges
@@ -75,40 +75,21 @@ def refuse_large(plan: CompilationPlan, needed: int, max_bytes: int, what: str) 
 def written_blocks(
     plan: CompilationPlan, shares: Sequence[Scaled | None]
 ) -> tuple[Input | Inner, ...]:
-    """The blocks of all nodes; what is too small for a double moves to the units below."""
+    """The blocks of all nodes; warns of shares that are too small for a double."""
     if any(table is not None and table.is_log for table in shares):
-        try:
-            parts = [_part(plan, node, table) for node, table in enumerate(shares)]
-            blocks = plain_blocks(plan.vtree, parts, "The circuit", "compile a milder model")
-            return Circuit.from_blocks(plan.vtree, blocks).blocks
-        except CircuitError:
-            _warn_of_lost_shares(shares)
-    blocks = [
-        _block(plan, node, None if table is None else table.numbers)
-        for node, table in enumerate(shares)
-    ]
+        _warn_of_lost_shares(shares)
+    numbers = (None if table is None else table.numbers for table in shares)
+    blocks = [_block(plan, node, table) for node, table in enumerate(numbers)]
     return Circuit.from_blocks(plan.vtree, blocks).blocks
 
 
-def _part(plan: CompilationPlan, node: int, table: Scaled | None) -> Part:
-    """The block of a node, and its numbers, which may be no doubles."""
-    if table is None:
-        block = _block(plan, node, None)
-        return block, wide(block.flat[0])
-    # a block of the places of shares in their table, from one on, says which of them goes where
-    logs = table.logs
-    places = np.where(logs > -np.inf, np.arange(1.0, logs.size + 1).reshape(logs.shape), 0.0)
-    block = _block(plan, node, places)
-    place = block.flat[0].astype(np.intp)
-    numbers = wide_exp(logs.reshape(-1))[np.maximum(place - 1, 0)]
-    return block, Wide(np.where(place > 0, numbers.mantissa, 0.0), numbers.exponent)
-
-
 def _warn_of_lost_shares(shares: Sequence[Scaled | None]) -> None:
-    """Say that conditional probabilities are too small for a circuit, however it is scaled."""
+    """Say that conditional probabilities are too small for the weights of a circuit."""
     least = np.log(np.finfo(np.float64).tiny)
     logs = [table.logs for table in shares if table is not None]
     lost = sum(np.count_nonzero((x > -np.inf) & (x < least)) for x in logs)
+    if not lost:
+        return
     warnings.warn(
         f"{lost} conditional probabilities of the model are below 2e-308, too small for the "
         "weights of a circuit, where they count as zero or lose digits. Answers of the model "
