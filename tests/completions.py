@@ -8,7 +8,8 @@ def completions(model, row, n_nodes=20):
 
     Within bins these are the nodes of Gauss-Legendre quadrature.
     """
-    variables = model.density_.variables
+    variables, raw = model.density_.variables, row
+    row = model.columns_.standardise(row)
     nodes, weights = np.polynomial.legendre.leggauss(n_nodes)
     rows, shares = row[None], np.ones(1)
     states = np.array([[v.say(row[None]).state[0] for v in variables]], dtype=float)
@@ -27,7 +28,7 @@ def completions(model, row, n_nodes=20):
         rows[:, variable.columns], states[:, i] = np.tile(values, (n, 1)), np.tile(at, n)
         shares = np.repeat(shares, m) * np.tile(share, n)
     shares = shares * np.exp(model.circuit_.log_likelihood(states))
-    return rows, shares / shares.sum()
+    return np.where(np.isnan(raw), model.columns_.undo(rows), raw), shares / shares.sum()
 
 
 def mean_and_deviation(f, model, row):

@@ -82,7 +82,7 @@ def test_the_default_imputer_has_the_means_of_the_estimators_and_a_tree_for_the_
     found, other = (model.fit(holes).transform(holes) for model in (imputer, tree))
     assert imputer.densities_ == ["gaussian", "kernel(0.6)"]
     model = ek.ExpectedKernelRidge(alpha=0.1).fit(holes, np.arange(len(X)))
-    means = model.density_.means(model._read(holes))
+    means = model.columns_.undo(model.density_.means(model._read(holes)))
     np.testing.assert_allclose(found[:, [0, 2]].astype(float), means[:, [0, -1]], rtol=1e-9)
     assert (found[:, 1] == other[:, 1]).all()
     for strategy in ("map", "sample"):
@@ -120,7 +120,7 @@ def test_features_are_means_of_features_of_draws(density, normalize):
     ).fit(X)
     row = X.iloc[:1].assign(x=NAN)
     drawn = model.density_.draws(model._read(row), 2000, rng)[:, 0]
-    kernels = model.density_.gram(model._rates, drawn, model.landmarks_)
+    kernels = model.density_.gram(model._rates(0.5), drawn, model._landmarks)
     wanted = kernels if model._root is None else kernels @ model._root
     error = 5.0 * wanted.std(axis=0) / np.sqrt(len(drawn)) + 1e-9
     assert (np.abs(model.transform(row)[0] - wanted.mean(axis=0)) < error).all()

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
-from sklearn.preprocessing import StandardScaler
 
 import expectedkernels as ek
 from expectedkernels import (
     CircuitImputer,
     ExpectedGaussianProcessRegressor,
     ExpectedKernelFeatures,
-    ExpectedSVC,
     ExpectedSVR,
 )
 from oracles import Table
@@ -60,25 +58,6 @@ def test_imputers_complete_few_rows_at_once_with_little_memory():
     assert model._chunk_rows() == 1
     assert model.set_params(max_bytes=24 * model.circuit_.n_units)._chunk_rows() == 3
     assert model.set_params(max_bytes=2**40)._chunk_rows() == 4096
-
-
-def test_classifiers_evaluate_complete_rows_once():
-    X, _ = holed(90)
-    complete = X[~np.isnan(X).any(axis=1)]
-    labels = np.arange(len(complete)) % 3
-    model = ExpectedSVC(C=5.0, density="chow_liu").fit(complete, labels)
-    decisions = model.decision_function(X)
-    single = np.concatenate([model.predict(row[None]) for row in X])
-    called = []
-    evaluate = model._machine.predict
-    object.__setattr__(model._machine, "predict", lambda Z: called.append(Z) or evaluate(Z))
-    np.testing.assert_array_equal(model.predict(X), single)
-    assert not called
-    own = model.model_.predict(StandardScaler().fit_transform(complete))
-    np.testing.assert_array_equal(model.predict(complete), own)
-    assert not called
-    np.testing.assert_array_equal(model.decision_function(X), decisions)
-    assert len(called) == 1
 
 
 def test_features_of_rows_of_probability_zero_are_refused():

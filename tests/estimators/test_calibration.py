@@ -53,7 +53,7 @@ def test_spreads_are_those_of_predictions(machine, share, monkeypatch):
     X, y = line(50)
     model = clone(machine).fit(holes(X, share), y)
     rows = np.array([[1.0, NAN, 0.0], [NAN, NAN, 1.0], [0.5, 0.5, 0.5], [NAN, NAN, NAN]])
-    mean, spread = moments(model, rows, np.random.default_rng(0))
+    mean, spread = moments(model, model._read(rows), np.random.default_rng(0))
     expected, std = model.predict(rows, return_std=True)
     np.testing.assert_allclose(mean[:, 0], expected, rtol=1e-12)
     np.testing.assert_allclose(spread[:, 0], std, rtol=0.08, atol=1e-6)

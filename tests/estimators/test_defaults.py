@@ -106,11 +106,11 @@ def test_bits_and_codes_stay_as_they_are():
     every = np.column_stack([np.eye(3)[kind], X[:, 2], kind * 10.0])
     model = ek.ExpectedSVR(groups=[[0, 1, 2], [4]]).fit(every, y)
     deviation = StandardScaler().fit(X[:, 2:]).scale_[0]
-    expected = model.gamma_ / np.array([1.0, 1.0, 1.0, deviation, 1.0]) ** 2
-    np.testing.assert_allclose(model._machine.expansion.rates, expected)
+    np.testing.assert_allclose(model.columns_.scale, [1.0, 1.0, 1.0, deviation, 1.0])
     frame = pd.DataFrame({"kind": pd.Categorical(kind), "x": X[:, 2]})
-    rates = ek.ExpectedSVR(gamma=0.5).fit(frame, y)._machine.expansion.rates
-    np.testing.assert_allclose(rates, 0.5 / np.array([1.0, 1.0, 1.0, deviation]) ** 2)
+    model = ek.ExpectedSVR(gamma=0.5).fit(frame, y)
+    np.testing.assert_allclose(model.columns_.scale, [1.0, 1.0, 1.0, deviation])
+    np.testing.assert_array_equal(model._machine.expansion.rates, np.full(4, 0.5))
 
 
 def test_constant_and_blank_columns_are_not_divided():
@@ -132,8 +132,8 @@ def test_weights_count_for_means_and_deviations():
     times = rng.integers(0, 4, size=40)
     model = ek.ExpectedKernelRidge().fit(X, y, sample_weight=times)
     again = ek.ExpectedKernelRidge().fit(np.repeat(X, times, axis=0), np.repeat(y, times))
-    np.testing.assert_allclose(model._scaling.centre, again._scaling.centre, rtol=1e-12)
-    np.testing.assert_allclose(model._scaling.scale, again._scaling.scale, rtol=1e-9)
+    np.testing.assert_allclose(model.columns_.centre, again.columns_.centre, rtol=1e-12)
+    np.testing.assert_allclose(model.columns_.scale, again.columns_.scale, rtol=1e-9)
     np.testing.assert_allclose(model.predict(X), again.predict(X), rtol=1e-8)
 
 
@@ -141,8 +141,9 @@ def test_features_see_standardised_columns():
     X, _, rng = in_units()
     holes = np.where(rng.random(X.shape) < 0.2, NAN, X)
     model = ek.ExpectedKernelFeatures(10, gamma=0.4, random_state=0).fit(holes)
-    rates = 0.4 / StandardScaler().fit(holes).scale_ ** 2
-    wanted = model.density_.gram(rates, holes, model.landmarks_)
+    scaler = StandardScaler().fit(holes)
+    rows, landmarks = scaler.transform(holes), scaler.transform(model.landmarks_)
+    wanted = model.density_.gram(np.full(3, 0.4), rows, landmarks)
     np.testing.assert_allclose(model.transform(holes), wanted, rtol=1e-9)
     scale = ek.ExpectedKernelFeatures(10, random_state=0).fit(holes).gamma_
     np.testing.assert_allclose(scale, 1 / 3, rtol=1e-6)

@@ -8,7 +8,6 @@ from scipy.stats import multivariate_normal
 from expectedkernels.estimators.densities import LEFT_OUT, NormalDensity
 from expectedkernels.estimators.encoding import Variable
 from expectedkernels.estimators.kernel_expansion import Expansion, Prior, Resources
-from expectedkernels.estimators.kernel_model import Scaling
 from expectedkernels.learning.normals import NormalMixture
 
 RATES = np.array([0.3, 0.7, 0.2])
@@ -22,13 +21,12 @@ def density(components, shared, seed, spread=1.0):
     weights = rng.dirichlet(np.ones(components))
     mixture = NormalMixture(weights, rng.normal(size=(components, 3)), covariances)
     variables = [Variable(np.array([i])) for i in range(3)]
-    return NormalDensity(mixture, Scaling(np.array([0.5, 0.0, -0.3]), np.full(3, 0.5)), variables)
+    return NormalDensity(mixture, variables)
 
 
 def worlds(p, z):
     """Completions of a row and their shares: Gauss-Hermite nodes of every component."""
-    m, scaling = p.mixture, p.scaling
-    z = scaling.apply(z)
+    m = p.mixture
     o, u = np.flatnonzero(~np.isnan(z)), np.flatnonzero(np.isnan(z))
     values, shares = [], []
     for c, weight in enumerate(m.weights):
@@ -42,7 +40,7 @@ def worlds(p, z):
         share = np.prod(np.stack(np.meshgrid(*[WEIGHTS] * len(u), indexing="ij"), -1), -1).ravel()
         rows = np.repeat(z[None], len(grid), axis=0)
         rows[:, u] = mean + grid @ np.linalg.cholesky(left).T
-        values.append(scaling.undo(rows))
+        values.append(rows)
         shares.append(weight * share / share.sum())
     shares = np.concatenate(shares)
     return np.concatenate(values), shares / shares.sum()
@@ -99,7 +97,7 @@ def test_gram_matrices_are_those_of_quadrature(components, shared):
 @given(st.floats(1e-8, 1e-3), st.integers(0, 10**6))
 def test_tiny_deviations_keep_their_digits(spread, seed):
     p, f = density(1, True, seed, spread), functions(seed)
-    z = p.scaling.undo(p.mixture.means[0] + spread)
+    z = p.mixture.means[0] + spread
     z[1] = np.nan
     rows = p.rows(z[None])
     got = p.variance(f, rows, p.mean(f, rows, Resources()), Resources())[0]
@@ -111,7 +109,7 @@ def test_tiny_deviations_keep_their_digits(spread, seed):
     np.testing.assert_allclose(got, slope[0] ** 2 * variance, rtol=2e-2, atol=1e-3 * spread**3)
 
 
-def test_draws_means_nodes_and_log_densities_agree():
+def test_draws_means_and_nodes_agree():
     p = density(3, False, 5)
     z = np.array([0.5, np.nan, -0.4])
     x, share = worlds(p, z)
@@ -125,10 +123,3 @@ def test_draws_means_nodes_and_log_densities_agree():
     drawn = p.draws(z[None], 4000, np.random.default_rng(0))[:, 0]
     assert (drawn[:, [0, 2]] == z[[0, 2]]).all()
     assert abs(drawn[:, 1].mean() - share @ x[:, 1]) < 4 * drawn[:, 1].std() / 63
-    m = p.mixture
-    at = p.scaling.apply(z)[[0, 2]]
-    wanted = sum(
-        w * multivariate_normal(mu[[0, 2]], S[np.ix_([0, 2], [0, 2])]).pdf(at)
-        for w, mu, S in zip(m.weights, m.means, m.covariances, strict=True)
-    )
-    np.testing.assert_allclose(np.exp(p.log_density(z[None])), wanted * 4.0)

@@ -77,7 +77,7 @@ def test_a_single_column(real):
     X[::5] = NAN
     density = products_of_normals(X) if real else "chow_liu"
     model = ExpectedSVR(C=10.0, density=density).fit(X, y)
-    gram = model.density_.gram(np.ones(1), X)
+    gram = model.density_.gram(np.ones(1), model._read(X))
     assert np.linalg.eigvalsh(gram).min() > -1e-10
     mean, std = model.predict([[NAN], [1.0]], return_std=True)
     assert abs(mean[0]) < 0.5 < std[0]
@@ -180,8 +180,12 @@ def test_values_whose_squares_are_out_of_range(scale, holes):
         np.testing.assert_allclose(scaled, plain, atol=1e-7)
     with pytest.raises(ek.DataError, match="Column 'y' holds values that cannot be standardised"):
         ExpectedSVR(density="chow_liu").fit(X, np.arange(20.0) * scale)
+    circuit = products_of_normals(X)
     with pytest.raises(ek.DataError, match="Column 0 holds values that cannot be standardised"):
-        ek.ExpectedKernelFeatures().fit(X * scale)
+        ek.ExpectedKernelFeatures(density=circuit).fit(X * scale)
+    features = ek.ExpectedKernelFeatures(5, random_state=0)
+    plain, scaled = (features.fit(X * s).transform(rows * s) for s in (1.0, scale))
+    np.testing.assert_allclose(scaled, plain, atol=1e-7)
 
 
 @pytest.mark.parametrize("density", ["auto", "chow_liu"])
@@ -248,7 +252,9 @@ def test_landmarks_without_any_complete_row():
     X[np.arange(30), np.arange(30) % 3] = NAN
     features = ExpectedKernelFeatures(5, gamma=0.5, standardize=False, random_state=0).fit(X)
     assert np.isnan(features.landmarks_).any(axis=1).all()
-    expected = features.density_.gram(np.full(3, 0.5), X, features.landmarks_)
+    gamma = 0.5 * features.columns_.scale**2
+    rows, landmarks = map(features.columns_.standardise, (X, features.landmarks_))
+    expected = features.density_.gram(gamma, rows, landmarks)
     np.testing.assert_allclose(features.transform(X), expected)
 
 

@@ -40,8 +40,7 @@ def kernels(model, A, B=None, means=False):
     Z, W = model._read(A), model._read(A if B is None else B)
     W = model.density_.means(W) if means else W
     Z = W if B is None else Z
-    rates = model._raw_rates(model.gamma_, Z.shape[1])
-    return model.density_.gram(rates, Z, W)
+    return model.density_.gram(model._rates(model.gamma_), Z, W)
 
 
 def both(model, A, test):
@@ -269,10 +268,12 @@ def test_gains_are_those_of_the_mask_of_the_row(masked):
     share = np.array([nodes.weights[nodes.values.argmax(axis=1) == k].sum() for k in range(3)])
     np.testing.assert_allclose(gain[0, 3], share @ (answer - share @ answer) ** 2, rtol=1e-9)
     history = ek.acquire(model, row, lambda name: {"a": 0.3, "kind": "p"}.get(name), budget=1)
-    whole = Z.copy()
+    whole = model._numbers(row)
     asked = {"a": ([0], [0.3]), "kind": ([3, 4, 5], [1.0, 0.0, 0.0])}[history.asked[0]]
     whole[0, asked[0]] = asked[1]
-    np.testing.assert_allclose(history.predictions[1], model._answers(whole, Z)[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        history.predictions[1], model._answers(model.columns_.standardise(whole), Z)[0], rtol=1e-9
+    )
 
 
 def test_searches_over_mask_kernels():

@@ -172,26 +172,6 @@ def test_chunks_and_threads_do_not_change_answers():
         np.testing.assert_allclose(again[1], std, rtol=1e-6, atol=1e-9)
 
 
-def test_complete_rows_are_asked_some_at_a_time():
-    rng = np.random.default_rng(0)
-    X, sizes = rng.integers(3, size=(120, 3)).astype(float), []
-    p = ek.factorized([[0.3, 0.3, 0.4]] * 3)
-
-    class Watched(GaussianProcessRegressor):
-        def predict(self, X, **options):
-            sizes.append(len(X))
-            return super().predict(X, **options)
-
-    model = Watched(RBF() + WhiteKernel(), optimizer=None).fit(X, X.sum(axis=1))
-    rows = rng.integers(3, size=(50, 3)).astype(float)
-    wanted = model.predict(rows, return_std=True)
-    sizes.clear()
-    found = expected_prediction(model, p, rows, return_std=True, max_bytes=1)
-    assert max(sizes) < 20
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
 def test_no_rows():
     model = SVR().fit([[0.0], [1.0]], [0.0, 1.0])
     assert expected_prediction(model, ek.factorized([[0.5, 0.5]]), np.zeros((0, 1))).shape == (0,)

@@ -52,7 +52,7 @@ def test_deviations_of_complete_rows_are_the_limit_of_incomplete_ones():
     row = np.array([[0.3, 0.4]])
     _, std = model.predict(row, return_std=True)
     expansion, prior = model._machine.expansion, model._machine.prior
-    gram = expansion.at(model.density_, row, model._resources)
+    gram = expansion.at(model.density_, model._read(row), model._resources)
     np.testing.assert_allclose(gram[0, 0], model.predict(row)[0])
     mixed = np.vstack([row, [[np.nan, 0.0]]])
     np.testing.assert_allclose(model.predict(mixed, return_std=True)[1][0], std[0], rtol=1e-12)

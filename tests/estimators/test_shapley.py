@@ -190,9 +190,9 @@ def test_independent_values_of_normal_densities_are_those_of_their_marginals(den
     for i in range(2):
         weights, means, variances = [], [], []
         for part in parts:
-            n, scale = len(part.mixture.weights), part.scaling.scale[i]
+            n, scale = len(part.mixture.weights), model.columns_.scale[i]
             weights.append(part.mixture.weights / len(parts))
-            means.append(part.scaling.centre[i] + scale * part.mixture.means[:, i])
+            means.append(model.columns_.centre[i] + scale * part.mixture.means[:, i])
             variances.append(np.full(n, scale**2 * part.mixture.covariances[0, i, i]))
         columns.append([np.concatenate(each) for each in (weights, means, variances)])
     (a, m, v), (b, n, w) = columns
@@ -329,7 +329,7 @@ def test_data_frames_have_names_and_categories_and_classes_have_pairs():
     assert found.names == ["sex", "weight", "size"]
     assert found.data[:, 0].tolist() == [X["sex"][0], None, X["sex"][2], X["sex"][3]]
     total = found.values.sum(axis=1) + found.base_values
-    np.testing.assert_allclose(total, model._pairwise(model._read(X[:4])), atol=1e-10)
+    np.testing.assert_allclose(total, model._expected(model._read(X[:4]), False), atol=1e-10)
     two = ek.ExpectedSVC().fit(X, y == "big")
     assert ek.shapley_values(two, X[:4]).values.shape == (4, 3)
 

@@ -144,7 +144,8 @@ def enumerated(model, row):
     )
 
     def function(rows):
-        away = np.asarray(rows, dtype=np.longdouble)[:, None] - points
+        rows = np.asarray(model.columns_.standardise(rows), dtype=np.longdouble)
+        away = rows[:, None] - points
         return np.exp(-(away**2 @ rates)) @ coef
 
     return float(mean_and_deviation(function, model, row)[1])
@@ -163,7 +164,7 @@ def test_tiny_deviations_of_large_coefficients(real, columns):
     assert max(expected) < 0.02
     np.testing.assert_allclose(std, expected, rtol=1e-4)
     plain = model._machine.expansion.variance(
-        model.density_, model.density_.rows(rows), mean[:, None], model._resources
+        model.density_, model.density_.rows(model._read(rows)), mean[:, None], model._resources
     )
     assert np.max(np.abs(np.sqrt(plain[:, 0]) / expected - 1)) > 1e-3  # what is avoided
 

@@ -162,8 +162,6 @@ def as_imputer(fitted: Fitted, strategy: str, seed: int) -> Fitted:
     model = fitted.model
     if isinstance(model, CircuitImputer):
         return replace(fitted, model=model.set_params(strategy=strategy, random_state=seed))
-    if model.columns_.powers:
-        raise DataError(f"{fitted.path} reads numbers that are too large or small to be filled in.")
     imputer = CircuitImputer(strategy, density=model.density, random_state=seed)
     for name in ("n_features_in_", "columns_", "density_", "circuit_", "_unseen"):
         setattr(imputer, name, getattr(model, name))

@@ -14,7 +14,7 @@ from expectedkernels.checks import DataError, check_real
 from expectedkernels.data.tables import column_number, is_missing
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import CircuitDensity, Nodes
-from expectedkernels.estimators.encoding import Columns
+from expectedkernels.estimators.encoding import Encoding
 from expectedkernels.estimators.kernel_expansion import distinct
 from expectedkernels.estimators.kernel_model import expect, read_rows
 
@@ -225,10 +225,10 @@ def acquire(
     if not callable(ask):
         raise DataError(f"The 'ask' parameter of acquire must be a function. Got {ask!r} instead.")
     left = check_real("acquire", "budget", budget, 0.0, inf, "[]", DataError)
-    columns = model.columns_
+    columns, numbers = model.columns_, _start(model, row)
     divisor = _costs("acquire", columns, costs)
     options = columns.groups_or_columns()
-    start = Z = _start(model, row)
+    start = Z = columns.standardise(numbers)
     available = np.ones(len(options), dtype=np.bool_)
     asked, answers, gains, paid = [], [], [], []
     predictions = [model._answers(Z, start)[0]]
@@ -244,7 +244,8 @@ def acquire(
         gains.append(_by_column(columns, gain, Z)[0])
         paid.append(divisor[best])
         left -= divisor[best]
-        Z, available[best] = _with_answer(model, Z, options[best], answers[-1]), False
+        numbers = _with_answer(model, numbers, options[best], answers[-1])
+        Z, available[best] = columns.standardise(numbers), False
         predictions.append(model._answers(Z, start)[0])
     table = np.array(gains).reshape(len(gains), columns.n_columns)
     return Acquisition(
@@ -296,7 +297,7 @@ def _gains(model: KernelMachine, Z: Any, like: Any) -> Any:
 
 def _explained(model: KernelMachine, Z: Any, like: Any, nodes: Nodes, filled: Any) -> Any:
     """The variances of rows less those that are expected once a category is known, (rows,)."""
-    machine = replace(model._machine, prior=None, spread=None, flat=False)
+    machine = replace(model._machine, prior=None, flat=False)
     row = np.unique(nodes.rows, return_inverse=True)[1]
     # parts of an average have the same categories
     first, number = distinct(np.column_stack([row, nodes.values]))
@@ -317,7 +318,7 @@ def _variances(nodes: Any, f: Any, n: int) -> Any:
     return total
 
 
-def _by_column(columns: Columns, gains: Any, Z: Any) -> Any:
+def _by_column(columns: Encoding, gains: Any, Z: Any) -> Any:
     """The gains of columns of the table; NaN where these are observed."""
     table = np.empty((len(Z), columns.n_columns))
     for i, group in enumerate(columns.groups_or_columns()):
@@ -326,7 +327,7 @@ def _by_column(columns: Columns, gains: Any, Z: Any) -> Any:
     return np.where(known, np.nan, table)
 
 
-def _costs(function: str, columns: Columns, costs: Any) -> Any:
+def _costs(function: str, columns: Encoding, costs: Any) -> Any:
     """The costs of what is known or missing as a whole."""
     n = columns.n_columns
     if costs is None:
@@ -356,7 +357,7 @@ def _start(model: KernelMachine, row: Any) -> Any:
             i = column_number(name, model.columns_.names, model.columns_.n_columns, "row")
             Z[0, model.columns_.places[i]] = model.columns_.encode_entry(i, entry)
         return model._completed(Z)
-    Z = model._read([row] if np.ndim(row) == 1 else row)
+    Z = model._numbers([row] if np.ndim(row) == 1 else row)
     if len(Z) != 1:
         raise DataError(f"The 'row' parameter of acquire must be a single row. Got {len(Z)} rows.")
     return Z

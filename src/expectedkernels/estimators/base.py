@@ -42,32 +42,23 @@ from expectedkernels.estimators.encoding import (
     as_frame,
     completed_groups,
     learn_columns,
+    measure,
     read_table,
     read_target,
+    require_scales,
 )
 from expectedkernels.estimators.kernel_expansion import (
     MULTIPLES,
     Expansion,
     Masks,
+    Prior,
     Resources,
     chosen,
     distinct,
     masks_of,
     unit_rate,
 )
-from expectedkernels.estimators.kernel_model import (
-    FAR,
-    Machine,
-    Scaling,
-    centre_far,
-    expect,
-    learn_scaling,
-    numeric_columns,
-    of_target,
-    read_machine,
-    read_rows,
-    rescaled,
-)
+from expectedkernels.estimators.kernel_model import Machine, expect, read_rows, table
 
 T = TypeVar("T")
 
@@ -123,6 +114,9 @@ REMOVED_PARAMETERS = {
     "binning": "bins hold equally many rows each; set 'n_bins', or give a density without bins",
     "density_weights": "densities of 'auto' count alike; name one as 'density' to take it alone",
 }
+LARGEST_RATE = 1e300
+FAR = 1e3
+"""So many deviations from zero, distances from dot products lose half of their digits."""
 SMALLEST = 1e-10
 """The smallest weight of the size of functions that rates are chosen by."""
 
@@ -185,6 +179,11 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         "random_state": ["random_state"],
     }
 
+    @property
+    def _rescales(self) -> bool:
+        """Whether densities see standardised columns; those that are given know their units."""
+        return isinstance(self.density, str | tuple)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -238,24 +237,52 @@ class DensityEstimator(BaseEstimator):  # type: ignore[misc]
         """What a function of the density gives, from memory if it was asked before."""
         return kept(self.memory, self._key, function, density=self.density_, **given)
 
-    def _learn_scaling(self, Z: Any, sample_weight: Any = None) -> Any:
-        """Learn how to standardise columns of numbers, if asked to; the columns for the kernel."""
-        self._scaling: Scaling | None = None
-        if not self.standardize:
-            return Z
-        self._scaling = learn_scaling(Z, *numeric_columns(self.columns_), sample_weight)
-        return self._scaling.apply(Z)
+    def _learn_scale(self, Z: Any, sample_weight: Any = None) -> Any:
+        """Learn how to standardise columns of numbers, and how kernels see these; standardised."""
+        unit, centre, scale = measure(Z, self.columns_.numeric, sample_weight)
+        own = kernel = np.zeros(Z.shape[1]), np.ones(Z.shape[1])
+        if self._rescales:
+            self.columns_ = replace(self.columns_, unit=unit, centre=centre, scale=scale)
+            own = centre * unit, scale * unit
+        elif self.standardize:
+            names, places = self.columns_.names, self.columns_.places
+            require_scales(
+                np.repeat(np.array(names, dtype=object), list(map(len, places))), scale * unit
+            )
+        if self.standardize:
+            kernel = centre * unit, scale * unit
+        self._shift, self._factor = (kernel[0] - own[0]) / own[1], own[1] / kernel[1]
+        return self.columns_.standardise(Z)
 
-    def _raw_rates(self, gamma: Any, n_columns: int) -> Any:
-        """The rates of the kernel for columns at their own scale."""
-        rates = np.broadcast_to(np.asarray(gamma, dtype=np.float64), (n_columns,))
-        return rates if self._scaling is None else self._scaling.rates(rates)
+    def _for_kernel(self, Z: Any) -> Any:
+        """Standardised columns as the kernel sees them: raw ones without `standardize`."""
+        return (Z - self._shift) * self._factor
 
-    def _read(self, X: Any) -> Any:
+    def _near_zero(self, Z: Any) -> Any:
+        """The same, with columns that lie far from zero less one of their values.
+
+        Kernels do not change, but squared distances of scikit-learn's have no digits left there.
+        """
+        middle = np.sort(Z, axis=0)[(len(Z) - 1) // 2]
+        spread = (Z - middle).std(axis=0)
+        far = (spread > 0.0) & (FAR * spread < np.abs(middle - self._shift))
+        return (Z - np.where(far, middle, self._shift)) * self._factor
+
+    def _rates(self, gamma: Any) -> Any:
+        """The rates of the kernel for standardised columns."""
+        with np.errstate(over="ignore"):
+            return np.minimum(gamma * self._factor**2, LARGEST_RATE)
+
+    def _numbers(self, X: Any) -> Any:
         """The columns of numbers of a table like the one in fit."""
         check_is_fitted(self)
-        table = read_table(self, as_frame(X), list(self.columns_.categories), reset=False)
-        return self._completed(self.columns_.encode(table))
+        read = read_table(self, as_frame(X), list(self.columns_.categories), reset=False)
+        return self._completed(self.columns_.encode(read))
+
+    def _read(self, X: Any) -> Any:
+        """The standardised columns of a table like the one in fit."""
+        numbers = self._numbers(X)
+        return self.columns_.standardise(numbers)
 
     def _completed(self, Z: Any) -> Any:
         """Columns of numbers without what the density does not know, and with what follows."""
@@ -356,9 +383,6 @@ class KernelMachine(DensityEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._validate_params()
         Z = self._learn_columns(X)
-        # densities that are given know what columns hold
-        if self.standardize and isinstance(self.density, str | tuple):
-            self.columns_, Z = self.columns_.brought_in_range(Z)
         y = self._read_target(X, y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, Z)
@@ -381,8 +405,7 @@ class KernelMachine(DensityEstimator):
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
         """Learn from columns of numbers and targets that are checked."""
-        Z = self._learn_density(Z)
-        for_kernel = self._learn_scaling(Z, sample_weight)
+        Z = self._learn_density(self._learn_scale(Z, sample_weight))
         y = self._learn_target(y, sample_weight)
         masks = masks_of(self.density_.variables, Z)
         self.fit_missing_ = self._way_to_fit() if masks.any() else None
@@ -390,23 +413,26 @@ class KernelMachine(DensityEstimator):
             self.density_.check(self.density_.rows(Z))
         if self.fit_missing_ == "mean":
             Z = self._kept(means, Z=Z)
-            for_kernel = Z if self._scaling is None else self._scaling.apply(Z)
-        self._choose(Z, for_kernel, masks, y, sample_weight)
-        if self.fit_missing_ == "expected" or self.mask_rate_:
-            own = Masks(self.mask_rate_, masks)
-            self._fit_embedded(Z, for_kernel, own, y, sample_weight)
-        else:
-            self._fit_complete(for_kernel, y, sample_weight)
+        self._choose(Z, masks, y, sample_weight)
+        if sample_weight is not None and sample_weight.any():  # libsvm does not number the others
+            used = np.flatnonzero(sample_weight)
+            Z, masks, y, sample_weight = (x[used] for x in (Z, masks, y, sample_weight))
+        own = Masks(self.mask_rate_, masks)
+        coef, intercept, prior = self._fit_model(Z, own, y, sample_weight)
+        centre, scale = self._target
+        f = Expansion(self._rates(self.gamma_), Z, coef * scale, intercept * scale + centre)
         # kernels with all rows can be kept, for other coefficients; those with some are quicker
-        keeps = self._key is not None and not self.mask_rate_ and self._machine.prior is None
-        self._whole = self._of_all_rows(Z) if keeps else None
+        self._whole = f if self._key is not None and not own.rate and prior is None else None
+        if own.rate and prior is None:
+            used = coef.any(axis=1)
+            used[0] |= not used.any()
+            own = Masks(own.rate, own.points[used])
+            f = replace(f, points=Z[used], coef=f.coef[used])
+        elif prior is None:
+            f = f.merged()
+        flat = y.ndim == 1 and coef.shape[1] == 1
+        self._machine = Machine(f, prior, flat, own if own.rate else None)
         return self
-
-    def _of_all_rows(self, Z: Any) -> Expansion:
-        """The function as a sum over all rows in fit, also those whose coefficients are zero."""
-        coef, intercept = self._coefficients(self.model_, len(Z))
-        f = Expansion(self._raw_rates(self.gamma_, Z.shape[1]), Z, coef, intercept)
-        return f if self._target is None else of_target(f, self._target)
 
     def _way_to_fit(self) -> str:
         """Whether to fit to means of incomplete rows, or to expected kernels between them."""
@@ -417,14 +443,16 @@ class KernelMachine(DensityEstimator):
         return "mean" if many else "expected"
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
-        """Learn how to standardise the target, if it is to be; the target to fit to."""
-        self._target: Scaling | None = None
+        """Learn centre and scale of the target, if it is to be standardised; the one to fit to."""
+        self._target: tuple[Any, Any] = 0.0, 1.0
         if not (self.standardize and self._scales_target):
             return y
-        table = y[:, None] if y.ndim == 1 else y
-        every = np.ones(table.shape[1], dtype=np.bool_)
-        self._target = learn_scaling(table, ["y"] * table.shape[1], every, sample_weight)
-        return self._target.apply(table).reshape(y.shape)
+        columns = table(y)
+        every = np.ones(columns.shape[1], dtype=np.bool_)
+        unit, centre, scale = measure(columns, every, sample_weight)
+        require_scales(["y"] * len(scale), scale * unit)
+        self._target = centre * unit, scale * unit
+        return ((columns - self._target[0]) / self._target[1]).reshape(y.shape)
 
     def _read_target(self, X: Any, y: Any) -> Any:
         return read_target(self, X, y, self._multi_output)
@@ -443,36 +471,41 @@ class KernelMachine(DensityEstimator):
                 "nothing to learn from. fit_missing='auto' learns from incomplete rows."
             )
 
-    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the model to complete rows, standardised if they are to be."""
-        self.model_ = self._make(kernel="rbf", gamma=self.gamma_)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self._near = centre_far(Z)
-        self.model_.fit(Z if self._near is None else self._near.apply(Z), y, **weights)
-        machine = rescaled(read_machine(self.model_), self._near, None)
-        self._machine = rescaled(machine, self._scaling, self._target)
+    def _fit_model(
+        self, Z: Any, own: Masks, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Prior | None]:
+        """Fit the model, to expected kernels between rows if these are incomplete or masks count.
 
-    def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
+        The coefficients of all rows, (rows, outputs), the constants, and what a process adds.
+        """
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        if self.fit_missing_ == "expected" or own.rate:
+            self.model_ = self._make(kernel="precomputed")
+            self.model_.fit(self._gram(self.gamma_, Z) * own.factors(own.points), y, **weights)
+        else:
+            self.model_ = self._make(kernel="rbf", gamma=self.gamma_)
+            self.model_.fit(self._near_zero(Z), y, **weights)
+        return *self._coefficients(self.model_, len(Z)), None
+
+    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Learn the rates of the kernel, and of the mask kernel."""
-        self.gamma_ = self._rate(for_kernel)
+        self.gamma_ = self._rate(self._for_kernel(Z))
         self.mask_rate_ = self._given_mask_rate
         if self.mask_kernel == "auto" and masks.any():
-            self.mask_rate_ = self._best_mask_rate(Z, for_kernel, masks, y, sample_weight)
+            self.mask_rate_ = self._best_mask_rate(Z, masks, y, sample_weight)
 
     @property
     def _given_mask_rate(self) -> float:
         return 0.0 if isinstance(self.mask_kernel, str) else float(self.mask_kernel or 0.0)
 
-    def _best_mask_rate(
-        self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any
-    ) -> float:
+    def _best_mask_rate(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> float:
         """The rate by which kernel ridge regression is best at rows that are left out."""
-        alpha, targets = self._as_ridge(Z, for_kernel, masks, y)
+        alpha, targets = self._as_ridge(Z, masks, y)
         weights = np.ones(len(Z)) if sample_weight is None else sample_weight
         rows = self._some_rows(np.flatnonzero(weights > 0), Z, y)
         targets, weights = targets[rows], weights[rows]
         kernels = self._gram(self.gamma_, Z[rows])
-        losses, rates = [], [share * self._unit(self.gamma_, for_kernel) for share in MULTIPLES]
+        losses, rates = [], [share * self._unit(self.gamma_, Z) for share in MULTIPLES]
         for rate in rates:
             own = Masks(rate, masks[rows])
             found = leave_one_out(
@@ -496,79 +529,31 @@ class KernelMachine(DensityEstimator):
         most = MOST_INCOMPLETE if np.isnan(Z).any() else MOST_COMPLETE
         if len(rows) <= most:
             return rows
-        Z = Z[rows] if self._scaling is None else self._scaling.apply(Z[rows])
         # means of what is missing have rounding errors, which must not tell rows apart
-        return rows[chosen_rows(np.round(Z, 6), most, self._seed(), y[rows])]
+        return rows[chosen_rows(np.round(Z[rows], 6), most, self._seed(), y[rows])]
 
-    def _unit(self, gamma: Any, for_kernel: Any) -> float:
-        return unit_rate(gamma, for_kernel, self._scaling is not None)
+    def _unit(self, gamma: Any, Z: Any) -> float:
+        return unit_rate(gamma, self._for_kernel(Z), self.standardize)
 
     def _gram(self, gamma: Any, Z: Any) -> Any:
         """The expected kernels between rows."""
-        rates = self._raw_rates(gamma, Z.shape[1])
-        return self._kept(gram, rates=rates, A=Z, B=None, resources=self._resources)
+        given = {"rates": self._rates(gamma), "A": Z, "B": None, "resources": self._resources}
+        return self._kept(gram, **given)
 
-    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         """The weight and the targets, (rows, outputs), of kernel ridge regression in its place."""
         raise NotImplementedError
-
-    def _fit_embedded(
-        self, Z: Any, for_kernel: Any, own: Masks, y: Any, sample_weight: Any
-    ) -> None:
-        """Fit the model to the expected kernels between rows, with their masks if these count."""
-        kernels = self._gram(self.gamma_, Z)
-        if own.rate:
-            kernels = kernels * own.factors(own.points)
-        self.model_ = self._make(kernel="precomputed")
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.model_.fit(kernels, y, **weights)
-        coef, intercept = self._coefficients(self.model_, len(Z))
-        rates = self._raw_rates(self.gamma_, Z.shape[1])
-        expansion, masks = Expansion(rates, Z, coef, intercept), None
-        if own.rate:
-            used = coef.any(axis=1)
-            used[0] |= not used.any()
-            expansion = Expansion(rates, Z[used], coef[used], intercept)
-            masks = Masks(own.rate, own.points[used])
-        if self._target is not None:
-            expansion = of_target(expansion, self._target)
-        expansion = expansion if own.rate else expansion.merged()
-        self._machine = self._embedded(expansion, masks=masks)
-
-    def _embedded(self, expansion: Expansion, **more: Any) -> Machine:
-        return Machine(expansion, **more)
 
     def _expect(self, X: Any, return_std: bool, std_tol: float = 0.0) -> Any:
         check_real(type(self).__name__, "std_tol", std_tol, error=DataError)
         return self._expected(self._read(X), return_std, std_tol=std_tol)
 
-    def _expected(
-        self,
-        Z: Any,
-        return_std: bool,
-        skip_complete: bool = False,
-        like: Any = None,
-        std_tol: float = 0.0,
-    ) -> Any:
-        f = self._whole
-        if f is not None and not return_std and 8 * len(Z) * len(f.points) <= self.max_bytes:
-            return self._whole_mean(f, Z, skip_complete)
-        resources = replace(self._resources, std_tol=std_tol)
-        return expect(self._machine, self.density_, Z, resources, return_std, skip_complete, like)
-
-    def _whole_mean(self, f: Expansion, Z: Any, skip_complete: bool) -> Any:
-        """What `expect` gives, by kernels with all rows in fit, which are kept."""
-        own = self._machine.predict is not None  # the model itself answers complete rows
-        Z, incomplete, _ = read_rows(self.density_, Z)
-        asked = incomplete if own else np.arange(len(Z))
-        others = np.setdiff1d(np.arange(len(Z)), asked)
-        mean = np.full((len(Z), f.coef.shape[1]), np.nan)
-        if len(asked):
-            given = {"rates": f.rates, "A": Z[asked], "B": f.points, "resources": self._resources}
-            mean[asked] = self._kept(gram, **given) @ f.coef + f.intercept
-        if len(others) and not skip_complete:
-            found = expect(self._machine, self.density_, Z[others], self._resources)
-            mean[others] = found.reshape(len(others), -1)
+    def _expected(self, Z: Any, return_std: bool, like: Any = None, std_tol: float = 0.0) -> Any:
+        f, resources = self._whole, replace(self._resources, std_tol=std_tol)
+        if f is None or return_std or 8 * len(Z) * len(f.points) > self.max_bytes:
+            return expect(self._machine, self.density_, Z, resources, return_std, like)
+        given = {"A": read_rows(self.density_, Z)[0], "B": f.points, "resources": resources}
+        mean = self._kept(gram, rates=f.rates, **given) @ f.coef + f.intercept
         return mean[:, 0] if self._machine.flat else mean
 
     def _answers(self, Z: Any, like: Any = None) -> Any:

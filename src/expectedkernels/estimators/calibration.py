@@ -17,7 +17,7 @@ from expectedkernels.checks import DataError, check_real
 from expectedkernels.circuits.sample_map import check_samples
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.kernel_expansion import masks_of
-from expectedkernels.estimators.kernel_model import table
+from expectedkernels.estimators.kernel_model import expect, table
 
 FOLDS = 5
 MOST_ROWS = 400
@@ -128,7 +128,7 @@ class Training:
             # of what the whole machine has warned of, and of categories that others lack
             warnings.simplefilter("ignore")
             machine._learn(self.Z[rest], self.y[rest], None if weights is None else weights[rest])
-            return machine, machine._completed(self.Z[rows])
+            return machine, machine.columns_.standardise(machine._completed(self.Z[rows]))
 
     def _part(self, rest: Any, rows: Any, rng: Any) -> tuple[Any, ...]:
         machine, Z = self.without(rest, rows)
@@ -191,12 +191,10 @@ def completed(machine: Any, Z: Any, index: Any, n: int, rng: Any) -> Any:
         rows = index[part]
         drawn = machine.density_.draws(Z[rows], n, rng).reshape(n * len(rows), -1)
         like = np.tile(Z[rows], (n, 1))
-        if machine._machine.prior is None:
-            # by matrix products: libsvm's own prediction takes many times as long
-            values = machine._machine.at(machine.density_, drawn, like, machine._resources)
-            deviations = np.zeros_like(values)
-        else:
-            values, deviations = (table(x) for x in machine._expected(drawn, True, like=like))
+        has_own = machine._machine.prior is not None
+        asked = machine._machine, machine.density_, drawn, machine._resources
+        found = expect(*asked, has_own, like)
+        values, deviations = map(table, found if has_own else (found, np.zeros_like(found)))
         shape = (n, len(rows), values.shape[1])
         yield values.reshape(shape), deviations.reshape(shape), rows
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from expectedkernels.algebra import marginalize
-from expectedkernels.circuits.queries import atom_shares, log_values
+from expectedkernels.circuits.queries import atom_shares
 from expectedkernels.estimators.encoding import Variable, completed_groups
 from expectedkernels.estimators.kernel_expansion import (
     Density,
@@ -103,9 +103,6 @@ class AnyDensity(Protocol):
 
     def nodes(self, rows: Any) -> list[Nodes]:
         """The nodes of every variable, given what rows show of the others."""
-
-    def log_density(self, Z: Any) -> Any:
-        """The log-densities of what rows show, (rows,)."""
 
     def alone(self, i: int) -> AnyDensity:
         """The density of one variable, of tables of its columns only."""
@@ -202,17 +199,6 @@ class CircuitDensity(Density):
         others = [k for k in range(len(self.variables)) if k != i]
         circuit = marginalize(self.circuit, others) if others else self.circuit
         return CircuitDensity(circuit, [self.variables[i].alone()])
-
-    def log_density(self, Z: Any) -> Any:
-        """The log-densities of what rows show: uniform in intervals, counts at single values."""
-        rows = Rows(self, completed_groups(self.variables, Z))
-        logs = log_values(self.circuit, rows.states)[0][:, 0]
-        for variable, said in zip(self.variables, rows.said, strict=True):
-            if variable.pieces is not None:
-                width = 2.0 * variable.pieces.half
-                size = np.log(np.where(width > 0, width, 1.0)).sum(axis=1)
-                logs = logs - np.where(said.state >= 0, size[said.state], 0.0)
-        return logs
 
 
 def filled(rows: Rows, chunk: Any, states: Any, rng: Any = None) -> Any:
@@ -325,10 +311,6 @@ class AverageDensity:
         """The density of one variable, of tables of its columns only."""
         parts = [part.alone(i) for part in self.parts]
         return AverageDensity(parts, self.weights, self.names, [self.variables[i].alone()])
-
-    def log_density(self, Z: Any) -> Any:
-        """The averaged log-densities of what rows show, (rows,)."""
-        return self._mixed([part.log_density(Z) for part in self.parts])
 
     def _mixed(self, values: list[Any]) -> Any:
         return sum(w * value for w, value in zip(self.weights, values, strict=True))

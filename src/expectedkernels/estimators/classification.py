@@ -22,7 +22,7 @@ from expectedkernels.checks import DataError, check_real
 from expectedkernels.estimators.base import GAMMA, KernelMachine, estimator
 from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
 from expectedkernels.estimators.encoding import read_labels
-from expectedkernels.estimators.kernel_model import pairwise_coef, table
+from expectedkernels.estimators.kernel_model import pairwise_coef
 
 SMALLEST = 1e-7
 """Probabilities of one class of a pair are at least this."""
@@ -236,25 +236,9 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         >>> ek.ExpectedSVC().fit(X, y).predict([[0.0, np.nan]]).shape
         (1,)
         """
-        Z = self._read(X)
-        complete = ~np.isnan(Z).any(axis=1)
-        own = self._machine.predict is not None  # the model itself answers complete rows
-        values = self._pairwise(Z, skip_complete=own)
-        if self._machine.flat:
-            found = (values[:, 0] > 0).astype(np.intp)
-        else:
-            found = np.argmax(self._votes(values), axis=1)
-        labels = self.classes_[found]
-        if own and complete.any():
-            labels[complete] = self._labels(Z[complete])
-        return labels
-
-    def _labels(self, Z: Any) -> Any:
-        """What the model itself says of complete rows."""
-        Z = self._machine.expansion.brought_near(Z)
-        for scaling in (self._scaling, self._near):
-            Z = Z if scaling is None else scaling.apply(Z)
-        return self.model_.predict(Z)
+        values = self._expected(self._read(X), False)
+        found = values > 0 if self._machine.flat else np.argmax(self._votes(values), axis=1)
+        return self.classes_[found.astype(np.intp)]
 
     def decision_function(
         self, X: RowsLike, return_std: bool = False, std_tol: float = 0.01
@@ -287,7 +271,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         Z = self._read(X)
         if self._machine.flat:
             return self._expected(Z, return_std, std_tol=std_tol)
-        values = self._by_class(self._pairwise(Z))
+        values = self._by_class(self._expected(Z, False))
         return (values, self._spread_by_class(Z)) if return_std else values
 
     def _by_class(self, values: Any) -> Any:
@@ -341,10 +325,6 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def _calibrated(self, held_out: HeldOut) -> Any:
         return learn_sigmoids(held_out)
 
-    def _pairwise(self, Z: Any, skip_complete: bool = False) -> Any:
-        """Expected decision functions, (rows, pairs)."""
-        return table(self._expected(Z, False, skip_complete))
-
     def _votes(self, values: Any) -> Any:
         """How many pairs every class wins, (rows, classes)."""
         n = len(self.classes_)
@@ -372,7 +352,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def _make(self, **kernel: Any) -> SVC:
         return SVC(C=self.C, tol=self.tol, class_weight=self.class_weight, **kernel)
 
-    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         bits = (np.asarray(y)[:, None] == np.unique(y)).astype(np.float64)
         return 0.5 / self.C, bits - bits.mean(axis=0)
 
@@ -381,6 +361,3 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         coef = np.zeros((n_rows, pairs.shape[1]))
         coef[model.support_] = pairs
         return coef, np.asarray(model.intercept_)
-
-    def _embedded(self, expansion: Any, **more: Any) -> Any:
-        return super()._embedded(expansion, flat=expansion.coef.shape[1] == 1, **more)

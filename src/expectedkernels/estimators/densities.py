@@ -25,7 +25,7 @@ from expectedkernels.estimators.circuit_density import (
 )
 from expectedkernels.estimators.encoding import (
     MOST_BYTES,
-    Columns,
+    Encoding,
     Variable,
     check_circuit,
     completed_groups,
@@ -38,7 +38,6 @@ from expectedkernels.estimators.kernel_expansion import (
     chunks,
     kernels_between,
 )
-from expectedkernels.estimators.kernel_model import Scaling, learn_scaling, numeric_columns
 from expectedkernels.kernels.gram import at_known
 from expectedkernels.learning.chow_liu import content_tree
 from expectedkernels.learning.mixtures import learn_mixture
@@ -65,8 +64,6 @@ SAME = 1e-9
 """Shares that differ by less, relative to their size, are equal up to rounding."""
 DOUBTFUL = 1e4
 """A variance is made anew from covariances if not larger than its rounding error by this factor."""
-FARTHEST = 1e100
-"""Standardised values beyond this are as good as this: every kernel is zero there."""
 CHUNK_ENTRIES = 2**21
 EPS = float(np.finfo(np.float64).eps)
 HERMITE = np.polynomial.hermite_e.hermegauss(7)
@@ -78,20 +75,18 @@ class NormalDensity:
     Parameters
     ----------
     mixture : NormalMixture
-        Of standardised columns.
-    scaling : Scaling
     variables : sequence of Variable
         Which columns belong together.
     """
 
     circuit = None
 
-    def __init__(self, mixture: NormalMixture, scaling: Scaling, variables: Sequence[Variable]):
-        self.mixture, self.scaling, self.variables = mixture, scaling, list(variables)
+    def __init__(self, mixture: NormalMixture, variables: Sequence[Variable]):
+        self.mixture, self.variables = mixture, list(variables)
 
     def rows(self, Z: Any) -> Any:
-        """The standardised rows."""
-        return np.clip(self.scaling.apply(Z), -FARTHEST, FARTHEST)
+        """The rows themselves."""
+        return Z
 
     def check(self, rows: Any, names: Any = None) -> None:
         """Every row is possible."""
@@ -99,15 +94,14 @@ class NormalDensity:
     @one_thread
     def mean(self, f: Expansion, rows: Any, resources: Resources) -> Any:
         """The expectations of functions given rows, (rows, outputs)."""
-        rates, points = self._scaled(f)
-        return self._kernels(rates, rows, points, f.coef, resources) + f.intercept
+        return self._kernels(f.rates, rows, f.points, f.coef, resources) + f.intercept
 
     @one_thread
     def variance(
         self, f: Expansion, rows: Any, mean: Any, resources: Resources, prior: Prior | None = None
     ) -> Any:
         """The variances of functions given rows, with those of a process: (rows, outputs)."""
-        rates, points = self._scaled(f)
+        rates, points = f.rates, f.points
         form = None if prior is None else prior.form
         if f.is_embedded:
             forms = self._known_forms(rates, rows, points, form)
@@ -130,17 +124,13 @@ class NormalDensity:
             )
         if form is None:
             return np.zeros(len(rows))
-        kernels = self._gram(rates, rows, points, Resources())
+        kernels = self.gram(rates, rows, points)
         return np.einsum("ri,ri->r", kernels @ form, kernels)
 
     @one_thread
     def gram(self, rates: Any, A: Any, B: Any = None, resources: Resources | None = None) -> Any:
         """The expected kernels between rows, (rows of A, rows of B)."""
-        rates, resources = rates * self.scaling.scale**2, resources or Resources()
-        A = self.rows(A)
-        return self._gram(rates, A, None if B is None else self.rows(B), resources)
-
-    def _gram(self, rates: Any, A: Any, B: Any, resources: Resources) -> Any:
+        resources = resources or Resources()
         other = A if B is None else B
         gaps = [np.isnan(x).any(axis=1) for x in (A, other)]
         (i, a), (j, b) = ((np.flatnonzero(gap), np.flatnonzero(~gap)) for gap in gaps)
@@ -154,7 +144,7 @@ class NormalDensity:
     def _kernels(self, rates: Any, rows: Any, points: Any, coef: Any, resources: Resources) -> Any:
         """E[k(x, s) | row], (rows, points); with coefficients their sums, (rows, outputs)."""
         if np.isnan(points).any():
-            gram = self._gram(rates, rows, points, resources)
+            gram = self.gram(rates, rows, points, resources)
             return gram if coef is None else gram @ coef
         found = np.empty((len(rows), len(points) if coef is None else coef.shape[1]))
         known = ~np.isnan(rows)
@@ -168,15 +158,13 @@ class NormalDensity:
     def means(self, Z: Any) -> Any:
         """The rows with the expected values of what is missing."""
         Z = completed_groups(self.variables, Z)
-        filled = self.scaling.undo(conditional_means(self.mixture, self.rows(Z)))
-        return np.where(np.isnan(Z), filled, Z)
+        return conditional_means(self.mixture, Z)
 
     @one_thread
     def draws(self, Z: Any, n: int, rng: Any) -> Any:
         """Completions of the rows, (n, rows, columns)."""
         Z = completed_groups(self.variables, Z)
-        drawn = self.scaling.undo(draws(self.mixture, self.rows(Z), n, rng))
-        return np.where(np.isnan(Z), drawn, Z)
+        return draws(self.mixture, Z, n, rng)
 
     @one_thread
     def nodes(self, rows: Any) -> list[Nodes]:
@@ -195,8 +183,7 @@ class NormalDensity:
                         values, weights = _categories(variable, filled[row, variable.columns])
                     else:
                         nodes, weights = _normal_rule(part, r, places[0])
-                        at = variable.columns
-                        values = self.scaling.centre[at] + self.scaling.scale[at] * nodes[:, None]
+                        values = nodes[:, None]
                     found[i].append((np.full(len(weights), row), values, weights))
         return [
             Nodes(*(np.concatenate(each) for each in zip(*parts, strict=True)))
@@ -210,18 +197,7 @@ class NormalDensity:
         at, mixture = self.variables[i].columns, self.mixture
         covariances = mixture.covariances[:, at[:, None], at]
         own = NormalMixture(mixture.weights, mixture.means[:, at], covariances)
-        scaling = Scaling(self.scaling.centre[at], self.scaling.scale[at])
-        return NormalDensity(own, scaling, [self.variables[i].alone()])
-
-    @one_thread
-    def log_density(self, Z: Any) -> Any:
-        """The log-densities of what rows show, (rows,)."""
-        Z = completed_groups(self.variables, Z)
-        logs = np.where(np.isnan(Z), 0.0, np.log(self.scaling.scale)).sum(axis=1)
-        return log_likelihood(self.mixture, self.rows(Z)) - logs
-
-    def _scaled(self, f: Expansion) -> tuple[Any, Any]:
-        return f.rates * self.scaling.scale**2, self.rows(f.points)
+        return NormalDensity(own, [self.variables[i].alone()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -505,13 +481,13 @@ WIDTH = 0.6
 """The width of kernels around training rows, in deviations of the table."""
 
 
-def learn_density(density: Any, columns: Columns, Z: Any, *, n_bins: int, rng: Any) -> AnyDensity:
+def learn_density(density: Any, columns: Encoding, Z: Any, *, n_bins: int, rng: Any) -> AnyDensity:
     """The density of columns of numbers, learned from rows with or without missing values.
 
     Parameters
     ----------
     density : one of `NAMES`, pair, Circuit, model, or object with fit and circuit_
-    columns : Columns
+    columns : Encoding
     Z : array of shape (rows, columns)
     n_bins : int
     rng : Generator
@@ -577,7 +553,7 @@ def as_states(variables: list[Variable], Z: Any) -> Any:
 
 
 def _learned(
-    density: Any, states: Any, variables: list[Variable], columns: Columns, rng: Any, n: Any = None
+    density: Any, states: Any, variables: list[Variable], columns: Encoding, rng: Any, n: Any = None
 ) -> Any:
     cards = [max(2, variable.n_states or 2) for variable in variables]
     if isinstance(density, str):
@@ -619,7 +595,7 @@ def _validated_mixture(x: Any, rng: Any) -> NormalMixture:
 
 
 def _with_normals(
-    name: str, n: int | None, columns: Columns, variables: list[Variable], Z: Any, rng: Any
+    name: str, n: int | None, columns: Encoding, variables: list[Variable], Z: Any, rng: Any
 ) -> AnyDensity:
     """One of `NORMALS`, or "auto": a normal and kernels around rows, or a tree if all is states."""
     size = COVARIANCES * 8 * Z.shape[1] ** 2
@@ -629,18 +605,15 @@ def _with_normals(
             f"{size / 2**30:.1f} GiB, more than {MOST_BYTES / 2**30:.3g} GiB. Put categories "
             "together, leave out identifiers, or set density='chow_liu'."
         )
-    names, numeric = numeric_columns(columns)
-    scaling = learn_scaling(Z, names, numeric)
-    x = scaling.apply(Z)
     if name == "gaussian_mixture":
-        mixture = _validated_mixture(x, rng) if n is None else fit_mixture(x, n, rng=rng)
-        return NormalDensity(mixture, scaling, variables)
-    normal = fit_normal(x)
-    parts: dict[str, Any] = {"gaussian": NormalDensity(normal, scaling, variables)}
+        mixture = _validated_mixture(Z, rng) if n is None else fit_mixture(Z, n, rng=rng)
+        return NormalDensity(mixture, variables)
+    normal = fit_normal(Z)
+    parts: dict[str, Any] = {"gaussian": NormalDensity(normal, variables)}
     if name == "gaussian":
         return parts["gaussian"]
-    if name == "kernel" or numeric.any():
-        kernel = NormalDensity(kernel_mixture(x, normal, WIDTH, rng), scaling, variables)
+    if name == "kernel" or columns.numeric.any():
+        kernel = NormalDensity(kernel_mixture(Z, normal, WIDTH, rng), variables)
         if name == "kernel":
             return kernel
         parts[f"kernel({WIDTH})"] = kernel
@@ -651,7 +624,7 @@ def _with_normals(
     return AverageDensity([*parts.values()], np.full(2, 0.5), [*parts], variables)
 
 
-def _given(columns: Columns, Z: Any, circuit: Circuit) -> list[Variable]:
+def _given(columns: Encoding, Z: Any, circuit: Circuit) -> list[Variable]:
     """Variables by a circuit that is given: numeric columns hold its states, or real values."""
     variables = columns.variables(Z, 2)
     single = {int(columns.places[i][0]) for i in range(columns.n_columns)}
@@ -671,7 +644,7 @@ def _given(columns: Columns, Z: Any, circuit: Circuit) -> list[Variable]:
     return fitted
 
 
-def _check_states(columns: Columns, Z: Any, column: int, cardinality: int) -> None:
+def _check_states(columns: Encoding, Z: Any, column: int, cardinality: int) -> None:
     x = Z[:, column]
     bad = ~np.isnan(x) & ~np.isin(x, np.arange(cardinality))
     if bad.any():

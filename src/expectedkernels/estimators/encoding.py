@@ -6,10 +6,11 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
@@ -555,19 +556,21 @@ FEW_CATEGORIES = 20
 """So many categories are never too many."""
 LARGEST_POWER = 330
 """Numbers above two to this, or all below its inverse, are too large or small to be squared."""
+SMALLEST_SCALE, LARGEST_SCALE = 1e-140, 1e140
+"""Deviations beyond these have squares that doubles do not hold."""
 MOST_BYTES = 2**32
 """What the bits of all categories may take."""
-FARTHEST = 1e150
-"""Numbers beyond this, at a common scale, are as good as this."""
+FARTHEST = 1e100
+"""Standardised numbers beyond this are as good as this: every kernel is zero there."""
 MISSING_BITS = ("nan", "None", "<NA>")
 """What one-hot encoders call the category of missing values."""
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """How the columns of a table become columns of numbers.
+class Encoding:
+    """How the columns of a table become columns of numbers, and these standard units.
 
-    Numeric columns stay as they are; a categorical column becomes one bit per category.
+    A categorical column becomes one bit per category.
 
     Attributes
     ----------
@@ -578,14 +581,16 @@ class Columns:
     groups : list of lists of int
         Columns that together are one categorical variable: one-hot bits, or a single column of
         codes.
-    powers : dict from columns to int
-        Powers of two that numeric columns are divided by, where their squares are out of range.
+    unit, centre, scale : arrays of shape (columns of numbers,)
+        Standardised, a number x is (x / unit - centre) / scale; units are powers of two.
     """
 
     names: list[Any]
     categories: dict[int, Any]
     groups: list[list[int]]
-    powers: dict[int, int] = field(default_factory=dict)
+    unit: Any = 1.0
+    centre: Any = 0.0
+    scale: Any = 1.0
 
     @property
     def n_columns(self) -> int:
@@ -619,7 +624,7 @@ class Columns:
         Z = np.zeros((len(table[0]), int(places[-1][-1]) + 1))
         for i, column in enumerate(table):
             if i not in self.categories:
-                Z[:, places[i][0]] = self._in_range(i, column)
+                Z[:, places[i][0]] = column
                 continue
             codes = self._codes(i, column)
             known = codes >= 0
@@ -652,37 +657,23 @@ class Columns:
             number = np.inf
         if np.isinf(number):
             raise DataError(f"Column {self.names[i]!r} holds numbers. Got {entry!r} instead.")
-        return float(self._in_range(i, np.array([number]))[0])
+        return number
 
-    def _in_range(self, i: int, column: Any) -> Any:
-        """The numbers of a column, divided by its power of two."""
-        if i not in self.powers:
-            return column
+    @property
+    def numeric(self) -> Any:
+        """Which columns of numbers hold quantities, not categories."""
+        others = {*self.categories, *(i for group in self.groups for i in group)}
+        widths = [len(place) for place in self.places]
+        return np.repeat([i not in others for i in range(self.n_columns)], widths)
+
+    def standardise(self, Z: Any) -> Any:
+        """Columns of numbers in standard units."""
         with np.errstate(over="ignore"):  # what is far beyond all rows in fit stays there
-            return np.clip(np.ldexp(column, -self.powers[i]), -FARTHEST, FARTHEST)
+            return np.clip((Z / self.unit - self.centre) / self.scale, -FARTHEST, FARTHEST)
 
-    def brought_in_range(self, Z: Any) -> tuple[Columns, Any]:
-        """Columns that divide by powers of two where squares are out of range, and their numbers.
-
-        Parameters
-        ----------
-        Z : array
-            The columns of numbers, with no power taken out.
-        """
-        grouped = {i for group in self.groups for i in group}
-        powers = {}
-        for i, place in enumerate(self.places):
-            if i in self.categories or i in grouped:
-                continue
-            x = Z[:, place[0]]
-            power = int(np.frexp(np.abs(x[~np.isnan(x)]).max(initial=0.0))[1])
-            if abs(power) > LARGEST_POWER:
-                powers[i] = power
-        columns, Z = replace(self, powers=powers), Z.copy()
-        for i in powers:
-            place = self.places[i][0]
-            Z[:, place] = columns._in_range(i, Z[:, place])
-        return columns, Z
+    def undo(self, Z: Any) -> Any:
+        """Columns of numbers in their own units."""
+        return (Z * self.scale + self.centre) * self.unit
 
     def _codes(self, i: int, column: Any) -> Any:
         """The number of every entry's category, -1 if it is missing or unseen."""
@@ -756,6 +747,34 @@ class Columns:
         return states_variable(columns, bits)
 
 
+def measure(Z: Any, chosen: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
+    """Units, centres and scales of chosen columns, as by scikit-learn's StandardScaler.
+
+    Units are one but where squares are out of range. Others stay as they are, and what is missing
+    does not count.
+    """
+    unit, scale = np.ones(Z.shape[1]), np.ones(Z.shape[1])
+    centre = np.zeros(Z.shape[1])
+    chosen = np.flatnonzero(chosen & ~np.isnan(Z).all(axis=0))
+    if len(chosen):
+        power = np.frexp(np.nanmax(np.abs(Z[:, chosen]), axis=0))[1] - 1
+        unit[chosen] = np.ldexp(1.0, np.where(np.abs(power) > LARGEST_POWER, power, 0))
+        scaler = StandardScaler().fit(Z[:, chosen] / unit[chosen], sample_weight=sample_weight)
+        centre[chosen], scale[chosen] = scaler.mean_, scaler.scale_
+    return unit, centre, scale
+
+
+def require_scales(names: Any, scale: Any) -> None:
+    """Raise if a deviation has a square that is out of range."""
+    bad = ~((scale >= SMALLEST_SCALE) & (scale <= LARGEST_SCALE))
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"Column {names[i]!r} holds values that cannot be standardised: their standard "
+            f"deviation is {scale[i]:g}. Rescale the column."
+        )
+
+
 def require_bits(x: Any, names: Sequence[Any]) -> None:
     """Raise if rows are not the bits of one category; NaN is missing, no category all zeros."""
     bad = ~(np.isnan(x) | (x == 0) | (x == 1))
@@ -790,7 +809,7 @@ def learn_columns(
     categorical_features: Any,
     groups: Any,
     labels: Mapping[Any, Sequence[Any]] | None = None,
-) -> tuple[Columns, Any]:
+) -> tuple[Encoding, Any]:
     """How to read tables like this one, and this one as columns of numbers.
 
     Parameters
@@ -818,7 +837,7 @@ def learn_columns(
         called = {i for i, dtype in enumerate(getattr(X, "dtypes", [])) if is_category(dtype)}
         text = {i: found for i, found in categories.items() if i not in called}
         _warn_of_free_text(names, table, text)
-    columns = Columns(names, categories, _groups(groups, names, categories))
+    columns = Encoding(names, categories, _groups(groups, names, categories))
     Z = columns.encode(table)
     columns.check_bits(Z)
     return columns, columns.completed(Z)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from functools import lru_cache
@@ -25,15 +25,8 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import KernelError
 from expectedkernels.estimators.base import estimator
 from expectedkernels.estimators.calibration import PredictionIntervals
-from expectedkernels.estimators.circuit_density import AnyDensity
-from expectedkernels.estimators.kernel_expansion import (
-    Expansion,
-    Masks,
-    Prior,
-    Resources,
-    kernels_between,
-)
-from expectedkernels.estimators.kernel_model import Scaling, numeric_columns, read_gp_kernel, table
+from expectedkernels.estimators.kernel_expansion import Masks, Prior, kernels_between
+from expectedkernels.estimators.kernel_model import read_gp_kernel, table
 
 STEP = 1e-5
 """The step of difference quotients in the logarithms of parameters."""
@@ -46,35 +39,15 @@ class Covariances:
 
     Parameters
     ----------
-    density : AnyDensity
-    Z : array of shape (rows, columns)
-        NaN is missing.
+    gram : function from gamma to expected kernels between rows, (rows, rows)
+    n_columns : int
     alpha : float
         Added to the diagonal.
-    resources : Resources
-    scaling : Scaling, optional
-        How columns are standardised for the kernels.
-    factors : array of shape (rows, rows), optional
-        What expected kernels are multiplied with.
     """
 
-    def __init__(
-        self,
-        density: AnyDensity,
-        Z: Any,
-        alpha: float,
-        resources: Resources,
-        scaling: Scaling | None = None,
-        factors: Any = 1.0,
-    ):
-        self.alpha, self.n_columns = alpha, Z.shape[1]
-
-        @lru_cache(maxsize=KEPT)
-        def gram(rates: tuple[float, ...]) -> Any:
-            raw = np.array(rates) if scaling is None else scaling.rates(np.array(rates))
-            return kernels_between(density, raw, Z, Z, resources) * factors
-
-        self._gram = gram
+    def __init__(self, gram: Callable[[Any], Any], n_columns: int, alpha: float):
+        self.alpha, self.n_columns = alpha, n_columns
+        self._gram = lru_cache(maxsize=KEPT)(lambda gamma: gram(np.array(gamma)))
 
     def __call__(self, kernel: Any) -> Any:
         """The covariance matrix for a kernel."""
@@ -267,23 +240,17 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
 
     def _n_matrices(self) -> int:
         """The covariances, and their derivatives by every parameter that is fitted."""
-        n = len(numeric_columns(self.columns_)[1])
+        n = len(self.columns_.numeric)
         return 1 if self.optimizer is None else 1 + self._start(n).n_dims
 
     def _make(self, **kernel: Any) -> GaussianProcessRegressor:
         return GaussianProcessRegressor(
-            self._start(len(numeric_columns(self.columns_)[1])),
+            self._start(len(self.columns_.numeric)),
             alpha=self.alpha,
             optimizer=self.optimizer,
             normalize_y=self.normalize_y,
             random_state=self.random_state,
         )
-
-    def _fit_complete(self, Z: Any, y: Any, sample_weight: Any) -> None:
-        with self._own_bounds():
-            super()._fit_complete(Z, y, sample_weight)
-        self.kernel_ = self.model_.kernel_
-        self.gamma_ = read_gp_kernel(self.kernel_, Z.shape[1])[1]
 
     def _normalised(self, y: Any) -> tuple[Any, Any, Any]:
         """The targets, (rows, outputs), and what they were reduced and divided by."""
@@ -294,45 +261,54 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
             scale = np.where(scale > 0, scale, 1.0)
         return (targets - centre) / scale, centre, scale
 
-    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         """The process that does not know masks."""
         targets = self._normalised(y)[0]
         with self._own_bounds():
-            kernel, _ = self._fit_kernel(Z, for_kernel, Masks(0.0, masks), y, targets)
+            kernel, _ = self._fit_kernel(Z, Masks(0.0, masks), y, targets)
         amplitude, self.gamma_, noise = read_gp_kernel(kernel, Z.shape[1])
         return (noise + self.alpha) / amplitude, targets
 
-    def _fit_embedded(
-        self, Z: Any, for_kernel: Any, own: Masks, y: Any, sample_weight: Any
-    ) -> None:
-        """The posterior given the targets of rows that are not all known, or whose masks count."""
+    def _fit_model(
+        self, Z: Any, own: Masks, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Prior | None]:
+        """The posterior, given the targets of rows that may be incomplete or have masks."""
         targets, centre, scale = self._normalised(y)
+        embedded = self.fit_missing_ == "expected" or bool(own.rate)
         with self._own_bounds():
-            self.kernel_, self.model_ = self._fit_kernel(Z, for_kernel, own, y, targets)
+            if embedded:
+                self.kernel_, self.model_ = self._fit_kernel(Z, own, y, targets)
+            else:
+                self.model_ = self._make().fit(self._near_zero(Z), y)
+                self.kernel_ = self.model_.kernel_
         amplitude, self.gamma_, noise = read_gp_kernel(self.kernel_, Z.shape[1])
-        matrix = self._covariances(Z, own)(self.kernel_)
         try:
-            root = cholesky(matrix, lower=True)
+            root = (
+                cholesky(self._covariances(Z, own)(self.kernel_), lower=True)
+                if embedded
+                else self.model_.L_
+            )
         except np.linalg.LinAlgError as error:
             raise KernelError(
                 "The expected kernel matrix is not positive definite to working precision. "
                 f"Increase 'alpha' of {type(self).__name__} (it is {self.alpha})."
             ) from error
-        alpha = cho_solve((root, True), targets)
-        inverse = cho_solve((root, True), np.eye(len(Z)))
-        rates = self._raw_rates(self.gamma_, Z.shape[1])
-        expansion = Expansion(rates, Z, amplitude * alpha * scale, centre)
+        alpha, inverse = (cho_solve((root, True), x) for x in (targets, np.eye(len(Z))))
         prior = Prior(amplitude + noise, amplitude**2 * inverse, scale)
-        masks = own if own.rate else None
-        self._machine = self._embedded(expansion, prior=prior, flat=y.ndim == 1, masks=masks)
+        self._target = centre, scale
+        return amplitude * alpha, np.zeros(len(scale)), prior
 
     def _covariances(self, Z: Any, own: Masks) -> Covariances:
-        more = {"scaling": self._scaling, "factors": own.factors(own.points)}
-        return Covariances(self.density_, Z, self.alpha, self._resources, **more)
+        factors = own.factors(own.points)
 
-    def _fit_kernel(
-        self, Z: Any, for_kernel: Any, own: Masks, y: Any, targets: Any
-    ) -> tuple[Any, Any]:
+        def gram(gamma: Any) -> Any:
+            return (
+                kernels_between(self.density_, self._rates(gamma), Z, Z, self._resources) * factors
+            )
+
+        return Covariances(gram, Z.shape[1], self.alpha)
+
+    def _fit_kernel(self, Z: Any, own: Masks, y: Any, targets: Any) -> tuple[Any, Any]:
         """The kernel with fitted parameters, and the process of complete rows, if there are any."""
         gaps = own.points.any(axis=1)
         complete, model = np.flatnonzero(~gaps), self._make()
@@ -349,5 +325,5 @@ mask_kernel, n_jobs, max_bytes, memory, random_state
             model.set_params(kernel=kernel, optimizer=None)
         if not len(complete):
             return kernel, None
-        model.fit(for_kernel[complete], y[complete])
+        model.fit(self._for_kernel(Z[complete]), y[complete])
         return model.kernel_, model

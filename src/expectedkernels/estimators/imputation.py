@@ -18,8 +18,8 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, check_count, removed
 from expectedkernels.estimators.base import GAMMA, DensityEstimator, estimator, scaled_gamma
 from expectedkernels.estimators.circuit_density import AnyDensity, CircuitDensity, filled
-from expectedkernels.estimators.densities import DensityLike, learn_density
-from expectedkernels.estimators.encoding import as_frame, read_table
+from expectedkernels.estimators.densities import NORMALS, DensityLike, learn_density, named
+from expectedkernels.estimators.encoding import Encoding, as_frame, read_table
 from expectedkernels.estimators.kernel_expansion import Rows
 from expectedkernels.estimators.kernel_model import read_rows
 
@@ -111,7 +111,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         self._validate_params()
         Z = self._learn_columns(X)
-        self._learn_density(Z)
+        self._learn_density(self._learn_scale(Z))
         self._tree = None
         if isinstance(self.density, str) and self.density == "auto":
             self._tree = learn_density("chow_liu", self.columns_, Z, n_bins=self.n_bins, rng=None)
@@ -147,10 +147,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         >>> imputer.transform([[0.0, np.nan]]).shape
         (1, 2)
         """
-        Z = self._read(X)
+        numbers = self._numbers(X)
         if self.strategy == "sample":
-            return self._typed(self._decoded(self._sampled(Z, 1, self.random_state)[0], X), X)
-        Z, index, rows = read_rows(self._of_states, Z)
+            [numbers] = self._sampled(numbers, 1, self.random_state)
+            return self._typed(self._decoded(numbers, X), X)
+        Z, index, rows = read_rows(self._of_states, self._units.standardise(numbers))
         size, numeric = self._chunk_rows(), self._numeric_columns()
         for start in range(0, len(index), size):
             chunk = np.arange(start, min(len(index), start + size))
@@ -163,9 +164,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
             else:
                 whole = self._means(rows, chunk)
                 if self._tree is not None:
-                    whole[:, numeric] = self.density_.means(some)[:, numeric]
+                    means = self.density_.means(self.columns_.standardise(some))
+                    whole[:, numeric] = self.columns_.undo(means)[:, numeric]
             Z[index[chunk]] = whole
-        return self._typed(self._decoded(Z, X), X)
+        return self._typed(self._decoded(self._filled(numbers, Z), X), X)
 
     @removed(
         method="completions are independent draws; for means over what is missing use "
@@ -205,12 +207,26 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         """
         check_count("CircuitImputer.sample", "n", n, 1, error=DataError)
         seed = self.random_state if random_state is None else random_state
-        return [self._decoded(Z, X) for Z in self._sampled(self._read(X), int(n), seed)]
+        return [self._decoded(Z, X) for Z in self._sampled(self._numbers(X), int(n), seed)]
 
     @property
     def _of_states(self) -> AnyDensity:
         """The density of categories, of what is most probable, and of samples."""
         return self.density_ if self._tree is None else self._tree
+
+    @property
+    def _rescales(self) -> bool:
+        """Whether the density is one of normals: states are values of the table itself."""
+        return named(self.density)[0] in ("auto", *NORMALS)
+
+    @property
+    def _units(self) -> Encoding:
+        """Those of the density of states."""
+        return self.columns_ if self._tree is None else Encoding([], {}, [])
+
+    def _filled(self, numbers: Any, Z: Any) -> Any:
+        """Columns of numbers with missing ones from rows in the units of the density."""
+        return np.where(np.isnan(numbers), self._units.undo(Z), numbers)
 
     def _require_circuit(self, other: str) -> None:
         if self.strategy == "map" and not isinstance(self._of_states, CircuitDensity):
@@ -225,16 +241,16 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, DensityEstimator): 
         units = 1 if self.circuit_ is None else self.circuit_.n_units
         return max(1, min(CHUNK_ROWS, self.max_bytes // (8 * units)))
 
-    def _sampled(self, Z: Any, n: int, random_state: Any) -> list[Any]:
+    def _sampled(self, numbers: Any, n: int, random_state: Any) -> list[Any]:
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        Z, index, _ = read_rows(self._of_states, Z)
+        Z, index, _ = read_rows(self._of_states, self._units.standardise(numbers))
         answers = [Z.copy() for _ in range(n)]
         for start in range(0, len(index), CHUNK_ROWS):
             chunk = np.arange(start, min(len(index), start + CHUNK_ROWS))
             some = Z[index[chunk]]
             for whole, drawn in zip(answers, self._of_states.draws(some, n, rng), strict=True):
                 whole[index[chunk]] = self._as_states(some, drawn)
-        return answers
+        return [self._filled(numbers, whole) for whole in answers]
 
     def _as_states(self, Z: Any, whole: Any) -> Any:
         """Completed rows, with a category or code wherever a number was found for one."""
@@ -404,20 +420,20 @@ random_state
         2
         """
         self._validate_params()
-        Z = self._learn_density(self._learn_columns(X))
+        Z = self._learn_density(self._learn_scale(self._learn_columns(X)))
         read_rows(self.density_, Z)  # raises if a row has probability zero
-        self.gamma_ = scaled_gamma(self.gamma, self._learn_scaling(Z))
+        self.gamma_ = scaled_gamma(self.gamma, self._for_kernel(Z))
         complete = ~np.isnan(Z).any(axis=1)
         possible = np.unique(Z[complete] if complete.any() else Z, axis=0)
         rng = check_random_state(self.random_state)
         n = min(self.n_components, len(possible))
-        self.landmarks_ = possible[np.sort(rng.permutation(len(possible))[:n])]
-        self._n_features_out = n
-        self._rates = self._raw_rates(self.gamma_, Z.shape[1])
-        self._root = None
+        self._landmarks = possible[np.sort(rng.permutation(len(possible))[:n])]
+        self.landmarks_ = self.columns_.undo(self._landmarks)
+        self._n_features_out, self._root = n, None
         if self.normalize:
             self._resources.require_matrix(n)
-            gram = self.density_.gram(self._rates, self.landmarks_, None, self._resources)
+            given = self._landmarks, None, self._resources
+            gram = self.density_.gram(self._rates(self.gamma_), *given)
             values, vectors = np.linalg.eigh(gram)
             values = np.maximum(values, 1e-12 * values.max())
             self._root = (vectors / np.sqrt(values)) @ vectors.T
@@ -444,5 +460,6 @@ random_state
         """
         Z = self._read(X)
         read_rows(self.density_, Z)  # raises if a row has probability zero
-        gram = self.density_.gram(self._rates, Z, self.landmarks_, self._resources)
+        given = self._rates(self.gamma_), Z, self._landmarks, self._resources
+        gram = self.density_.gram(*given)
         return gram if self._root is None else gram @ self._root

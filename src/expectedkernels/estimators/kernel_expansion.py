@@ -488,8 +488,6 @@ class Meetings(Work):
 
 FEW_ROWS = 64
 """How many points with missing values meet as many others, and a row, at once."""
-NOTHING = 40.0
-"""The kernel of this distance, at rate one, is zero: exp(-1600) is smaller than any number."""
 
 Squares = Iterator[tuple[Any, Any, Any]]
 """Numbers of rows, and what to add to their squares and to their forms."""
@@ -541,17 +539,6 @@ class Expansion:
     def is_embedded(self) -> bool:
         """Whether some of the points have missing values."""
         return bool(np.isnan(self.points).any())
-
-    def brought_near(self, Z: Any) -> Any:
-        """Complete rows, with values no further away than where all kernels are zero.
-
-        Squares of others need not be numbers.
-        """
-        if not len(self.points):
-            return Z
-        with np.errstate(divide="ignore"):
-            reach = NOTHING / np.sqrt(self.rates)
-        return np.clip(Z, self.points.min(axis=0) - reach, self.points.max(axis=0) + reach)
 
     def at(self, density: Any, Z: Any, resources: Resources) -> Any:
         """The values at complete rows, (rows, outputs), whatever kind of density it is."""

@@ -24,7 +24,7 @@ from expectedkernels.estimators.base import (
 from expectedkernels.estimators.calibration import PredictionIntervals
 from expectedkernels.estimators.encoding import read_labels
 from expectedkernels.estimators.kernel_expansion import MULTIPLES, Masks, chosen
-from expectedkernels.estimators.kernel_model import Scaling
+from expectedkernels.estimators.kernel_model import table
 
 ALPHAS = 10.0 ** np.arange(-3.0, 1.5, 0.5)
 """What "auto" chooses the weight of the size of functions from."""
@@ -213,21 +213,22 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """The one-hot labels, less the frequencies of the classes."""
+        self._target: tuple[Any, Any]
         self.classes_, label = np.unique(y, return_inverse=True)
         bits = np.eye(len(self.classes_))[label]
         frequencies = np.average(bits, axis=0, weights=sample_weight)
-        self._target = Scaling(frequencies, np.ones(len(self.classes_)))
-        return self._target.apply(bits)
+        self._target = frequencies, 1.0
+        return bits - frequencies
 
-    def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
+    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Choose the weight and the rates that are "auto"."""
         alphas = ALPHAS if self.alpha == "auto" else np.array([float(self.alpha)])
         rows, weights = self._rows_to_choose_by(Z, masks, y.argmax(axis=1), sample_weight)
         if self.gamma == "auto":
-            scale = weighted_scale(for_kernel[rows], weights)
+            scale = weighted_scale(self._for_kernel(Z[rows]), weights)
             rates = [share * scale for share in RATES]
         else:
-            rates = [scaled_gamma(self.gamma, for_kernel)]
+            rates = [scaled_gamma(self.gamma, self._for_kernel(Z))]
         shares = MULTIPLES if self.mask_kernel == "auto" and masks.any() else (0.0,)
         given = self._given_mask_rate
         self.alpha_, self.gamma_, self.mask_rate_ = float(alphas[0]), rates[0], given
@@ -237,7 +238,7 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         for gamma in rates:
             gram = self._gram(gamma, Z[rows])
             for found, share in zip(tried, shares, strict=True):
-                own = Masks(given + share * self._unit(gamma, for_kernel), masks[rows])
+                own = Masks(given + share * self._unit(gamma, Z), masks[rows])
                 known = gram * own.factors(own.points) if own.rate else gram
                 losses = self._losses(known, y[rows], alphas, weights)
                 every = zip(losses, alphas.tolist(), strict=True)
@@ -248,9 +249,8 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
 
     def _losses(self, gram: Any, y: Any, alphas: Any, weights: Any) -> list[float]:
         """The log losses of the leave-one-out probabilities, for every alpha."""
-        undo = self._target.undo  # type: ignore[union-attr]
-        bits = undo(y)
-        every = (as_probabilities(undo(x)) for x in leave_one_out(gram, y, alphas, weights))
+        bits, found = y + self._target[0], leave_one_out(gram, y, alphas, weights)
+        every = (as_probabilities(x + self._target[0]) for x in found)
         return [-float(weights @ np.log((p * bits).sum(axis=1))) for p in every]
 
     def _rate(self, Z: Any) -> Any:
@@ -262,9 +262,6 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
         coef = np.asarray(model.dual_coef_)
         return coef, np.zeros(coef.shape[1])
-
-    def _embedded(self, expansion: Any, **more: Any) -> Any:
-        return super()._embedded(expansion, flat=False, **more)
 
 
 def weighted_scale(Z: Any, weights: Any) -> float:
@@ -496,7 +493,7 @@ class ExpectedSVR(RegressorMixin, PredictionIntervals):  # type: ignore[misc]
     def _make(self, **kernel: Any) -> SVR:
         return SVR(C=self.C, epsilon=self.epsilon, tol=self.tol, **kernel)
 
-    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
+    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
         return 0.5 / self.C, (y - y.mean())[:, None]
 
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
@@ -612,29 +609,28 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
     def _make(self, **kernel: Any) -> KernelRidge:
         return KernelRidge(alpha=self.alpha_, **kernel)
 
-    def _as_ridge(self, Z: Any, for_kernel: Any, masks: Any, y: Any) -> tuple[float, Any]:
-        return self.alpha_, y[:, None] if y.ndim == 1 else y
+    def _as_ridge(self, Z: Any, masks: Any, y: Any) -> tuple[float, Any]:
+        return self.alpha_, table(y)
 
-    def _choose(self, Z: Any, for_kernel: Any, masks: Any, y: Any, sample_weight: Any) -> None:
+    def _choose(self, Z: Any, masks: Any, y: Any, sample_weight: Any) -> None:
         """Learn the rates of the kernels, and the weight if it is "auto"."""
         self._best_rate: float | None = None
         if not isinstance(self.alpha, str):
             self.alpha_ = self.alpha
         else:
-            targets = y[:, None] if y.ndim == 1 else y
-            self._leave_out(Z, for_kernel, masks, targets, sample_weight)
-        super()._choose(Z, for_kernel, masks, y, sample_weight)
+            targets = table(y)
+            self._leave_out(Z, masks, targets, sample_weight)
+        super()._choose(Z, masks, y, sample_weight)
 
-    def _leave_out(
-        self, Z: Any, for_kernel: Any, masks: Any, targets: Any, sample_weight: Any
-    ) -> None:
+    def _leave_out(self, Z: Any, masks: Any, targets: Any, sample_weight: Any) -> None:
         """Choose the weight, and the rate if none is given, by rows that are left out."""
         rows, weights = self._rows_to_choose_by(Z, masks, targets, sample_weight)
         own, targets = Masks(self._given_mask_rate, masks[rows]), targets[rows]
         if self.gamma is None:
-            rates = [share * weighted_scale(for_kernel[rows], weights) for share in RATES]
+            scale = weighted_scale(self._for_kernel(Z[rows]), weights)
+            rates = [share * scale for share in RATES]
         else:
-            rates = [super()._rate(for_kernel)]
+            rates = [super()._rate(self._for_kernel(Z))]
         losses = []
         for rate in rates:
             gram = self._gram(rate, Z[rows]) * own.factors(own.points)
@@ -651,10 +647,5 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         return chosen if isinstance(self.alpha, str) else {}
 
     def _coefficients(self, model: Any, n_rows: int) -> tuple[Any, Any]:
-        coef = np.asarray(model.dual_coef_)
-        self._flat = coef.ndim == 1
-        coef = coef[:, None] if self._flat else coef
+        coef = table(np.asarray(model.dual_coef_))
         return coef, np.zeros(coef.shape[1])
-
-    def _embedded(self, expansion: Any, **more: Any) -> Any:
-        return super()._embedded(expansion, flat=self._flat, **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -548,12 +549,14 @@ class Asked:
 def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
     categories: dict[int, Any] = {}
     if isinstance(model, KernelMachine):
-        Z = model._read(X)
+        numbers = model._numbers(X)
+        Z = model.columns_.standardise(numbers)
         names, places = list(model.columns_.names), model.columns_.places
         f: Callable[[Any, Any], Any] = model._answers
         default, categories = model.columns_.groups_or_columns(), model.columns_.categories
     elif callable(model):
-        Z = checked(X, lambda x: check_array(x, input_name="X", **NUMBERS), "Encode it.")
+        check = partial(check_array, input_name="X", **NUMBERS)
+        Z = numbers = checked(X, check, "Encode it.")
         names = column_names(X) or list(range(Z.shape[1]))
         places, f = [np.array([i]) for i in range(Z.shape[1])], _checked_answers(model)
         default = [[i] for i in range(Z.shape[1])]
@@ -568,7 +571,7 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
     data = np.full((len(Z), len(groups)), None, dtype=object)
     for k, group in enumerate(groups):
         if len(group) == 1:
-            data[:, k] = _shown(Z[:, columns[k]], categories.get(group[0]))
+            data[:, k] = _shown(numbers[:, columns[k]], categories.get(group[0]))
     return Asked(model, f, Z, columns, labels, data)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from importlib import import_module
 from io import BytesIO
 from typing import Any
@@ -19,15 +18,15 @@ from expectedkernels.checks import CircuitError, ParseError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Real, Table
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.estimators import kernel_model
 from expectedkernels.estimators.calibration import HeldOut, Scores, Training
 from expectedkernels.estimators.circuit_density import AverageDensity, CircuitDensity
 from expectedkernels.estimators.classification import ExpectedSVC
 from expectedkernels.estimators.densities import NormalDensity
-from expectedkernels.estimators.encoding import Columns, Pieces, Variable
+from expectedkernels.estimators.encoding import Encoding, Pieces, Variable
 from expectedkernels.estimators.gaussian_process import ExpectedGaussianProcessRegressor
 from expectedkernels.estimators.imputation import CircuitImputer, ExpectedKernelFeatures
 from expectedkernels.estimators.kernel_expansion import Expansion, Masks, Prior
+from expectedkernels.estimators.kernel_model import Machine
 from expectedkernels.estimators.regression import (
     ExpectedKernelClassifier,
     ExpectedKernelRidge,
@@ -40,17 +39,10 @@ TRUSTED: tuple[Any, ...] = (
     *(CircuitImputer, ExpectedGaussianProcessRegressor, ExpectedKernelClassifier),
     *(ExpectedKernelFeatures, ExpectedKernelRidge, ExpectedSVC, ExpectedSVR),
     *(AverageDensity, CircuitDensity, NormalDensity, NormalMixture),
-    *(Columns, Expansion, HeldOut, Masks, Pieces, Prior, Scores, Training, Variable),
-    *(
-        kernel_model.Machine,
-        kernel_model._decided,
-        kernel_model._predicted,
-        kernel_model._process_spread,
-    ),
-    *(kernel_model.Scaling, kernel_model._of_columns, kernel_model._of_target),
+    *(Encoding, Expansion, HeldOut, Machine, Masks, Pieces, Prior, Scores, Training, Variable),
     *(Circuit, Inner, Real, Table, Vtree),
     *(kernels.ConstantKernel, kernels.Product, kernels.RBF, kernels.Sum, kernels.WhiteKernel),
-    *(csr_array, partial),
+    csr_array,
 )
 """What files of estimators may hold, beside what skops trusts by itself: arrays, and the
 estimators of scikit-learn."""
