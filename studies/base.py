@@ -6,11 +6,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from math import sqrt
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
+from typing import Any
 from zlib import crc32
 
 import joblib
@@ -22,53 +21,72 @@ from expectedkernels.checks import DataError, ParseError, progress_bar
 
 FILES = "files"
 """Where `settings.json` has the sums of files: more of them may come later."""
+REPETITIONS = 5
+"""How many repetitions published means are of."""
 
 
-class ResultsFile:
-    """The results in a folder, each under a key of its own: its fields before the first number.
+class Results:
+    """Rows of results in a folder, each under a key of its own.
 
     Parameters
     ----------
     folder : str or Path
         Made if there is none; `results.csv` in it is read if it is there.
+    keys, values : mappings
+        From the names of columns to their types; the first ones tell results apart.
     settings : mapping
         Kept in `settings.json`. Results that were made with other settings are refused.
+    files : mapping, optional
+        From names to the sums of files, kept with the settings; another sum is refused.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     results = Results(folder, {"trial": int}, {"error": float}, {})
+    ...     results.add([(0, 0.5), (1, 1.5)])
+    ...     again = Results(folder, {"trial": int}, {"error": float}, {})
+    >>> (1,) in again, again.frame["error"].tolist()
+    (True, [0.5, 1.5])
     """
 
-    RECORD: ClassVar[Any]
-    """The class of a result: a dataclass whose first field `cell` is one, too."""
-
-    def __init__(self, folder: str | Path, settings: Mapping[str, Any]):
+    def __init__(
+        self,
+        folder: str | Path,
+        keys: Mapping[str, type],
+        values: Mapping[str, type],
+        settings: Mapping[str, Any],
+        files: Mapping[str, str] | None = None,
+    ):
         self.folder = Path(folder)
         self.path = self.folder / "results.csv"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        hints = get_type_hints(self.RECORD)
-        self._cell = hints.pop("cell")
-        self._own, self._of_cell = list(hints.values()), list(get_type_hints(self._cell).values())
-        self._n_keys = self._own.index(float)
-        self.columns = [*get_type_hints(self._cell), *hints]
-        self._found: dict[Hashable, Any] = {}
+        self.types, self.n_keys = {**keys, **values}, len(keys)
+        self._rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self._frame: Any = None
-        self._check_settings(dict(settings))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._check_settings(dict(settings), dict(files or {}))
         if self.path.exists():
             self._read()
 
-    def _check_settings(self, settings: dict[str, Any]) -> None:
-        path = self.folder / "settings.json"
+    def _check_settings(self, settings: dict[str, Any], files: dict[str, str]) -> None:
+        path, known = self.folder / "settings.json", {}
         if path.exists() and self.path.exists():
             before = json.loads(path.read_text(encoding="utf-8"))
-            before.pop(FILES, None)
+            known = before.pop(FILES, {})
             if before != settings:
                 raise DataError(
                     f"The results in {self.folder} were made with other settings: {before}, and "
                     f"not {settings}. Choose another folder with --out, or remove this one."
                 )
-            return
-        self._write_settings(settings)
-
-    def _write_settings(self, settings: dict[str, Any]) -> None:
-        path = self.folder / "settings.json"
-        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        for name, digest in files.items():
+            if known.get(name, digest) != digest:
+                raise DataError(
+                    f"The results of {name} in {self.folder} were made with another file of this "
+                    f"name: its SHA-256 sum was {known[name]}, and is {digest} now. Choose "
+                    "another folder with --out, or another name for the file."
+                )
+        both = {FILES: known | files} if known | files else {}
+        path.write_text(json.dumps({**settings, **both}, indent=1) + "\n", encoding="utf-8")
 
     def _read(self) -> None:
         text = self.path.read_text(encoding="utf-8")
@@ -76,75 +94,51 @@ class ResultsFile:
         if whole != text:  # an append was cut off
             os.truncate(self.path, len(whole.encode()))
         lines = csv.reader(io.StringIO(whole))
-        header = next(lines, self.columns)
-        if header != self.columns:
+        header = next(lines, list(self.types))
+        if header != list(self.types):
             raise ParseError(
-                f"expected the columns {', '.join(self.columns)}, found {', '.join(header)}. "
+                f"expected the columns {', '.join(self.types)}, found {', '.join(header)}. "
                 "Choose another folder with --out",
                 str(self.path),
                 1,
             )
-        types = [*self._of_cell, *self._own]
         for line, row in enumerate(lines, start=2):
             try:
-                values = [kind(text) for kind, text in zip(types, row, strict=True)]
+                self._note([kind(x) for kind, x in zip(self.types.values(), row, strict=True)])
             except ValueError:
                 raise ParseError(f"expected a result, found {row}", str(self.path), line) from None
-            n = len(self._of_cell)
-            self._note(self.RECORD(self._cell(*values[:n]), *values[n:]))
 
-    def _note(self, record: Any) -> None:
-        self._frame = None
-        own = [getattr(record, name) for name in self.columns[len(self._of_cell) :]]
-        self._found[(record.cell, *own[: self._n_keys])] = record
+    def _note(self, row: Sequence[Any]) -> None:
+        self._frame, self._rows[tuple(row[: self.n_keys])] = None, tuple(row)
 
     @property
     def frame(self) -> Any:
         """The results as a data frame, a row each."""
         if self._frame is None:
-            rows = [_row(record) for record in self]
-            self._frame = pd.DataFrame(rows, columns=self.columns)
+            self._frame = pd.DataFrame(list(self._rows.values()), columns=list(self.types))
         return self._frame
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._found
+    def __contains__(self, key: tuple[Any, ...]) -> bool:
+        return key in self._rows
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._found.values())
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def values(self, field: str) -> list[Any]:
-        """The distinct values of a field of the cells, in the order of the file."""
-        return list(dict.fromkeys(getattr(record.cell, field) for record in self))
-
-    def add(self, records: Sequence[Any]) -> None:
+    def add(self, rows: Iterable[Sequence[Any]]) -> None:
         """Append results to the file, all or (if the process is killed) at most a cut-off line."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self.path.exists() or self.path.stat().st_size == 0:
-            writer.writerow(self.columns)
-        for record in records:
-            writer.writerow(_row(record))
-            self._note(record)
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, text.getvalue().encode())
-        finally:
-            os.close(descriptor)
-
-
-def _row(record: Any) -> tuple[Any, ...]:
-    cell, *own = astuple(record)
-    return (*cell, *own)
+            writer.writerow(self.types)
+        for row in rows:
+            writer.writerow(row)
+            self._note(row)
+        with self.path.open("ab", buffering=0) as file:
+            file.write(text.getvalue().encode())
 
 
 @dataclass(frozen=True)
 class Done:
     """What a run wrote, its table, what it says in short, and what could not be done."""
 
-    records: Any
+    results: Results
     files: tuple[Path, ...]
     table: Any
     words: str
@@ -162,50 +156,40 @@ def chosen(**asked: Any) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value not in (None, [], ())}
 
 
-def check_names(names: Sequence[str], known: Collection[str], what: str) -> None:
-    """Raise if a name is not among those that are known."""
-    for name in names:
-        if name not in known:
-            raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(known)}.")
+def check_names(known: Mapping[str, tuple[Sequence[str], Collection[str]]], jobs: int = 1) -> None:
+    """Raise if a name is not among those that are known of its kind, or if there are no jobs.
 
-
-def check_jobs(jobs: int) -> None:
-    """Raise if there is nobody to do the work."""
+    Examples
+    --------
+    >>> check_names({"split": (["all"], ("valid", "test"))})
+    Traceback (most recent call last):
+    ...
+    expectedkernels.DataError: There is no split 'all'. There are: valid; test.
+    """
+    for what, (names, those) in known.items():
+        for name in names:
+            if name not in those:
+                raise DataError(f"There is no {what} {name!r}. There are: {'; '.join(those)}.")
     if jobs == 0:
         raise DataError("The number of processes must be at least 1, or -1 for all. Got 0.")
 
 
 def collect(
-    records: ResultsFile,
+    results: Results,
     work: Callable[..., list[Any]],
     todo: Collection[tuple[Any, ...]],
-    label: Callable[[Any], str],
     jobs: int,
     progress: bool,
-) -> None:
-    """Add what `work` finds for the arguments in `todo`, as it is found, by several processes.
-
-    Parameters
-    ----------
-    records : ResultsFile
-    work : function
-        From arguments to a list of records.
-    todo : collection of tuples of arguments
-    label : function
-        From a record to what the bar says of it.
-    jobs : int
-        The number of processes.
-    progress : bool
-        Whether to show a bar (only on a terminal).
-    """
+) -> Results:
+    """Add the rows that `work` finds for the arguments in `todo`, by so many processes."""
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    calls = (joblib.delayed(_on_one_thread)(work, *arguments) for arguments in todo)
     with progress_bar(len(todo), "cells", not progress) as bar:
-        for found in parallel(
-            joblib.delayed(_on_one_thread)(work, *arguments) for arguments in todo
-        ):
-            records.add(found)
-            bar.set_postfix_str(label(found[0]), refresh=False)
+        for found in parallel(calls):
+            results.add(found)
+            bar.set_postfix_str(str(found[0][0]), refresh=False)
             bar.update()
+    return results
 
 
 def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
@@ -214,40 +198,47 @@ def _on_one_thread(work: Callable[..., list[Any]], *arguments: Any) -> list[Any]
         return work(*arguments)
 
 
-def written(
-    records: ResultsFile, text: str, table: Any, draw: Callable[[], Any], title: str, words: str
+def write_report(
+    results: Results,
+    intro: str,
+    short: Sequence[str],
+    sections: Iterable[tuple[str, Sequence[Any]]],
+    table: Any,
+    figure: tuple[str, str, Callable[[], Any]],
 ) -> Done:
-    """The page and the figure of a study, in the folder of its results.
+    """Write the page and the figure of a study to the folder of its results.
 
     Parameters
     ----------
-    records : ResultsFile
-    text : str
-        The page in Markdown. Its section "In short" is repeated on the screen; the figure comes
-        after it.
+    results : Results
+    intro : str
+        What was done, in Markdown.
+    short : sequence of str
+        What was found, in sentences; also printed on the screen.
+    sections : titles with texts and data frames of text
     table : DataFrame
         Printed on the screen.
-    draw : function
-        Gives the axes of the figure, None if there is nothing to draw.
-    title, words : str
-        What the figure is, and what is said of it.
+    figure : tuple
+        Its title, what is said of it, and a function for its axes (None if there are none).
     """
-    start, mark, rest = text.partition("## In short\n\n")
-    short, mark_after, rest = rest.partition("\n\n## ")
-    files, problem, section = [records.path, records.folder / "summary.md"], "", ""
+    files, problem = [results.path, results.folder / "summary.md"], ""
+    words = "\n".join(f"- {line}" for line in short)
+    parts = [intro, "## In short", words] if short else [intro]
+    title, caption, draw = figure
     try:
         from expectedkernels.plotting.style import close, save
 
         axes = draw()
         if axes is not None:
-            files.append(save(axes[0], records.folder / "figure.png"))
+            files.append(save(axes[0], results.folder / "figure.png"))
             close(axes[0])
-            section = f"\n\n## {title}\n\n{words}\n\n![{title}](figure.png)"
+            parts += [f"## {title}", caption, f"![{title}](figure.png)"]
     except ImportError as error:
         problem = f"No picture was written. {error}"
-    page = f"{start}{mark}{short.rstrip()}{section}{mark_after}{rest.rstrip()}\n"
-    files[1].write_text(page, encoding="utf-8")
-    return Done(records, tuple(files), table, short.strip(), problem)
+    for head, contents in sections:
+        parts += [f"## {head}", *(x if isinstance(x, str) else markdown(x) for x in contents)]
+    files[1].write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    return Done(results, tuple(files), table, words, problem)
 
 
 def cell_rng(seed: int, where: str, *numbers: int) -> np.random.Generator:
@@ -263,37 +254,25 @@ def cell_rng(seed: int, where: str, *numbers: int) -> np.random.Generator:
     return np.random.default_rng([seed, crc32(where.encode()), *numbers])
 
 
-def spread(errors: Any) -> float:
-    """The standard deviation over trials, zero for a single one.
+def compare(errors: Any, known: Any, share: Any = 1 / REPETITIONS) -> Any:
+    """The means of groups of errors beside known ones, and how far apart they are.
+
+    The standard error of the difference takes the variance of a known mean to be a share of that
+    of our repetitions; distances are multiples of it.
 
     Examples
     --------
-    >>> spread(np.array([1.0, 3.0])) ** 2, spread(np.array([1.0]))
-    (2.0, 0.0)
+    >>> errors = pd.Series([1.0, 3.0], name="error").groupby(pd.Index(["a", "a"], name="model"))
+    >>> compare(errors, pd.Series({"a": 1.0}).rename_axis("model"), 1 / 2)["distance"].round(6)
+    model
+    a    0.707107
+    Name: distance, dtype: float64
     """
-    return float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-
-
-def standard_error(errors: Any, share: float) -> float:
-    """That of the difference between our mean and one whose variance is a share of our spread's.
-
-    Examples
-    --------
-    >>> standard_error(np.array([1.0, 3.0]), 1 / 2) ** 2
-    2.0
-    """
-    return spread(errors) * sqrt(1 / len(errors) + share)
-
-
-def distance(ours: float, theirs: float, error: float) -> float:
-    """A difference in multiples of its standard error.
-
-    Examples
-    --------
-    >>> distance(1.0, 2.0, 0.5)
-    2.0
-    """
-    return abs(ours - theirs) / max(error, 1e-300)
+    found = errors.agg(["mean", "std", "count", "min", "max"])
+    found = found.join(known.rename("known"), how="inner")
+    found["standard_error"] = found["std"].fillna(0.0) * np.sqrt(1 / found["count"] + share)
+    gap = found["mean"] - found["known"]
+    return found.assign(distance=gap.abs() / found["standard_error"].clip(lower=1e-300))
 
 
 def plot_panels(
@@ -317,10 +296,6 @@ def plot_panels(
     levels : mapping, optional
         From titles to mappings from names to horizontal lines.
 
-    Returns
-    -------
-    array of matplotlib.axes.Axes
-
     Examples
     --------
     >>> from expectedkernels.plotting.results import Curve
@@ -336,27 +311,23 @@ def plot_panels(
         raise ValueError("'panels' must have at least one entry. Got none.")
     figure, axes = row_of_axes(len(panels), 3.4 * len(panels), 3.4)
     named = {name: None for curves in panels.values() for name, c in curves.items() if c.std}
-    colour = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
+    colours = {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(named)}
     for ax, (title, curves) in zip(axes, panels.items(), strict=True):
         for name, level in ((levels or {}).get(title) or {}).items():
             ax.axhline(level, color="0.6", linewidth=1, linestyle=":", label=name)
-        for name, curve in curves.items():
-            _draw_curve(ax, name, curve, colour.get(curve.like or name, "black"))
+        for name, found in curves.items():
+            colour, mean = colours.get(found.like or name, "black"), np.asarray(found.mean)
+            if found.std is None:
+                ax.plot(found.x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
+                continue
+            band, std = {"color": colour, "alpha": 0.2, "linewidth": 0}, np.asarray(found.std)
+            ax.plot(found.x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
+            ax.fill_between(found.x, mean - std, mean + std, **band)
         ylabel = (ylabels or {}).get(title, "")
         tidy(ax, legend=False, title=title, xlabel=xlabel, ylabel=ylabel)
     # As many columns as fit below so many panels.
     legend_below(figure, axes, ncols=min(5, 5 * len(panels) // 4))
     return axes
-
-
-def _draw_curve(ax: Any, name: str, curve: Any, colour: str) -> None:
-    mean = np.asarray(curve.mean)
-    if curve.std is None:
-        ax.plot(curve.x, mean, "--", color=colour, linewidth=1.2, label=name, zorder=4)
-        return
-    std = np.asarray(curve.std)
-    ax.plot(curve.x, mean, "o-", color=colour, linewidth=1.4, markersize=3, label=name)
-    ax.fill_between(curve.x, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
 
 
 def markdown(frame: Any) -> str:
@@ -375,32 +346,29 @@ def markdown(frame: Any) -> str:
 
 
 def mean_and_std(errors: Any, digits: int) -> str:
-    """The mean over trials and, of more than one, the standard deviation; empty without any.
+    """The mean over trials and, of more than one, the standard deviation.
 
     Examples
     --------
-    >>> mean_and_std(np.array([1.0, 3.0]), 2), mean_and_std(np.array([1.0]), 3)
+    >>> mean_and_std(pd.Series([1.0, 3.0]), 2), mean_and_std(pd.Series([1.0]), 3)
     ('2.00 ± 1.41', '1.000')
     """
-    if not len(errors):
-        return ""
-    around = f" ± {spread(errors):.{digits}f}" if len(errors) > 1 else ""
+    around = f" ± {errors.std():.{digits}f}" if len(errors) > 1 else ""
     return f"{errors.mean():.{digits}f}{around}"
 
 
-def curve(frame: Any, x: str, y: str, unit: float = 1.0) -> Any:
-    """The curve of the means of y over trials, with a band of their spread; None without any.
+def curves(frame: Any, names: Mapping[str, Any], x: str) -> dict[str, Any]:
+    """The curves of mean errors over trials, with bands of their spread; those that are there.
 
-    Examples
-    --------
-    >>> curve(pd.DataFrame({"n": [10, 10], "error": [1.0, 3.0]}), "n", "error").mean
-    [2.0]
+    Names go to the rows of their curves, as booleans.
     """
     # Here and not above: results and tables do not need matplotlib.
     from expectedkernels.plotting.results import Curve
 
-    if frame.empty:
-        return None
-    grouped = frame.groupby(x)[y]
-    mean, band = grouped.mean() / unit, grouped.std().fillna(0.0) / unit
-    return Curve(mean.index.tolist(), mean.tolist(), band.tolist())
+    found = {}
+    for name, rows in names.items():
+        grouped = frame[rows].groupby(x)["error"]
+        mean, band = grouped.mean(), grouped.std().fillna(0.0)
+        if len(mean):
+            found[name] = Curve(mean.index.tolist(), mean.tolist(), band.tolist())
+    return found

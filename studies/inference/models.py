@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -184,8 +183,3 @@ def collapse(model: Model, rows: Any, share: float, masks: str, rng: Any) -> Any
     for row in rows:
         row[rng.permutation(free)[:k]] = np.nan
     return rows
-
-
-def sample_counts(n: int, step: int) -> Sequence[int]:
-    """The numbers of samples at which errors are recorded."""
-    return range(step, n + 1, step)

@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from expectedkernels.checks import DataError
-from studies.base import Done, check_jobs, check_names, chosen, collect, written
-from studies.inference.cells import CIS_RULES, RULES, Settings, evaluate
-from studies.inference.models import (
-    MASKS,
-    PROPOSALS,
-    find_model,
-    load_model,
-    sample_counts,
-)
-from studies.inference.records import Cell, InferenceRecords, Record
-from studies.inference.report import figure, overview, paper_in_words, summary
+from studies.base import Done, Results, check_names, chosen, collect, write_report
+from studies.inference.models import MASKS, PROPOSALS, find_model, load_model
+from studies.inference.report import report
+from studies.inference.samples import CIS_RULES, KEYS, RULES, VALUES, Cell, Settings, evaluate
 
 MODELS = ("ising", "asia")
 SHARES = (0.25, 0.5)
@@ -30,7 +23,7 @@ QUICK = Settings(n=100, thin=200)
 
 def _work(
     cell: Cell, path: str | None, rules: Sequence[str], settings: Settings, grams: str | None
-) -> list[Record]:
+) -> list[Any]:
     return evaluate(load_model(cell.model, path, settings.seed), cell, rules, settings, grams)
 
 
@@ -63,11 +56,11 @@ def run(
     keep: bool = False,
     jobs: int = 1,
     progress: bool = True,
-) -> InferenceRecords:
+) -> Results:
     """The errors of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
-    For `out` and `settings` see `ResultsFile`, for `jobs` and `progress` see `collect`.
+    For `out` and `settings` see `Results`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
@@ -87,16 +80,17 @@ def run(
         Whether Gram matrices are kept in the folder, for other rules later.
     """
     settings = Settings() if settings is None else settings
-    check_names(proposals, PROPOSALS, "proposal")
-    check_names(masks, MASKS, "kind of masks")
-    check_names([*rules, *again], RULES, "rule for weights")
-    check_names(cis_rules, CIS_RULES, "variant of CIS")
+    known = {"proposal": (proposals, PROPOSALS), "kind of masks": (masks, MASKS)}
+    weights = {
+        "rule for weights": ([*rules, *again], RULES),
+        "variant of CIS": (cis_rules, CIS_RULES),
+    }
+    check_names({**known, **weights}, jobs)
     for share in shares:
         if not 0 < share <= 1:
             raise DataError(
                 f"The share of collapsed variables must be in the range (0, 1]. Got {share}."
             )
-    check_jobs(jobs)
     places = _places(models, folder)
     for name, path in places.items():
         load_model(name, path, settings.seed)  # problems with files show before the work
@@ -105,20 +99,19 @@ def run(
         for name, path in places.items()
         if path is not None and name not in MODELS
     }
-    records = InferenceRecords(out, asdict(settings), digests)
+    results = Results(out, KEYS, VALUES, asdict(settings), digests)
     grams = str(Path(out) / "grams") if keep else None
     wanted = [(cell, rules) for cell in cells(list(places), proposals, shares, masks, tries)]
     wanted += [  # CIS makes its own samples
         (Cell(model, "cis", share, "online", trial), cis_rules)
         for trial, model, share in product(range(tries), places, shares)
     ]
-    last, work = sample_counts(settings.n, settings.step)[-1], []
+    work, last = [], settings.counts[-1]
     for cell, names in wanted:
-        left = [rule for rule in names if rule in again or (cell, rule, last) not in records]
+        left = [rule for rule in names if rule in again or (*cell, rule, last) not in results]
         if left:
             work.append((cell, places[cell.model], left, settings, grams))
-    collect(records, _work, work, lambda found: found.cell.model, jobs, progress)
-    return records
+    return collect(results, _work, work, jobs, progress)
 
 
 def _places(models: Sequence[str], folder: str | Path | None) -> dict[str, str | None]:
@@ -139,18 +132,11 @@ def _places(models: Sequence[str], folder: str | Path | None) -> dict[str, str |
 def reproduce_inference(
     out: Path, folder: Path | None = None, quick: bool = False, seed: int = 0, **asked: Any
 ) -> Done:
-    """The study with its summary and figures, written to a folder (for what is asked, see `run`).
+    """The study with its page and figure, written to a folder (for what is asked, see `run`).
 
     A quick one takes a hundred samples of shorter chains.
     """
     few: dict[str, Any] = {"cis_rules": CIS_RULES[:1], "tries": 2} if quick else {}
     settings = replace(QUICK if quick else Settings(), seed=seed)
-    records = run(out, folder, settings=settings, **few | chosen(**asked))
-    return written(
-        records,
-        summary(records, comparable=not quick),
-        overview(records),
-        lambda: figure(records),
-        "Figure 3 of the paper, from our runs",
-        paper_in_words(records),
-    )
+    results = run(out, folder, settings=settings, **few | chosen(**asked))
+    return write_report(results, *report(results.frame, comparable=not quick))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -17,8 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
 import expectedkernels as ek
-from studies.missing.masks import draw_copy
-from studies.missing.tables import REGRESSION
+from studies.missing.tables import REGRESSION, draw_copy
 
 SVM, RIDGE = "SVM", "ridge"
 MASKED = {f"expected {machine}, mask kernel": machine for machine in (SVM, RIDGE)}
@@ -97,14 +96,11 @@ class Training:
         from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
         holed = np.concatenate([self.X, self.copies[0]]) if self.complete else self.X
+        keep: Any = {"keep_empty_features": True}
         return {
-            "mean": _timed(SimpleImputer(keep_empty_features=True).fit, self.X),
-            "iterative": _timed(
-                IterativeImputer(random_state=0, keep_empty_features=True).fit, holed
-            ),
-            "k-NN": _timed(
-                KNNImputer(n_neighbors=NEIGHBOURS, keep_empty_features=True).fit, self.X
-            ),
+            "mean": _timed(SimpleImputer(**keep).fit, self.X),
+            "iterative": _timed(IterativeImputer(random_state=0, **keep).fit, holed),
+            "k-NN": _timed(KNNImputer(n_neighbors=NEIGHBOURS, **keep).fit, self.X),
         }
 
     @cached_property
@@ -128,8 +124,7 @@ class Training:
         return best
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(NamedTuple):
     """A fitted method.
 
     Attributes
@@ -155,7 +150,12 @@ def fit_method(name: str, training: Training) -> Fitted:
         return _fit_expected(EXPECTED[name], "auto" if name in MASKED else None, training)
     if name in IMPUTED:
         return _fit_imputed(*IMPUTED[name], training)
-    return _fit_boosted(BOOSTED[name], training)
+    rows, y = training.X, training.y
+    if BOOSTED[name]:
+        rows, y = np.concatenate([rows, *training.copies]), np.tile(y, 1 + COPIES)
+    model = _booster(training.task).set_params(**training.boosting_search)
+    _, seconds = _timed(model.fit, rows, y)
+    return Fitted(seconds, model.predict, getattr(model, "predict_proba", None))
 
 
 def searched(machine: str, X: Any, y: Any, task: str) -> dict[str, Any]:
@@ -230,28 +230,15 @@ def _fit_imputed(name: str, indicators: bool, machine: str, training: Training) 
         parameters = searched(machine, filled, y, training.task)
     model = _make(machine, training.task, parameters)
     _, most = _timed(model.fit, filled, y)
-    probabilities = None
-    if machine == RIDGE and training.task != REGRESSION:
-
-        def probabilities(X: Any) -> Any:
-            return model.predict_proba(fill(X))
-
-    return Fitted(seconds + more + most, lambda X: model.predict(fill(X)), probabilities)
+    fitted = Fitted(seconds + more + most, lambda X: model.predict(fill(X)))
+    if machine != RIDGE or training.task == REGRESSION:
+        return fitted
+    return fitted._replace(probabilities=lambda X: model.predict_proba(fill(X)))
 
 
 def _booster(task: str) -> Any:
     kind = HistGradientBoostingRegressor if task == REGRESSION else HistGradientBoostingClassifier
     return kind(max_leaf_nodes=15, random_state=0)
-
-
-def _fit_boosted(copies: bool, training: Training) -> Fitted:
-    rows, y = training.X, training.y
-    if copies:
-        rows = np.concatenate([rows, *training.copies])
-        y = np.tile(y, 1 + COPIES)
-    model = _booster(training.task).set_params(**training.boosting_search)
-    _, seconds = _timed(model.fit, rows, y)
-    return Fitted(seconds, model.predict, getattr(model, "predict_proba", None))
 
 
 def _timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from studies.base import ResultsFile, markdown, plot_panels
+from studies.base import plot_panels
 from studies.missing.methods import EXPECTED, MASKED, METHODS
 
 TASKS = {
@@ -37,73 +37,11 @@ EXTRAS = {
 }
 
 
-@dataclass(frozen=True, order=True)
-class Cell:
-    """One split of one table with one random mask: all methods are compared on it.
+def values_of(frame: Any, task: str, holes: str) -> Any:
+    """The results of methods (rows), averaged over splits, by field, table and setting.
 
-    Attributes
-    ----------
-    table, task : str
-    holes : {"test", "both"}
-        Whether values are missing in test rows only, or in training rows as well.
-    mechanism : {"MCAR", "MAR", "MNAR"}
-    rate : float
-    trial : int
+    Tables and settings are those that all methods have errors for; None without any.
     """
-
-    table: str
-    task: str
-    holes: str
-    mechanism: str
-    rate: float
-    trial: int
-
-    @property
-    def setting(self) -> str:
-        """What is missing, in short."""
-        return f"{self.mechanism} {self.rate:g}"
-
-
-@dataclass(frozen=True)
-class Record:
-    """What one method did in one cell.
-
-    Attributes
-    ----------
-    cell : Cell
-    method : str
-    error : float
-        The root of the mean squared error in standard deviations of the target, or the share of
-        wrong labels.
-    log_loss, coverage, width : float
-        Of probabilities, and of 90 % intervals (widths in standard deviations of the target, the
-        median over rows); NaN where there are none.
-    fit_seconds, predict_seconds : float
-        Without the search for parameters.
-    """
-
-    cell: Cell
-    method: str
-    error: float
-    log_loss: float
-    coverage: float
-    width: float
-    fit_seconds: float
-    predict_seconds: float
-
-
-class Records(ResultsFile):
-    """The results of the study of missing values in a folder, by (cell, method)."""
-
-    RECORD = Record
-
-
-def values_of(records: Records, task: str, holes: str, field: str = "error") -> Any:
-    """A field of the results of methods (rows), averaged over splits, by table and setting.
-
-    Tables and settings (columns) are those that all methods have errors for; None without any.
-    """
-    frame = records.frame
     frame = frame[(frame["task"] == task) & (frame["holes"] == holes)]
     if frame.empty:
         return None
@@ -112,7 +50,8 @@ def values_of(records: Records, task: str, holes: str, field: str = "error") -> 
     means = grouped[["error", *EXTRAS]].mean().unstack(["table", "setting"])
     means = means.reindex([method for method in METHODS if method in means.index])
     common = means["error"].dropna(axis=1).columns
-    return means[field][common] if len(common) else None
+    kept = [column for column in means if column[1:] in set(common)]
+    return means[kept] if kept else None
 
 
 def against(errors: Any, ours: str) -> Any:
@@ -125,69 +64,44 @@ def against(errors: Any, ours: str) -> Any:
     gap = by_table - by_table.loc[ours]
     error = (gap.std(axis=1) / np.sqrt(gap.shape[1])).replace(0.0, np.nan)
     wins, losses = (gap > 0).sum(axis=1), (gap < 0).sum(axis=1)
-    return pd.DataFrame({"wins": wins, "losses": losses, "distance": gap.mean(axis=1) / error})
-
-
-def overview(records: Records) -> Any:
-    """The mean error of every method, a column for each task and place."""
-    found = {
-        f"{task}, {holes}": values_of(records, task, holes)
-        for task, holes in product(TASKS, PLACES)
-    }
-    means = {name: x.mean(axis=1) for name, x in found.items() if x is not None}
-    return pd.DataFrame(means).reindex([m for m in METHODS if any(m in x for x in means.values())])
-
-
-def summary(records: Records) -> str:
-    """The study as Markdown: what was done, what it says in short, and the tables."""
-    trials = len(records.values("trial"))
-    intro = (
-        "# Predictions from rows with holes\n\n"
-        "Expected predictions (default density) against imputation and boosting, with "
-        f"{trials} random split{'' if trials == 1 else 's'} of every table. All methods see the "
-        "same rows and holes, and choose "
-        "their parameters by training rows alone. Holes: MCAR, completely at random; MAR, by the "
-        "values of a third of the columns, which have none; MNAR, by the missing value itself.\n\n"
-        "- *expected*: the exact expectation of the prediction over what is missing; *mask "
-        "kernel*: what is missing counts too, if training rows say so.\n"
-        "- *mean, iterative, k-NN*: scikit-learn's imputers, then the same machine; iterative "
-        "imputation is fitted to rows with holes in any case. *+ indicators*: with columns that "
-        "say what was missing; where training rows have no holes, a masked copy of them is "
-        "learned from as well.\n"
-        "- *boosting*: histogram gradient boosting, which takes rows with holes as they are; "
-        "*on masked copies*: fitted to the rows and four copies with more holes.\n"
-        "- *SVM*: support vector machines; *ridge*: kernel ridge regression, on one-hot labels in "
-        "classification.\n"
-        "- *w-l*: tables where the expected machine has the smaller and the larger mean error; "
-        "*d/se*: the mean difference over tables (positive: the expected machine is better) in "
-        "multiples of its standard error."
+    found = pd.DataFrame({"wins": wins, "losses": losses, "distance": gap.mean(axis=1) / error})
+    record = wins.astype(str) + "-" + losses.astype(str)
+    return found.assign(
+        record=record, far=found["distance"].map("{:+.1f}".format).replace("+nan", "")
     )
-    short, parts = [], []
+
+
+def report(frame: Any) -> tuple[Any, ...]:
+    """What `write_report` writes."""
+    short, sections, means, panels = [], [], {}, {}
     for task, (holes, place) in product(TASKS, PLACES.items()):
-        errors = values_of(records, task, holes)
-        if errors is None:
+        values = values_of(frame, task, holes)
+        if values is None:
             continue
-        extras = {field: values_of(records, task, holes, field).mean(axis=1) for field in EXTRAS}
-        short.append(f"- {task.capitalize()}, {place}: {_in_short(errors)}")
+        errors = values["error"]
+        means[f"{task}, {holes}"], panels[f"{task}\n{place}"] = errors.mean(axis=1), errors
+        extras = pd.DataFrame({field: values[field].mean(axis=1) for field in EXTRAS})
+        short.append(f"{task.capitalize()}, {place}: {_in_short(errors)}")
         covered = [
             f"{method} {share:.1%} at a median width of {extras['width'][method]:.2f}"
             for method, share in extras["coverage"].dropna().items()
         ]
-        short += [f"- Its 90 % intervals cover: {', '.join(covered)}."] if covered else []
-        tables = ", ".join(errors.columns.unique("table"))
+        short += [f"Its 90 % intervals cover: {', '.join(covered)}."] if covered else []
         shown = {
-            head: extras[field].map(form.format, na_action="ignore")
+            head: extras[field].map(form.format, na_action="ignore").fillna("")
             for field, (head, form) in EXTRAS.items()
             if extras[field].notna().any()
         }
-        parts += [
-            f"## {task.capitalize()}, {place}",
-            f"Tables: {tables}; {TASKS[task]}.",
-            markdown(error_table(errors)),
-            markdown(pd.DataFrame(shown).fillna("")),
-        ]
-    words = ["## In short\n\n" + "\n".join(short)] if short else []
-    return "\n\n".join([intro, *words, *parts]) + "\n"
+        tables = f"Tables: {', '.join(errors.columns.unique('table'))}; {TASKS[task]}."
+        parts = [tables, error_table(errors), pd.DataFrame(shown)]
+        sections.append((f"{task.capitalize()}, {place}", parts))
+    there = [m for m in METHODS if any(m in x for x in means.values())]
+    caption = (
+        f"How much larger errors are than those of the {OURS}, with standard errors over tables."
+    )
+    drawn = "Errors beside those of the expected machine", caption, lambda: figure(panels)
+    intro = Path(__file__).with_name("page.md").read_text(encoding="utf-8").rstrip()
+    return intro, short, sections, pd.DataFrame(means).reindex(there), drawn
 
 
 def error_table(errors: Any) -> Any:
@@ -196,54 +110,44 @@ def error_table(errors: Any) -> Any:
     table = by_setting.assign(all=errors.mean(axis=1)).map("{:.4f}".format)
     table["mean rank"] = errors.rank().mean(axis=1).map("{:.1f}".format)
     for ours in (name for name in EXPECTED if name in errors.index and name not in MASKED):
-        cells = [_compared(row) for row in against(errors, ours).itertuples()]
-        table[[f"w-l {ours}", f"d/se {ours}"]] = cells
+        table[[f"w-l {ours}", f"d/se {ours}"]] = against(errors, ours)[["record", "far"]]
         table.loc[ours, [f"w-l {ours}", f"d/se {ours}"]] = ""
     return table
-
-
-def _compared(found: Any) -> tuple[str, str]:
-    far = "" if np.isnan(found.distance) else f"{found.distance:+.1f}"
-    return f"{found.wins:.0f}-{found.losses:.0f}", far
 
 
 def _in_short(errors: Any) -> str:
     """The smallest error of ours and of the others, and how far apart they are."""
     means, ranks = errors.mean(axis=1), errors.rank().mean(axis=1)
+    shown = [f"{m} {means[m]:.4f} (mean rank {ranks[m]:.1f})" for m in errors.index]
     ours = [method for method in errors.index if method in EXPECTED]
+    text = ", ".join(shown[: len(ours)])
     others = means.drop(ours)
-    said = [f"{method} {means[method]:.4f} (mean rank {ranks[method]:.1f})" for method in ours]
     if others.empty:
-        return ", ".join(said) + "."
+        return text + "."
     best = others.idxmin()
-    said.append(
-        f"best of the {len(others)} others, in hindsight, {best} {means[best]:.4f} "
-        f"({ranks[best]:.1f})"
-    )
-    text = ", ".join(said)
+    said = shown[errors.index.get_loc(best)]
+    text += f", best of the {len(others)} others, in hindsight, {said}"
     for method in ours:
-        wins, distance = _compared(against(errors, method).loc[best])
-        text += f"; {method} against it {wins} tables"
-        text += f", difference / standard error {distance}" if distance else ""
+        found = against(errors, method).loc[best]
+        text += f"; {method} against it {found['record']} tables"
+        text += f", difference / standard error {found['far']}" if found["far"] else ""
     return text + "."
 
 
-def figure(records: Records) -> Any:
+def figure(errors: dict[str, Any]) -> Any:
     """The axes of how much larger errors are than those of the expected SVM, None without results.
 
     Bands are standard errors over tables.
     """
     from expectedkernels.plotting.results import Curve
 
-    panels, settings = {}, {}
-    for task, (holes, place) in product(TASKS, PLACES.items()):
-        errors = values_of(records, task, holes)
-        if errors is None or OURS not in errors.index:
+    panels, settings = {}, []
+    for title, found in errors.items():
+        if OURS not in found.index:
             continue
-        title = f"{task}\n{place}"
-        gap = (errors - errors.loc[OURS]).T.groupby("setting")
+        gap = (found - found.loc[OURS]).T.groupby("setting")
         mean, band = gap.mean(), (gap.std() / np.sqrt(gap.count())).fillna(0.0)
-        settings[title] = list(mean.index)
+        settings.append(list(mean.index))
         panels[title] = {
             method: Curve(range(len(mean)), mean[method].tolist(), band[method].tolist())
             for method in SHOWN
@@ -254,7 +158,7 @@ def figure(records: Records) -> Any:
     levels = {title: {OURS: 0.0} for title in panels}
     ylabels = {next(iter(panels)): f"error minus that of the {OURS}"}
     axes = plot_panels(panels, "", ylabels, levels)
-    for ax, names in zip(axes, settings.values(), strict=True):
+    for ax, names in zip(axes, settings, strict=True):
         ax.set_xticks(range(len(names)), names, rotation=30)
         ax.title.set_size("medium")
     return axes

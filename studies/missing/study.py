@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from sklearn.metrics import log_loss
 
-from studies.base import Done, cell_rng, check_jobs, check_names, chosen, collect, written
-from studies.missing.masks import draw_mask, hide
+from studies.base import Done, Results, cell_rng, check_names, chosen, collect, write_report
 from studies.missing.methods import MASKED, METHODS, Fitted, Training, fit_method
-from studies.missing.report import OURS, Cell, Record, Records, figure, overview, summary
-from studies.missing.tables import REGRESSION, TABLES, Table, available, load_table
+from studies.missing.report import EXTRAS, report
+from studies.missing.tables import (
+    REGRESSION,
+    TABLES,
+    Table,
+    available,
+    draw_mask,
+    hide,
+    load_table,
+)
 
 HOLES = ("test", "both")
 MECHANISMS = (("MCAR", 0.3), ("MCAR", 0.5), ("MAR", 0.5), ("MNAR", 0.3))
@@ -48,51 +55,61 @@ QUICK = Settings(n_train=100, n_test=100)
 """Settings for a first look within a minute."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """A split of a table.
+class Cell(NamedTuple):
+    """One split of one table with one random mask: all methods are compared on it.
 
     Attributes
     ----------
-    table : Table
-        The rows of the split, those for training first.
-    n_train : int
+    table, task : str
+    holes : {"test", "both"}
+        Whether values are missing in test rows only, or in training rows as well.
+    mechanism : {"MCAR", "MAR", "MNAR"}
+    rate : float
+    trial : int
     """
 
-    table: Table
-    n_train: int
+    table: str
+    task: str
+    holes: str
+    mechanism: str
+    rate: float
+    trial: int
 
 
-def split_rows(table: Table, trial: int, settings: Settings) -> Rows:
-    """A random split of a table, the same for all methods and masks.
+KEYS = get_type_hints(Cell) | {"method": str}
+VALUES = dict.fromkeys(("error", *EXTRAS), float)
+"""Errors are roots of mean squares in standard deviations of the target, or shares of wrong labels;
+widths of 90 % intervals are medians over rows; times are without the search for parameters."""
+
+
+def split_rows(table: Table, trial: int, settings: Settings) -> tuple[Table, int]:
+    """A random split of a table, training rows first, and their number: the same for all methods.
 
     Examples
     --------
-    >>> rows = split_rows(load_table("iris"), 0, Settings())
-    >>> rows.n_train, len(rows.table.y)
+    >>> table, n_train = split_rows(load_table("iris"), 0, Settings())
+    >>> n_train, len(table.y)
     (100, 150)
     """
     n_train = min(settings.n_train, 2 * len(table.y) // 3)
     n_test = min(settings.n_test, len(table.y) - n_train)
     order = cell_rng(settings.seed, table.name, trial).permutation(len(table.y))
-    chosen = order[: n_train + n_test]
-    part = Table(table.name, table.task, table.X[chosen], table.variables, table.y[chosen])
-    return Rows(part, n_train)
+    part = order[: n_train + n_test]
+    return replace(table, X=table.X[part], y=table.y[part]), n_train
 
 
-def cell_mask(rows: Rows, cell: Cell, settings: Settings) -> Any:
+def cell_mask(table: Table, n_train: int, cell: Cell, settings: Settings) -> Any:
     """What is missing in a cell, (rows, variables): the same in all runs."""
-    rng = cell_rng(settings.seed, f"{cell.table}/{cell.setting}", cell.trial)
-    mask = draw_mask(rng, rows.table, cell.mechanism, cell.rate)
+    where = f"{cell.table}/{cell.mechanism} {cell.rate:g}"
+    mask = draw_mask(cell_rng(settings.seed, where, cell.trial), table, cell.mechanism, cell.rate)
     if cell.holes == "test":
-        mask[: rows.n_train] = False
-    few = (~mask[: rows.n_train]).sum(axis=0) < FEWEST
+        mask[:n_train] = False
+    few = (~mask[:n_train]).sum(axis=0) < FEWEST
     mask[:FEWEST, few] = False
     return mask
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
+class Task(NamedTuple):
     """Rows with holes, scaled by what the training rows show.
 
     Attributes
@@ -109,17 +126,16 @@ class Task:
     unit: float
 
 
-def make_task(rows: Rows, mask: Any, trial: int) -> Task:
-    """What methods get to see of a split.
+def make_task(table: Table, n: int, mask: Any, trial: int) -> Task:
+    """What methods get to see of a split with n training rows.
 
     Examples
     --------
-    >>> rows = split_rows(load_table("iris"), 0, Settings())
-    >>> task = make_task(rows, np.zeros((150, 4), dtype=bool), 0)
+    >>> table, n = split_rows(load_table("iris"), 0, Settings())
+    >>> task = make_task(table, n, np.zeros((150, 4), dtype=bool), 0)
     >>> bool(np.abs(task.training.X.mean(axis=0)).max() < 1e-12)
     True
     """
-    table, n = rows.table, rows.n_train
     X = hide(table.X, mask, table.owner)
     bits = [column for group in table.groups for column in group]
     centre, spread = np.nanmean(X[:n], axis=0), np.nanstd(X[:n], axis=0)
@@ -135,27 +151,28 @@ def make_task(rows: Rows, mask: Any, trial: int) -> Task:
 
 def evaluate(
     table: Table, cells: Sequence[tuple[Cell, Sequence[str]]], settings: Settings
-) -> list[Record]:
+) -> list[Any]:
     """The results of some methods in cells that have the same training rows."""
-    rows = split_rows(table, cells[0][0].trial, settings)
+    rows, n_train = split_rows(table, cells[0][0].trial, settings)
     training, found = None, []
     fitted: dict[str, Fitted] = {}
     for cell, methods in cells:
-        task = make_task(rows, cell_mask(rows, cell, settings), cell.trial)
+        task = make_task(rows, n_train, cell_mask(rows, n_train, cell, settings), cell.trial)
         training = training or task.training
         for name in methods:
             if name not in fitted:
                 fitted[name] = fit_method(name, training)
-            found.append(_record(cell, name, fitted[name], task))
+            found.append((*cell, name, *_values(fitted[name], task)))
     return found
 
 
-def _record(cell: Cell, name: str, method: Fitted, task: Task) -> Record:
+def _values(method: Fitted, task: Task) -> list[float]:
+    """What a method did, one number for each of `VALUES`."""
     began = perf_counter()
     answer = method.predict(task.X_test)
     seconds = perf_counter() - began
     y, loss, coverage, width = task.y_test, np.nan, np.nan, np.nan
-    if cell.task == REGRESSION:
+    if task.training.task == REGRESSION:
         error = task.unit * np.sqrt(np.mean((answer - y) ** 2))
     else:
         error = np.mean(answer != y)
@@ -166,7 +183,7 @@ def _record(cell: Cell, name: str, method: Fitted, task: Task) -> Record:
         low, high = method.interval(task.X_test, COVERAGE)
         coverage, width = np.mean((low <= y) & (y <= high)), task.unit * np.median(high - low)
     times = round(method.seconds, 4), round(seconds, 4)
-    return Record(cell, name, *map(float, (error, loss, coverage, width, *times)))
+    return [float(x) for x in (error, loss, coverage, width, *times)]
 
 
 def cells(
@@ -196,11 +213,11 @@ def run(
     settings: Settings | None = None,
     jobs: int = 1,
     progress: bool = True,
-) -> Records:
+) -> Results:
     """The results of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
-    For `out` and `settings` see `ResultsFile`, for `jobs` and `progress` see `collect`.
+    For `out` and `settings` see `Results`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
@@ -215,21 +232,18 @@ def run(
     """
     settings = Settings() if settings is None else settings
     names = available(folder) if tables is None else tables
-    check_names(names, TABLES, "table")
-    check_names(holes, HOLES, "place of holes")
-    check_names(methods, METHODS, "method")
-    check_jobs(jobs)
+    known = {"table": (names, TABLES), "place of holes": (holes, HOLES)}
+    check_names({**known, "method": (methods, METHODS)}, jobs)
     loaded = {name: load_table(name, folder) for name in names}
-    records = Records(out, asdict(settings))
+    results = Results(out, KEYS, VALUES, asdict(settings))
     todo = []
     for group in cells(list(loaded.values()), holes, mechanisms, trials):
         usable = [m for m in methods if group[0].holes == "both" or m not in MASKED]
-        left = [(cell, [m for m in usable if (cell, m) not in records]) for cell in group]
+        left = [(cell, [m for m in usable if (*cell, m) not in results]) for cell in group]
         left = [(cell, wanted) for cell, wanted in left if wanted]
         if left:
             todo.append((loaded[group[0].table], left, settings))
-    collect(records, evaluate, todo, lambda found: found.cell.table, jobs, progress)
-    return records
+    return collect(results, evaluate, todo, jobs, progress)
 
 
 def reproduce_missing(
@@ -245,12 +259,5 @@ def reproduce_missing(
         "trials": 1,
         "settings": QUICK,
     }
-    records = run(out, folder, **(few if quick else {}) | chosen(**asked))
-    return written(
-        records,
-        summary(records),
-        overview(records),
-        lambda: figure(records),
-        "Errors beside those of the expected machine",
-        f"How much larger errors are than those of the {OURS}, with standard errors over tables.",
-    )
+    results = run(out, folder, **(few if quick else {}) | chosen(**asked))
+    return write_report(results, *report(results.frame))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -33,7 +33,7 @@ class Source:
     name, file : str
     target : str
         The column to predict.
-    discrete, continuous : tuple of str
+    discrete, continuous : sequences of str
         The columns that are categories, and those that are cut into bins.
     where : str
         Where the file can be found.
@@ -54,8 +54,8 @@ class Source:
     name: str
     file: str
     target: str
-    discrete: tuple[str, ...]
-    continuous: tuple[str, ...]
+    discrete: Sequence[str]
+    continuous: Sequence[str]
     where: str
     sha256: Mapping[str, str]
     C: float
@@ -72,14 +72,8 @@ class Source:
         return (*self.discrete, *self.continuous, self.target)
 
 
-def _sources() -> dict[str, Source]:
-    tables = tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
-    for table in tables.values():
-        table.update(discrete=tuple(table["discrete"]), continuous=tuple(table["continuous"]))
-    return {name: Source(name, **table) for name, table in tables.items()}
-
-
-SOURCES = _sources()
+_TOML = Path(__file__).with_name("sources.toml").read_text(encoding="utf-8")
+SOURCES = {name: Source(name, **table) for name, table in tomllib.loads(_TOML).items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +178,7 @@ def load(name: str, folder: str | Path | None = None, *, check: bool = True) -> 
     ...
     expectedkernels.DataError: There is no data set 'iris'. There are: abalone; ...
     """
-    check_names([name], SOURCES, "data set")
+    check_names({"data set": ([name], SOURCES)})
     source = SOURCES[name]
     path = data_folder(folder) / source.file
     if not path.exists():
@@ -292,10 +286,9 @@ def fetch(source: Source, path: Path) -> None:
     try:
         with catch_warnings():
             simplefilter("ignore")  # what goes wrong in the end is said below
-            found = fetch_openml(
-                data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
-            )
-        rows = _openml_rows(source, found)
+            found = fetch_openml(data_id=source.openml, as_frame=True, n_retries=1, delay=0.5)
+        table = found.data.rename(columns=_plain).assign(**{_plain(source.target): found.target})
+        table = table[[_plain(name) for name in source.columns]]
     except Exception as error:  # whatever is wrong with the connection, the server or the answer
         raise DataError(
             f"{path} does not exist, and could not be fetched from OpenML "
@@ -303,24 +296,8 @@ def fetch(source: Source, path: Path) -> None:
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([source.columns, *rows])
+    table.to_csv(partial, header=list(source.columns), index=False)
     partial.replace(path)
-
-
-def _openml_rows(source: Source, found: Any) -> list[list[Any]]:
-    """The rows of what OpenML sent, with the columns in the order of the source."""
-    names = [*found.feature_names, *found.target_names]
-    data = np.column_stack([np.asarray(found.data, dtype=object), found.target])
-    plain = {_plain(name): i for i, name in enumerate(names)}
-    columns = []
-    for name in source.columns:
-        i = len(names) - 1 if name == source.target else plain[_plain(name)]
-        labels: Any = (found.categories or {}).get(names[i])
-        column = data[:, i].tolist()
-        coded = labels is not None and not isinstance(column[0], str)
-        columns.append([labels[int(x)] for x in column] if coded else column)
-    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _plain(name: str) -> str:

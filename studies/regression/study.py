@@ -2,116 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 
-import numpy as np
 from sklearn.metrics import root_mean_squared_error
 
-from studies.base import Done, cell_rng, check_jobs, check_names, chosen, collect, written
-from studies.regression.baselines import Effort, Imputers, draw_mask, hide
+from studies.base import Done, Results, cell_rng, check_names, chosen, collect, write_report
 from studies.regression.datasets import SOURCES, Dataset, Split, load
-from studies.regression.machines import BitDensity, CategoryDensity, Machine, fit_machine
-from studies.regression.report import (
-    COMPLETE,
-    RATES,
-    Cell,
-    Record,
-    Records,
-    figure,
-    overview,
-    paper_in_words,
-    summary,
-)
+from studies.regression.methods import METHODS, Effort, Settings, Study, draw_mask, hide
+from studies.regression.report import COMPLETE, RATES, report
 
 MISSING = ("bits", "features")
 EVALUATED = ("valid", "test")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What has to be the same for results to belong together.
-
-    Attributes
-    ----------
-    rows : int or None
-        Evaluate only so many of the first rows. None: all.
-    seed : int
-    splits : int
-        Splits of the circuit over bits, after its Chow-Liu tree.
-    check : bool
-        Whether the data have to be those of the paper, bit for bit.
-    effort : Effort
-    """
-
-    rows: int | None = None
-    seed: int = 0
-    splits: int = 10
-    check: bool = True
-    effort: Effort = field(default_factory=Effort)
-
-
 QUICK = Settings(rows=100, effort=Effort(donors=200, learners=200, rounds=2))
 """Settings for a first look within a minute."""
 QUICK_RATES = (0.1, 0.5, 0.9)
 
 
-class Study:
-    """A data set with its regressor, densities and imputers, each made when it is needed."""
+class Cell(NamedTuple):
+    """One random mask: all methods are compared on it."""
 
-    def __init__(self, dataset: Dataset, settings: Settings):
-        self.dataset, self.settings = dataset, settings
-        self.imputers = Imputers(dataset, settings.effort)
-
-    @cached_property
-    def machine(self) -> Machine:
-        """The regressor."""
-        return fit_machine(self.dataset)
-
-    @cached_property
-    def bits(self) -> BitDensity:
-        """The density over bits."""
-        return BitDensity(self.dataset, self.settings.splits)
-
-    @cached_property
-    def categories(self) -> CategoryDensity:
-        """The density over features."""
-        return CategoryDensity(self.dataset)
-
-    def sampled(self, density: BitDensity | CategoryDensity, rows: Any, rng: Any) -> Any:
-        """The mean prediction for several completions from a density."""
-        drawn = density.samples(rows, self.settings.effort.completions, rng)
-        return np.mean([self.machine.predict(bits) for bits in drawn], axis=0)
+    dataset: str
+    split: str
+    missing: str
+    rate: float
+    trial: int
 
 
-METHODS: dict[str, Callable[[Study, Any, Cell, Any], Any]] = {
-    "expected, categories": lambda s, X, *_: s.categories.expected(s.machine, X),
-    "expected, bits": lambda s, X, *_: s.bits.expected(s.machine, X),
-    "map, categories": lambda s, X, *_: s.machine.predict(s.categories.most_probable(X)),
-    "map, bits": lambda s, X, *_: s.machine.predict(s.bits.most_probable(X)),
-    "sampled, categories": lambda s, X, _, rng: s.sampled(s.categories, X, rng),
-    "sampled, bits": lambda s, X, _, rng: s.sampled(s.bits, X, rng),
-    "mean": lambda s, X, *_: s.machine.predict(s.imputers.mean(X)),
-    "median": lambda s, X, c, _: s.machine.predict(s.imputers.median(X, c.missing)),
-    "mode": lambda s, X, c, _: s.machine.predict(s.imputers.mode(X, c.missing)),
-    "masked mode": lambda s, X, *_: s.machine.predict(s.imputers.masked_mode(X)),
-    "k-NN": lambda s, X, *_: s.machine.predict(s.imputers.neighbours(X)),
-    "iterative": lambda s, X, c, _: s.machine.predict(s.imputers.iterative(X, c.missing, c.rate)),
-    "training mean": lambda s, X, *_: np.full(len(X), s.dataset.train.y.mean()),
-}
-"""Predictions for rows with missing bits, by name."""
+KEYS = get_type_hints(Cell) | {"method": str}
+VALUES = {"rmse": float, "seconds": float, "rows": int}
 
 
 def evaluation_rows(dataset: Dataset, split: str, settings: Settings) -> Split:
     """The rows to evaluate: of the validation rows all but the first, as in the paper."""
     rows: Split = getattr(dataset, split)
-    chosen = slice(1 if split == "valid" else 0, settings.rows)
-    return Split(rows.codes[chosen], rows.bits[chosen], rows.y[chosen])
+    part = slice(1 if split == "valid" else 0, settings.rows)
+    return Split(rows.codes[part], rows.bits[part], rows.y[part])
 
 
 def cell_mask(dataset: Dataset, cell: Cell, settings: Settings) -> Any:
@@ -132,25 +63,22 @@ def _study(name: str, folder: str | None, settings: Settings) -> Study:
     return Study(load(name, folder, check=settings.check), settings)
 
 
-def evaluate(study: Study, cell: Cell, methods: Sequence[str]) -> list[Record]:
+def evaluate(study: Study, cell: Cell, methods: Sequence[str]) -> list[Any]:
     """The errors of some methods in a cell, all for the same missing bits."""
-    settings = study.settings
-    split = evaluation_rows(study.dataset, cell.split, settings)
+    split = evaluation_rows(study.dataset, cell.split, study.settings)
     if cell.rate == 0:
         error = root_mean_squared_error(split.y, study.machine.predict(split.bits))
-        return [Record(cell, COMPLETE, error, 0.0, len(split.y))]
-    rows = hide(split.bits, cell_mask(study.dataset, cell, settings))
+        return [(*cell, COMPLETE, error, 0.0, len(split.y))]
+    rows = hide(split.bits, cell_mask(study.dataset, cell, study.settings))
     found = []
     for name in methods:
-        rng, began = _rng(cell, settings, 1), perf_counter()
+        rng, began = _rng(cell, study.settings, 1), perf_counter()
         error = root_mean_squared_error(split.y, METHODS[name](study, rows, cell, rng))
-        found.append(Record(cell, name, error, round(perf_counter() - began, 3), len(split.y)))
+        found.append((*cell, name, error, round(perf_counter() - began, 3), len(split.y)))
     return found
 
 
-def _work(
-    cell: Cell, methods: Sequence[str], folder: str | None, settings: Settings
-) -> list[Record]:
+def _work(cell: Cell, methods: Sequence[str], folder: str | None, settings: Settings) -> list[Any]:
     return evaluate(_study(cell.dataset, folder, settings), cell, methods)
 
 
@@ -163,11 +91,9 @@ def cells(
 ) -> Iterator[Cell]:
     """All cells of a run, those that share fitted models next to each other."""
     for name in datasets:
-        for split in splits:
-            yield Cell(name, split, "none", 0.0, 0)
-        for kind, rate, split in product(missing, rates, splits):
-            for trial in range(trials):
-                yield Cell(name, split, kind, rate, trial)
+        yield from (Cell(name, split, "none", 0.0, 0) for split in splits)
+        for kind, rate, split, trial in product(missing, rates, splits, range(trials)):
+            yield Cell(name, split, kind, rate, trial)
 
 
 def run(
@@ -183,11 +109,11 @@ def run(
     settings: Settings | None = None,
     jobs: int = 1,
     progress: bool = True,
-) -> Records:
+) -> Results:
     """The errors of all methods, written to `results.csv` in a folder as they are found.
 
     What is there already is not computed again, so an interrupted run goes on where it stopped.
-    For `out` and `settings` see `ResultsFile`, for `jobs` and `progress` see `collect`.
+    For `out` and `settings` see `Results`, for `jobs` and `progress` see `collect`.
 
     Parameters
     ----------
@@ -201,24 +127,20 @@ def run(
         The number of random masks for every rate.
     """
     settings = Settings() if settings is None else settings
-    check_names(datasets, SOURCES, "data set")
-    check_names(splits, EVALUATED, "split")
-    check_names(missing, MISSING, "kind of missingness")
-    check_names(methods, METHODS, "method")
-    check_jobs(jobs)
-    records = Records(out, asdict(settings))
+    known = {"data set": (datasets, SOURCES), "split": (splits, EVALUATED)}
+    kinds = {"kind of missingness": (missing, MISSING), "method": (methods, METHODS)}
+    check_names({**known, **kinds}, jobs)
+    results = Results(out, KEYS, VALUES, asdict(settings))
+    where = None if folder is None else str(folder)
     todo = []
     for cell in cells(datasets, splits, missing, rates, trials):
-        wanted = (COMPLETE,) if cell.rate == 0 else tuple(methods)
-        left = [name for name in wanted if (cell, name) not in records]
+        wanted = (COMPLETE,) if cell.rate == 0 else methods
+        left = [name for name in wanted if (*cell, name) not in results]
         if left:
-            todo.append((cell, left))
-    where = None if folder is None else str(folder)
-    for name in dict.fromkeys(cell.dataset for cell, _ in todo):
+            todo.append((cell, left, where, settings))
+    for name in dict.fromkeys(cell.dataset for cell, *_ in todo):
         load(name, where, check=settings.check)  # problems with files show before the work
-    work = [(cell, left, where, settings) for cell, left in todo]
-    collect(records, _work, work, lambda found: found.cell.dataset, jobs, progress)
-    return records
+    return collect(results, _work, todo, jobs, progress)
 
 
 def reproduce_regression(
@@ -232,13 +154,5 @@ def reproduce_regression(
     few: dict[str, Any] = (
         {"splits": EVALUATED[:1], "rates": QUICK_RATES, "trials": 2} if quick else {}
     )
-    records = run(out, folder, settings=settings, **few | chosen(**asked))
-    comparable = check and settings.rows is None
-    return written(
-        records,
-        summary(records, comparable),
-        overview(records),
-        lambda: figure(records, comparable),
-        "Figure 2 of the paper, from our runs",
-        paper_in_words(records, comparable),
-    )
+    results = run(out, folder, settings=settings, **few | chosen(**asked))
+    return write_report(results, *report(results, check and settings.rows is None))

@@ -7,20 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 import expectedkernels as ek
-from expectedkernels import DataError, ParseError, collapsed_bbis, simplex_weights
+from expectedkernels import DataError, collapsed_bbis, simplex_weights
 from factor_graphs import scores
 from oracles import worlds
 from studies.__main__ import app
-from studies.inference import cells as cells_module
-from studies.inference.cells import (
-    CIS_RULES,
-    RULES,
-    Block,
-    Settings,
-    cell_rows,
-    evaluate,
-    stein_gram,
-)
+from studies.base import Results
+from studies.inference import samples
 from studies.inference.models import (
     BURN_IN,
     GRID_FILE,
@@ -34,11 +26,29 @@ from studies.inference.models import (
     load_model,
     make_model,
 )
-from studies.inference.records import Cell, InferenceRecords
+from studies.inference.samples import (
+    CIS_RULES,
+    KEYS,
+    RULES,
+    VALUES,
+    Block,
+    Cell,
+    Settings,
+    cell_rows,
+    evaluate,
+    stein_gram,
+)
 from studies.inference.study import MODELS, QUICK, SHARES, cells, run
 
 SMALL = Settings(n=40, step=20, thin=20)
+PLAIN = {"seed": 0, "n": 40, "step": 20, "thin": 20}
 ISING = ("ising-random", None, 0)
+ERROR = list({**KEYS, **VALUES}).index("error")
+
+
+def errors(results):
+    """The errors of all results by their keys."""
+    return results.frame.set_index(list(KEYS))["error"].to_dict()
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +115,8 @@ def test_with_everything_collapsed_marginals_are_exact(grid):
     block = Block(grid, gram, other, grid.tables(rows), rows, 3)
     assert block.error(block.raw) == np.log(SMALLEST)
     one = Cell("grid", "gibbs", 1.0, "per sample", 0)
-    for record in evaluate(grid, one, ("uniform", "raw", "default"), SMALL):
-        assert record.error == np.log(SMALLEST)
+    for row in evaluate(grid, one, ("uniform", "raw", "default"), SMALL):
+        assert row[ERROR] == np.log(SMALLEST)
 
 
 def test_weights_do_not_depend_on_the_order_of_samples(grid):
@@ -176,28 +186,28 @@ def test_numbers_of_collapsed_variables(grid, asia):
 
 def test_records_are_those_of_the_library(asia):
     cell = Cell("asia", "gibbs", 0.5, "per sample", 0)
-    found = {(r.rule, r.n): r for r in evaluate(asia, cell, RULES, SMALL)}
+    found = {tuple(row[-5:-3]): row[-3:] for row in evaluate(asia, cell, RULES, SMALL)}
     rows = cell_rows(asia, cell, SMALL)[:20]
     for rule in ("uniform", "raw", "smoothed", "default", "signed"):
-        samples = collapsed_bbis(asia.graph, rows, weights=rule)
-        record = found[rule, 20]
-        error = asia.error(np.concatenate(samples.marginals()))
-        np.testing.assert_allclose(record.error, error, atol=1e-5)
-        np.testing.assert_allclose(record.ess, samples.ess, rtol=1e-5)
-        np.testing.assert_allclose(record.discrepancy, samples.discrepancy, rtol=1e-6)
-    best = found["best ridge", 40].error
-    assert best <= min(found["raw", 40].error, found["uniform", 40].error)
+        weighted = collapsed_bbis(asia.graph, rows, weights=rule)
+        error, ess, discrepancy = found[rule, 20]
+        wanted = asia.error(np.concatenate(weighted.marginals()))
+        np.testing.assert_allclose(error, wanted, atol=1e-5)
+        np.testing.assert_allclose(ess, weighted.ess, rtol=1e-5)
+        np.testing.assert_allclose(discrepancy, weighted.discrepancy, rtol=1e-6)
+    assert found["best ridge", 40][0] <= min(found["raw", 40][0], found["uniform", 40][0])
     assert ("best ridge", 20) not in found
 
 
 @pytest.mark.parametrize("rule", CIS_RULES)
 def test_importance_sampling_with_everything_collapsed_is_exact(asia, rule):
-    for record in evaluate(asia, Cell("asia", "cis", 1.0, "online", 0), (rule,), SMALL):
-        assert record.error == np.log(SMALLEST)
+    for row in evaluate(asia, Cell("asia", "cis", 1.0, "online", 0), (rule,), SMALL):
+        assert row[ERROR] == np.log(SMALLEST)
     found = evaluate(asia, Cell("asia", "cis", 0.25, "online", 0), (rule,), SMALL)
-    assert [r.n for r in found] == [20, 40]
-    assert all(1 <= r.ess <= r.n for r in found)
-    assert all(np.isfinite(r.error) for r in found)
+    counts, logs, sizes = np.array([row[-4:-1] for row in found]).T
+    assert counts.tolist() == [20, 40]
+    assert np.isfinite(logs).all()
+    assert ((sizes >= 1) & (sizes <= counts)).all()
 
 
 def test_models_are_found(tmp_path, data_dir):
@@ -229,7 +239,7 @@ def test_the_command_writes_results_and_resumes(grid_file, tmp_path):
     assert len(before.splitlines()) == 1 + lines
     text = (out / "summary.md").read_text()
     assert "not the settings of the paper" in text
-    assert "CBBIS 50 %, fixed, default" in text
+    assert "CBBIS 50%, fixed, default" in text
     assert "That CBBIS never loses to a baseline" in done.output
     assert "![Figure 3 of the paper, from our runs](figure.png)\n\n## Weighted" in text
     assert "best ridge" in done.output.splitlines()[0]
@@ -256,26 +266,23 @@ def test_grams_are_kept_for_other_rules(grid_file, tmp_path):
     kept = run(tmp_path / "a", rules=["raw", "default"], keep=True, cis_rules=[], **options)
     assert len(list((tmp_path / "a" / "grams").iterdir())) == 20
     fresh = run(tmp_path / "b", rules=["raw", "default"], cis_rules=[], **options)
-    again = InferenceRecords(tmp_path / "a", {"seed": 0, "n": 40, "step": 20, "thin": 20})
-    assert {(r.cell, r.rule, r.n) for r in kept} == {(r.cell, r.rule, r.n) for r in fresh}
-    wanted = {(r.cell, r.rule, r.n): r.error for r in fresh}
-    for r in again:
-        np.testing.assert_allclose(r.error, wanted[r.cell, r.rule, r.n], atol=1e-6)
+    again = Results(tmp_path / "a", KEYS, VALUES, PLAIN)
+    for found in (kept, again):
+        assert errors(found) == pytest.approx(errors(fresh), abs=1e-6)
 
 
 def test_rules_that_have_changed_are_computed_anew(grid_file, tmp_path, monkeypatch):
     options = {"models": [str(grid_file)], "tries": 1, "settings": SMALL, "progress": False}
     first = run(tmp_path, rules=["raw", "uniform"], cis_rules=[], **options)
-    old = {(r.cell, r.rule, r.n): r.error for r in first}
-    monkeypatch.setitem(cells_module._WEIGHTS, "raw", lambda b: np.eye(len(b.gram))[0])
+    old = errors(first)
+    monkeypatch.setitem(samples._WEIGHTS, "raw", lambda b: np.eye(len(b.gram))[0])
     same = run(tmp_path, rules=["raw", "uniform"], cis_rules=[], **options)
-    assert {(r.cell, r.rule, r.n): r.error for r in same} == pytest.approx(old, abs=1e-7)
+    assert errors(same) == pytest.approx(old, abs=1e-7)
     run(tmp_path, rules=["raw", "uniform"], again=["raw"], cis_rules=[], **options)
-    for r in InferenceRecords(tmp_path, {"seed": 0, "n": 40, "step": 20, "thin": 20}):
-        if r.rule == "raw":
-            assert r.ess == 1.0
-        else:
-            np.testing.assert_allclose(r.error, old[r.cell, r.rule, r.n], atol=1e-7)
+    found = Results(tmp_path, KEYS, VALUES, PLAIN)
+    assert (found.frame["ess"][found.frame["rule"] == "raw"] == 1.0).all()
+    kept = {key: error for key, error in errors(found).items() if "uniform" in key[5:]}
+    assert kept == pytest.approx({key: old[key] for key in kept}, abs=1e-7)
 
 
 def test_two_processes_find_the_same(grid_file, tmp_path):
@@ -293,7 +300,7 @@ def test_two_processes_find_the_same(grid_file, tmp_path):
             jobs=jobs,
             progress=False,
         )
-        found.append({(r.cell, r.rule, r.n): r.error for r in records})
+        found.append(errors(records))
     assert found[0] == found[1]
     assert len(found[0]) == 2 * 2 * (2 + 2)
 
@@ -330,7 +337,7 @@ def test_models_of_equal_names_are_refused(grid_file, tmp_path):
 
 def test_results_of_another_file_of_the_same_name_are_refused(grid_file, tmp_path):
     out, other = tmp_path / "out", other_grid(tmp_path)
-    before = len(run(out, models=[str(grid_file)], **FEW))
+    before = len(run(out, models=[str(grid_file)], **FEW).frame)
     digest = sha256(grid_file.read_bytes()).hexdigest()
     text = (out / "settings.json").read_text()
     assert json.loads(text)["files"] == {"grid.uai": digest}
@@ -340,27 +347,13 @@ def test_results_of_another_file_of_the_same_name_are_refused(grid_file, tmp_pat
     moved = tmp_path / "elsewhere" / "grid.uai"
     moved.parent.mkdir()
     moved.write_bytes(grid_file.read_bytes())
-    assert len(run(out, models=[str(moved)], **FEW)) == before
+    assert len(run(out, models=[str(moved)], **FEW).frame) == before
     second = other.rename(other.with_name("second.uai"))
-    assert len(run(out, models=["asia", str(second)], **FEW)) == 3 * before
+    assert len(run(out, models=["asia", str(second)], **FEW).frame) == 3 * before
     assert set(json.loads((out / "settings.json").read_text())["files"]) == {
         "grid.uai",
         "second.uai",
     }
-
-
-def test_results_without_sums_of_files_are_kept_for_models_without_files(grid_file, tmp_path):
-    plain = {"seed": 0, "n": 40, "step": 20, "thin": 20}
-    before = len(run(tmp_path, models=["asia", "ising"], **FEW))
-    settings = tmp_path / "settings.json"
-    assert json.loads(settings.read_text()) == plain
-    results = (tmp_path / "results.csv").read_text()
-    run(tmp_path, models=["asia", "ising"], **FEW)
-    assert (tmp_path / "results.csv").read_text() == results
-    assert len(run(tmp_path, models=[str(grid_file)], **FEW)) > before
-    settings.write_text(json.dumps(plain))  # as it was before there were sums
-    with pytest.raises(DataError, match="its SHA-256 sum was unknown"):
-        run(tmp_path, models=[str(grid_file)], **FEW)
 
 
 def test_unknown_names_are_refused(tmp_path):
@@ -387,16 +380,6 @@ def test_unknown_names_are_refused(tmp_path):
         assert done.exit_code == 1
         assert message in done.output
         assert len(done.output.splitlines()) == 1
-
-
-def test_a_file_of_other_columns_is_not_touched(tmp_path):
-    (tmp_path / "results.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ParseError, match="expected the columns model, proposal"):
-        InferenceRecords(tmp_path, {})
-    header = "model,proposal,collapsed,masks,trial,rule,n,error,ess,discrepancy"
-    (tmp_path / "results.csv").write_text(f"{header}\nasia,gibbs\n")
-    with pytest.raises(ParseError, match="line 2: expected a result"):
-        InferenceRecords(tmp_path, {})
 
 
 def test_a_try_of_everything_comes_before_the_next():

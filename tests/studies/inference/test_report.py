@@ -1,213 +1,154 @@
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
-from studies.inference.claims import (
-    against_baselines,
-    agreement,
-    collapsing,
-    difference,
-    rule_rows,
-)
-from studies.inference.records import (
+from studies.inference.report import (
     COUNTS,
     REFERENCE,
     REFERENCE_WEIGHTS,
-    Cell,
-    InferenceRecords,
-    Record,
+    against_baselines,
+    agreement,
+    collapsing,
+    differences,
+    figure,
+    method_name,
+    report,
+    rules_table,
+    table,
 )
-from studies.inference.report import figure, method_name, paper_in_words, summary, table
+from studies.inference.samples import KEYS, VALUES
 
-RULES = ("uniform", "raw", "smoothed", "default", "best ridge", "signed")
 BASE = {"uniform": -3.0, "raw": -2.0, "smoothed": -2.5, "default": -3.5, "best ridge": -3.6}
-
-
-def fill(folder, error, models=("ising", "asia"), proposals=("gibbs", "uniform"), tries=3):
-    """Results that are a function of cell, rule and number of samples, with a small spread."""
-    found = InferenceRecords(folder, {})
-    for model in models:
-        for proposal, share, masks in (
-            *((p, s, m) for p in proposals for s, m in PLACES),
-            ("cis", 0.25, "online"),
-            ("cis", 0.5, "online"),
-        ):
-            for trial in range(tries):
-                for rule in ("one set",) if proposal == "cis" else RULES:
-                    for n in (10, 50, 100, 150, 200):
-                        cell = Cell(model, proposal, share, masks, trial)
-                        value = error(cell, rule, n) + 0.001 * (trial - (tries - 1) / 2)
-                        found.add([Record(cell, rule, n, value, n / 2, 0.1)])
-    return found
-
-
 PLACES = [(0.0, "none")] + [(s, m) for s in (0.25, 0.5) for m in ("per sample", "fixed")]
 
 
-def good(cell, rule, n):
-    """Collapsing helps, and weights do where something is collapsed."""
-    key = (cell.model, cell.proposal, cell.collapsed, cell.masks, rule)
-    return REFERENCE.loc[key, n] if key in REFERENCE.index else -3.0 - cell.collapsed
+def fill(error, models=("ising", "asia"), proposals=("gibbs", "uniform"), tries=3):
+    """Results that are a function of curve and number of samples, with a small spread."""
+    places = [(p, *place) for p in proposals for place in PLACES]
+    places += [("cis", share, "online") for share in (0.25, 0.5)]
+    rows = []
+    for model in models:
+        for place in places:
+            for rule in ("one set",) if place[0] == "cis" else (*BASE, "signed"):
+                for n in (10, 50, 100, 150, 200):
+                    for trial in range(tries):
+                        value = error(model, *place, rule, n) + 0.001 * (trial - (tries - 1) / 2)
+                        rows.append((model, *place, trial, rule, n, value, n / 2, 0.1))
+    return pd.DataFrame(rows, columns=[*KEYS, *VALUES])
 
 
-def constant(cell, rule, n):
+@pytest.fixture(scope="module")
+def as_known():
+    return fill(lambda *key: REFERENCE.get(key, -3.0 - key[2]))
+
+
+@pytest.fixture(scope="module")
+def made_up():
     """Errors that say who is best: the default, then equal weights, smoothed and raw ones."""
-    return BASE.get(rule, -3.2) - 2 * cell.collapsed
+    return fill(lambda *key: BASE.get(key[4], -3.2) - 2 * key[2])
 
 
-@pytest.fixture(scope="module")
-def as_known(tmp_path_factory):
-    return fill(tmp_path_factory.mktemp("known"), good)
+def text_of(frame, comparable=True):
+    return "\n".join(report(frame, comparable)[1])
 
 
-@pytest.fixture(scope="module")
-def made_up(tmp_path_factory):
-    return fill(tmp_path_factory.mktemp("made-up"), constant)
-
-
-def test_differences_are_of_tries_from_a_hundred_samples_on(tmp_path):
-    found = InferenceRecords(tmp_path, {})
-    first, second = (("asia", "gibbs", 0.0, "none", rule) for rule in ("raw", "uniform"))
-    assert difference(found, first, second) is None
+def test_differences_are_of_tries_from_a_hundred_samples_on():
+    rows = []
     for trial, gap in enumerate([0.1, 0.2, 0.6]):
-        cell = Cell(*first[:-1], trial)
         for n, scale in ((50, 100.0), (100, 1.0), (200, 3.0)):
-            found.add([Record(cell, "raw", n, -2.0 + gap * scale, 5.0, 0.1)])
-            found.add([Record(cell, "uniform", n, -2.0, 5.0, 0.1)])
-    found.add([Record(Cell(*first[:-1], 3), "uniform", 100, 7.0, 5.0, 0.1)])  # not paired
-    gap = difference(found, first, second)
-    np.testing.assert_allclose(gap.mean, 2 * 0.3)
-    np.testing.assert_allclose(gap.standard_error, 2 * np.std([0.1, 0.2, 0.6], ddof=1) / 3**0.5)
-    assert list(gap.counts) == [100, 200]
-    np.testing.assert_allclose([mean for mean, _ in gap.counts.values()], [0.3, 0.9])
-    np.testing.assert_allclose(gap.counts[200][1], 3 * gap.counts[100][1])
-    assert gap.outcome == "equal"
-    assert difference(found, second, first).outcome == "equal"
+            for rule, error in (("raw", -2.0 + gap * scale), ("uniform", -2.0)):
+                rows.append(("asia", "gibbs", 0.5, "per sample", trial, rule, n, error, 5.0, 0.1))
+    rows.append(("asia", "gibbs", 0.5, "per sample", 3, "uniform", 100, 7.0, 5.0, 0.1))  # no pair
+    frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
+    [found] = differences(frame, [("raw", "CVS")]).itertuples()
+    np.testing.assert_allclose(found.mean, 2 * 0.3)
+    np.testing.assert_allclose(found.error, 2 * np.std([0.1, 0.2, 0.6], ddof=1) / 3**0.5)
+    assert found.outcome == "equal"
+    assert differences(frame, [("raw", "CIS")]).empty
 
 
 def test_outcomes_against_baselines(made_up):
-    found = {(c.model, c.share, c.rule, c.baseline): c.found for c in against_baselines(made_up)}
-    assert len(found) == 2 * 2 * 3 * 4
-    np.testing.assert_allclose(found["asia", 0.25, "raw", "CVS"].mean, 1.0, atol=0.01)
-    assert found["asia", 0.25, "raw", "CVS"].outcome == "worse"
-    assert found["asia", 0.25, "raw", "BBIS"].outcome == "better"
-    assert found["asia", 0.5, "default", "CVS"].outcome == "better"
-    np.testing.assert_allclose(found["ising", 0.5, "default", "CIS"].mean, -0.3, atol=0.01)
+    claims = against_baselines(made_up)
+    assert len(claims) == 2 * 2 * 3 * 4
+    found = claims.set_index(["model", "collapsed", "weights", "baseline"])
+    np.testing.assert_allclose(found["mean"]["asia", 0.25, "raw", "CVS"], 1.0, atol=0.01)
+    np.testing.assert_allclose(found["mean"]["ising", 0.5, "default", "CIS"], -0.3, atol=0.01)
+    assert found["outcome"]["asia", 0.25, "raw", "CVS"] == "worse"
+    assert found["outcome"]["asia", 0.25, "raw", "BBIS"] == "better"
+    assert found["outcome"]["asia", 0.5, "default", "CVS"] == "better"
     helps = collapsing(made_up)
     assert len(helps) == 2 * 2 * 4
-    assert {c.found.outcome for c in helps} == {"better"}
+    assert set(helps["outcome"]) == {"better"}
 
 
 def test_the_summary_says_which_claims_hold(made_up):
-    text = summary(made_up)
-    claim = "That CBBIS never loses to a baseline"
-    lines = {
-        rule: next(x for x in text.splitlines() if claim in x and f" {rule} weights" in x)
-        for rule in ("raw", "smoothed", "default")
-    }
-    assert "**does not hold**" in lines["raw"]
-    assert "ising 25 %: worse than CVS (+1.00), VS (+0.50), CIS (+1.20)" in lines["raw"]
-    assert "**holds in part**" in lines["smoothed"] or "**does not hold**" in lines["smoothed"]
-    assert lines["default"].endswith("**holds**.")
-    assert "with the same weights: **holds**; better in 16 of 16" in text
-    assert "larger at 50 % than at 25 % in 8 of 8" in text
-    half = "asia, CBBIS 50 % ({}) against CVS 50 %, N >= 100: {}"
-    assert half.format("raw", "not clearly better at N = 100, 150, 200 (N = 100: +1.00") in text
-    assert half.format("default", "better (N = 100: -0.50 ± 0.00; ") in text
-    assert "more than 0.1 worse than equal weights in 0 of 18 places" in text
-    assert "Where raw weights gain" not in text
-    assert "The default is better than equal, raw and smoothed weights." in text
-
-
-def test_what_is_behind_within_the_noise_is_said(tmp_path):
-    def error(cell, rule, n):
-        return -3.0 + 0.3 * (rule == "raw") * (cell.trial - 0.8) * (cell.collapsed > 0)
-
-    text = summary(fill(tmp_path, error, ("asia",), ("gibbs",)))
-    line = next(x for x in text.splitlines() if "loses to a baseline" in x and " raw weights" in x)
-    assert "**holds**; behind, but within the noise: asia 25 %: CVS (+0.06)" in line
-
-
-def test_the_summary_says_where_the_default_fails(tmp_path):
-    worse = {"uniform": -3.0, "raw": -4.0, "smoothed": -3.5, "default": -2.0}
-
-    def error(cell, rule, n):
-        return worse.get(rule, -3.0) + cell.collapsed
-
-    found = fill(tmp_path, error, ("asia",), ("gibbs",))
-    text = summary(found)
-    assert "more than 0.1 worse than equal weights in 9 of 9 places (asia, gibbs, 0 %" in text
-    assert "Where raw weights gain over equal ones (9 of 9 places)" in text
-    assert "at least half of their gain but in 9 (" in text
-    assert "The default is not better than uniform, raw, smoothed." in text
-    assert "with the same weights: **does not hold everywhere**" in text
+    text = text_of(made_up)
+    assert "raw weights (N >= 100, Gibbs, masks per sample): **does not hold**, worse than" in text
+    assert "ising 25%: CVS (+1.00)" in text
+    assert "default weights (N >= 100, Gibbs, masks per sample): **holds**." in text
+    assert "better in 16 of 16 comparisons, worse in 0." in text
+    noisy = made_up.copy()
+    noisy["error"] = -3.0
+    late = (noisy["rule"] == "raw") & (noisy["collapsed"] > 0)
+    noisy.loc[late, "error"] += 0.3 * (noisy["trial"][late] - 0.8)
+    assert "behind, but within the noise: ising 25%: CVS (+0.06)" in text_of(noisy)
 
 
 def test_reference_values_are_compared_with(as_known, made_up):
     found = agreement(as_known)
-    assert len(found) == REFERENCE.size == 29 * 5
-    assert all(abs(a.mean - a.reference) < 0.01 for a in found)
-    text = summary(as_known)
-    assert "145 of 145 are within three standard errors" in text
-    assert "outside of three" in summary(made_up)
-    assert "| *reference* | -2.36 | -3.12 | -3.58 | -3.64 | -3.78 |  |" in text
-    assert "(-7.70)" in text
-    quick = summary(as_known, comparable=False)
-    assert "*reference* |" not in quick
-    assert "(-7.70)" not in quick
-    assert "Reference values" not in quick
-    assert "nothing here can be compared" in quick
-
-
-def test_a_fixed_partition_of_the_reference_is_one_draw(as_known):
-    found = {(a.key, a.n): a for a in agreement(as_known)}
-    for masks, theirs in (("fixed", 1.0), ("per sample", 0.2)):
-        key = ("ising", "gibbs", 0.25, masks, "raw")
-        spread = as_known.errors(key, 100).std(ddof=1)
-        np.testing.assert_allclose(found[key, 100].standard_error, spread * np.sqrt(1 / 3 + theirs))
+    assert len(found) == len(REFERENCE) == 29 * 5
+    np.testing.assert_allclose(found["mean"], found["known"], atol=0.01)
+    assert "145 of 145 are within three standard errors" in text_of(as_known)
+    assert "outside of three" in text_of(made_up)
+    shown = table(as_known, "ising", "gibbs", True).loc["*reference: VS*"]
+    assert shown.tolist() == ["-2.36", "-3.12", "-3.58", "-3.64", "-3.78", ""]
+    assert "(-7.70)" in str(report(as_known)[2])
+    quick = report(as_known, comparable=False)
+    assert "(-7.70)" not in str(quick[2])
+    assert "nothing here can be compared" in quick[0]
+    assert "Reference values" not in text_of(as_known, False)
+    for masks, theirs in (("fixed", 1.0), ("per sample", 0.2)):  # of one partition, or of five
+        row = found.loc["ising", "gibbs", 0.25, masks, "raw", 100]
+        np.testing.assert_allclose(row["standard_error"], row["std"] * np.sqrt(1 / 3 + theirs))
 
 
 def test_rules_are_compared_at_three_sizes(made_up):
-    rows = rule_rows(made_up)
+    rows = rules_table(made_up)
     assert len(rows) == 2 * 2 * 3 * 3
     np.testing.assert_allclose(rows["uniform"] - rows["default"], 0.5, atol=0.01)
     assert REFERENCE_WEIGHTS.loc[("asia", "sticky", 0.5), "signed"] == -8.0
 
 
-def test_tables_of_other_numbers_of_samples(tmp_path):
-    found = InferenceRecords(tmp_path, {})
-    assert table(found, "asia", "gibbs", True) == ""
-    assert "over 0 tries" in summary(found)
-    found.add([Record(Cell("a.uai", "gibbs", 0.0, "none", 0), "raw", 7, -1.0, 3.0, 0.1)])
-    text = table(found, "a.uai", "gibbs", True)
-    assert "| BBIS, raw | -1.00 | 3.0 |" in text
-    assert "N = 7" in text
+def test_tables_of_other_numbers_of_samples():
+    frame = pd.DataFrame(columns=[*KEYS, *VALUES])
+    assert table(frame, "asia", "gibbs", True).empty
+    row = ("a.uai", "gibbs", 0.0, "none", 0, "raw", 7, -1.0, 3.0, 0.1)
+    frame = pd.DataFrame([row], columns=frame.columns)
+    assert table(frame, "a.uai", "gibbs", True).to_dict("list") == {
+        "N = 7": ["-1.00"],
+        "ESS": ["3.0"],
+    }
     assert set(COUNTS).isdisjoint({7})
-    assert figure(found) is None
+    assert figure(frame) is None
 
 
 def test_names_of_methods():
-    assert method_name(0.5, "online", "per query") == "CIS 50 %, per query"
+    assert method_name(0.5, "online", "per query") == "CIS 50%, per query"
     assert method_name(0.0, "none", "signed") == "BBIS, signed"
-    assert method_name(0.5, "per sample", "uniform") == "CVS 50 %, per sample"
+    assert method_name(0.5, "per sample", "uniform") == "CVS 50%, per sample"
 
 
 def test_the_figure_has_five_methods_and_says_what_does_not_hold(made_up):
     axes = figure(made_up)
-    shares = ("25", "50")
     assert [ax.get_title() for ax in axes] == [
-        f"{model}, {share} % collapsed" for model in ("ising", "asia") for share in shares
+        f"{model}, {share}% collapsed" for model in ("ising", "asia") for share in (25, 50)
     ]
     assert {len(ax.collections) for ax in axes} == {5}
     labels = [text.get_text() for text in axes[0].figure.legends[0].get_texts()]
-    assert labels == ["CBBIS", "CVS", "BBIS", "VS", "CIS"]
-    smoothed = ("ising", "gibbs", 0.25, "per sample", "smoothed")
-    counts = made_up.counts(smoothed)
-    wanted = [made_up.errors(smoothed, n).mean() for n in counts]
-    assert axes[0].get_lines()[0].get_ydata().tolist() == wanted
+    assert labels == ["CBBIS", "CVS", "VS", "BBIS", "CIS"]
+    np.testing.assert_allclose(axes[0].get_lines()[0].get_ydata(), -3.0)
     plt.close(axes[0].figure)
-    compared = [c.found.outcome for c in against_baselines(made_up) if c.rule == "smoothed"]
-    better, worse = compared.count("better"), compared.count("worse")
-    assert f"in {better} of {len(compared)} comparisons, and worse in {worse}" in paper_in_words(
-        made_up
-    )
+    outcomes = against_baselines(made_up).query("weights == 'smoothed'")["outcome"].tolist()
+    better, worse = outcomes.count("better"), outcomes.count("worse")
+    assert f"in {better} of 16 comparisons, and worse in {worse}" in report(made_up)[4][1]

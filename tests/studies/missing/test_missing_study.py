@@ -1,25 +1,34 @@
-from dataclasses import replace
-
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from expectedkernels import DataError
 from studies.__main__ import app
 from studies.missing import methods
-from studies.missing.masks import draw_copy, draw_mask, hide
 from studies.missing.methods import EXPECTED, MASKED, METHODS, Training, fit_method
-from studies.missing.report import Cell, Record, Records, against, figure, summary, values_of
+from studies.missing.report import against, report, values_of
 from studies.missing.study import (
+    KEYS,
     MECHANISMS,
+    VALUES,
+    Cell,
     Settings,
     cell_mask,
     make_task,
     run,
     split_rows,
 )
-from studies.missing.tables import SHIPPED, available, load_table, make_table
+from studies.missing.tables import (
+    SHIPPED,
+    available,
+    draw_copy,
+    draw_mask,
+    hide,
+    load_table,
+    make_table,
+)
 
 TINY = Settings(n_train=30, n_test=20)
 OPTIONS = {
@@ -95,28 +104,28 @@ def test_a_missing_category_is_missing_in_all_its_columns():
 
 def test_training_rows_have_holes_only_where_they_should_and_scale_the_rest():
     table = load_table("diabetes")
-    rows = split_rows(table, 0, TINY)
+    rows, n = split_rows(table, 0, TINY)
     cell = Cell("diabetes", table.task, "test", "MCAR", 0.5, 0)
-    at_test, both = (cell_mask(rows, replace(cell, holes=h), TINY) for h in ("test", "both"))
+    at_test, both = (cell_mask(rows, n, cell._replace(holes=h), TINY) for h in ("test", "both"))
     assert not at_test[:30].any()
     np.testing.assert_array_equal(at_test[30:], both[30:])
-    task = make_task(rows, both, 0)
+    task = make_task(rows, n, both, 0)
     np.testing.assert_allclose(np.nanmean(task.training.X, axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(np.nanstd(task.training.X, axis=0), 1.0)
     wanted = table.y.std() * (task.y_test.max() - task.y_test.min()) * task.unit
-    np.testing.assert_allclose(np.ptp(rows.table.y[30:]), wanted)
+    np.testing.assert_allclose(np.ptp(rows.y[30:]), wanted)
 
 
 def test_every_variable_is_seen_in_training():
     table = load_table("linnerud")
-    rows = split_rows(table, 0, Settings())
+    rows, n = split_rows(table, 0, Settings())
     cell = Cell("linnerud", table.task, "both", "MCAR", 1.0 - 1e-9, 0)
-    assert ((~cell_mask(rows, cell, TINY)[: rows.n_train]).sum(axis=0) == 3).all()
+    assert ((~cell_mask(rows, n, cell, TINY)[:n]).sum(axis=0) == 3).all()
 
 
 def test_complete_rows_get_the_same_prediction_whatever_is_done_about_holes():
-    rows = split_rows(load_table("diabetes"), 0, TINY)
-    task = make_task(rows, np.zeros((50, 10), dtype=bool), 0)
+    rows, n = split_rows(load_table("diabetes"), 0, TINY)
+    task = make_task(rows, n, np.zeros((50, 10), dtype=bool), 0)
     answers = {
         name: fit_method(name, task.training).predict(task.X_test)
         for name in ("expected SVM", "mean, SVM", "k-NN, SVM", "iterative, SVM")
@@ -135,14 +144,12 @@ def test_indicators_are_one_for_every_variable():
 
 
 def test_all_methods_have_results_in_all_cells(finished):
-    assert len(finished) == 2 * (2 * len(METHODS) - len(MASKED))
-    for record in finished:
-        assert 0.0 < record.error < 1.5
-        assert np.isfinite(record.coverage) == (
-            record.method in EXPECTED and record.cell.task == "regression"
-        )
-        if record.method in EXPECTED:
-            assert np.isfinite(record.log_loss) == (record.cell.task == "classification")
+    frame = finished.frame
+    assert len(frame) == 2 * (2 * len(METHODS) - len(MASKED))
+    assert frame["error"].between(0.0, 1.5, inclusive="neither").all()
+    ours, regression = frame["method"].isin(EXPECTED), frame["task"] == "regression"
+    assert (frame["coverage"].notna() == (ours & regression)).all()
+    assert (frame["log_loss"].notna() == ~regression)[ours].all()
 
 
 def test_a_run_goes_on_where_it_stopped_and_finds_the_same(finished, tmp_path):
@@ -151,11 +158,11 @@ def test_a_run_goes_on_where_it_stopped_and_finds_the_same(finished, tmp_path):
     kept = [line for line in lines[1:] if "mean, ridge" not in line and "ted SVM" not in line]
     (tmp_path / "results.csv").write_text(lines[0] + "".join(kept))
     again = run(tmp_path, **OPTIONS)
-    assert len(again) == len(finished) > len(kept)
-    errors = {(r.cell, r.method): (r.error, r.log_loss, r.coverage, r.width) for r in finished}
-    for r in again:
-        found = r.error, r.log_loss, r.coverage, r.width
-        np.testing.assert_array_equal(found, errors[r.cell, r.method])
+    assert len(again.frame) == len(finished.frame) > len(kept)
+    one, other = (
+        x.frame.set_index(list(KEYS)).iloc[:, :-2].sort_index() for x in (finished, again)
+    )
+    pd.testing.assert_frame_equal(one, other, check_exact=True)
     before = again.path.read_text()
     run(tmp_path, **OPTIONS)
     assert again.path.read_text() == before
@@ -163,29 +170,29 @@ def test_a_run_goes_on_where_it_stopped_and_finds_the_same(finished, tmp_path):
         run(tmp_path, **OPTIONS | {"settings": Settings()})
 
 
-def test_the_summary_names_all_methods_and_the_figure_all_settings(finished):
-    text = summary(finished)
-    for name in METHODS:
-        assert text.count(f"\n| {name} |") == (4 if name in MASKED else 8)
-    assert text.count("## ") == 5
-    axes = figure(finished)
+def test_the_page_names_all_methods_and_the_figure_all_settings(finished):
+    _, _, sections, _, (_, _, draw) = report(finished.frame)
+    assert len(sections) == 4
+    for title, (_, *tables) in sections:
+        for shown in tables:
+            assert list(shown.index) == [m for m in METHODS if "train" in title or m not in MASKED]
+    axes = draw()
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["MCAR 0.5"]
     assert len(axes) == 4
     plt.close(axes[0].figure)
 
 
-def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):
-    records = Records(tmp_path, {})
+def test_means_ranks_and_wins_are_those_of_the_results():
     values = {"expected SVM": (1.0, 2.0, 4.0), "mean, SVM": (2.0, 1.5, 7.0)}
     nothing = (np.nan, np.nan, np.nan, 0.0, 0.0)
+    rows = [("d", "regression", "test", "MCAR", 0.5, 0, "mean, SVM", 100.0, *nothing)]  # alone
     for method, errors in values.items():
         for table, error in zip("abc", errors, strict=True):
             for trial, off in enumerate((-0.5, 0.5)):
-                cell = Cell(table, "regression", "test", "MCAR", 0.5, trial)
-                records.add([Record(cell, method, error + off, *nothing)])
-    lonely = Cell("d", "regression", "test", "MCAR", 0.5, 0)
-    records.add([Record(lonely, "mean, SVM", 100.0, *nothing)])
-    errors = values_of(Records(tmp_path, {}), "regression", "test")
+                key = (table, "regression", "test", "MCAR", 0.5, trial, method)
+                rows.append((*key, error + off, *nothing))
+    frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
+    errors = values_of(frame, "regression", "test")["error"]
     np.testing.assert_allclose(errors.mean(axis=1), [7 / 3, 3.5])
     np.testing.assert_allclose(errors.rank().mean(axis=1), [4 / 3, 5 / 3])
     found = against(errors, "expected SVM").loc["mean, SVM"]
@@ -194,8 +201,8 @@ def test_means_ranks_and_wins_are_those_of_the_results(tmp_path):
     wanted = differences.mean() / (differences.std(ddof=1) / np.sqrt(3))
     np.testing.assert_allclose(found["distance"], wanted)
     assert against(errors[["a"]], "expected SVM")["distance"].isna().all()
-    assert values_of(records, "classification", "test") is None
-    assert "expected SVM against it 2-1 tables" in summary(records)
+    assert values_of(frame, "classification", "test") is None
+    assert "expected SVM against it 2-1 tables" in report(frame)[1][0]
 
 
 def test_the_command_writes_a_summary_and_a_figure(tmp_path):

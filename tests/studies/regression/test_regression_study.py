@@ -1,39 +1,47 @@
 import csv
 from itertools import product
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from expectedkernels import DataError, ParseError
 from studies.__main__ import app
-from studies.regression.baselines import Effort, Imputers, draw_mask, fill, hide
+from studies.base import Results
 from studies.regression.datasets import SOURCES, load, prepare
-from studies.regression.machines import (
+from studies.regression.methods import (
+    METHODS,
     BitDensity,
     CategoryDensity,
+    Effort,
+    Imputers,
+    Settings,
+    Study,
+    draw_mask,
+    fill,
     fit_machine,
+    hide,
 )
 from studies.regression.report import (
     COMPLETE,
     PUBLISHED,
     RATES,
     SHOWN,
-    Cell,
-    Record,
-    Records,
-    compare,
+    against_published,
+    caption,
+    errors,
     figure,
-    mean_ranks,
-    paper_in_words,
-    summary,
+    overview,
+    report,
     table,
 )
 from studies.regression.study import (
-    METHODS,
-    Settings,
-    Study,
+    KEYS,
+    VALUES,
+    Cell,
     cell_mask,
     cells,
     evaluate,
@@ -246,12 +254,11 @@ def test_masks_are_the_same_for_all_methods_and_runs(study):
     for group in study.dataset.groups:
         assert (mask[:, group] == mask[:, [group.start]]).all()
     for field, value in (("trial", 2), ("missing", "bits"), ("split", "test"), ("rate", 0.4)):
-        other = Cell(**{**cell.__dict__, field: value})
+        other = cell._replace(**{field: value})
         shared = min(len(mask), len(cell_mask(study.dataset, other, study.settings)))
         assert (cell_mask(study.dataset, other, study.settings)[:shared] != mask[:shared]).any()
-    apart = {r.method: r.rmse for m in METHODS for r in evaluate(study, cell, [m])}
-    together = {r.method: r.rmse for r in evaluate(study, cell, list(METHODS))}
-    assert apart == together
+    apart = [evaluate(study, cell, [method])[0][:-2] for method in METHODS]
+    assert apart == [row[:-2] for row in evaluate(study, cell, list(METHODS))]
 
 
 def test_the_first_validation_row_is_left_out_as_in_the_paper(study):
@@ -314,7 +321,7 @@ def test_two_processes_find_the_same(raw_data, tmp_path):
             jobs=jobs,
             progress=False,
         )
-        found.append({(r.cell, r.method): r.rmse for r in records})
+        found.append(records.frame.set_index(list(KEYS))["rmse"].to_dict())
     assert found[0] == found[1]
     assert len(found[0]) == 5
 
@@ -335,57 +342,68 @@ def test_unknown_names_are_refused(tmp_path):
 def test_a_file_of_other_columns_is_not_touched(tmp_path):
     (tmp_path / "results.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ParseError, match="expected the columns dataset, split"):
-        Records(tmp_path, {})
+        Results(tmp_path, KEYS, VALUES, {})
     (tmp_path / "results.csv").write_text(
         "dataset,split,missing,rate,trial,method,rmse,seconds,rows\nabalone,valid\n"
     )
     with pytest.raises(ParseError, match="line 2: expected a result"):
-        Records(tmp_path, {})
+        Results(tmp_path, KEYS, VALUES, {})
 
 
-@pytest.fixture
-def records(tmp_path):
+def results(rows):
+    """The errors of made-up rows."""
+    frame = pd.DataFrame(rows, columns=[*KEYS, *VALUES])
+    return errors(SimpleNamespace(frame=frame)), SimpleNamespace(frame=frame)
+
+
+@pytest.fixture(scope="module")
+def records():
     """Results near the published ones, for two trials."""
-    found = Records(tmp_path, {})
-    rng = np.random.default_rng(0)
+    rng, rows = np.random.default_rng(0), []
     for name, source in SOURCES.items():
-        found.add([Record(Cell(name, "valid", "none", 0.0, 0), COMPLETE, source.unit, 0.0, 9)])
+        rows.append((name, "valid", "none", 0.0, 0, COMPLETE, source.unit, 0.0, 9))
         for kind, rate, trial in product(("bits", "features"), RATES, range(2)):
             base = PUBLISHED[name, "expected", rate] * source.unit
-            cell = Cell(name, "valid", kind, rate, trial)
             for factor, method in enumerate(METHODS):
                 error = base * (0.9 + 0.1 * factor + rng.normal(0, 0.001))
-                found.add([Record(cell, method, error, 0.1, 9)])
-    return found
+                rows.append((name, "valid", kind, rate, trial, method, error, 0.1, 9))
+    return results(rows)
 
 
 def test_comparisons_with_what_was_published(records):
-    same, better = (compare(records, f"expected, {x}") for x in ("bits", "categories"))
+    found = records[0]
+    same, better = (against_published(found, f"expected, {x}") for x in ("bits", "categories"))
     assert len(same) == len(better) == 36
     assert (same["change"].abs() < 0.01).all()
     np.testing.assert_allclose(better["change"], -0.1, atol=0.01)
-    errors = records.at("valid", "bits").set_index(["dataset", "method", "rate"])["error"]
-    spread = errors.loc["abalone", "expected, bits", 0.1].std(ddof=1)
-    np.testing.assert_allclose(same["standard_error"][0], spread * np.sqrt(1 / 2 + 1 / 5))
+    rows = found.query("dataset == 'abalone' and missing == 'bits' and rate == 0.1")
+    spread = rows.set_index("method")["error"]["expected, bits"].std(ddof=1)
+    np.testing.assert_allclose(
+        same["standard_error"]["abalone", 0.1], spread * np.sqrt(1 / 2 + 1 / 5)
+    )
 
 
 def test_ranks_are_one_for_the_smallest_errors(records):
-    ranks = mean_ranks(records, "valid", "features", ("mean", "expected, categories"))
-    assert ranks.to_dict() == {"mean": 2.0, "expected, categories": 1.0}
-    assert mean_ranks(records, "test", "features", ("mean",)).empty
+    ranks = overview(records[0])
+    assert list(ranks) == ["Bits missing, valid", "Features missing, valid"]
+    assert ranks.loc["expected, categories"].tolist() == [1.0, 1.0]
 
 
-def test_the_summary_has_our_numbers_beside_the_published_ones(records):
-    text = summary(records)
+def test_the_page_has_our_numbers_beside_the_published_ones(records):
+    intro, short, sections, _, _ = report(records[1])
+    text = "\n".join(short)
     assert "below the published errors in 36 of 36 cells" in text
-    assert "*published: expected* | 2.407 | 2.478" in text
     assert "lose to the training mean in 0 of 72 cells" in text
-    assert "Complete rows: 1." in text
-    assert "*published: expected*" not in summary(records, comparable=False)
+    assert "not the rows of the paper" not in intro
+    _, shown, note = sections[0][1][:3]
+    assert shown.loc["*published: expected*"].tolist()[:2] == ["2.407", "2.478"]
+    assert "Complete rows: 1." in note
+    shown = report(records[1], comparable=False)[2][0][1][1]
+    assert "*published: expected*" not in shown.index
 
 
 def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ours(records):
-    axes = figure(records, comparable=True)
+    axes = figure(records[0], comparable=True)
     assert [ax.get_title() for ax in axes] == list(SOURCES)
     for name, ax in zip(SOURCES, axes, strict=True):
         assert len(ax.collections) == len(SHOWN)
@@ -400,22 +418,25 @@ def test_the_figure_has_a_panel_per_data_set_with_the_published_curves_beside_ou
     shown = list(SHOWN.values())
     assert labels == ["nothing missing", *shown, *(f"{name} (published)" for name in shown)]
     plt.close(axes[0].figure)
-    axes = figure(records, comparable=False)
+    axes = figure(records[0], comparable=False)
     assert len(axes[0].get_lines()) == 1 + len(SHOWN)
     plt.close(axes[0].figure)
 
 
-def test_the_words_beside_the_figure_say_where_it_does_not_hold(tmp_path):
-    found = Records(tmp_path, {})
-    errors = {"expected, bits": 2.0, "map, bits": 3.0, "masked mode": 4.0, "mean": 2.5}
-    for rate, changed in ((0.1, {}), (0.5, {"map, bits": 1.0}), (0.9, {"mean": 1.5})):
-        cell = Cell("abalone", "valid", "bits", rate, 0)
-        found.add([Record(cell, m, e, 0.1, 9) for m, e in (errors | changed).items()])
-    text = paper_in_words(found, comparable=False)
-    assert "the smallest error in 2 of 3 cells (abalone at 0.5)" in text
-    assert "has a smaller one than they have in 1 (abalone at 0.9)" in text
+def test_the_words_beside_the_figure_say_where_it_does_not_hold():
+    means = {"expected, bits": 2.0, "map, bits": 3.0, "masked mode": 4.0, "mean": 2.5}
+    found, _ = results(
+        [
+            ("abalone", "valid", "bits", rate, 0, method, error, 0.1, 9)
+            for rate, other in ((0.1, {}), (0.5, {"map, bits": 1.0}), (0.9, {"mean": 1.5}))
+            for method, error in (means | other).items()
+        ]
+    )
+    text = caption(found, comparable=False)
+    assert "the smallest error in 2 of 3 cells (abalone, valid, bits, 0.5)" in text
+    assert "has a smaller one than they have in 1 (abalone, valid, bits, 0.9)" in text
     assert "paper reports" not in text
-    assert "paper reports" in paper_in_words(found, comparable=True)
+    assert "paper reports" in caption(found, comparable=True)
 
 
 def test_cells_of_the_same_fitted_models_are_next_to_each_other():
@@ -423,17 +444,17 @@ def test_cells_of_the_same_fitted_models_are_next_to_each_other():
     assert [c.rate for c in found] == [0.0] * 2 + [0.1] * 4 + [0.2] * 4
 
 
-def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best(tmp_path):
-    found = Records(tmp_path, {})
-    for rate, method, error in [(0.1, "mean", 2.0), (0.1, "median", 1.0), (0.2, "median", 3.0)]:
-        found.add([Record(Cell("abalone", "test", "bits", rate, 0), method, error, 0.1, 9)])
-    assert "Smallest: median (2)." in table(found, "abalone", "test", "bits", False)
+def test_methods_that_are_not_there_at_all_rates_do_not_hide_the_best():
+    some = [(0.1, "mean", 2.0), (0.1, "median", 1.0), (0.2, "median", 3.0)]
+    found, _ = results(
+        [("abalone", "test", "bits", rate, 0, name, error, 0.1, 9) for rate, name, error in some]
+    )
+    assert table(found, "abalone", "test", "bits", False)[-1] == "Smallest: median (2)."
 
 
-def test_a_figure_of_rates_that_were_not_published(tmp_path):
-    found = Records(tmp_path, {})
-    assert figure(found, comparable=True) is None
-    found.add([Record(Cell("abalone", "valid", "bits", 0.25, 0), "map, bits", 2.0, 0.1, 9)])
+def test_a_figure_of_rates_that_were_not_published():
+    assert figure(results([])[0], comparable=True) is None
+    found, _ = results([("abalone", "valid", "bits", 0.25, 0, "map, bits", 2.0, 0.1, 9)])
     axes = figure(found, comparable=True)
     labels = [line.get_label() for line in axes[0].lines]
     assert "MAP" in labels

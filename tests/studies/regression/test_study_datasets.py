@@ -3,6 +3,7 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.datasets
 
@@ -136,17 +137,13 @@ def test_what_openml_sends_is_written_as_a_raw_file(tmp_path, monkeypatch):
     source = SOURCES["abalone"]
     names = ["Sex", "Length", "Diameter", "Height", "Whole_weight", "Shucked_weight"]
     names += ["Viscera_weight", "Shell_weight"]
-    data = np.column_stack([[0, 1, 1], np.arange(21).reshape(3, 7) / 10])
+    data = pd.DataFrame(np.arange(21).reshape(3, 7) / 10, columns=names[1:])
+    data.insert(0, "Sex", pd.Categorical(["F", "M", "M"]))
 
     def answer(**options):
         assert options["data_id"] == 183
-        return SimpleNamespace(
-            data=data,
-            target=np.array([7, 8, 9]),
-            feature_names=names,
-            target_names=["Class_number_of_rings"],
-            categories={"Sex": ["F", "M"]},
-        )
+        target = pd.Series([7, 8, 9], name="Class_number_of_rings")
+        return SimpleNamespace(data=data, target=target)
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", answer)
     path = tmp_path / "new" / source.file

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_type_hints
 from zlib import crc32
 
 import numpy as np
@@ -23,14 +24,7 @@ from expectedkernels.stein.cis import cis
 from expectedkernels.stein.collapsed import CollapsedSteinKernel
 from expectedkernels.stein.stein_kernel import SteinKernel
 from studies.base import cell_rng
-from studies.inference.models import (
-    THIN,
-    Model,
-    collapse,
-    draw_points,
-    sample_counts,
-)
-from studies.inference.records import Cell, Record
+from studies.inference.models import THIN, Model, collapse, draw_points
 
 HINDSIGHT = "best ridge"
 RULES = ("uniform", "raw", "smoothed", "default", "signed", HINDSIGHT)
@@ -59,6 +53,37 @@ class Settings:
     n: int = 200
     step: int = 10
     thin: int = THIN
+
+    @property
+    def counts(self) -> range:
+        """The numbers of samples at which errors are recorded."""
+        return range(self.step, self.n + 1, self.step)
+
+
+class Cell(NamedTuple):
+    """One set of samples: all rules for weights are compared on it.
+
+    Attributes
+    ----------
+    model : str
+    proposal : str
+        Where the samples come from: "gibbs", "uniform", "sticky" or "cis".
+    collapsed : float
+        The share of the variables that are summed out.
+    masks : str
+        How they are chosen: "none", "per sample" or "fixed"; "online" for CIS.
+    trial : int
+    """
+
+    model: str
+    proposal: str
+    collapsed: float
+    masks: str
+    trial: int
+
+
+KEYS = get_type_hints(Cell) | {"rule": str, "n": int}
+VALUES = {"error": float, "ess": float, "discrepancy": float}
 
 
 def _rng(cell: Cell, settings: Settings, stream: int) -> Any:
@@ -113,14 +138,12 @@ class Block:
         self.model, self.gram, self.tables = model, gram[:n, :n], tables[:n]
         self.other: Any = None if other is None else other[:n, :n]
         self.groups = distinct_rows(rows[:n])[1]
-        self._raw: Any = None
+        self.equal = np.full(n, 1 / n)
 
-    @property
+    @cached_property
     def raw(self) -> Any:
         """The probabilities that minimise the discrepancy."""
-        if self._raw is None:
-            self._raw = self.ridge(0.0)
-        return self._raw
+        return self.ridge(0.0)
 
     def ridge(self, amount: float) -> Any:
         """The same with a multiple of the mean diagonal entry added to the diagonal."""
@@ -129,12 +152,7 @@ class Block:
 
     def best_ridge(self) -> Any:
         """The weights with the ridge that turns out best, knowing the exact marginals."""
-        found = [
-            self.raw,
-            *map(self.ridge, RIDGES[1:]),
-            np.full(len(self.gram), 1 / len(self.gram)),
-        ]
-        return min(found, key=self.error)
+        return min([self.raw, *map(self.ridge, RIDGES[1:]), self.equal], key=self.error)
 
     def error(self, weights: Any) -> float:
         """The log of the mean Hellinger distance."""
@@ -142,7 +160,7 @@ class Block:
 
 
 _WEIGHTS: dict[str, Callable[[Block], Any]] = {
-    "uniform": lambda b: np.full(len(b.gram), 1 / len(b.gram)),
+    "uniform": lambda b: b.equal,
     "raw": lambda b: b.raw,
     "smoothed": lambda b: smoothed_weights(b.raw),
     "default": lambda b: default_weights(b.gram, b.other, groups=b.groups).weights,
@@ -153,14 +171,14 @@ _WEIGHTS: dict[str, Callable[[Block], Any]] = {
 
 def evaluate(
     model: Model, cell: Cell, rules: Sequence[str], settings: Settings, grams: str | None = None
-) -> list[Record]:
+) -> list[Any]:
     """The errors of some rules for weights in a cell, for all numbers of samples."""
     if cell.proposal == "cis":
         return [r for rule in rules for r in _evaluate_cis(model, cell, rule, settings)]
     rows = cell_rows(model, cell, settings)
     gram, tables = _kept_gram("shift", model, cell, rows, grams), model.tables(rows)
     other = _kept_gram("gibbs", model, cell, rows, grams) if "default" in rules else None
-    found, counts = [], sample_counts(settings.n, settings.step)
+    found, counts = [], settings.counts
     for n in counts:
         block = Block(model, gram, other, tables, rows, n)
         for rule in rules:
@@ -168,11 +186,11 @@ def evaluate(
                 continue
             w = _WEIGHTS[rule](block)
             value = float(w @ block.gram @ w)
-            found.append(Record(cell, rule, n, block.error(w), float(1 / (w @ w)), value))
+            found.append((*cell, rule, n, block.error(w), float(1 / (w @ w)), value))
     return found
 
 
-def _evaluate_cis(model: Model, cell: Cell, rule: str, settings: Settings) -> Iterator[Record]:
+def _evaluate_cis(model: Model, cell: Cell, rule: str, settings: Settings) -> Iterator[Any]:
     """The errors of collapsed importance sampling; of a longer run the first samples are taken."""
     rng, budget = _rng(cell, settings, 1), model.n_collapsed(cell.collapsed)
     if rule == "one set":
@@ -194,7 +212,7 @@ def _evaluate_cis(model: Model, cell: Cell, rule: str, settings: Settings) -> It
         tables = np.zeros((settings.n, len(model.exact)))
         tables[possible] = model.tables(samples.rows[possible])
         weighed.append((samples.log_weights, tables[:, columns]))
-    for n in sample_counts(settings.n, settings.step):
+    for n in settings.counts:
         estimates, sizes = [], []
         for logs, tables in weighed:
             w = np.exp(logs[:n] - logs[:n].max()) if np.isfinite(logs[:n]).any() else np.ones(n)
@@ -202,4 +220,4 @@ def _evaluate_cis(model: Model, cell: Cell, rule: str, settings: Settings) -> It
             estimates.append(w @ tables[:n])
             sizes.append(1 / (w @ w))
         error = model.error(np.concatenate(estimates))
-        yield Record(cell, rule, n, error, float(np.mean(sizes)), float("nan"))
+        yield (*cell, rule, n, error, float(np.mean(sizes)), float("nan"))
