@@ -56,9 +56,8 @@ _MODULES = {
     "stein.bbis": "bbis collapsed_bbis",
     "stein.bridge": "log_partition_estimate",
     "stein.cis": "cis",
-    "stein.collapsed": "CollapsedSteinKernel",
     "stein.kdsd": "kdsd",
-    "stein.stein_kernel": "SteinKernel",
+    "stein.stein_kernel": "CollapsedSteinKernel SteinKernel",
     "stein.weighted_samples": "WeightedSamples stein_thin",
     "vtree": "Vtree",
 }
@@ -123,8 +122,7 @@ _MOVED = {
     ),
     "models.messages": "compilation.messages",
     "stein.bbis": "sampling.stein_samples",
-    "stein.collapsed": "discrepancies.collapsed sampling.partition",
-    "stein.stein_kernel": "kernels.stein",
+    "stein.stein_kernel": "discrepancies.collapsed kernels.stein sampling.partition",
     "stein.weighted_samples": "sampling.samples",
     "vtrees": "compilation.orders",
 }

@@ -183,13 +183,11 @@ from expectedkernels.stein.bridge import (
 from expectedkernels.stein.cis import (
     cis as cis,
 )
-from expectedkernels.stein.collapsed import (
-    CollapsedSteinKernel as CollapsedSteinKernel,
-)
 from expectedkernels.stein.kdsd import (
     kdsd as kdsd,
 )
 from expectedkernels.stein.stein_kernel import (
+    CollapsedSteinKernel as CollapsedSteinKernel,
     SteinKernel as SteinKernel,
 )
 from expectedkernels.stein.weighted_samples import (

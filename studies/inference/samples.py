@@ -21,8 +21,7 @@ from expectedkernels.sampling.weights import (
     smoothed_weights,
 )
 from expectedkernels.stein.cis import cis
-from expectedkernels.stein.collapsed import CollapsedSteinKernel
-from expectedkernels.stein.stein_kernel import SteinKernel
+from expectedkernels.stein.stein_kernel import CollapsedSteinKernel, SteinKernel
 from studies.base import cell_rng
 from studies.inference.models import THIN, Model, collapse, draw_points
 

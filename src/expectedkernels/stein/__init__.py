@@ -8,12 +8,13 @@ from expectedkernels.sampling.weights import (
     smoothed_weights,
 )
 from expectedkernels.stein.bbis import SteinSamples
-from expectedkernels.stein.collapsed import (
+from expectedkernels.stein.stein_kernel import (
     CollapsedSteinKernel,
     PartitionSteinKernel,
-    determined_variables,
+    SteinKernel,
+    is_strictly_positive_definite,
 )
-from expectedkernels.stein.stein_kernel import SteinKernel, is_strictly_positive_definite
+from expectedkernels.stein.zeros import determined_variables
 
 __all__ = [
     "CollapsedSteinKernel",

@@ -19,7 +19,7 @@ from expectedkernels.checks import (
 )
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.kernels.empirical import as_log_weights, collapsed_rows, distinct_rows
-from expectedkernels.kernels.kernel import ExpHamming, Kernel
+from expectedkernels.kernels.kernel import Kernel
 from expectedkernels.kernels.target import Target, TargetLike
 from expectedkernels.models.factor_graph import CollapsedModel, FactorGraph
 from expectedkernels.sampling.weights import (
@@ -28,31 +28,29 @@ from expectedkernels.sampling.weights import (
     simplex_weights,
     smoothed_weights,
 )
-from expectedkernels.stein.collapsed import (
-    ADVICE,
-    REMEDIES,
-    UPDATES,
-    CollapsedSteinKernel,
-    PartitionSteinKernel,
-    ZerosPlan,
-    check_stein_kernel,
-    has_no_zeros,
-    partition_cost,
-    plan_zeros,
-    require_summable,
-    stein_kernels,
-    warn_of_classes,
-    warn_of_zeros,
-)
 from expectedkernels.stein.stein_kernel import (
     OPERATORS,
+    CollapsedSteinKernel,
+    PartitionSteinKernel,
     SteinKernel,
     ZerosMet,
     is_strictly_positive_definite,
+    partition_cost,
     shared_grams,
-    stein_target,
 )
 from expectedkernels.stein.weighted_samples import WeightedSamples
+from expectedkernels.stein.zeros import (
+    ADVICE,
+    REMEDIES,
+    UPDATES,
+    ZerosPlan,
+    has_no_zeros,
+    plan_zeros,
+    stein_kernels,
+    stein_problem,
+    warn_of_classes,
+    warn_of_zeros,
+)
 
 RULES = ("default", "raw", "smoothed", "signed", "uniform")
 """How weights can be made of a Gram matrix."""
@@ -391,10 +389,9 @@ def bbis(
     >>> ek.bbis(ek.asia(), patients).decision.split(",")[0]
     "The target has zeros: 'either' is summed out"
     """
-    target, cardinalities = stein_target("bbis(target, samples, kernel)", target, samples)
-    rule = "signed" if signed else weights
+    call, rule = "bbis(target, samples, kernel)", "signed" if signed else weights
     settings = rule, operator, zeros, epsilon, max_bytes
-    return _from_samples(target, cardinalities, samples, (), kernel, log_weights, *settings)
+    return _from_samples(call, target, samples, (), kernel, log_weights, *settings)
 
 
 def collapsed_bbis(
@@ -448,15 +445,13 @@ def collapsed_bbis(
     (2,)
     """
     call = "collapsed_bbis(target, samples, collapsed, kernel)"
-    target, cardinalities = stein_target(call, target, samples)
-    rule = "signed" if signed else weights
-    settings = rule, operator, zeros, epsilon, max_bytes
-    return _from_samples(target, cardinalities, samples, collapsed, kernel, log_weights, *settings)
+    settings = "signed" if signed else weights, operator, zeros, epsilon, max_bytes
+    return _from_samples(call, target, samples, collapsed, kernel, log_weights, *settings)
 
 
 def _from_samples(
+    call: str,
     target: Any,
-    cardinalities: list[int],
     samples: Any,
     collapsed: Any,
     kernel: Any,
@@ -479,13 +474,9 @@ def _from_samples(
     check_max_bytes(max_bytes)
     check_choice("bbis", "operator", operator, OPERATORS)
     check_choice("bbis", "zeros", zeros, REMEDIES)
-    kernel = ExpHamming() if kernel is None else kernel
-    check_stein_kernel(kernel, cardinalities, level=4)
-    rows, used = collapsed_rows(target, samples, collapsed, log_weights=log_weights)
-    logs = None if log_weights is None else as_log_weights(log_weights, len(rows))
-    counted = rows[used]
-    check_memory(counted, rule, operator, max_bytes)
-    require_summable(target, counted)
+    found = stein_problem(call, target, samples, collapsed, kernel, log_weights)
+    target, kernel, rows, used = found
+    check_memory(rows[used], rule, operator, max_bytes)
 
     def planned(plan: ZerosPlan) -> SteinSamples:
         free = rows.copy()
@@ -498,7 +489,7 @@ def _from_samples(
             free,
             None,
             rule,
-            log_weights=logs,
+            log_weights=log_weights,
             conditionals=conditionals,
             circuit=circuit,
             stein=stein,
@@ -510,23 +501,23 @@ def _from_samples(
         )
         return weighted(_with_updates_by_parts(samples, max_bytes))
 
-    plan = plan_zeros(target, counted, zeros, operator, epsilon)
+    plan = plan_zeros(target, rows[used], zeros, operator, epsilon)
     try:
-        found = planned(plan)
+        result = planned(plan)
     except SizeError:
         if zeros != "auto" or not plan.hidden:
             raise
-        found = planned(replace(plan, hidden=(), note=UPDATES))
+        result = planned(plan._replace(hidden=(), note=UPDATES))
     except ZerosMet as error:
         if zeros != "auto":
             raise ZerosMet(error.where, ADVICE) from error
-        found = planned(replace(plan, operator="gibbs", note=UPDATES))
-    if found.operator == "gibbs":
+        result = planned(plan._replace(operator="gibbs", note=UPDATES))
+    if result.operator == "gibbs":
         if not isinstance(target, Target) or operator != "gibbs":
-            warn_of_classes(found.target, found.rows[used], 3)
-    elif found.stein.zeros == "raise" and isinstance(found.stein, SteinKernel):
-        warn_of_zeros(found.target, 3)
-    return found
+            warn_of_classes(result.target, result.rows[used], 3)
+    elif result.stein.zeros == "raise" and isinstance(result.stein, SteinKernel):
+        warn_of_zeros(result.target, 3)
+    return result
 
 
 def _with_updates_by_parts(samples: SteinSamples, max_bytes: int) -> SteinSamples:

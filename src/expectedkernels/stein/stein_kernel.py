@@ -1,34 +1,53 @@
-"""Stein kernels of points."""
+"""Stein kernels of points, and of collapsed samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from expectedkernels.arrays import Array, RowsLike, as_like, require_memory, spans
+from expectedkernels.algebra import shift
+from expectedkernels.arrays import (
+    Array,
+    RowsLike,
+    as_like,
+    from_logs,
+    log_sum_exp,
+    require_memory,
+    spans,
+)
 from expectedkernels.checks import (
     DataError,
     KernelError,
     PropertyError,
     Verdict,
     check_choice,
+    progress_bar,
     public,
+    public_in,
 )
+from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Table
-from expectedkernels.circuits.queries import states_with_gradients
-from expectedkernels.data.evidence import Evidence, as_points
+from expectedkernels.circuits.operands import (
+    CircuitSide,
+    check_single_root,
+    extent_of_operand,
+    sweep_cost,
+)
+from expectedkernels.circuits.queries import require_possible, states_with_gradients
+from expectedkernels.data.evidence import Column, Evidence, as_evidence, as_points
 from expectedkernels.engine.blocks import Inner, at_nodes, from_leaves
-from expectedkernels.engine.sweep import Operand
+from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, Operand
+from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import check_roles, sample_rows
 from expectedkernels.kernels.factors import Factor
-from expectedkernels.kernels.gram import KernelBlocks, is_parallel, kronecker
+from expectedkernels.kernels.gram import KernelBlocks, gram, is_parallel, kronecker
 from expectedkernels.kernels.kernel import (
     CHUNK,
     ExpHamming,
@@ -37,9 +56,40 @@ from expectedkernels.kernels.kernel import (
     refuse_gradients,
     require_kernel,
 )
-from expectedkernels.kernels.points import in_tensors, scaled_products
+from expectedkernels.kernels.points import Scaled, in_tensors, scaled_products
 from expectedkernels.kernels.target import HasSiteLogs, Target, TargetLike, as_target
+from expectedkernels.models.factor_graph import CollapsedModel
+from expectedkernels.sampling.gibbs import is_positive
 from expectedkernels.vtree import Vtree
+
+CHUNK_ROWS = 4096
+"""How many rows are read, and meet another one, at once."""
+
+DIAGONAL_ROWS = 64
+"""Where nothing better is known, the diagonal is taken from blocks of this size."""
+
+CHUNK_BYTES = 2**26
+"""Pairs of samples are worked on in groups whose values stay near the processor."""
+
+NODE, PAIR = 110_000.0, 30.0
+"""What a node costs for every sampled variable, and a pair of conditionals, in numbers computed."""
+
+ZEROS = ("raise", "restrict")
+"""What to do where the target has zeros."""
+
+OPERATORS = ("shift", "gibbs")
+"""What Stein kernels are made of: shifts to neighbouring states, or updates of a Gibbs sampler."""
+
+ZERO_ADVICE = (
+    "Use operator='gibbs', which needs no positive target, or restrict the shifts to the support "
+    "(zeros='restrict'). Neither can compare parts of the support that no change of a single "
+    "variable connects."
+)
+
+TOO_RARE = (
+    "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
+    "samples of such states, or use operator='gibbs', which is bounded."
+)
 
 
 def marked(circuit: Circuit, change: Callable[[Any], Any]) -> Circuit:
@@ -135,45 +185,6 @@ def _marked_factor(factor: Factor, cardinality: int, variable: int, marks: Any) 
     values = scaled_products([factor], states, states).linear()
     followed = values.new_tensor(marks).kron(values)
     return Factor(table=table, tensors={"table": followed})
-
-
-def gram_with_gradients(kernel: Kernel, first: Any, second: Any) -> Any:
-    """The Gram matrix by its definition: kernels at all changes of one variable on both sides."""
-    (X, moves), (Y, others) = first, second
-    total: Any = 0.0
-    for v, pair in enumerate(zip(moves, others, strict=True)):
-        values = in_tensors(kernel.scaled(*(_changed(side, v, pair) for side in (X, Y))))
-        numbers = values.linear("The Stein kernel", "Leave out samples of rare states.")
-        cube = numbers.reshape(len(X), -1, len(Y), pair[0].shape[1])
-        here, there = (as_like(m, cube).to(cube) for m in pair)
-        total = total + (here[:, :, None, None] * cube * there[None, None]).sum((1, 3))
-    return total
-
-
-def _changed(points: Any, variable: int, moves: Sequence[Any]) -> Any:
-    """Points with one variable in each of its states, one after the other."""
-    n = moves[0].shape[1]
-    rows = np.repeat(points.astype(np.float64), n, axis=0)
-    rows[:, variable] = np.tile(np.arange(n), len(points))
-    return rows
-
-
-ZEROS = ("raise", "restrict")
-"""What to do where the target has zeros."""
-
-OPERATORS = ("shift", "gibbs")
-"""What Stein kernels are made of: shifts to neighbouring states, or updates of a Gibbs sampler."""
-
-ZERO_ADVICE = (
-    "Use operator='gibbs', which needs no positive target, or restrict the shifts to the support "
-    "(zeros='restrict'). Neither can compare parts of the support that no change of a single "
-    "variable connects."
-)
-
-TOO_RARE = (
-    "Some state of the target is more than 1e150 times less likely than one next to it. Leave out "
-    "samples of such states, or use operator='gibbs', which is bounded."
-)
 
 
 class ZerosMet(PropertyError):
@@ -367,7 +378,12 @@ class SteinKernel(PairwiseKernel):
             return super().__call__(rows, others)
         first = self._followed_moves(rows)
         second = first if others is None else self._followed_moves(others)
-        return gram_with_gradients(self.kernel, first, second)
+
+        def values(X: Any, Y: Any) -> Any:
+            found = in_tensors(self.kernel.scaled(X, Y))
+            return found.linear("The Stein kernel", "Leave out samples of rare states.")
+
+        return _gram_by_states(values, first, second)
 
     def _followed_moves(self, rows: Any) -> tuple[Any, list[Any]]:
         points, moves = self._read(rows)
@@ -420,23 +436,18 @@ class SteinKernel(PairwiseKernel):
 
     def _moves(self, points: Any, tables: list[Any]) -> list[Any]:
         """For every variable how its operator weighs the states it could be in."""
-        if self.operator == "gibbs":
-            return [update_moves(logs, points[:, v], points) for v, logs in enumerate(tables)]
-        ratios, kept = steps(self.target, points, self.zeros, tables=tables)
-        moves = []
-        for v, n in enumerate(self.cardinalities):
-            here, before = np.eye(n)[points[:, v]], np.eye(n)[points[:, v] - 1]
-            moves.append(ratios[:, v, None] * here - kept[:, v, None] * before)
-        return moves
+        kind = self.operator, self.zeros
+        return [operator_weights(logs, points, v, *kind) for v, logs in enumerate(tables)]
 
     def _gram(self, first: Any, second: Any) -> Any:
-        rows = max(1, CHUNK // max(1, len(second[0])))
+        several = 1 if self._terms is not None else max(self.cardinalities, default=1) ** 2
+        rows = max(1, CHUNK // max(1, several * len(second[0])))
         parts = [np.zeros((0, len(second[0])))]
         for i in range(0, len(first[0]), rows):
             some = first[0][i : i + rows], [moves[i : i + rows] for moves in first[1]]
             with np.errstate(over="ignore", invalid="ignore"):  # looked at below
                 if self._terms is None:
-                    parts.append(_shifted_gram(self.kernel, some, second))
+                    parts.append(_gram_by_states(self.kernel.gram, some, second))
                 else:
                     parts.append(_product_gram(self._terms, some, second))
             finite_gram(parts[-1])
@@ -523,92 +534,63 @@ def stein_target(call: str, target: Any, samples: Any) -> tuple[Any, list[int]]:
     return found, discrete_cardinalities(found)
 
 
-def steps(
-    target: HasSiteLogs,
-    points: Any,
-    zeros: str = "raise",
-    variables: Any = None,
-    tables: list[Any] | None = None,
-) -> Any:
-    """How Stein operators weigh every point and its predecessors, two (n, variables) arrays.
+def operator_weights(logs: Any, points: Any, variable: int, operator: str, zeros: str) -> Any:
+    """How the operator of a variable weighs the states that it could be in, (n, cardinality).
 
-    The first holds the ratios p(next) / p(here), the second ones, or zeros where the predecessor
-    is outside the support and `zeros` says to restrict the operators. Points may have NaN where a
-    variable is summed out (if the target can); `variables` limits the work to some columns, and
-    `tables` has the logs of all sites if they are known already.
+    The logs are those of `site_logs`, up to a constant in each row. For a Gibbs update, the own
+    state less those it may get; for a shift, the ratio p(next) / p(here) at the own state, less
+    one at the state before.
+
+    Examples
+    --------
+    >>> logs, points = np.log([[0.25, 0.75]]), np.array([[0]])
+    >>> operator_weights(logs, points, 0, "gibbs", "raise").round(12).tolist()
+    [[0.75, -0.75]]
+    >>> operator_weights(logs, points, 0, "shift", "raise").round(12).tolist()
+    [[3.0, -1.0]]
     """
-    n, d = points.shape
-    ratios, kept = np.zeros((n, d)), np.ones((n, d))
-    if tables is None and variables is None and isinstance(target, Circuit):
-        tables = target.all_site_logs(points)
-    for variable in range(d) if variables is None else variables:
-        column = points[:, variable]
-        some = np.flatnonzero(~np.isnan(column)) if column.dtype.kind == "f" else np.arange(n)
-        states = column[some].astype(np.intp)
-        if tables is None:
-            logs = np.asarray(target.site_logs(points[some], variable))
-        else:
-            logs = tables[variable][some]
-        card, rows = logs.shape[1], np.arange(len(some))
-        here = logs[rows, states]
-        impossible = np.zeros(n, dtype=np.bool_)
-        impossible[some] = here == -inf
-        _refuse_impossible(impossible, points)
-        before = logs[rows, (states - 1) % card] > -inf
-        if zeros == "raise" and not before.all():
-            row = int(some[np.argmin(before)])
-            raise ZerosMet(
-                f"The target has zeros: shifting variable {variable} of the sample "
-                f"{_shown(points[row])} back leaves its support, and Stein operators do not "
-                "have mean zero then."
-            )
-        kept[some, variable] = before
-        with np.errstate(over="ignore"):
-            ratios[some, variable] = np.exp(logs[rows, (states + 1) % card] - here)
+    states, here = points[:, variable].astype(np.intp), np.eye(logs.shape[1])
+    if operator == "shift":
+        ratios, kept = shift_ratios(logs, points, variable, zeros)
+        return ratios[:, None] * here[states] - kept[:, None] * here[states - 1]
+    _refuse_impossible(logs[np.arange(len(logs)), states], points)
+    chances = from_logs(logs)
+    chances /= chances.sum(axis=1, keepdims=True)
+    # what the others have, and not one less the own: it may be far below rounding
+    others = np.where(here[states] == 1, 0.0, chances)
+    return here[states] * others.sum(axis=1, keepdims=True) - others
+
+
+def shift_ratios(logs: Any, points: Any, variable: int, zeros: str) -> tuple[Any, Any]:
+    """The ratios p(next) / p(here) of points, and whether the states before are possible."""
+    states, rows, card = points[:, variable].astype(np.intp), np.arange(len(points)), logs.shape[1]
+    here = logs[rows, states]
+    _refuse_impossible(here, points)
+    kept = logs[rows, states - 1] > -inf
+    if zeros == "raise" and not kept.all():
+        raise ZerosMet(
+            f"The target has zeros: shifting variable {variable} of the sample "
+            f"{_shown(points[np.argmin(kept)])} back leaves its support, and Stein operators do "
+            "not have mean zero then."
+        )
+    with np.errstate(over="ignore"):
+        ratios = np.exp(logs[rows, (states + 1) % card] - here)
     if not np.isfinite(ratios).all():
-        row, variable = np.argwhere(~np.isfinite(ratios))[0]
         raise DataError(
-            f"The probability of the sample {_shown(points[row])} grows by more than can be "
-            f"written when variable {variable} changes. Use operator='gibbs', or leave out such "
-            "samples: their weight is zero in all but name."
+            f"The probability of the sample {_shown(points[np.argmin(np.isfinite(ratios))])} grows "
+            f"by more than can be written when variable {variable} changes. Use operator='gibbs', "
+            "or leave out such samples: their weight is zero in all but name."
         )
     return ratios, kept
 
 
-def update_moves(site_logs: Any, states: Any, points: Any = None) -> Any:
-    """How a Gibbs update of one variable weighs its states: the own one less those it may get.
-
-    Parameters
-    ----------
-    site_logs : array of shape (n, cardinality)
-        As of `FactorGraph.site_logs`.
-    states : int array of shape (n,)
-    points : array of shape (n, variables), optional
-        To be shown where a mistake is found.
-
-    Examples
-    --------
-    >>> update_moves(np.log([[0.25, 0.75]]), np.array([0])).round(12).tolist()
-    [[0.75, -0.75]]
-    """
-    logs = np.asarray(site_logs)
-    here = np.eye(logs.shape[1])[states]
-    _refuse_impossible(logs[np.arange(len(logs)), states] == -inf, points)
-    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-    chances /= chances.sum(axis=1, keepdims=True)
-    # what the others have, and not one less the own: it may be far below rounding
-    others = np.where(here == 1, 0.0, chances)
-    return here * others.sum(axis=1, keepdims=True) - others
-
-
-def _refuse_impossible(impossible: Any, points: Any = None) -> None:
-    if impossible.any():
-        row = int(np.argmax(impossible))
-        values = "" if points is None else f", {_shown(points[row])}"
+def _refuse_impossible(logs: Any, points: Any) -> None:
+    if (logs == -inf).any():
+        row = int(np.argmin(logs))
         raise DataError(
-            f"The target is zero at row {{row}} of the samples{values}, so that there are no "
-            "ratios of probabilities. Leave out such samples: they cannot have come from the "
-            "target.",
+            f"The target is zero at row {{row}} of the samples, {_shown(points[row])}, so that "
+            "there are no ratios of probabilities. Leave out such samples: they cannot have come "
+            "from the target.",
             row=row,
         )
 
@@ -652,18 +634,22 @@ def _features(states: Any, moves: Any) -> Any:
     return (states[:, :, None] * moves[:, None, :]).reshape(len(states), -1)
 
 
-def _shifted_gram(kernel: Kernel, first: Any, second: Any) -> Any:
-    """The Gram matrix for any kernel, by its definition."""
+def _gram_by_states(values: Callable[..., Any], first: Any, second: Any) -> Any:
+    """The Gram matrix by its definition: kernels at all changes of one variable on both sides."""
     (X, moves), (Y, others) = first, second
-    total = np.zeros((len(X), len(Y)))
-    for v, (weights, other_weights) in enumerate(zip(moves, others, strict=True)):
-        for a in range(weights.shape[1]):
-            here = X.astype(np.float64)
-            here[:, v] = a
-            for b in range(weights.shape[1]):
-                there = Y.astype(np.float64)
-                there[:, v] = b
-                total += np.outer(weights[:, a], other_weights[:, b]) * kernel.gram(here, there)
+    total: Any = np.zeros((len(X), len(Y)))
+    for v, pair in enumerate(zip(moves, others, strict=True)):
+        n = pair[0].shape[1]
+        sides = [np.repeat(points.astype(np.float64), n, axis=0) for points in (X, Y)]
+        for side in sides:
+            side[:, v] = np.tile(np.arange(n), len(side) // n)
+        cube = values(*sides).reshape(len(X), n, len(Y), n)
+        here, there = (
+            m if isinstance(cube, np.ndarray) else as_like(m, cube).to(cube) for m in pair
+        )
+        total = as_like(total, cube) + (here[:, :, None, None] * cube * there[None, None]).sum(
+            (1, 3)
+        )
     return total
 
 
@@ -724,13 +710,6 @@ def _is_strict(matrix: Any) -> bool:
     return bool(size > 0 and np.linalg.eigvalsh(matrix)[0] > 1e-12 * len(matrix) * size)
 
 
-CHUNK_ROWS = 4096
-"""How many rows are read, and meet another one, at once."""
-
-DIAGONAL_ROWS = 64
-"""Where nothing better is known, the diagonal is taken from blocks of this size."""
-
-
 def gram_columns(stein: PairwiseKernel, rows: Any) -> tuple[Callable[[int], Any], Any]:
     """A function that gives one column of the Gram matrix of rows, and the diagonal of it.
 
@@ -767,10 +746,21 @@ def _product_columns(stein: SteinKernel, rows: Any) -> tuple[Callable[[int], Any
     operator weighs its other states.
     """
     terms: Any = stein._terms
-    chunks, diagonal = [], []
+    cards, chunks, diagonal = np.asarray(stein.cardinalities), [], []
+
+    def _sparse(values: Any, columns: Any) -> Any:
+        n, width = values.shape
+        shape = n, int(cards.sum() if width == len(cards) else cards @ cards)
+        return csr_array((values.ravel(), columns.ravel(), width * np.arange(n + 1)), shape)
+
     for chunk in spans(len(rows), CHUNK_ROWS):
         points, moves = stein._read(rows[chunk])
-        chunks.append(_sparse(points, stein.cardinalities, moves))
+        own = np.cumsum(cards) - cards + points
+        first = np.cumsum(cards**2) - cards**2 + points * cards
+        pairs = [first[:, [v]] + np.arange(card) for v, card in enumerate(cards)]
+        chunks.append(
+            (_sparse(np.ones(own.shape), own), _sparse(np.hstack(moves), np.hstack(pairs)))
+        )
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
             diagonal.append(finite_gram(_diagonal(terms, points, moves)))
 
@@ -792,29 +782,6 @@ def _product_columns(stein: SteinKernel, rows: Any) -> tuple[Callable[[int], Any
     return column, np.concatenate(diagonal)
 
 
-def _sparse(points: Any, cardinalities: list[int], moves: list[Any]) -> tuple[Any, Any]:
-    """Indicators of states, and weights of states where a variable is in its own one."""
-    n, cards = len(points), np.asarray(cardinalities)
-    own = _starts(cards) + points
-    first = _starts(cards**2) + points * cards
-    pairs = [first[:, [v]] + np.arange(card) for v, card in enumerate(cards)]
-    states = _matrix(np.ones(own.size), own, n, int(cards.sum()))
-    features = _matrix(
-        np.concatenate(moves, axis=1).ravel(), np.hstack(pairs), n, int(cards @ cards)
-    )
-    return states, features
-
-
-def _starts(sizes: Any) -> Any:
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]])
-
-
-def _matrix(data: Any, columns: Any, n: int, width: int) -> Any:
-    """A sparse matrix with as many entries in every row."""
-    ends = np.arange(n + 1, dtype=np.int32) * np.int32(columns.shape[1])
-    return csr_array((data, columns.ravel().astype(np.int32), ends), shape=(n, width))
-
-
 def _diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
     """The kernels of points with themselves."""
     total: Any = 0.0
@@ -826,3 +793,306 @@ def _diagonal(terms: Any, points: Any, moves: list[Any]) -> Any:
             inside = inside + ((moves[v] @ matrix) * moves[v]).sum(axis=1) / own
         total = total + weight * product * inside
     return total
+
+
+@public
+class CollapsedSteinKernel(PairwiseKernel):
+    r"""The Stein kernel of a target between collapsed samples.
+
+    A collapsed sample has values for some variables (:math:`x_s`) and stands for the distribution
+    of all others given these, :math:`p(x_c \mid x_s)`. The kernel of two of them is the mean of the
+    Stein kernel of p (see `SteinKernel`) over what both stand for. Every sample may
+    have values for other variables.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The target, normalised or not; it need not be deterministic.
+    kernel : Kernel, optional
+        Must be compatible with the circuit. Default: ``ExpHamming()``.
+    zeros : "raise" or "restrict"
+        For shifts: what to do if the target has zeros, as in `SteinKernel`. Only the distribution
+        of the variables with values matters: zeros that collapsed variables fill do no harm.
+    max_bytes : int
+        How much memory intermediate values may take.
+    operator : "shift" or "gibbs"
+        As in `SteinKernel`. The updates of "gibbs" are those of `collapsed_gibbs`: a variable is
+        drawn anew given the other values, with the collapsed variables summed out.
+    positive : bool, optional
+        Whether the target is known to be positive everywhere. Default: found out, which takes a
+        check of determinism; what then is not known is looked up next to the samples.
+
+    Raises
+    ------
+    DataError
+        If it is not given a circuit.
+
+    Notes
+    -----
+    A variable contributes to the kernel of two samples only if both have values for it. With
+    :math:`f` the circuit's table of that variable, the operators turn it into
+    :math:`f(\uparrow v)(\delta_x(v) - \delta_{\downarrow x}(v))` ("shift") and
+    :math:`f(v)(\delta_x(v) - p(x_i \mid x_{s \setminus i}))` ("gibbs"); all variables together are
+    one sweep in which one variable is marked (see `expectedkernels.kernels.marks`), for all
+    pairs of distinct rows at once. Cost: that of about three expected kernels.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> p = ek.factorized([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    >>> stein = CollapsedSteinKernel(p, ek.ExpHamming())
+    >>> nan = float("nan")
+    >>> stein([[0, nan, 1], [nan, 1, nan], [1, nan, nan]]).round(6).tolist()
+    [[68.97897, 0.0, -1.800878], [0.0, 0.489207, 0.0], [-1.800878, 0.0, 0.57358]]
+    """
+
+    def __init__(
+        self,
+        circuit: Circuit,
+        kernel: Kernel | None = None,
+        zeros: str = "raise",
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        *,
+        operator: str = "shift",
+        positive: bool | None = None,
+    ):
+        if not isinstance(circuit, Circuit):
+            why = ": a function cannot be summed over exactly" * isinstance(circuit, Target)
+            raise DataError(
+                "The target of collapsed samples must be a Circuit (a FactorGraph compiles to "
+                f"one). Got {type(circuit).__name__} instead{why}."
+            )
+        kernel = ExpHamming() if kernel is None else kernel
+        check_choices(kernel, zeros, operator)
+        refuse_gradients("CollapsedSteinKernel", kernel)
+        check_single_root(circuit, "A Stein kernel")
+        self.cardinalities = discrete_cardinalities(circuit)
+        self.circuit = host_for(circuit, "CollapsedSteinKernel")
+        self.kernel, self.zeros, self.operator, self.max_bytes = kernel, zeros, operator, max_bytes
+        shifts = operator == "shift"
+        self._marked = marked(self.circuit, lambda t: np.roll(t, -1, axis=1) if shifts else t)
+        known = is_positive(self.circuit) if shifts and positive is None else positive
+        self._positive = not shifts or bool(known)
+
+    def with_operator(self, operator: str) -> CollapsedSteinKernel:
+        """The same with another operator; what does not depend on it is shared.
+
+        Parameters
+        ----------
+        operator : "shift" or "gibbs"
+
+        Returns
+        -------
+        CollapsedSteinKernel
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = CollapsedSteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]))
+        >>> stein.with_operator("gibbs").operator
+        'gibbs'
+        """
+        settings = self.kernel, self.zeros, self.max_bytes
+        other = CollapsedSteinKernel(self.circuit, *settings, operator=operator)
+        vars(other)["_blocks"] = self._blocks
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        # blocks refer to a module, which cannot be pickled, and are quickly made again
+        return {name: value for name, value in vars(self).items() if name != "_blocks"}
+
+    @cached_property
+    def _blocks(self) -> KernelBlocks:
+        blocks = self.kernel.blocks(self.circuit.vtree, self.cardinalities)
+        return same_single_mark(blocks, self.cardinalities)
+
+    def cost(self, rows: RowsLike) -> float:
+        """What the Gram matrix of rows costs, in numbers computed, before it is.
+
+        Parameters
+        ----------
+        rows : array of shape (n, variables)
+            NaN is collapsed.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> import expectedkernels as ek
+        >>> stein = CollapsedSteinKernel(ek.factorized([[0.2, 0.8], [0.5, 0.5]]))
+        >>> nan = float("nan")
+        >>> stein.cost([[0, nan]]) < stein.cost([[0, nan], [1, nan], [0, 1]])
+        True
+        """
+        extent = extent_of_operand(self._read(rows)[1].operand)
+        # with and without a mark there are three products for one, and half of the pairs
+        return 0.5 * sweep_cost(extent, extent, 3)
+
+    def _gram(self, first: Any, second: Any) -> Any:
+        (logs, p), (other_logs, q) = first, second
+        with progress_bar(len(logs) * len(other_logs), "Stein kernels") as bar:
+            most = min(self.max_bytes, CHUNK_BYTES)
+            found = gram((p, q), self._blocks, most, bar, symmetric=p is q)
+        scale = -logs[:, None] - other_logs[None, :]
+        scaled = Scaled(found.data, scale if found.scale is None else found.scale + scale)
+        return scaled.linear("The Stein kernel of two samples", TOO_RARE)
+
+    def _read(self, rows: Any) -> tuple[Any, CircuitSide]:
+        """The logs of the probabilities of rows, and the marked circuit given these."""
+        values = sample_rows(self.circuit, rows, least=0)
+        logs = np.asarray(require_possible(self.circuit, as_evidence(values, self.cardinalities)))
+        gibbs = self.operator == "gibbs"
+        tables = self.circuit.all_site_logs(values) if gibbs or not self._positive else []
+        columns = []
+        for v, n in enumerate(self.cardinalities):
+            seen = np.flatnonzero(~np.isnan(values[:, v]))
+            here = np.eye(n)[values[seen, v].astype(np.intp)]
+            moves = here - np.roll(here, -1, axis=1)
+            if gibbs:
+                # a sum of rounded numbers may be less than one of its terms by rounding
+                log_chance = np.minimum(logs[seen] - log_sum_exp(tables[v][seen]), 0.0)[:, None]
+                moves = np.where(here == 1, -np.expm1(log_chance), -np.exp(log_chance))
+            elif not self._positive:
+                _, kept = shift_ratios(tables[v][seen], values[seen], v, self.zeros)
+                moves = here - kept[:, None] * np.roll(here, -1, axis=1)
+            # weights of the states of a variable, and of its marked states
+            weights = np.hstack([np.ones((len(values), n)), np.zeros((len(values), n))])
+            weights[seen] = np.hstack([here, moves])
+            distinct, codes = np.unique(weights, axis=0, return_inverse=True)
+            columns.append(Column(distinct, None, codes.reshape(-1)))
+        evidence = Evidence([2 * n for n in self.cardinalities], columns=columns)
+        return logs, CircuitSide(self._marked, evidence, by_patterns=True)
+
+    def __repr__(self) -> str:
+        return f"<CollapsedSteinKernel of {self.circuit!r} with {self.kernel!r}>"
+
+
+@public_in("stein")
+class PartitionSteinKernel(PairwiseKernel):
+    """The Stein kernel of a model between samples that all collapse the same variables.
+
+    Only the conditionals of the collapsed variables are compiled (see `CollapsedModel`), so that
+    the model itself may be too large for that.
+
+    Parameters
+    ----------
+    model : CollapsedModel
+    kernel : Kernel
+    zeros : "raise" or "restrict"
+        As in `SteinKernel`.
+    max_bytes : int
+        How much memory intermediate values may take.
+    operator : "shift" or "gibbs"
+        As in `SteinKernel`.
+
+    Notes
+    -----
+    Every sampled variable takes one batch of expected kernels between the conditionals given the
+    samples and given the samples with that variable in other states.
+
+    Examples
+    --------
+    >>> import expectedkernels as ek
+    >>> grid = ek.ising_grid(3, 3, rng=0)
+    >>> model = ek.models.CollapsedModel(grid, [1, 3, 5, 7])
+    >>> stein = PartitionSteinKernel(model, ek.ExpHamming())
+    >>> rows = np.ones((2, 9))
+    >>> rows[:, [1, 3, 5, 7]] = np.nan
+    >>> rows[1, 0] = 0
+    >>> whole = ek.CollapsedSteinKernel(grid.circuit(), ek.ExpHamming())
+    >>> bool(abs(stein(rows) - whole(rows)).max() < 1e-9)
+    True
+    """
+
+    def __init__(
+        self,
+        model: CollapsedModel,
+        kernel: Kernel,
+        zeros: str = "raise",
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        *,
+        operator: str = "shift",
+    ):
+        check_choices(kernel, zeros, operator)
+        refuse_gradients("PartitionSteinKernel", kernel)
+        self.operator = operator
+        self.model, self.kernel, self.zeros, self.max_bytes = model, kernel, zeros, max_bytes
+        self.cardinalities = list(model.model.cardinalities)
+
+    def site_logs(self, X: Array, variable: int) -> Array:
+        """The logs of the marginal of the sampled variables, one of them set to each state."""
+        n, card = len(X), self.cardinalities[variable]
+        rows = np.repeat(X, card, axis=0)
+        rows[:, variable] = np.tile(np.arange(card), n)
+        return self.model.log_marginal(rows).reshape(n, card)
+
+    def _read(self, rows: Any) -> tuple[Any, Any]:
+        values = sample_rows(self.model.model, rows, least=0)
+        free = np.isnan(values)
+        wanted = np.zeros(values.shape[1], dtype=np.bool_)
+        wanted[list(self.model.collapsed)] = True
+        if (free != wanted).any():
+            row = int(np.argmax((free != wanted).any(axis=1)))
+            raise DataError(
+                "All samples must collapse the same variables here, "
+                f"{list(self.model.collapsed)}. Row {{row}} collapses "
+                f"{np.flatnonzero(free[row]).tolist()}; compile the whole model to mix them.",
+                row=row,
+            )
+        kind = self.operator, self.zeros
+        return values, {
+            v: operator_weights(self.site_logs(values, v), values, v, *kind)
+            for v in self.model.sampled
+        }
+
+    def _gram(self, first: Any, second: Any) -> Any:
+        total = np.zeros((len(first[0]), len(second[0])))
+        for variable in self.model.sampled:
+            circuit = self.model.circuit
+            if self.operator == "shift":
+                circuit = shift(circuit, variable)
+            evidence, weights = own = self._measures(first, variable)
+            others, other_weights = own if second is first else self._measures(second, variable)
+            given: Any = {"evidence_p": evidence, "evidence_q": others}
+            means = expected_kernel(
+                circuit, circuit, self.kernel, **given, max_bytes=self.max_bytes
+            )
+            means = weights[:, None] * means * other_weights[None, :]
+            n, m = total.shape
+            total += means.reshape(-1, n, means.shape[1] // m, m).sum(axis=(0, 2))
+        return total
+
+    def _measures(self, side: Any, variable: int) -> tuple[Evidence, Any]:
+        """Conditionals, as evidence on the circuit, and their signed masses.
+
+        The conditional given a state stands at that state; with shifts, at the one before.
+        """
+        rows, moves = side
+        card, shifts = self.cardinalities[variable], int(self.operator == "shift")
+        states = rows[:, variable].astype(np.intp)
+        places = np.tile(np.arange(card)[:, None], len(rows))
+        if shifts:
+            places = np.stack([states, (states - 1) % card])
+        weights = moves[variable][np.arange(len(rows)), places]
+        every = np.tile(rows, (len(places), 1))
+        # impossible states have no weight, and any conditional will do
+        every[:, variable] = np.where(weights == 0, states, (places + shifts) % card).reshape(-1)
+        evidence, _ = self.model.evidence(every)
+        evidence[variable] = np.eye(card)[places.reshape(-1)]
+        return as_evidence(evidence, self.cardinalities), weights.reshape(-1)
+
+
+def partition_cost(cardinalities: Any, rows: Any) -> float:
+    """What the Gram matrix of rows costs by their conditionals, in numbers computed.
+
+    Examples
+    --------
+    >>> partition_cost([2, 2], np.array([[0.0, np.nan]]))
+    330120.0
+    """
+    sampled = np.flatnonzero(~np.isnan(rows).any(axis=0))
+    n_nodes = 2 * len(cardinalities) - 1
+    pairs = sum((cardinalities[v] * len(rows)) ** 2 for v in sampled.tolist())
+    return len(sampled) * n_nodes * NODE + PAIR * pairs

@@ -37,22 +37,16 @@ from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import (
     as_log_weights,
-    collapsed_rows,
     distinct_rows,
     sample_rows,
     schema_of,
 )
-from expectedkernels.kernels.kernel import Delta, ExpHamming, Kernel
+from expectedkernels.kernels.kernel import Delta, Kernel
 from expectedkernels.kernels.target import Target, TargetLike, as_target, values_of
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.sampling.gibbs import every_state
-from expectedkernels.stein.collapsed import (
-    check_stein_kernel,
-    require_summable,
-    stein_kernels,
-    warn_of_classes,
-)
-from expectedkernels.stein.stein_kernel import OPERATORS, gram_columns, stein_target
+from expectedkernels.stein.stein_kernel import OPERATORS, gram_columns
+from expectedkernels.stein.zeros import stein_kernels, stein_problem, warn_of_classes
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -210,18 +204,15 @@ def stein_thin(
     >>> bool(errors[0] < errors[1] / 2)
     True
     """
-    target, cardinalities = stein_target("stein_thin(target, samples, m)", target, samples)
     check_count("stein_thin", "m", m, 1, error=DataError)
     check_choice("stein_thin", "operator", operator, OPERATORS, DataError)
     check_max_bytes(max_bytes)
-    rows, used = collapsed_rows(target, samples, collapsed)
+    call = "stein_thin(target, samples, m)"
+    target, kernel, rows, used = stein_problem(call, target, samples, collapsed, kernel)
     rows = rows[used]
-    require_summable(target, rows)
-    k = ExpHamming() if kernel is None else kernel
-    check_stein_kernel(k, cardinalities, level=3)
     first = np.sort(distinct_rows(rows)[2])  # in the order of the samples
     distinct, numbers = rows[first], used[first]
-    shifts, updates, _, _ = stein_kernels(target, distinct, k, "raise", max_bytes)
+    shifts, updates, _, _ = stein_kernels(target, distinct, kernel, "raise", max_bytes)
     with rows_numbered(numbers):
         chosen = greedy_choice(
             *gram_columns(updates if operator == "gibbs" else shifts, distinct), m
