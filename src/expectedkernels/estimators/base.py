@@ -455,7 +455,7 @@ class KernelMachine(DensityEstimator):
         return ((columns - self._target[0]) / self._target[1]).reshape(y.shape)
 
     def _read_target(self, X: Any, y: Any) -> Any:
-        return read_target(self, X, y, self._multi_output)
+        return read_target(self, X, y, several=self._multi_output)
 
     def _refuse_or_drop(self, gaps: Any) -> None:
         name = type(self).__name__

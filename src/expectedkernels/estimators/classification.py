@@ -21,7 +21,7 @@ from expectedkernels.arrays import Array, RowsLike
 from expectedkernels.checks import DataError, check_real
 from expectedkernels.estimators.base import GAMMA, KernelMachine, estimator
 from expectedkernels.estimators.calibration import CrossValidated, HeldOut, completed, moments
-from expectedkernels.estimators.encoding import read_labels
+from expectedkernels.estimators.encoding import read_target
 from expectedkernels.estimators.kernel_model import pairwise_coef
 
 SMALLEST = 1e-7
@@ -335,7 +335,7 @@ fit_missing, mask_kernel, n_jobs, max_bytes, memory, random_state
         return votes
 
     def _read_target(self, X: Any, y: Any) -> Any:
-        return read_labels(self, X, y)
+        return read_target(self, X, y, labels=True)
 
     def _learn(self, Z: Any, y: Any, sample_weight: Any) -> Self:
         classes, code = np.unique(y, return_inverse=True)

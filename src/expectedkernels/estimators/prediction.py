@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils import check_array
 from sklearn.utils.validation import _check_feature_names
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, as_generator
@@ -23,14 +22,13 @@ from expectedkernels.discrepancies.quadrature import (
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.estimators.circuit_density import CircuitDensity, filled
 from expectedkernels.estimators.encoding import (
-    NUMBERS,
     Variable,
     as_frame,
     check_circuit,
-    checked,
     column_names,
-    is_frame,
+    read_numbers,
     require_bits,
+    split_columns,
     states_variable,
 )
 from expectedkernels.estimators.kernel_expansion import Resources, Rows
@@ -233,14 +231,11 @@ def expected_prediction(
     n_columns = getattr(fitted_model, "n_features_in_", None)
     if machine is not None:
         n_columns = machine.expansion.points.shape[1]
-    if is_frame(X) and hasattr(fitted_model, "feature_names_in_"):
+    if column_names(X) and hasattr(fitted_model, "feature_names_in_"):
         _check_feature_names(fitted_model, X, reset=False)
     names = getattr(fitted_model, "feature_names_in_", column_names(X))
-    rows = checked(
-        X,
-        lambda x: check_array(x, input_name="X", ensure_min_samples=0, **NUMBERS),
-        "Encode it as for the model.",
-    )
+    columns = split_columns(X, least=0)
+    rows = read_numbers(columns, column_names(X), "Encode it as for the model.", least=0)
     n_columns = rows.shape[1] if n_columns is None else n_columns
     if rows.shape[1] != n_columns:
         raise DataError(

@@ -22,7 +22,7 @@ from expectedkernels.estimators.base import (
     scaled_gamma,
 )
 from expectedkernels.estimators.calibration import PredictionIntervals
-from expectedkernels.estimators.encoding import read_labels
+from expectedkernels.estimators.encoding import read_target
 from expectedkernels.estimators.kernel_expansion import MULTIPLES, Masks, chosen
 from expectedkernels.estimators.kernel_model import table
 
@@ -209,7 +209,7 @@ class ExpectedKernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[
         return (mean, std) if return_std else mean
 
     def _read_target(self, X: Any, y: Any) -> Any:
-        return read_labels(self, X, y)
+        return read_target(self, X, y, labels=True)
 
     def _learn_target(self, y: Any, sample_weight: Any) -> Any:
         """The one-hot labels, less the frequencies of the classes."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array
 
 from expectedkernels.arrays import Array, RngLike, RowsLike, VariableLike, spans
 from expectedkernels.checks import (
@@ -26,7 +24,13 @@ from expectedkernels.data.tables import column_number
 from expectedkernels.display import NOTEBOOK, number, overview, table
 from expectedkernels.estimators.base import KernelMachine
 from expectedkernels.estimators.circuit_density import AnyDensity
-from expectedkernels.estimators.encoding import NUMBERS, Variable, checked, column_names
+from expectedkernels.estimators.encoding import (
+    Variable,
+    as_frame,
+    column_names,
+    read_numbers,
+    split_columns,
+)
 from expectedkernels.estimators.kernel_expansion import Expansion, Resources, chunks, distinct
 
 if TYPE_CHECKING:
@@ -555,8 +559,8 @@ def _read(model: Any, X: Any, players: Sequence[Any] | None) -> Asked:
         f: Callable[[Any, Any], Any] = model._answers
         default, categories = model.columns_.groups_or_columns(), model.columns_.categories
     elif callable(model):
-        check = partial(check_array, input_name="X", **NUMBERS)
-        Z = numbers = checked(X, check, "Encode it.")
+        X = as_frame(X)
+        Z = numbers = read_numbers(split_columns(X), column_names(X), "Encode it.")
         names = column_names(X) or list(range(Z.shape[1]))
         places, f = [np.array([i]) for i in range(Z.shape[1])], _checked_answers(model)
         default = [[i] for i in range(Z.shape[1])]
