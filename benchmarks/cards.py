@@ -10,12 +10,12 @@ import numpy as np
 
 import expectedkernels as ek
 from benchmarks.timing import alternating, best_of, seconds, show
-from expectedkernels.data.evidence import Evidence
+from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import spanning_edges
-from expectedkernels.learning.em import wide_counts
-from expectedkernels.learning.hclt import grouped
-from expectedkernels.learning.minibatch import epochs, start_of
-from expectedkernels.learning.training_data import PairCounts, Rows, mutual_information
+from expectedkernels.learning.em import epochs
+from expectedkernels.learning.hclt import grouped_counts
+from expectedkernels.learning.minibatch import start_of
+from expectedkernels.learning.training_data import Data, mutual_information
 
 KERNEL = ek.RBF(0.1)
 
@@ -150,11 +150,10 @@ def near_neighbours(n_variables: int, states: int, n_rows: int) -> Any:
 def passes_over(X: Any, states: int, units: int, size: int, where: str, n: int = 4) -> Any:
     """Passes of EM in single precision from the same start."""
     n_rows, n_variables = X.shape
-    every = Evidence((states,) * n_variables, X.astype(float))
-    data = Rows(every, np.ones(n_rows), np.arange(n_rows))
+    data = Data(Schema((states,) * n_variables), X)
     start = ek.learn_hclt(X[:256], units, epochs=0, cardinalities=states, rng=0, progress=False)
     beta = 0.1 * size / n_rows
-    trained = start_of(start, where, "float32", beta, float(size), wide_counts)
+    trained = start_of(start, where, "float32", beta, float(size))
     return epochs(trained, data, [(n, size, (1.0, 0.5))], 0.1, np.random.default_rng(0))
 
 
@@ -185,9 +184,8 @@ def juice_circuit(X: Any, states: int, units: int) -> Any:
         return None
     import networkx
 
-    cards = [states] * X.shape[1]
-    counts = PairCounts(*grouped(X[:256].astype(np.intp), np.ones(256), cards))
-    tree = networkx.Graph(spanning_edges(mutual_information(counts, 1.0), -np.inf))
+    counts = grouped_counts(Data(Schema((states,) * X.shape[1]), X[:256]))
+    tree = networkx.Graph(spanning_edges(mutual_information(counts, 1.0)))
     root = networkx.center(tree)[0]
     inputs = pyjuice.distributions.Categorical, {"num_cats": states}
     return pyjuice.compile(BayesianTreeToHiddenRegionGraph(tree, root, units, *inputs)).to("cuda")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from expectedkernels.checks import DataError, check_count, check_real, public_in
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.operands import CircuitSide
-from expectedkernels.data.evidence import as_evidence
 from expectedkernels.data.schema import Schema, joint_column
 from expectedkernels.data.tables import (
     FrameColumn,
@@ -35,8 +34,8 @@ from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.gram import gram
 from expectedkernels.kernels.kernel import ExpHamming, Kernel, require_kernel
 from expectedkernels.learning.chow_liu import EM_ITERATIONS, EM_TOLERANCE, content_tree
-from expectedkernels.learning.em import chunks_of, em, expected_counts, maximized
-from expectedkernels.learning.training_data import MAX_STATES
+from expectedkernels.learning.em import em, expected_counts, maximized
+from expectedkernels.learning.training_data import MAX_STATES, Data, Rows
 from expectedkernels.reports import Reported
 
 if TYPE_CHECKING:
@@ -88,13 +87,10 @@ class Windows:
         return em(self.pooled, rows, iterations, **settings, progress=False)
 
     @cached_property
-    def _evidence(self) -> tuple[Any, Any, Any]:
-        evidence = as_evidence(self.states, self.pooled.schema, single=False)
-        chunks = chunks_of(self.pooled, evidence, DEFAULT_MAX_BYTES)
-        return evidence, chunks, self._counts(evidence, chunks, np.ones(len(self.states)))
-
-    def _counts(self, evidence: Any, chunks: Any, weights: Any) -> Any:
-        return expected_counts(self.pooled, evidence, weights, chunks)[1]
+    def _whole(self) -> tuple[Rows, Any]:
+        """All rows, and their expected counts."""
+        rows = Data(self.pooled.schema, self.states).held
+        return rows, expected_counts(self.pooled, rows)[1]
 
     def divided(self, first: Any) -> tuple[Circuit, Circuit]:
         """The circuits of the rows that a mask chooses, and of the others, by one step of EM.
@@ -102,8 +98,10 @@ class Windows:
         For complete rows they are the most likely ones. Expected counts add up over rows, so
         those of the others are what is left.
         """
-        evidence, chunks, whole = self._evidence
-        chosen = self._counts(evidence, chunks, np.asarray(first, dtype=np.float64))
+        rows, whole = self._whole
+        chosen = expected_counts(
+            self.pooled, replace(rows, weights=np.asarray(first, dtype=np.float64))
+        )[1]
         rest = [
             None if a is None else tuple(np.maximum(x - y, 0.0) for x, y in zip(a, b, strict=True))
             for a, b in zip(whole, chosen, strict=True)

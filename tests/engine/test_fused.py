@@ -14,9 +14,9 @@ from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import torch_ops as on_tensors
 from expectedkernels.engine.passes import down, up
 from expectedkernels.learning import minibatch as passes
-from expectedkernels.learning.em import wide_counts
-from expectedkernels.learning.minibatch import circuit_of, moved, row_sums, start_of
-from expectedkernels.learning.training_data import Rows
+from expectedkernels.learning.em import epochs
+from expectedkernels.learning.minibatch import circuit_of, start_of
+from expectedkernels.learning.training_data import Data, row_sums, shares
 
 torch = pytest.importorskip("torch")
 if find_spec("triton") is None:
@@ -110,7 +110,7 @@ def test_weights_are_moved(fused, good):
         out, told = place.move(np.full((5, 3), np.nan)), place.move(np.array(good))
         given = place.move(np.array(beta)), place.move(np.array(step))
         on_tensors.fused_at(weights).move(weights, uses, told, *given, 1e-3, out)
-        wanted = moved(old, old * dots, row_sums, beta, step, 1e-3) if good else old
+        wanted = shares(old * dots, beta, row_sums, old, step, 1e-3) if good else old
         np.testing.assert_allclose(host(out), wanted, rtol=1e-13, atol=1e-15)
 
 
@@ -122,13 +122,13 @@ def test_whole_steps(name, dtype, beta, monkeypatch, request):
     p = CIRCUITS[name]
     X = rows_of(p, 24)
     weights = np.random.default_rng(1).integers(1, 4, size=24).astype(float)
-    data = Rows(as_evidence(X, p.schema), weights, np.arange(24))
+    data = Data(p.schema, X, weights)
     start = ek.em(p, X, 1, pseudocount=1.0, progress=False)
 
     def trained():
         rng = np.random.default_rng(2)
-        begin = start_of(start, WHERE, dtype, beta, 30.0, wide_counts)
-        return list(passes.epochs(begin, data, [(2, 10, (1.0, 0.5))], beta, rng))
+        begin = start_of(start, WHERE, dtype, beta, 30.0)
+        return list(epochs(begin, data, [(2, 10, (1.0, 0.5))], beta, rng))
 
     wanted = trained()
     request.getfixturevalue("fused")

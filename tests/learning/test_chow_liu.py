@@ -10,20 +10,21 @@ from hypothesis import given, settings, strategies as st
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import em, learn_chow_liu
+from expectedkernels.data.schema import Schema
 from expectedkernels.learning.chow_liu import (
     ChowLiuTree,
     Forest,
-    chow_liu_tree,
     content_tree,
     decided_edges,
     flow_blocks,
     rooted,
     spanning_edges,
     tree_blocks,
+    tree_of,
     tree_vtree,
 )
 from expectedkernels.learning.structure_search import tree_circuit
-from expectedkernels.learning.training_data import PairCounts, as_states, shares
+from expectedkernels.learning.training_data import Data, PairCounts, as_states, shares
 from oracles import distribution, worlds
 from strategies import domains, rngs
 
@@ -185,7 +186,7 @@ def test_circuits_of_trees_are_products_of_conditionals(rng, cardinalities):
 def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
     X = random_rows(rng, cardinalities, 30)
     weights = rng.integers(1, 4, size=30).astype(float)
-    tree = chow_liu_tree(X, cardinalities, weights, 1.0)
+    tree = tree_of(PairCounts(X, cardinalities, weights), 1.0)
     flows, cpts = [], []
     for v, parent in enumerate(tree.forest.parent):
         contexts = [np.ones(30, dtype=bool)]
@@ -204,8 +205,8 @@ def test_both_parameter_rules_by_definition(rng, cardinalities, smoothing):
     options = {"cardinalities": cardinalities, "sample_weight": weights}
     p = learn_chow_liu(X, pseudocount=smoothing, **options)
     np.testing.assert_allclose(distribution(p), joint(tree.forest, flows, points), atol=1e-14)
-    tree = chow_liu_tree(X, cardinalities, weights, smoothing)
-    if tree.forest == chow_liu_tree(X, cardinalities, weights, 1.0).forest:
+    tree = tree_of(PairCounts(X, cardinalities, weights), smoothing)
+    if tree.forest == tree_of(PairCounts(X, cardinalities, weights), 1.0).forest:
         q = learn_chow_liu(X, parameters="cpt", alpha=smoothing, **options)
         np.testing.assert_allclose(distribution(q), joint(tree.forest, cpts, points), atol=1e-14)
 
@@ -220,9 +221,9 @@ def missing(rng, X, share):
 def test_em_has_settled_on_data_with_missing_values(rng, cardinalities):
     X = missing(rng, random_rows(rng, cardinalities, 40), 0.2)
     X[0] = 0.0
-    states, weights = as_states(X), np.ones(40)
-    tree = chow_liu_tree(states, cardinalities, weights, 1.0)
-    before = ek.Circuit(tree.vtree, tuple(flow_blocks(tree, states, weights, 1.0, 1.0)))
+    tree = tree_of(PairCounts(as_states(X), cardinalities, np.ones(40)), 1.0)
+    complete, data = not np.isnan(X).any(), Data(Schema(tuple(cardinalities)), X)
+    before = ek.Circuit(tree.vtree, tuple(flow_blocks(tree, data, 1.0, 1.0, complete)))
     after = em(before, X, 1, pseudocount=1.0, progress=False)
     np.testing.assert_allclose(distribution(after), distribution(before), atol=1e-3)
     learned = learn_chow_liu(X, cardinalities=cardinalities)
@@ -256,7 +257,7 @@ def nltcs(data_dir):
 
 def test_nltcs_has_the_published_size(nltcs):
     X = nltcs[0]
-    circuit = tree_circuit(chow_liu_tree(X, [2] * 16, np.ones(len(X)), 1.0))[0]
+    circuit = tree_circuit(tree_of(PairCounts(X, [2] * 16, np.ones(len(X))), 1.0))[0]
     assert (circuit.n_sums, circuit.n_sums - circuit.n_decisions) == (43, 14)
     assert (circuit.n_products, circuit.n_indicators) == (46, 32)
     assert 2 * circuit.n_products + len(circuit.sum_of) == 166

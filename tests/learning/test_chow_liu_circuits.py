@@ -152,6 +152,6 @@ def test_nltcs(nltcs):
 
 
 def test_too_many_states_are_refused_before_their_pairs_take_memory():
-    message = r"100000 states \(20000 variables\) takes 47.7 GiB, more than 8 GiB"
+    message = r"100000 states \(20000 variables\) takes 74.5 GiB, more than 8 GiB"
     with pytest.raises(ek.SizeError, match=message):
         learn_chow_liu(np.zeros((2, 20_000)), cardinalities=5)

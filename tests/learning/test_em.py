@@ -12,7 +12,8 @@ from circuit_oracles import drawn_distribution, sparsified
 from expectedkernels import Circuit, em, random_circuit
 from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import value
-from expectedkernels.learning.em import expected_counts, row_counts
+from expectedkernels.learning.em import _by_layers, expected_counts, pattern_counts
+from expectedkernels.learning.training_data import Rows
 from oracles import Inner, Table
 
 module = sys.modules[em.__module__]  # the package has the function under this name
@@ -139,26 +140,21 @@ def rows_of(p, n, seed):
     return as_evidence(X, p.schema)
 
 
-def by_patterns(monkeypatch, p, evidence, weights):
-    monkeypatch.setattr(module, "row_counts", lambda *_: None)
-    return expected_counts(p, evidence, weights, [slice(0, evidence.n_rows)])
-
-
 @pytest.mark.parametrize("form", [lambda p: p, sparsified])
 @pytest.mark.parametrize("n", [1, 50])
 @pytest.mark.parametrize("seed", [*range(8), "dense"])
 def test_both_ways_agree(seed, n, form, monkeypatch):
     dense = seed == "dense"
     p = form(random_circuit(6, 20, rng=0) if dense else drawn_distribution(seed).normalize())
-    evidence = rows_of(p, n, 0)
-    weights = np.random.default_rng(0).uniform(0.5, 2.0, n)
-    total, counts = row_counts(p, evidence, weights)
-    expected_total, expected = by_patterns(monkeypatch, p, evidence, weights)
+    rows = Rows(rows_of(p, n, 0), np.random.default_rng(0).uniform(0.5, 2.0, n), np.arange(n), n)
+    monkeypatch.setattr(module, "_by_layers", lambda *_: True)
+    total, counts = expected_counts(p, rows)
+    expected_total, expected = pattern_counts(p, rows)
     assert_close(np.float64(total), np.float64(expected_total), scale=1.0 + abs(expected_total))
     for found, right in zip(counts, expected, strict=True):
         assert (found is None) == (right is None)
         if found is not None:
-            assert_close(found, right[0], scale=np.maximum(np.abs(right[0]), 1e-3))
+            assert_close(found[0], right[0], scale=np.maximum(np.abs(right[0]), 1e-3))
 
 
 def test_circuits_of_em_share_their_levels(monkeypatch):
@@ -172,7 +168,7 @@ def test_circuits_of_em_share_their_levels(monkeypatch):
         np.testing.assert_array_equal(level.edges.products, own.edges.products)
         for one, other in zip(level.stacks, own.stacks, strict=True):
             np.testing.assert_array_equal(one.weights, other.weights)
-    monkeypatch.setattr(module, "row_counts", lambda *_: None)
+    monkeypatch.setattr(module, "_by_layers", lambda *_: False)
     slow = em(start, X, iterations=3, progress=False)
     assert_close(fitted.log_likelihood(X), slow.log_likelihood(X))
 
@@ -188,9 +184,7 @@ def test_levels_are_not_shared_if_zeros_differ():
     assert "levels" not in vars(q)
 
 
-def test_impossible_rows_and_real_variables_are_left_to_flows():
-    p = drawn_distribution(1, share_real=1.0)
-    assert row_counts(p, as_evidence(p.sample(2, rng=0), p.schema), np.ones(2)) is None
-    q = random_circuit(2, 2, rng=0)
-    weights = [np.zeros((1, 2))] * 2
-    assert row_counts(q, as_evidence(weights, q.schema), np.ones(1)) is None
+def test_real_variables_and_several_roots_are_left_to_flows():
+    for p, shape in ((drawn_distribution(1, share_real=1.0), 2), (random_circuit(2, 2), (2, 2))):
+        rows = Rows(rows_of(p, 2, 0), np.ones(shape), np.arange(2), 2)
+        assert not _by_layers(p, rows)

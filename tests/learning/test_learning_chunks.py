@@ -183,9 +183,13 @@ def test_errors_name_the_chunk(parquet):
         (lambda: [], {}, "needs at least one chunk"),
         (lambda: 3, {}, "or an iterable of arrays or data frames .* Got int"),
         ("nowhere.parquet", {}, "nowhere.parquet is no Parquet file"),
-        (lambda: [[[0, 1]], [[0]]], {}, "Got chunks of 2 and 1 columns"),
+        (lambda: [[[0, 1]], [[0]]], {}, "same columns. Got 2 and 1 columns"),
         (lambda: [[[0, 4]]], {"cardinalities": 3}, r"Column 1 of X must hold integers in 0..2"),
-        (lambda: [frame(table()), table()], {}, "must be data frames, or all arrays"),
+        (
+            lambda: [frame(table()), table()],
+            {},
+            "If X is a data frame with labels, so must be X_valid and all chunks",
+        ),
         (lambda: [pd.DataFrame({"a": [None], "b": [1.0]})], {}, "has no values"),
         (
             lambda: (pd.DataFrame({"a": np.arange(60_000) + i * 60_000}) for i in range(2)),

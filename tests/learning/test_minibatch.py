@@ -9,13 +9,13 @@ import expectedkernels as ek
 from assertions import assert_close
 from circuit_oracles import sparsified
 from expectedkernels import Vtree
-from expectedkernels.data.evidence import as_evidence
 from expectedkernels.engine import torch_ops as tensors
 from expectedkernels.engine.passes import EdgeCounts
 from expectedkernels.engine.torch_ops import TensorLevels
 from expectedkernels.learning import minibatch as epochs
-from expectedkernels.learning.em import wide_counts
-from expectedkernels.learning.minibatch import batch_counts, circuit_of, start_of, stepped
+from expectedkernels.learning.em import layer_counts, pattern_counts
+from expectedkernels.learning.minibatch import circuit_of, start_of, stepped
+from expectedkernels.learning.training_data import Data
 
 P = ek.random_circuit(Vtree.random(12, rng=1), 18, rng=1, cardinalities=4, density=0.5)
 START = ek.random_circuit(P.vtree, 18, rng=5, cardinalities=4, density=0.7)
@@ -54,7 +54,7 @@ def test_zeros_stay_zero_and_idle_units_stay():
     table = q.input(0).table
     assert table[0, 2] == 0
     assert 0 < table[0, 1] < 0.2
-    trained = start_of(p, None, None, 0.0, 1.0, wide_counts)
+    trained = start_of(p, None, None, 0.0, 1.0)
     same = circuit_of(stepped(trained, EdgeCounts(trained.levels), 0.0, 1.0))
     assert_close(same.input(0).table, p.input(0).table)
 
@@ -88,11 +88,12 @@ def test_rows_too_far_apart_are_worked_out_in_wide_numbers(dtype, sparse):
     np.testing.assert_allclose(found, wanted, rtol=1e-10 if dtype == "float64" else 1e-5)
     large = ek.random_circuit(8, 20, rng=0, density=0.5 if sparse else 1.0)
     X = large.sample(10, rng=0)
-    evidence = as_evidence(X, large.schema)
-    trained = start_of(large, "torch", None, 0.0, 1.0, wide_counts)
+    data = Data(large.schema, X).held
+    trained = start_of(large, "torch", None, 0.0, 1.0)
     counts = EdgeCounts(trained.levels)
-    counts.add_nodes(wide_counts(large, evidence, np.ones(10), None)[1])
-    again = batch_counts(trained, evidence, np.ones(10), np.arange(10))[1]
+    found = pattern_counts(large, data)[1]
+    counts.add_nodes([None if part is None else part[0] for part in found])
+    again = layer_counts(trained, data)[1]
     for one, other in zip(counts.by_node(), again.by_node(), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
@@ -141,14 +142,15 @@ def assert_alike(found, wanted, **tolerances):
 
 
 def test_batches_end_with_their_chunk(monkeypatch):
-    sizes, steps, own = [], [], epochs.stepped
+    module = sys.modules[ek.em.__module__]
+    sizes, steps, own = [], [], module.stepped
 
     def stepped(trained, counts, beta, step):
         sizes.append(round(beta, 9))
         steps.append(step)
         return own(trained, counts, beta, step)
 
-    monkeypatch.setattr(epochs, "stepped", stepped)
+    monkeypatch.setattr(module, "stepped", stepped)
     start = ek.random_circuit(4, 2, 0, cardinalities=3)
     before = start.log_likelihood(GAPS).mean()
     options = {"pseudocount": float(N), "step": (1.0, 0.3), **QUIET}
@@ -174,7 +176,7 @@ def test_steps_as_they_are_made_on_a_card(monkeypatch):
     monkeypatch.setattr(TensorLevels, "is_remote", True)
     monkeypatch.setattr(epochs, "fits", lambda *given: True)
     monkeypatch.setattr(epochs, "replayed", replayed)
-    monkeypatch.setattr(epochs, "CAPTURED", 1)
+    monkeypatch.setattr(sys.modules[ek.em.__module__], "CAPTURED", 1)
     found = ek.em(start, lambda: pieces(GAPS, 100), 2, **options)
     assert ran == [20] * 24
     assert_alike(found, wanted)

@@ -84,11 +84,11 @@ def test_em_is_that_of_the_definition(monkeypatch, holes, pseudocount):
     ]
     expected = naive_em(start, R.mean(axis=0), X, 4, pseudocount)
 
-    def clusters(data, n, generator):
-        shares = np.zeros((len(data.states), n))
-        for x, r in zip(np.where(np.isnan(X), -1, X), R, strict=True):
-            shares[(data.states == x).all(axis=1)] += r
-        return shares / data.weights[0][:, None]
+    def clusters(distinct, weights, cardinalities, n, generator):
+        shares = np.zeros((len(distinct), n))
+        for x, r in zip(X, R, strict=True):
+            shares[np.array([np.array_equal(x, y, equal_nan=True) for y in distinct])] += r
+        return shares / weights[:, None]
 
     monkeypatch.setattr(module, "_clusters", clusters)
     q = learned(X, 3, structure=p, iterations=4, pseudocount=pseudocount)
@@ -98,8 +98,7 @@ def test_em_is_that_of_the_definition(monkeypatch, holes, pseudocount):
 def test_equal_components_are_one_circuit(monkeypatch):
     X = rows(100)
     p = structure_of(X)
-    even = lambda data, n, generator: np.full((len(data.states), n), 1.0 / n)  # noqa: E731
-    monkeypatch.setattr(module, "_clusters", even)
+    monkeypatch.setattr(module, "_clusters", lambda X, *of: np.full((len(X), of[2]), 1 / of[2]))
     q = learned(X, 3, structure=p, iterations=3, pseudocount=0.0)
     single = em(p, X, 1, progress=False)
     assert_close(q.log_likelihood(X), single.log_likelihood(X), scale=1.0)
@@ -110,15 +109,15 @@ def test_an_interrupt_returns_the_best_so_far(monkeypatch):
     X = rows(100)
     p = structure_of(X)
     expected = learned(X, 3, structure=p, iterations=2)
-    step, calls = module._next, []
+    step, calls = module._updated, []
 
     def interrupted(*arguments):
         calls.append(None)
-        if len(calls) == 3:
+        if len(calls) == 4:  # the first one is the start
             raise KeyboardInterrupt
         return step(*arguments)
 
-    monkeypatch.setattr(module, "_next", interrupted)
+    monkeypatch.setattr(module, "_updated", interrupted)
     found = learned(X, 3, structure=p, iterations=10)
     assert_close(found.log_likelihood(X), expected.log_likelihood(X))
 

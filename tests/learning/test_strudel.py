@@ -11,7 +11,8 @@ from scipy.special import softmax
 import expectedkernels as ek
 from assertions import assert_close
 from expectedkernels import learn_strudel
-from expectedkernels.learning.chow_liu import chow_liu_tree, flow_blocks
+from expectedkernels.data.schema import Schema
+from expectedkernels.learning.chow_liu import flow_blocks, tree_of
 from expectedkernels.learning.structure_search import Candidates, Logical, blocks_of, in_order, plan
 from expectedkernels.learning.strudel import (
     CompleteSearch,
@@ -19,6 +20,7 @@ from expectedkernels.learning.strudel import (
     _inherit,
     best_variable,
 )
+from expectedkernels.learning.training_data import Data, PairCounts
 from learning_oracles import NaiveStrudel
 from learning_searches import assert_same_circuit, random_rows
 from oracles import distribution, worlds
@@ -28,7 +30,7 @@ from strategies import domains, rngs
 def start(X, cardinalities, weights=None, alpha=1.0, beta=1.0):
     """A search on complete data, at its beginning."""
     weights = np.ones(len(X)) if weights is None else weights
-    tree = chow_liu_tree(X, cardinalities, weights, alpha)
+    tree = tree_of(PairCounts(X, cardinalities, weights), alpha)
     return CompleteSearch(tree, X, weights[None, :], beta), tree
 
 
@@ -249,8 +251,10 @@ def test_circuits_are_the_same_on_every_machine():
 def start_with_holes(X, cardinalities, beta=1.0):
     """A search on rows with missing values (-1), at its beginning."""
     weights = np.ones(len(X))
-    tree = chow_liu_tree(X, cardinalities, weights, 1.0)
-    blocks = flow_blocks(tree, X, weights, beta, 1.0)
+    tree = tree_of(PairCounts(X, cardinalities, weights), 1.0)
+    X = np.where(X < 0, np.nan, X)
+    data = Data(Schema(tuple(cardinalities)), X)
+    blocks = flow_blocks(tree, data, beta, 1.0, not np.isnan(X).any())
     return IncompleteSearch(tree, blocks, X, weights[None, :], beta), tree
 
 

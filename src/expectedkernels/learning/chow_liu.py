@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,25 +12,21 @@ from scipy import sparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from expectedkernels.arrays import RowsLike, column_ranks
-from expectedkernels.checks import CircuitError, check_choice, check_real, removed
+from expectedkernels.checks import CircuitError, check_choice, check_real, is_int, removed
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
-from expectedkernels.data.chunks import StreamLike, WeightsLike, is_stream
+from expectedkernels.data.chunks import StreamLike, WeightsLike
+from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner, inner
 from expectedkernels.learning.em import em
 from expectedkernels.learning.training_data import (
     MAX_STATES,
-    MISSING,
     Data,
-    DataInChunks,
     FloatArray,
-    IntArray,
     PairCounts,
     mutual_information,
-    read_chunks,
     read_data,
     shares,
-    with_nan,
 )
 from expectedkernels.vtree import Vtree
 
@@ -327,20 +322,13 @@ def learn_chow_liu(
     name = "learn_chow_liu"
     beta, alpha = check_real(name, "pseudocount", pseudocount), check_real(name, "alpha", alpha)
     check_choice(name, "parameters", parameters, ("flows", "cpt"))
-    data: Data | DataInChunks
-    if is_stream(X):
-        data = read_chunks(X, cardinalities, sample_weight, max_states, name)
-    else:
-        data = read_data(X, None, cardinalities, sample_weight, max_states)
-        X, sample_weight = with_nan(data.train[0]), data.train[1]
-    tree = tree_of(data.pair_counts(), alpha, root)
+    data, _, complete = read_data(X, None, cardinalities, sample_weight, max_states, name)
+    tree = tree_of(data.pair_counts(complete), alpha, root)
     if parameters == "cpt":
-        blocks = tree_blocks(tree, tree.conditionals(alpha))
-    elif data.is_complete:
-        blocks = tree_blocks(tree, tree.from_counts(beta * data.mean_weight))
+        blocks = tree_blocks(tree, tree.conditionals(4.0 * alpha))
     else:
-        blocks = _fitted_blocks(tree, X, beta, sample_weight, alpha, data.schema)
-    return data.named(Circuit.from_blocks(tree.vtree, blocks))
+        blocks = flow_blocks(tree, data, beta, alpha, complete)
+    return Circuit.from_blocks(tree.vtree, blocks).with_schema(data.schema)
 
 
 @dataclass(frozen=True)
@@ -366,29 +354,20 @@ class ChowLiuTree:
         parent = self.forest.parent[variable]
         return 1 if parent < 0 else int(self.counts.cardinalities[parent])
 
-    def conditionals(self, alpha: float) -> list[FloatArray]:
+    def conditionals(self, beta: float, per_pair: bool = True) -> list[FloatArray]:
         """For every variable its probabilities, one row per state of its parent.
 
-        They are smoothed as the mutual information is: 4 alpha counts for every pair.
+        Pseudocounts are for every pair of variables, as those of the mutual information, or for
+        every row.
         """
-        return [shares(n, 4.0 * alpha / len(n)) for n in self._tables()]
-
-    def from_counts(self, beta: float) -> list[FloatArray]:
-        """For every variable its probabilities with a pseudocount, one row per parent's state."""
-        return [shares(n, beta) for n in self._tables()]
-
-    def _tables(self) -> Iterator[FloatArray]:
-        """For every variable the counts of its states, one row per state of its parent."""
-        for v, parent in enumerate(self.forest.parent):
-            yield self.counts.single(v)[None, :] if parent < 0 else self.counts.pair(parent, v)
+        parents, pair = enumerate(self.forest.parent), self.counts.pair
+        tables = (self.counts.single(v)[None] if u < 0 else pair(u, v) for v, u in parents)
+        return [shares(n, beta / len(n) if per_pair else beta) for n in tables]
 
 
-def chow_liu_tree(
-    states: IntArray,
-    cardinalities: Sequence[int],
-    weights: FloatArray,
+def tree_of(
+    counts: PairCounts,
     alpha: float,
-    *,
     root: Any = "center",
     ranks: Any = None,
 ) -> ChowLiuTree:
@@ -398,24 +377,11 @@ def chow_liu_tree(
     the numbers of the variables. With ranks, edges are left out where variables of equal ranks
     leave a choice: then the distribution does not depend on the order of the variables.
     """
-    counts = PairCounts(states, cardinalities, weights)
-    return tree_of(counts, alpha, root, ranks)
-
-
-def tree_of(
-    counts: PairCounts,
-    alpha: float,
-    root: Any = "center",
-    ranks: Any = None,
-) -> ChowLiuTree:
-    """The tree of pair counts."""
-    name, n = "learn_chow_liu", len(counts.cardinalities)
-    is_variable = isinstance(root, Integral) and not isinstance(root, bool)
-    is_name = isinstance(root, str) and root == "center"
-    if not (root in range(n) if is_variable else is_name):
+    n = len(counts.cardinalities)
+    if root != "center" and not (is_int(root) and root in range(n)):
         raise CircuitError(
-            f"The 'root' parameter of {name} must be 'center' or a variable in 0..{n - 1}. "
-            f"Got {root!r} instead."
+            "The 'root' parameter of learn_chow_liu must be 'center' or a variable in "
+            f"0..{n - 1}. Got {root!r} instead."
         )
     information = mutual_information(counts, alpha)
     edges = spanning_edges(information) if ranks is None else decided_edges(information, ranks)
@@ -428,7 +394,7 @@ def content_tree(
 ) -> Circuit:
     """A Chow-Liu tree that does not depend on the order of rows and columns; not minimised.
 
-    Ties are broken by the contents of columns, then by names; see `chow_liu_tree`.
+    Ties are broken by the contents of columns, then by names; see `tree_of`.
 
     Parameters
     ----------
@@ -444,10 +410,9 @@ def content_tree(
     >>> content_tree(X, [2, 2, 2], None).n_variables
     3
     """
-    states = np.where(np.isnan(X), MISSING, X).astype(np.int64)
-    weights = np.ones(len(states))
-    tree = chow_liu_tree(states, cardinalities, weights, 1.0, ranks=column_ranks(X, names))
-    blocks = flow_blocks(tree, states, weights, pseudocount, 1.0)
+    data, complete = Data(Schema(tuple(cardinalities)), X), not np.isnan(X).any()
+    tree = tree_of(data.pair_counts(complete), 1.0, ranks=column_ranks(X, names))
+    blocks = flow_blocks(tree, data, pseudocount, 1.0, complete)
     return Circuit(tree.vtree, tuple(blocks))
 
 
@@ -470,30 +435,16 @@ def tree_blocks(tree: ChowLiuTree, conditionals: Sequence[FloatArray]) -> list[I
 
 
 def flow_blocks(
-    tree: ChowLiuTree, states: IntArray, weights: FloatArray, beta: float, alpha: float
+    tree: ChowLiuTree, data: Data, beta: float, alpha: float, complete: bool
 ) -> list[Input | Inner]:
-    """The blocks of a tree's circuit with weights from flows, expected ones if values are missing.
+    """The blocks of a tree's circuit with weights from flows, not minimised.
 
-    Not minimised, so that every unit keeps its place.
+    If values are missing, the flows are those that EM expects, started at the weights of pairs.
     """
-    if not (states == MISSING).any():
-        scale = float(weights.mean()) if len(weights) else 1.0
-        return tree_blocks(tree, tree.from_counts(beta * scale))
-    return _fitted_blocks(tree, with_nan(states), beta, weights, alpha)
-
-
-def _fitted_blocks(
-    tree: ChowLiuTree, X: Any, beta: float, weights: Any, alpha: float, schema: Any = None
-) -> list[Input | Inner]:
-    """The blocks of a tree's circuit with weights from EM, started at those of pairs."""
-    start = Circuit(tree.vtree, tuple(tree_blocks(tree, tree.conditionals(alpha or 1.0))))
-    fitted = em(
-        start if schema is None else start.with_schema(schema),
-        X,
-        EM_ITERATIONS,
-        pseudocount=beta,
-        sample_weight=weights,
-        tolerance=EM_TOLERANCE,
-        progress=False,
-    )
-    return list(fitted.blocks)
+    if complete:
+        scaled = beta * tree.counts.mean_weight
+        return tree_blocks(tree, tree.conditionals(scaled, per_pair=False))
+    blocks = tree_blocks(tree, tree.conditionals(4.0 * (alpha or 1.0)))
+    start = Circuit(tree.vtree, tuple(blocks)).with_schema(data.schema)
+    options: Any = {"X": data, "iterations": EM_ITERATIONS, "tolerance": EM_TOLERANCE}
+    return list(em(start, **options, pseudocount=beta, progress=False).blocks)

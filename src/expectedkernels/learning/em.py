@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import repeat
-from math import inf, log
+from itertools import chain, repeat
+from math import frexp, inf, log
+from operator import add
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import RngLike, as_generator, place_of, spans
+from expectedkernels.arrays import RngLike, as_generator, place_of, spans, to_numpy
 from expectedkernels.checks import (
     CircuitError,
     DataError,
@@ -24,7 +26,7 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.block_circuit import BlockCircuit
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.conditioning import chunks, levels_of, observed
+from expectedkernels.circuits.conditioning import levels_of, observed
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.circuits.inputs import Real
 from expectedkernels.circuits.operands import (
@@ -33,38 +35,48 @@ from expectedkernels.circuits.operands import (
     extent_of_operand,
     with_patterns,
 )
-from expectedkernels.circuits.queries import ENTRY, conditional_units, leaf_sums, refuse_signed
-from expectedkernels.data.chunks import StreamLike, WeightsLike
+from expectedkernels.circuits.queries import (
+    ENTRY,
+    certain,
+    conditional_units,
+    leaf_sums,
+    refuse_signed,
+)
+from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
-from expectedkernels.engine.layers import weight_cost
+from expectedkernels.engine.layers import Levels, weight_cost
 from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, products_at, upward
-from expectedkernels.engine.torch_ops import TensorLevels
+from expectedkernels.engine.torch_ops import TensorLevels, in_double
 from expectedkernels.engine.value import Value, Weights, to_log, weighted
 from expectedkernels.learning.minibatch import (
-    Phase,
+    CAPTURED,
+    Batch,
+    Card,
+    Trained,
+    card_of,
     circuit_of,
-    epochs,
     mean_log_likelihood,
-    refuse_zero_row,
+    parts,
+    sent_weights,
     start_of,
+    stepped,
 )
 from expectedkernels.learning.training_data import (
-    ChunkedRows,
+    VALID,
+    Data,
     Result,
     Rows,
     Step,
     group_sums,
-    joint_moments,
-    moments,
     require_rows,
     require_weight,
-    rows_of,
     shares,
     train,
     used_up,
 )
 
+NEEDED = "EM needs at least one row of data"
 CHUNK = 2**22
 """How many shares of flow along edges are computed at once."""
 GATHER_ABOVE = 64
@@ -237,35 +249,40 @@ NODE = 1.5e-4
 """Seconds that flows of patterns of rows take at every node, however few these are."""
 SPARSE = 3.0
 """How many times longer patterns take than rows in layers, by entry, where weights are sparse."""
+Counts = list[Any]
+"""For every vtree node the expected counts of its parameters, None if it has none."""
 
 
-def row_counts(circuit: Circuit, evidence: Evidence, weights: Any) -> tuple[float, Any] | None:
-    """The log-likelihood of weighted rows, and the counts of all parameters by vtree node.
+def expected_counts(
+    circuit: Circuit, rows: Rows, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[float, Counts]:
+    """The log-likelihood of the data, and how often every parameter is expected to be used.
 
-    None if patterns of rows are cheaper or plain numbers cannot tell, if there are real variables,
-    or if a row has probability zero.
+    Counts come as the parameters do: one number per stored weight and per entry of a table. For
+    normal inputs they are (weights, moments), the moments being the expected count of every
+    component and of the first two powers of the distance from its mean. With several roots the
+    weights of rows are (rows, roots).
     """
-    n, entries = evidence.n_rows, np.array([*map(_entries, circuit.blocks)])
+    if not _by_layers(circuit, rows):
+        return pattern_counts(circuit, rows, max_bytes)
+    total, counts = layer_counts(Trained(circuit, circuit.levels, 0.0), rows)
+    return total, [None if found is None else (found,) for found in counts.by_node()]
+
+
+def _by_layers(circuit: Circuit, rows: Rows) -> bool:
+    """Whether rows are counted faster in layers, all nodes of one height at a time, than patterns.
+
+    Layers are for discrete variables, one root, and weights that are not too small.
+    """
+    if rows.weights.ndim > 1 or None in circuit.cardinalities:
+        return False
+    n, entries = rows.evidence.n_rows, np.array([*map(_entries, circuit.blocks)])
     saved = NODE * circuit.vtree.n_nodes / (PASSES * ENTRY)
     if n * entries.sum() > saved:
         slower = [SPARSE if sparse.issparse(block.numbers) else 0.0 for block in circuit.blocks]
-        if (n - np.multiply(slower, evidence.patterns(circuit.vtree).count)) @ entries > saved:
-            return None
-    levels = None if None in circuit.cardinalities else levels_of(circuit)
-    if levels is None:
-        return None
-    total, counts, work = 0.0, EdgeCounts(levels), workspace(levels)
-    for rows in chunks(levels, n):
-        some = evidence if rows.stop - rows.start == n else evidence.rows(rows)
-        found = up(levels, observed(circuit, levels, some), work)
-        logs = np.atleast_1d(found.log_roots[0])
-        if not (logs > -np.inf).all():
-            return None
-        below = count(found, weights[rows], counts, work)
-        if not np.all(below.trusted):
-            return None
-        total += float(weights[rows] @ logs)
-    return total, counts.by_node()
+        if (n - np.multiply(slower, rows.evidence.patterns(circuit.vtree).count)) @ entries > saved:
+            return False
+    return levels_of(circuit) is not None
 
 
 def _entries(block: Any) -> float:
@@ -273,8 +290,99 @@ def _entries(block: Any) -> float:
     return block.n_units + 2 * block.width + weight_cost(block.numbers)
 
 
-Counts = list[Any]
-"""For every vtree node the expected counts of its parameters, None if it has none."""
+def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[float, EdgeCounts]:
+    """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
+
+    These are added to others, if there are some. Rows that leave the range of numbers, or are
+    impossible, are counted by patterns; those that leave the range of floats first in doubles.
+    """
+    levels, total = trained.levels, 0.0
+    counts = EdgeCounts(levels) if counts is None else counts
+    if trained.floor and isinstance(levels, Levels) and levels.n_atoms > levels.n_units:
+        # states that many are better looked up than written out
+        return _add_lost(trained, rows, counts), counts
+    work = workspace(levels)
+    for some, evidence in parts(levels, rows.evidence):
+        found = up(levels, observed(trained.circuit, levels, evidence), work)
+        own = rows.weights[some]
+        logs = to_numpy(found.log_roots).reshape(-1)
+        good = logs > -inf
+        if found.has_raised:
+            good &= certain(found)
+        if not good.all():
+            lost, kept = np.flatnonzero(~good), np.flatnonzero(good)
+            left = Rows(evidence.rows(lost), own[lost], rows.numbers[some][lost], len(lost))
+            total += _add_lost(trained, left, counts)
+            if not len(kept):
+                continue
+            own, logs = own[kept], logs[kept]
+            found = up(levels, observed(trained.circuit, levels, evidence.rows(kept)), work)
+        count(found, sent_weights(own, found.values), counts, work)
+        total += float(own @ logs)
+    return total, counts
+
+
+def _add_lost(trained: Trained, rows: Rows, counts: EdgeCounts) -> float:
+    """Add the counts of rows by other means; the weighted sum of their log-likelihoods."""
+    levels = trained.levels
+    if isinstance(levels, TensorLevels) and levels.is_single:
+        total, found = layer_counts(replace(trained, levels=in_double(levels)), rows)
+        counts.add(found)
+        return total
+    total, by_node = pattern_counts(circuit_of(trained), rows)
+    counts.add_nodes([None if found is None else found[0] for found in by_node])
+    return total
+
+
+def pattern_counts(
+    circuit: Circuit, rows: Rows, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[float, Counts]:
+    """What `expected_counts` gives, by a pass up and down for patterns of rows at every node."""
+    total = 0.0
+    counts: Counts = [None] * circuit.vtree.n_nodes
+    rows.parts = chunks_of(circuit, rows.evidence, max_bytes) if rows.parts is None else rows.parts
+    for part in rows.parts:
+        chunk = rows.evidence if len(rows.parts) == 1 else rows.evidence.rows(part)
+        by_row = chunk.patterns(circuit.vtree).is_uniform
+        for found in flows(circuit, chunk, rows.weights[part]):
+            node = found.node
+            block = circuit.blocks[node]
+            if node == circuit.vtree.root:
+                total += _log_likelihood(found, rows.numbers[part])
+            if block.numbers is None:
+                continue
+            own: tuple[Any, ...] = (found.edges,) if not circuit.vtree.is_leaf(node) else ()
+            if not own:
+                column = chunk.column(int(circuit.vtree.variable[node]))
+                statement = column.codes if by_row else np.arange(column.n_statements)
+                count_leaf = _normal_counts if column.weights is None else _table_counts
+                own = count_leaf(block, column, statement, found)
+            counts[node] = _sum(counts[node], own)
+    return total, counts
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """The counts of one node for all rows, given those of two parts (None: there are none)."""
+    if one is None or other is None:
+        return other if one is None else one
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _log_likelihood(root: Flow, numbers: Any) -> float:
+    """The weighted sum of the log-likelihoods of rows with these numbers; raises if one is -inf."""
+    logs, weights = root.logs, root.flow
+    used = weights > 0
+    lost = (used & (logs == -inf)).any(axis=1)
+    if lost.any():
+        patterns: Any = root.side.operand.patterns
+        first = numbers[np.argmax(lost if patterns.rows is None else lost[patterns.rows])]
+        raise DataError(
+            f"Row {first} of the data has probability zero under the circuit, whatever its "
+            "weights: zeros stay zero in EM. Start from a circuit with larger support, or drop "
+            "the row."
+        )
+    return float(weights[used] @ logs[used])
+
 
 DEFAULT_STEPS = 1.0, 0.05
 """How far weights move towards the shares of a batch, at first and at last."""
@@ -397,9 +505,10 @@ def em(
         device, kind = _place(circuit)
         dtype = dtype or kind
     plain = batch_size is None and device is None and dtype is None and step is None
+    data = X if isinstance(X, Data) else Data(current.schema, X, sample_weight, NEEDED)
     result = fit(
         current,
-        rows_of(current.schema, X, sample_weight),
+        data,
         [Phase(iterations, batch_size, steps)],
         pseudocount,
         device=None if plain else device or "numpy",
@@ -419,15 +528,12 @@ def valid_rows(circuit: Circuit, X_valid: Any) -> Rows | None:
     """The rows for validation, if there are any."""
     if X_valid is None:
         return None
-    found = rows_of(circuit.schema, X_valid, what="X_valid must have at least one row, or be None")
-    if isinstance(found, ChunkedRows):
-        raise DataError("X_valid must be rows in memory. Got data in chunks; give an array.")
-    return found
+    return Data(circuit.schema, X_valid, None, VALID).in_memory("X_valid")
 
 
 def fit(
     start: Circuit,
-    data: Rows | ChunkedRows,
+    data: Data,
     phases: Sequence[Phase],
     pseudocount: float,
     *,
@@ -453,10 +559,10 @@ def fit(
         beta = pseudocount * weight / n_rows
         n = sum(sizes)
         size = min(phases[-1].size or n, n)
-        trained = start_of(start, device, dtype, beta * size / n, size * largest, wide_counts)
+        trained = start_of(start, device, dtype, beta * size / n, size * largest)
         states = epochs(trained, data, phases, beta, generator)
     firsts = np.cumsum([0, *(phase.n for phase in phases)])[:-1].tolist()
-    begun, n_known = perf_counter(), len(data.weights) if isinstance(data, Rows) else 0
+    begun, n_known = perf_counter(), 0 if data.X is not None else len(data.held.weights)
 
     def steps() -> Iterator[Step]:
         for i, (state, mean) in enumerate(states):
@@ -471,15 +577,8 @@ def fit(
         if callback is not None:
             callback(circuit_of(step.state), step.mean if step.valid is None else step.valid)
 
-    return train(
-        steps(),
-        start,
-        bar,
-        patience=patience,
-        tolerance=tolerance,
-        callback=tell,
-        text=text,
-    )
+    options: Any = {"patience": patience, "tolerance": tolerance}
+    return train(steps(), start, bar, callback=tell, text=text, **options)
 
 
 def _place(circuit: Circuit) -> tuple[str | None, str | None]:
@@ -488,15 +587,6 @@ def _place(circuit: Circuit) -> tuple[str | None, str | None]:
     if not isinstance(levels, TensorLevels):
         return None, None
     return place_of(levels.like), "float32" if levels.is_single else "float64"
-
-
-def wide_counts(
-    circuit: Circuit, evidence: Evidence, weights: Any, numbers: Any
-) -> tuple[float, list[Any]]:
-    """The log-likelihood of rows of discrete variables, and expected counts, of any range."""
-    chunks = chunks_of(circuit, evidence, DEFAULT_MAX_BYTES)
-    total, counts = expected_counts(circuit, evidence, weights, chunks, numbers)
-    return total, [None if found is None else found[0] for found in counts]
 
 
 def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
@@ -511,14 +601,14 @@ def checked_steps(name: str, batch_size: Any, step: Any) -> tuple[float, float]:
 
 
 def _iterations(
-    current: Circuit, data: Rows | ChunkedRows, n: int, beta: float, max_bytes: int
+    current: Circuit, data: Data, n: int, beta: float, max_bytes: int
 ) -> Iterator[tuple[Circuit, float]]:
     """The circuit after every iteration, and the mean log-likelihood before it."""
     floors = _variance_floors(current, data)
     for i in range(n):
         found = data.summed(partial(_chunk_counts, current, max_bytes), _added)
         if found is None:
-            used_up() if i else require_rows(0)
+            used_up() if i else require_rows(0, data.needed)
         n_rows, weight, total, counts = found
         require_weight(weight)
         current = maximized(current, counts, beta * weight / n_rows, floors)
@@ -527,33 +617,113 @@ def _iterations(
 
 def _chunk_counts(circuit: Circuit, max_bytes: int, rows: Rows) -> tuple[int, float, float, Counts]:
     """The number of rows of a chunk, their weight, log-likelihood, and the expected counts."""
-    n, weight = rows.totals[:2]
-    if not weight:
-        return n, 0.0, 0.0, [None] * circuit.vtree.n_nodes
-    if rows.parts is None:
-        rows.parts = chunks_of(circuit, rows.evidence, max_bytes)
-    found = expected_counts(circuit, rows.evidence, rows.weights, rows.parts, rows.numbers)
-    return n, weight, *found
+    if not len(rows.weights):
+        return rows.n_given, 0.0, 0.0, [None] * circuit.vtree.n_nodes
+    return rows.n_given, float(rows.weights.sum()), *expected_counts(circuit, rows, max_bytes)
 
 
 def _added(a: Any, b: Any) -> Any:
-    counts = list(a[3])
-    for node, found in enumerate(b[3]):
-        if found is not None:
-            _add(counts, node, found)
-    return *(x + y for x, y in zip(a[:3], b[:3], strict=True)), counts
+    return *(x + y for x, y in zip(a[:3], b[:3], strict=True)), [*map(_sum, a[3], b[3])]
 
 
-def _variance_floors(circuit: Circuit, data: Rows | ChunkedRows) -> list[float]:
+class Phase(NamedTuple):
+    """Passes over the data, `size` rows at a time (None: all), with steps from first to last."""
+
+    n: int
+    size: int | None
+    steps: tuple[float, float]
+
+
+def epochs(
+    trained: Trained,
+    data: Data,
+    phases: Iterable[tuple[int, int | None, tuple[float, float]]],
+    beta: float,
+    generator: np.random.Generator,
+) -> Iterator[tuple[Trained, float]]:
+    """The circuit after every pass over the data, and the mean log-likelihood in it.
+
+    Phases follow one another: see `Phase`. Rows come in random order within their chunk, which no
+    batch goes beyond. `beta` is what sums get in advance for all of the data.
+    """
+    _, weight, _, sizes = data.totals
+    n_rows, in_memory = sum(sizes), data.X is None
+    # over a power of two of about their size, weights keep to the range of floats
+    unit = 2.0 ** (frexp(weight / n_rows)[1] - 1)
+    beta /= unit
+    for n, size, steps in phases:
+        size = n_rows if size is None and in_memory else size
+        per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
+        every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
+        card = None
+        for _ in range(n):
+            total, weight, counts = 0.0, 0.0, None
+            for name, rows in data.chunks():
+                if not len(rows.weights):
+                    continue
+                rows = replace(rows, weights=rows.weights / unit)
+                with naming(name) if name else nullcontext():
+                    if size is None:
+                        logs, counts = layer_counts(trained, rows, counts)
+                    else:
+                        if card is None or not in_memory:
+                            many = in_memory or len(rows.weights) >= CAPTURED * size
+                            card = card_of(trained, rows, size) if many else None
+                        options = size, every, beta / n_rows, generator
+                        trained, logs = _pass(trained, rows, card, *options)
+                total += logs
+                weight += float(rows.weights.sum())
+            if counts is not None:
+                trained = stepped(trained, counts, beta, next(every))
+            yield trained, total / weight if weight else used_up()
+
+
+def _pass(
+    trained: Trained,
+    data: Rows,
+    card: Card | None,
+    size: int,
+    steps: Iterator[float],
+    beta: float,
+    generator: np.random.Generator,
+) -> tuple[Trained, float]:
+    """The circuit after steps for all rows, and the sum of log-likelihoods; `beta` is for a row."""
+    n_rows, total = data.evidence.n_rows, 0.0
+    order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
+    several = (order[i : i + size] for i in range(0, n_rows, size))
+    batches = [Batch(rows, beta * len(rows), next(steps)) for rows in several]
+    if card is not None:
+        trained, total, batches = card.run(trained, batches)
+    for rows, own_beta, step in batches:
+        evidence = data.evidence if size >= n_rows else data.evidence.rows(rows)
+        batch = Rows(evidence, data.weights[rows], data.numbers[rows], len(rows))
+        logs, counts = layer_counts(trained, batch)
+        trained, total = stepped(trained, counts, own_beta, step), total + logs
+    return trained, total
+
+
+def _variance_floors(circuit: Circuit, data: Data) -> list[float]:
     """For every vtree node the smallest variance of components there, above that of points."""
-    real = [v for v, domain in enumerate(circuit.cardinalities) if domain is None]
     floors = [0.0] * circuit.vtree.n_nodes
-    found = data.summed(partial(moments, real), joint_moments) if real else None
+    real = [v for v, domain in enumerate(circuit.cardinalities) if domain is None]
+    centres = {v: float(circuit.input(v).mean.mean()) for v in real}  # type: ignore[union-attr]
+    found = data.summed(partial(_moments, centres), add) if real else None
     if found is not None:
-        for v, (n, _, squares) in zip(real, found.T, strict=True):
-            spread = float(squares / n) if squares > 0 else 1.0
-            floors[circuit.vtree.leaf(v)] = SMALLEST_VARIANCE * spread
+        for v, (n, first, second) in zip(real, found.T, strict=True):
+            variance = (second - first**2 / max(n, 1.0)) / max(n, 1.0)
+            floors[circuit.vtree.leaf(v)] = SMALLEST_VARIANCE * (variance if variance > 0 else 1.0)
     return floors
+
+
+def _moments(centres: dict[int, float], rows: Rows) -> Any:
+    """For every variable the number of its values, and the sums of two powers around a centre."""
+    found = np.zeros((3, len(centres)))
+    for i, (v, centre) in enumerate(centres.items()):
+        column = rows.evidence.column(v)
+        x = column.values[column.codes] - centre
+        x = x[~np.isnan(x)]
+        found[:, i] = len(x), x.sum(), x @ x
+    return found
 
 
 def progress_text(mean: float, n_variables: int, n_rows: float = 0, seconds: float = 0.0) -> str:
@@ -624,64 +794,6 @@ def _pass_bytes(circuit: BlockCircuit, evidence: Evidence) -> int:
     return 8 * int(size.units.sum() + (3 * size.units + 4 * size.products).max())
 
 
-def expected_counts(
-    circuit: Circuit,
-    evidence: Evidence,
-    weights: Any,
-    chunks: Sequence[slice],
-    numbers: Any = None,
-) -> tuple[float, Counts]:
-    """The log-likelihood of the data, and how often every parameter is expected to be used.
-
-    Counts come as the parameters do: one number per stored weight and per entry of a table. For
-    normal inputs they are (weights, moments), the moments being the expected count of every
-    component and of the first two powers of the distance from its mean. Errors name rows by
-    their `numbers`, if these are given. With several roots the weights are (rows, roots).
-    """
-    few = row_counts(circuit, evidence, weights) if weights.ndim == 1 else None
-    if few is not None:
-        return few[0], [None if found is None else (found,) for found in few[1]]
-    total = 0.0
-    counts: Counts = [None] * circuit.vtree.n_nodes
-    for rows in chunks:
-        chunk = evidence if len(chunks) == 1 else evidence.rows(rows)
-        by_row = chunk.patterns(circuit.vtree).is_uniform
-        for found in flows(circuit, chunk, weights[rows]):
-            node = found.node
-            block = circuit.blocks[node]
-            if node == circuit.vtree.root:
-                total += _log_likelihood(found, rows.start, numbers)
-            if block.numbers is None:
-                continue
-            if circuit.vtree.is_leaf(node):
-                column = chunk.column(int(circuit.vtree.variable[node]))
-                statement = column.codes if by_row else np.arange(column.n_statements)
-                count = _normal_counts if column.weights is None else _table_counts
-                _add(counts, node, count(block, column, statement, found))
-            else:
-                _add(counts, node, (found.edges,))
-    return total, counts
-
-
-def _add(counts: Counts, node: int, found: tuple[Any, ...]) -> None:
-    before = counts[node]
-    counts[node] = (
-        found if before is None else tuple(a + b for a, b in zip(before, found, strict=True))
-    )
-
-
-def _log_likelihood(root: Flow, start: int, numbers: Any) -> float:
-    """The weighted sum of the log-likelihoods of rows from `start` on; raises if one is -inf."""
-    logs, weights = root.logs, root.flow
-    used = weights > 0
-    lost = (used & (logs == -inf)).any(axis=1)
-    if lost.any():
-        patterns: Any = root.side.operand.patterns
-        first = start + int(np.argmax(lost if patterns.rows is None else lost[patterns.rows]))
-        refuse_zero_row(first if numbers is None else numbers[first])
-    return float(weights[used] @ logs[used])
-
-
 def _table_counts(block: Any, column: Column, statement: Any, found: Flow) -> tuple[Any]:
     """The expected counts of the states in every unit."""
     allowed = column.weights[statement]
@@ -725,21 +837,19 @@ def maximized(
     def fitted(block: Any, found: Any, floor: float) -> Any:
         if found is None:
             return block
-        new = block.with_numbers(_shares(block.numbers, found[0], beta))
+        old = block.numbers
+        if sparse.issparse(old):
+            unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
+            data = shares(found[0], beta, group_sums(unit), old.data)
+            numbers: Any = sparse.csr_array((data, old.indices, old.indptr), old.shape)
+        else:
+            numbers = shares(found[0], beta, old=old)
+        new = block.with_numbers(numbers)
         return new if len(found) == 1 else _moved(new, found[1], floor)
 
     blocks = tuple(map(fitted, circuit.blocks, counts, floors))
     new = Circuit(circuit.vtree, blocks, circuit.names, circuit.states)
     return new.sharing(circuit)
-
-
-def _shares(old: Any, counts: Any, beta: float) -> Any:
-    """The rows of counts as shares; rows without any keep their old ones."""
-    if not sparse.issparse(old):
-        return shares(counts, beta, old=old)
-    unit = np.repeat(np.arange(old.shape[0]), np.diff(old.indptr))
-    data = shares(counts, beta, group_sums(unit), old.data)
-    return sparse.csr_array((data, old.indices, old.indptr), old.shape)
 
 
 def _moved(block: Real, moments: Any, floor: float) -> Real:

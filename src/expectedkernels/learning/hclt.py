@@ -14,21 +14,16 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input, Table
 from expectedkernels.data.chunks import StreamLike, WeightsLike, is_stream
 from expectedkernels.engine.blocks import Inner
-from expectedkernels.learning.chow_liu import Forest, rooted, spanning_edges
-from expectedkernels.learning.em import checked_steps, fit, normalized, valid_rows
-from expectedkernels.learning.minibatch import Phase, circuit_of
+from expectedkernels.learning.chow_liu import Forest, tree_of
+from expectedkernels.learning.em import Phase, checked_steps, fit, normalized, valid_rows
+from expectedkernels.learning.minibatch import circuit_of
 from expectedkernels.learning.training_data import (
     MAX_STATES,
     MISSING,
+    Data,
     FloatArray,
-    IntArray,
     PairCounts,
-    Rows,
-    mutual_information,
-    read_chunks,
     read_data,
-    rows_of,
-    with_nan,
 )
 from expectedkernels.vtree import Vtree
 
@@ -177,40 +172,36 @@ def learn_hclt(
             f"With data in chunks {name} takes no {what}. Leave it out, or give the rows as "
             "an array."
         )
-    generator = as_generator(rng)
+    generator, needed = as_generator(rng), f"{name} needs at least one row of data"
     if start is not None:
         start = normalized(start, name)
-    elif in_chunks:
-        data: Any = read_chunks(X, cardinalities, sample_weight, MAX_STATES, name)
-        forest = tree_of(data.pair_counts(), alpha)
+        data, valid = Data(start.schema, X, sample_weight, needed), valid_rows(start, X_valid)
     else:
-        data = read_data(X, X_valid, cardinalities, sample_weight)
-        states, weights = data.train
-        forest = tree_of(PairCounts(*grouped(states, weights, data.cardinalities)), alpha)
-        X, sample_weight = with_nan(states), weights
-        X_valid = None if X_valid is None else with_nan(data.states[data.n_rows :])
+        options = cardinalities, sample_weight, MAX_STATES, name, needed
+        data, beside, complete = read_data(X, X_valid, *options)
+        valid = None if beside is None else beside.held
+        counts = data.pair_counts(complete) if in_chunks else grouped_counts(data)
+        forest = tree_of(counts, alpha).forest
 
     def begin() -> Circuit:
         if start is not None:
             return start
-        return data.named(hidden_tree(forest, data.cardinalities, n_latent, generator))
+        cards: Any = data.schema.cardinalities
+        return hidden_tree(forest, cards, n_latent, generator).with_schema(data.schema)
 
-    current = begin()
-    rows = rows_of(current.schema, X, sample_weight, f"{name} needs at least one row of data")
-    valid = valid_rows(current, X_valid)
     phases = [Phase(EPOCHS if epochs is None else epochs, size, steps)]
-    if batch_size == "auto" and isinstance(rows, Rows):
-        size = automatic_size(rows.weights)
-        if size < len(rows.weights):
+    if batch_size == "auto" and not in_chunks:
+        size = automatic_size(data.held.weights)
+        if size < len(data.held.weights):
             n = AUTO_EPOCHS if epochs is None else epochs
             last = Phase(n - n // 3, size, AUTO_STEPS if step is None else steps)
             phases = [Phase(n // 3, None, (1.0, 1.0)), last]
     plain = in_chunks and all(x is None for x in (phases[0].size, device, dtype, step))
     best: Any = None
-    for i in range(restarts):
+    for _ in range(restarts):
         found = fit(
-            begin() if i else current,
-            rows,
+            begin(),
+            data,
             phases,
             beta,
             device=None if plain else device or "numpy",
@@ -240,12 +231,6 @@ def automatic_size(weights: FloatArray) -> int:
     """
     n = float((weights / weights.max()).sum())
     return len(weights) if n < FEWEST_ROWS else ceil(len(weights) / (sqrt(n) // 2))
-
-
-def tree_of(counts: PairCounts, alpha: float) -> Forest:
-    """The tree of pair counts with the largest mutual information."""
-    weights = mutual_information(counts, alpha)
-    return rooted(len(weights), spanning_edges(weights))
 
 
 def hidden_tree(
@@ -278,31 +263,27 @@ def hidden_tree(
     return Circuit(vtree, tuple(blocks))
 
 
-def grouped(
-    states: IntArray, weights: FloatArray, cardinalities: Sequence[int]
-) -> tuple[IntArray, list[int], FloatArray]:
-    """States and weights of rows as mutual information takes them, with numbers of states.
+def grouped_counts(data: Data) -> PairCounts:
+    """The counts of pairs that mutual information takes.
 
     Where variables have very many states, neighbours are put together in groups of about equal
     counts, and rows are taken evenly: a tree needs no more.
     """
-    n, d = states.shape
-    if sum(cardinalities) <= MOST_STATES:
-        return states, list(cardinalities), weights
-    kept = np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.intp)
-    most = max(2, MOST_STATES // d)
-    found, cards = np.empty((len(kept), d), dtype=states.dtype), []
-    for v, card in enumerate(cardinalities):
-        column = states[kept, v]
-        group = np.arange(card)
-        if card > most:
-            seen = np.bincount(column[column != MISSING], minlength=card)
-            before = np.cumsum(seen) - seen
-            group = (before * most // max(1, int(seen.sum()))).astype(np.intp)
-            group = np.unique(group, return_inverse=True)[1]
-        found[:, v] = np.where(column == MISSING, MISSING, group[column])
-        cards.append(int(group.max()) + 1)
-    return found, cards, weights[kept]
+    states, weights = data.held.states, data.held.weights
+    cardinalities: Any = list(data.schema.cardinalities)
+    if sum(cardinalities) > MOST_STATES:
+        kept = np.linspace(0, len(states) - 1, min(len(states), MOST_ROWS)).astype(np.intp)
+        states, weights = states[kept], weights[kept]
+        most = max(2, MOST_STATES // len(cardinalities))
+        for v, card in enumerate(cardinalities):
+            if card > most:
+                column = states[:, v]
+                seen = np.bincount(column[column != MISSING], minlength=card)
+                before = np.cumsum(seen) - seen
+                group = np.unique(before * most // max(1, seen.sum()), return_inverse=True)[1]
+                states[:, v] = np.where(column == MISSING, MISSING, group[column])
+                cardinalities[v] = int(group.max()) + 1
+    return PairCounts(states, cardinalities, weights)
 
 
 def _random(n_units: int, width: int, generator: Any) -> FloatArray:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, repeat
-from math import frexp
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from expectedkernels.arrays import Place, as_like, is_numpy, namespace, to_numpy
-from expectedkernels.checks import CircuitError, DataError
+from expectedkernels.checks import CircuitError
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.circuits.queries import certain, log_values
-from expectedkernels.data.chunks import naming
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import torch_ops
 from expectedkernels.engine.layers import Levels
@@ -28,20 +24,18 @@ from expectedkernels.engine.passes import (
     EdgeCounts,
     Up,
     by_node,
-    count,
     down,
     operations,
     up,
     workspace,
 )
 from expectedkernels.engine.replay import Captured, fits, replayed
-from expectedkernels.engine.torch_ops import States, TensorLevels, in_double, tensor_levels
-from expectedkernels.learning.training_data import ChunkedRows, Rows, used_up
+from expectedkernels.engine.torch_ops import States, TensorLevels, tensor_levels
+from expectedkernels.learning.training_data import Rows, row_sums, shares
 
 SMALLEST = {"float64": 1e-30, "float32": 1e-15}
 """Shares that are not zero stay above this, by the type of numbers."""
 
-Wide = Callable[[Circuit, Evidence, Any, Any], tuple[float, Any]]
 Numbers = list[tuple[list[Any], Any]]
 """For every level the weights of its stacks, and of its edges."""
 
@@ -58,19 +52,15 @@ class Trained:
         With the weights of now.
     floor : float
         What no weight is below.
-    wide : callable
-        From a circuit, rows, their weights and numbers to the sum of their log-likelihoods and
-        the expected counts of all nodes, in numbers of any range.
     """
 
     circuit: Circuit
     levels: AnyLevels
     floor: float
-    wide: Wide
 
 
 def start_of(
-    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float, wide: Wide
+    circuit: Circuit, device: Any, dtype: str | None, beta: float, largest: float
 ) -> Trained:
     """The circuit, normalised, with its weights at a place and of a type.
 
@@ -100,61 +90,12 @@ def start_of(
         ([_raised(s.weights, floor) for s in level.stacks], _raised(level.edges.weights, floor))
         for level in every
     ]
-    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor, wide)
+    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor)
 
 
 def _raised(weights: Any, floor: float) -> Any:
     """The weights, those that are not zero at least as large as the floor."""
     return namespace(weights).where(weights > 0, weights.clip(min=floor), weights)
-
-
-def batch_counts(
-    trained: Trained, evidence: Evidence, weights: Any, numbers: Any, counts: Any = None
-) -> tuple[float, EdgeCounts]:
-    """The weighted sum of the log-likelihoods of rows, and the expected counts of all weights.
-
-    These are added to others, if there are some. Errors name rows by their `numbers`.
-    """
-    levels, total = trained.levels, 0.0
-    counts = EdgeCounts(levels) if counts is None else counts
-    if isinstance(levels, Levels) and levels.n_atoms > levels.n_units:
-        # states that many are better looked up than written out
-        total, by_node = trained.wide(circuit_of(trained), evidence, weights, numbers)
-        counts.add_nodes(by_node)
-        return total, counts
-    work = workspace(levels)
-    for rows, some in _parts(levels, evidence):
-        found = up(levels, observed(trained.circuit, levels, some), work)
-        own, named = weights[rows], numbers[rows]
-        logs = to_numpy(found.log_roots).reshape(-1)
-        if not (logs > -np.inf).all():
-            refuse_zero_row(int(named[np.argmin(logs)]))
-        good = certain(found) if found.has_raised else None
-        if good is not None and not good.all():
-            lost, kept = np.flatnonzero(~good), np.flatnonzero(good)
-            total += _add_lost(trained, some.rows(lost), own[lost], named[lost], counts)
-            if not len(kept):
-                continue
-            own, logs = own[kept], logs[kept]
-            found = up(levels, observed(trained.circuit, levels, some.rows(kept)), work)
-        count(found, sent_weights(own, found.values), counts, work)
-        total += float(own @ logs)
-    return total, counts
-
-
-def _add_lost(
-    trained: Trained, evidence: Evidence, weights: Any, numbers: Any, counts: EdgeCounts
-) -> float:
-    """Add the counts of rows that left the range; the weighted sum of their log-likelihoods."""
-    levels = trained.levels
-    if isinstance(levels, TensorLevels) and levels.is_single:
-        double = replace(trained, levels=in_double(levels))
-        total, found = batch_counts(double, evidence, weights, numbers)
-        counts.add(found)
-        return total
-    total, by_node = trained.wide(circuit_of(trained), evidence, weights, numbers)
-    counts.add_nodes(by_node)
-    return total
 
 
 def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
@@ -164,7 +105,7 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
         return float(weights @ trained.log_likelihood(evidence)) / float(weights.sum())
     levels, total = trained.levels, 0.0
     work = workspace(levels)
-    for rows, some in _parts(levels, evidence):
+    for rows, some in parts(levels, evidence):
         atoms = observed(trained.circuit, levels, some)
         found = up(levels, atoms, work, values_only=True)
         logs = to_numpy(found.log_roots).reshape(-1)
@@ -175,7 +116,7 @@ def mean_log_likelihood(trained: Trained | Circuit, data: Rows) -> float:
     return total / float(weights.sum())
 
 
-def _parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:
+def parts(levels: AnyLevels, evidence: Evidence) -> Iterator[tuple[slice, Evidence]]:
     """The rows that are worked on at once."""
     n = evidence.n_rows
     for rows in chunks(levels, n):
@@ -188,15 +129,6 @@ def sent_weights(weights: Any, like: Any) -> Any:
     return sent if is_numpy(namespace(like)) else sent.to(like.dtype)
 
 
-def refuse_zero_row(number: int) -> None:
-    """Raise because a row of the data has probability zero."""
-    raise DataError(
-        f"Row {number} of the data has probability zero "
-        "under the circuit, whatever its weights: zeros stay zero in EM. Start from a circuit "
-        "with larger support, or drop the row."
-    )
-
-
 def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Trained:
     """The circuit with its weights moved towards the shares of counts.
 
@@ -207,42 +139,25 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
     numbers: Numbers = []
     for level, (stacks, edges) in zip(every, counts.by_level(), strict=True):
         stacked = [
-            moved(stack.weights, found, row_sums, beta, step, trained.floor)
+            shares(found, beta, row_sums, stack.weights, step, trained.floor)
             for stack, found in zip(level.stacks, stacks, strict=True)
         ]
 
         def sums(terms: Any, level: Any = level) -> Any:
             return ops.unit_sums(level, terms)
 
-        numbers.append(
-            (stacked, moved(level.edges.weights, edges, sums, beta, step, trained.floor))
-        )
+        old = level.edges.weights
+        numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
     levels = ops.renumbered(trained.levels, numbers, trained.floor)
     return replace(trained, levels=levels)
-
-
-def row_sums(terms: Any) -> Any:
-    """The sums over the last axis, which stays."""
-    return terms.sum(axis=-1)[..., None]
-
-
-def moved(old: Any, counts: Any, sums: Any, beta: Any, step: Any, floor: float) -> Any:
-    """Weights moved towards shares of counts; those of units without any stay."""
-    xp = namespace(old)
-    alive = xp.astype(old > 0, old.dtype)
-    if not isinstance(beta, float) or beta > 0:
-        counts = counts + beta * alive / sums(alive).clip(min=1.0)
-    total = sums(counts)
-    # where there is nothing to divide by, one does for what is not used
-    shares = xp.where(total > 0, counts / xp.where(total > 0, total, xp.ones_like(total)), old)
-    found = shares if isinstance(step, float) and step == 1 else old + step * (shares - old)
-    return found.clip(min=floor) * alive
 
 
 def circuit_of(trained: Trained | Circuit) -> Circuit:
     """The circuit with the weights of now, on the host, every unit summing to one."""
     if isinstance(trained, Circuit):
         return trained
+    if trained.levels is trained.circuit.levels:
+        return trained.circuit
     every: Any = trained.levels.levels
     numbers = [([s.weights for s in level.stacks], level.edges.weights) for level in every]
     found = by_node(trained.levels.host, numbers)
@@ -276,84 +191,6 @@ class Batch(NamedTuple):
     rows: Any
     beta: float
     step: float
-
-
-class Phase(NamedTuple):
-    """Passes over the data, `size` rows at a time (None: all), with steps from first to last."""
-
-    n: int
-    size: int | None
-    steps: tuple[float, float]
-
-
-def epochs(
-    trained: Trained,
-    data: Rows | ChunkedRows,
-    phases: Iterable[tuple[int, int | None, tuple[float, float]]],
-    beta: float,
-    generator: np.random.Generator,
-) -> Iterator[tuple[Trained, float]]:
-    """The circuit after every pass over the data, and the mean log-likelihood in it.
-
-    Phases follow one another: see `Phase`. Rows come in random order within their chunk, which no
-    batch goes beyond. `beta` is what sums get in advance for all of the data.
-    """
-    _, weight, _, sizes = data.totals
-    n_rows = sum(sizes)
-    # over a power of two of about their size, weights keep to the range of floats
-    unit = 2.0 ** (frexp(weight / n_rows)[1] - 1)
-    beta /= unit
-    held = replace(data, weights=data.weights / unit) if isinstance(data, Rows) else None
-    for n, size, steps in phases:
-        size = n_rows if size is None and held is not None else size
-        per_pass = 1 if size is None else sum(-(-rows // size) for rows in sizes)
-        every = chain(np.linspace(*steps, n * per_pass).tolist(), repeat(steps[1]))
-        card = None if held is None or not n else card_of(trained, held, size or n_rows)
-        for _ in range(n):
-            total, weight, counts = 0.0, 0.0, None
-            for name, rows in data.chunks():
-                if not len(rows.weights):
-                    continue
-                rows = held or replace(rows, weights=rows.weights / unit)
-                with naming(name) if name else nullcontext():
-                    if size is None:
-                        given = rows.evidence, rows.weights, rows.numbers
-                        logs, counts = batch_counts(trained, *given, counts)
-                    else:
-                        if held is None:
-                            many = len(rows.weights) >= CAPTURED * size
-                            card = card_of(trained, rows, size) if many else None
-                        options = size, every, beta / n_rows, generator
-                        trained, logs = _pass(trained, rows, card, *options)
-                total += logs
-                weight += float(rows.weights.sum())
-            if counts is not None:
-                trained = stepped(trained, counts, beta, next(every))
-            yield trained, total / weight if weight else used_up()
-
-
-def _pass(
-    trained: Trained,
-    data: Rows,
-    card: Card | None,
-    size: int,
-    steps: Iterator[float],
-    beta: float,
-    generator: np.random.Generator,
-) -> tuple[Trained, float]:
-    """The circuit after steps for all rows, and the sum of log-likelihoods; `beta` is for a row."""
-    n_rows, total = data.evidence.n_rows, 0.0
-    order = np.arange(n_rows) if size >= n_rows else generator.permutation(n_rows)
-    parts = (order[i : i + size] for i in range(0, n_rows, size))
-    batches = [Batch(rows, beta * len(rows), next(steps)) for rows in parts]
-    if card is not None:
-        trained, total, batches = card.run(trained, batches)
-    for batch in batches:
-        part = data.evidence if size >= n_rows else data.evidence.rows(batch.rows)
-        own, numbers = data.weights[batch.rows], data.numbers[batch.rows]
-        found, counts = batch_counts(trained, part, own, numbers)
-        trained, total = stepped(trained, counts, batch.beta, batch.step), total + found
-    return trained, total
 
 
 @dataclass(frozen=True, eq=False)
@@ -507,7 +344,7 @@ class Card:
             if fused is not None and width <= fused.WIDEST:
                 fused.move(old, own, good, beta, step, floor, new)
             else:
-                found = moved(old, own * old, row_sums, beta, step, floor)
+                found = shares(own * old, beta, row_sums, old, step, floor)
                 new.copy_(xp.where(good, found, old))
         for level, part in zip(self.layout.levels.levels, self.layout.edges, strict=True):
             if part.stop > part.start:
@@ -516,7 +353,7 @@ class Card:
                     return torch_ops.unit_sums(level, terms)
 
                 old = flat[part]
-                found = moved(old, dots[part] * old, sums, beta, step, floor)
+                found = shares(dots[part] * old, beta, sums, old, step, floor)
                 after[part] = xp.where(good, found, old)
         return after
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -28,7 +27,6 @@ from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.circuits.queries import log_values
 from expectedkernels.circuits.sample_map import deterministic
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.data.tables import is_frame
 from expectedkernels.engine.passes import (
     LOGIC,
     lifted,
@@ -36,24 +34,19 @@ from expectedkernels.engine.passes import (
     up_over,
 )
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
-from expectedkernels.learning.em import (
-    chunks_of,
-    expected_counts,
-    maximized,
-    normalized,
-    stored_alike,
-)
+from expectedkernels.learning.em import expected_counts, maximized, normalized, stored_alike
 from expectedkernels.learning.strudel import learn_strudel
 from expectedkernels.learning.training_data import (
-    MISSING,
+    VALID,
     Data,
     FloatArray,
     IntArray,
+    Rows,
     Step,
-    read_data,
+    as_rows,
+    distinct_rows,
     shares,
     train,
-    with_nan,
 )
 
 
@@ -275,7 +268,7 @@ def learn_mixture(
             "progress": progress,
         }
         structure = learn_strudel(X, X_valid, splits, **chosen, **options)
-        data = _read(structure, X, X_valid, sample_weight)
+        sets = _read(structure, X, X_valid, sample_weight)
         is_deterministic = True
     else:
         if options:
@@ -284,91 +277,73 @@ def learn_mixture(
                 f"Got {', '.join(sorted(options))}."
             )
         structure = normalized(structure)
-        data = _read(structure, X, X_valid, sample_weight)
-        impossible = structure.log_likelihood(with_nan(data.states)) == -inf
-        if impossible.any():
-            row = int(data.first[impossible].min())
-            held = row >= data.n_rows
-            _refuse_impossible(row - held * data.n_rows, "X_valid" if held else "X")
+        sets = _read(structure, X, X_valid, sample_weight)
+        for rows, what in zip(sets, ("X", "X_valid"), strict=False):
+            impossible = structure.log_likelihood(rows.evidence) == -inf
+            if impossible.any():
+                _refuse_impossible(rows.numbers[np.argmax(impossible)], what)
         is_deterministic = bool(deterministic(structure))
-    beta = pseudocount * data.mean_weight
+    X, weights = distinct_rows(sets, structure.cardinalities)
+    beta = pseudocount * float(weights[0].sum()) / sets[0].n_given
+    quick = is_deterministic and not np.isnan(X).any()
     try:
-        quick = is_deterministic and data.is_complete
-        family: _Family = (_ByUses if quick else _ByPasses)(structure, data, beta)
-        start = _start(family, data, n_components, generator)
+        family: _Family = (_ByUses if quick else _ByPasses)(structure, X, beta)
+        needed = 8.0 * n_components * len(X)
+        require_memory(needed, f"A mixture of {n_components} components", "Take fewer components.")
+        R = _clusters(X, weights[0], structure.cardinalities, n_components, generator)
+        start = _updated(family.start, R * weights[0][:, None])
     except KeyboardInterrupt:  # there is no mixture yet
         alone = Circuit.from_blocks(structure.vtree, structure.blocks)
         return alone.with_schema(structure.schema)
     bar = progress_bar(iterations, "EM of the mixture", not progress, "iteration")
-    best = train(_steps(start, family, data, iterations), start, bar, tolerance=tolerance).state
-    mixed = family.mixed(best.parameters, np.exp(best.log_weights))
-    return mixed.with_schema(structure.schema)
+    steps = _steps(start, family, weights, iterations)
+    log_weights, parameters = train(steps, start, bar, tolerance=tolerance).state
+    return family.mixed(parameters, np.exp(log_weights)).with_schema(structure.schema)
 
 
-def _start(family: _Family, data: Data, n: int, generator: np.random.Generator) -> _State:
-    """The mixture that EM starts from: every component gives some probability to every row."""
-    shares_bytes = 8.0 * n * len(data.weights[0])
-    require_memory(shares_bytes, f"A mixture of {n} components", "Take fewer components.")
-    shares = _clusters(data, n, generator) * data.weights[0][:, None]
-    return _State(np.log(shares.sum(axis=0) / shares.sum()), family.start(shares))
-
-
-@dataclass(frozen=True)
-class _State:
-    """A mixture: the logs of the weights of its components, and their parameters."""
-
-    log_weights: FloatArray
-    parameters: Any
-
-
-def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> Data:
-    """The distinct rows, which fit the structure."""
+def _read(structure: Circuit, X: Any, X_valid: Any, sample_weight: Any) -> list[Rows]:
+    """The rows to learn from, and those for validation if there are any."""
     cards = structure.cardinalities
     if None in cards:
         raise CircuitError(
             "A mixture is learned over discrete variables. The structure has the real variable "
             f"{cards.index(None)}; see `em` for circuits with normal inputs."
         )
-    X, X_valid = (
-        structure.schema.read_frame(table) if is_frame(table) else table for table in (X, X_valid)
-    )
-    data = read_data(X, X_valid, cards, sample_weight)
-    if not data.n_rows:
-        raise DataError("A mixture needs at least one row of data. Got none.")
-    return data.distinct()
+    needed = "A mixture needs at least one row of data"
+    sets = [Data(structure.schema, as_rows(X, "X"), sample_weight, needed).held]
+    if X_valid is not None:
+        sets.append(Data(structure.schema, as_rows(X_valid, "X_valid"), None, VALID).held)
+    return sets
 
 
-def _clusters(data: Data, n: int, generator: np.random.Generator) -> FloatArray:
+def _clusters(
+    X: FloatArray, weights: FloatArray, cardinalities: Any, n: int, generator: np.random.Generator
+) -> FloatArray:
     """How far each component is responsible for each row at the start, (rows, components)."""
     from sklearn.cluster import KMeans  # heavy, and needed only here
 
-    train = np.flatnonzero(data.weights[0])
-    bits = _one_hot(data, train)
-    R = np.full((len(data.states), n), (1.0 - CERTAINTY) / n)
-    seed = int(generator.integers(2**31))
-    n_points = len(np.unique(bits, axis=0))  # rows with missing values can look the same
-    means = KMeans(min(n, n_points), n_init=4, random_state=seed)
-    R[train, means.fit_predict(bits, sample_weight=data.weights[0, train])] += CERTAINTY
-    return R
-
-
-def _one_hot(data: Data, rows: IntArray) -> FloatArray:
-    """Rows as indicators of states, the frequencies of the states where values are missing."""
-    parts = []
-    for x, card in zip(data.states[rows].T, data.cardinalities, strict=True):
+    train = np.flatnonzero(weights)
+    own, parts = weights[train], []
+    for x, card in zip(X[train].T, cardinalities, strict=True):
         bits = (x[:, None] == np.arange(card)).astype(np.float64)
-        frequency = data.weights[0, rows] @ bits
-        bits[x == MISSING] = frequency / max(frequency.sum(), 1.0)
+        frequency = own @ bits
+        bits[np.isnan(x)] = frequency / max(frequency.sum(), 1.0)
         parts.append(bits[:, 1:] if card == 2 else bits)
-    return np.concatenate(parts, axis=1)
+    points = np.concatenate(parts, axis=1)
+    R = np.full((len(X), n), (1.0 - CERTAINTY) / n)
+    seed = int(generator.integers(2**31))
+    n_points = len(np.unique(points, axis=0))  # rows with missing values can look the same
+    means = KMeans(min(n, n_points), n_init=4, random_state=seed)
+    R[train, means.fit_predict(points, sample_weight=own)] += CERTAINTY
+    return R
 
 
 class _ByUses:
     """Components of a deterministic structure, on complete rows: which edges these use is fixed."""
 
-    def __init__(self, structure: Circuit, data: Data, beta: float):
+    def __init__(self, structure: Circuit, X: FloatArray, beta: float):
         self.layout, self.beta = Parameters(structure), beta
-        self.uses = self.layout.uses(data.states)
+        self.uses = self.layout.uses(X)
         self.users = sparse.csr_array(self.uses.T)
 
     def start(self, weights: FloatArray) -> FloatArray:
@@ -391,24 +366,22 @@ class _ByPasses:
     They are side by side in one circuit, with a root each.
     """
 
-    def __init__(self, structure: Circuit, data: Data, beta: float):
+    def __init__(self, structure: Circuit, X: FloatArray, beta: float):
         self.structure, self.beta = normalized(structure), beta
-        self.rows = as_evidence(with_nan(data.states), structure.cardinalities)
-        self.numbers = data.first
-        self.chunks: list[slice] = []
+        every = np.arange(len(X))
+        self.rows = Rows(as_evidence(X, structure.cardinalities), every, every, len(X))
 
     def start(self, weights: FloatArray) -> Circuit:
         copies = [self.structure] * weights.shape[1]
-        together = Circuit(self.structure.vtree, tuple(blocks_beside(self.structure.vtree, copies)))
-        self.chunks = chunks_of(together, self.rows, DEFAULT_MAX_BYTES)
-        return self.update(together, weights)
+        vtree = self.structure.vtree
+        return self.update(Circuit(vtree, tuple(blocks_beside(vtree, copies))), weights)
 
     def update(self, parameters: Circuit, weights: FloatArray) -> Circuit:
-        _, counts = expected_counts(parameters, self.rows, weights, self.chunks, self.numbers)
-        return maximized(parameters, counts, self.beta)
+        self.rows.weights = weights
+        return maximized(parameters, expected_counts(parameters, self.rows)[1], self.beta)
 
     def logs(self, parameters: Circuit) -> FloatArray:
-        found: FloatArray = log_values(parameters, self.rows)[0]
+        found: FloatArray = log_values(parameters, self.rows.evidence)[0]
         return found
 
     def mixed(self, parameters: Circuit, weights: FloatArray) -> Circuit:
@@ -419,27 +392,25 @@ _Family = _ByUses | _ByPasses
 """Circuits of one structure: their parameters from weighted rows, and their likelihoods."""
 
 
-def _steps(state: _State, family: _Family, data: Data, iterations: int) -> Iterator[Step]:
+def _updated(fitted: Any, R: FloatArray, *old: Any) -> tuple[FloatArray, Any]:
+    """The logs of the weights of components, and their parameters, given weighted rows for each."""
+    with np.errstate(divide="ignore"):
+        return np.log(R.sum(axis=0) / R.sum()), fitted(*old, R)
+
+
+def _steps(state: Any, family: _Family, weights: FloatArray, iterations: int) -> Iterator[Step]:
     """The mixture to start from, and those after every iteration of EM."""
     for number in range(iterations + 1):
-        joint = family.logs(state.parameters) + state.log_weights
+        log_weights, parameters = state
+        joint = family.logs(parameters) + log_weights
         total = logsumexp(joint, axis=1)
-        means = [_mean(total, weights) for weights in data.weights]
+        # rows that are impossible are not among those with weights
+        possible = np.where(total > -inf, total, 0.0)
+        means = [
+            float(own @ possible / own.sum()) if (total > -inf)[own > 0].all() else -inf
+            for own in weights
+        ]
         yield Step(state, *means, size=min(number, 1))
         if number < iterations:
-            state = _next(state, family, data, joint, total)
-
-
-def _next(state: _State, family: _Family, data: Data, joint: Any, total: Any) -> _State:
-    """One iteration of EM, given the log-likelihoods of the components and of the mixture."""
-    weights = data.weights[0]
-    # rows that are impossible are not among those with weights
-    shares = np.exp(joint - np.where(total > -inf, total, 0.0)[:, None]) * weights[:, None]
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(shares.sum(axis=0) / weights.sum())
-    return _State(log_weights, family.update(state.parameters, shares))
-
-
-def _mean(logs: FloatArray, weights: FloatArray) -> float:
-    used = weights > 0
-    return float(logs[used] @ weights[used] / weights.sum())
+            R = np.exp(joint - possible[:, None]) * weights[0][:, None]
+            state = _updated(family.update, R, parameters)

@@ -17,14 +17,15 @@ from expectedkernels.checks import check_callback, check_count, check_real, prog
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.inputs import Input
 from expectedkernels.data.evidence import Evidence
+from expectedkernels.data.schema import Schema
 from expectedkernels.engine.blocks import Inner
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.learning.chow_liu import (
     EM_ITERATIONS,
     EM_TOLERANCE,
     ChowLiuTree,
-    chow_liu_tree,
     flow_blocks,
+    tree_of,
 )
 from expectedkernels.learning.em import chunks_of, em, expected_counts, flow_at
 from expectedkernels.learning.structure_search import (
@@ -45,12 +46,13 @@ from expectedkernels.learning.training_data import (
     IntArray,
     PairCounts,
     Step,
+    as_states,
+    distinct_rows,
     group_sums,
     mutual_information,
     read_data,
     shares,
     train,
-    with_nan,
 )
 from expectedkernels.vtree import Vtree
 
@@ -230,7 +232,7 @@ class IncompleteSearch:
         self,
         tree: ChowLiuTree,
         blocks: list[Input | Inner],
-        states: IntArray,
+        X: FloatArray,
         weights: FloatArray,
         beta: float,
     ) -> None:
@@ -241,20 +243,17 @@ class IncompleteSearch:
         for edges, weights_at in zip(start, map(_dense, blocks), strict=True):
             if edges is not None and weights_at is not None:
                 self._theta[edges] = weights_at
-        train = weights[0] > 0
-        self.states, self.weights = states[train], weights[0, train]
-        self._sets = [
-            (Evidence(tree.cardinalities, with_nan(states[w > 0])), w[w > 0]) for w in weights
-        ]
-        self._evidence = self._sets[0][0]
+        schema = Schema(tuple(tree.cardinalities))
+        self._sets = [Data(schema, X[w > 0], w[w > 0]) for w in weights]
+        self.rows = self._sets[0].held
         self._refit()
 
     def _refit(self) -> None:
         """One step of EM, which gives flows on the way."""
         self._plan = plan(self.circuit)
         model = _model(self.circuit, self._plan, self._theta)
-        self._chunks = chunks_of(model, self._evidence, DEFAULT_MAX_BYTES)
-        _, counts = expected_counts(model, self._evidence, self.weights, self._chunks)
+        self.rows.parts = chunks_of(model, self.rows.evidence, DEFAULT_MAX_BYTES)
+        _, counts = expected_counts(model, self.rows)
         flow = np.zeros(len(self.circuit.sum_of))
         for part, found in zip(self._plan, counts, strict=True):
             if found is not None:
@@ -270,8 +269,8 @@ class IncompleteSearch:
             if self.circuit.is_splittable(edge):
                 self.candidates.put(edge, round(float(flow[edge]) / quantum))
         self.log_likelihoods = [
-            float(weights @ self._model.log_likelihood(rows)) / total
-            for (rows, weights), total in zip(self._sets, self.totals, strict=True)
+            float(some.held.weights @ self._model.log_likelihood(some.held.evidence)) / total
+            for some, total in zip(self._sets, self.totals, strict=True)
         ]
 
     def rows_through(self, edge: int) -> tuple[IntArray, FloatArray]:
@@ -282,11 +281,12 @@ class IncompleteSearch:
         node = self.circuit.node[self.circuit.sum_of[edge]]
         column = int(np.flatnonzero(self._plan[node].edges == edge)[0])
         states, weights = [], []
-        for rows in self._chunks:
-            chunk = self._evidence if len(self._chunks) == 1 else self._evidence.rows(rows)
+        every: Any = self.rows.parts
+        for part in every:
+            chunk = self.rows.evidence if len(every) == 1 else self.rows.evidence.rows(part)
             first = _first_rows(self.circuit.vtree, chunk, node)
-            found = flow_at(self._model, chunk, self.weights[rows], node)
-            states.append(self.states[rows][first])
+            found = flow_at(self._model, chunk, self.rows.weights[part], node)
+            states.append(as_states(chunk.values[first]))
             weights.append(found.products[:, column])
         return np.concatenate(states), np.concatenate(weights)
 
@@ -305,16 +305,12 @@ class IncompleteSearch:
 
     def circuit_at(self, state: Circuit) -> Circuit:
         """The circuit after EM until it converges; not minimised."""
-        if not len(self.weights):
+        weights = self.rows.weights
+        if not len(weights):
             return state
+        options: Any = {"X": self._sets[0], "pseudocount": self.beta / float(weights.mean())}
         return em(
-            state,
-            self._evidence,
-            EM_ITERATIONS,
-            pseudocount=self.beta / float(self.weights.mean()),
-            sample_weight=self.weights,
-            tolerance=EM_TOLERANCE,
-            progress=False,
+            state, **options, iterations=EM_ITERATIONS, tolerance=EM_TOLERANCE, progress=False
         )
 
 
@@ -546,8 +542,19 @@ def learn_strudel(
     check_count(name, "iterations", iterations)
     check_count(name, "patience", patience, 1, none=True)
     check_callback(name, callback)
-    data = read_data(X, X_valid, cardinalities, sample_weight, max_states)
-    search = _start(data, beta, alpha)
+    data, beside, complete = read_data(X, X_valid, cardinalities, sample_weight, max_states, name)
+    sets = [data.in_memory("X"), *([] if beside is None else [beside.held])]
+    tree = tree_of(data.pair_counts(complete), alpha)
+    rows, weights = distinct_rows(sets, tree.cardinalities)
+    given = weights, beta * tree.counts.mean_weight
+    search: Search
+    if complete:
+        search = CompleteSearch(tree, as_states(rows), *given)
+    else:
+        complete = not np.isnan(sets[0].evidence.values).any()
+        search = IncompleteSearch(
+            tree, flow_blocks(tree, data, beta, alpha, complete), rows, *given
+        )
     number = count(1)
 
     def tell(step: Step) -> None:
@@ -566,15 +573,4 @@ def learn_strudel(
     )
     circuit = search.circuit_at(result.state)
     circuit = Circuit.from_blocks(circuit.vtree, circuit.blocks) if minimize else circuit
-    return data.named(circuit)
-
-
-def _start(data: Data, beta: float, alpha: float) -> Search:
-    """The Chow-Liu circuit and what the data says of it."""
-    states, weights = data.train
-    tree = chow_liu_tree(states, data.cardinalities, weights, alpha)
-    rows, scaled = data.distinct(), beta * data.mean_weight
-    if data.is_complete:
-        return CompleteSearch(tree, rows.states, rows.weights, scaled)
-    blocks = flow_blocks(tree, states, weights, beta, alpha)
-    return IncompleteSearch(tree, blocks, rows.states, rows.weights, scaled)
+    return circuit.with_schema(data.schema)
