@@ -54,7 +54,7 @@ class Rows:
     n_given: int  # how many rows there were with those of weight zero
     parts: list[slice] | None = None  # those that the E-step takes at once
 
-    @property
+    @cached_property
     def states(self) -> IntArray:
         """The rows as integers."""
         return as_states(self.evidence.values)
@@ -166,7 +166,9 @@ def as_states(rows: Any) -> IntArray:
     >>> as_states(np.array([[0, 2.0], [np.nan, 1]])).tolist()
     [[0, 2], [-1, 1]]
     """
-    return np.where(np.isnan(rows), MISSING, rows).astype(np.intp)
+    missing = np.isnan(rows)
+    found = np.where(missing, MISSING, rows) if missing.any() else rows
+    return found.astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -542,10 +544,10 @@ def distinct_rows(
     >>> [x.tolist() for x in distinct_rows([rows], [2])]
     [[[0.0], [1.0]], [[1.0, 2.0]]]
     """
-    values = np.concatenate([rows.evidence.values for rows in sets])
-    key = np.zeros(len(values), dtype=np.int64)
+    states = np.concatenate([rows.states for rows in sets])
+    key = np.zeros(len(states), dtype=np.int64)
     n_keys = 1
-    for column, cardinality in zip(as_states(values).T, cardinalities, strict=True):
+    for column, cardinality in zip(states.T, cardinalities, strict=True):
         if n_keys * (cardinality + 1) >= 2**62:
             distinct, key = np.unique(key, return_inverse=True)
             n_keys = max(len(distinct), 1)
@@ -555,7 +557,8 @@ def distinct_rows(
     places = np.split(place, np.cumsum([len(rows.weights) for rows in sets])[:-1])
     pairs = zip(places, sets, strict=True)
     sums = [np.bincount(at, rows.weights, minlength=len(first)) for at, rows in pairs]
-    return values[first], np.stack(sums)
+    found = states[first]
+    return np.where(found == MISSING, np.nan, found), np.stack(sums)
 
 
 MOST_BYTES = 2**33
