@@ -152,7 +152,7 @@ def by_definition(rows):
 @pytest.mark.parametrize("collide", [False, True])
 def test_rows_are_told_apart_by_hashes_and_without(n, collide, monkeypatch):
     if collide:
-        monkeypatch.setattr(equal_rows, "MIX", [np.uint64(0)] * 3)
+        monkeypatch.setattr(equal_rows, "_mixed", np.zeros_like)
     for seed in range(5):
         rows = drawn_rows(seed, n)
         expected = by_definition(rows)
@@ -165,7 +165,7 @@ def test_rows_are_told_apart_by_hashes_and_without(n, collide, monkeypatch):
 
 
 def test_rows_of_one_hash_and_other_lengths_are_different(monkeypatch):
-    monkeypatch.setattr(equal_rows, "MIX", [np.uint64(0)] * 3)
+    monkeypatch.setattr(equal_rows, "_mixed", np.zeros_like)
     rows = np.tril(np.ones((80, 80)))
     kept, place = distinct_dense_rows(rows)
     assert kept.tolist() == place.tolist() == list(range(80))

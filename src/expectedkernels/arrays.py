@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -351,19 +350,6 @@ def from_logs(logs: Any) -> Any:
     return np.exp(logs - np.where(top > -np.inf, top, 0.0))
 
 
-def log_sum_exp(logs: Any) -> Any:
-    """The logs of the sums along the last axis; -inf where there is nothing.
-
-    Examples
-    --------
-    >>> float(log_sum_exp(np.array([-1000.0, -1000.0])).round(3))
-    -999.307
-    """
-    top = logs.max(axis=-1)
-    with np.errstate(divide="ignore"):
-        return np.log(from_logs(logs).sum(axis=-1)) + np.where(top > -np.inf, top, 0.0)
-
-
 def cumulative(weights: Any) -> Any:
     """Cumulative probabilities of all states but the last, for rows of weights of states.
 
@@ -509,8 +495,8 @@ class Place:
 
 FEW = 64
 """So many rows are compared one by one: faster than to set up anything else."""
-MIX = [np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
-"""Odd numbers that spread the bits of what they are multiplied with."""
+ODD = np.uint64(0x9E3779B97F4A7C15)
+"""Spreads the bits of what it is multiplied with."""
 
 FLAGS = 8
 """Pairs are told apart by flags for all that are possible if these are at most so many per pair."""
@@ -559,26 +545,17 @@ def distinct_rows(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
     >>> kept.tolist(), place.tolist()
     ([0, 3], [0, -1, 0, 1])
     """
-    sizes = np.diff(starts)
-    filled = np.flatnonzero(sizes)
-    if len(filled) <= FEW:
-        return _one_by_one(starts, columns, numbers)
-    hashes = _hashes(columns, numbers, starts[filled])
-    order = np.argsort(hashes, kind="stable")
-    fresh = np.ones(len(order), dtype=np.bool_)
-    fresh[1:] = hashes[order[1:]] != hashes[order[:-1]]
-    place = np.full(len(sizes), -1, dtype=np.intp)
-    if fresh.all():
-        place[filled] = np.arange(len(filled))
-        return filled, place
-    twin = np.empty_like(filled)  # the first row with the same hash
-    twin[order] = filled[order[np.flatnonzero(fresh)]][np.cumsum(fresh) - 1]
-    again = filled != twin
-    if not _same(starts, columns, numbers, filled[again], twin[again]):
-        return _one_by_one(starts, columns, numbers)
-    kept = filled[~again]
-    place[kept] = np.arange(len(kept))
-    place[filled] = place[twin]
+    filled = np.flatnonzero(np.diff(starts))
+    first = None if len(filled) <= FEW else _first_by_hash(starts, columns, numbers, filled)
+    if first is None:
+        known: dict[Any, int] = {}
+        ends = zip(
+            filled.tolist(), starts[filled].tolist(), starts[filled + 1].tolist(), strict=True
+        )
+        keys = ((row, (columns[a:b].tobytes(), numbers[a:b].tobytes())) for row, a, b in ends)
+        first = np.asarray([known.setdefault(key, row) for row, key in keys], dtype=np.intp)
+    kept, place = np.unique(first), np.full(len(starts) - 1, -1, dtype=np.intp)
+    place[filled] = np.searchsorted(kept, first)
     return kept, place
 
 
@@ -589,39 +566,17 @@ def distinct_dense_rows(rows: Any) -> tuple[Any, Any]:
     return distinct_rows(starts, np.nonzero(used)[1], rows[used])
 
 
-def _hashes(columns: Any, numbers: Any, starts: Any) -> Any:
-    """A number per row that is the same for equal rows: the sum of its mixed entries."""
-    mixed = numbers.view(np.uint64) ^ (columns.astype(np.uint64) * MIX[0])
-    for shift, factor in ((31, MIX[1]), (29, MIX[2])):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= factor
-    return np.add.reduceat(mixed, starts)
-
-
-def _same(starts: Any, columns: Any, numbers: Any, rows: Any, twins: Any) -> bool:
-    """Whether all rows are equal to their twins."""
-    sizes = starts[rows + 1] - starts[rows]
-    if not np.array_equal(sizes, starts[twins + 1] - starts[twins]):
-        return False
-    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    a, b = within + np.repeat(starts[rows], sizes), within + np.repeat(starts[twins], sizes)
-    return bool((columns[a] == columns[b]).all() and (numbers[a] == numbers[b]).all())
-
-
-def _one_by_one(starts: Any, columns: Any, numbers: Any) -> tuple[Any, Any]:
-    """What `distinct_rows` gives, by looking up every row among those before it."""
-    ends = starts.tolist()
-    place: list[int] = []
-    first: dict[Any, int] = {}
-    kept: list[int] = []
-    for row, (a, b) in enumerate(pairwise(ends)):
-        found = -1
-        if a < b:
-            found = first.setdefault((columns[a:b].tobytes(), numbers[a:b].tobytes()), len(kept))
-            if found == len(kept):
-                kept.append(row)
-        place.append(found)
-    return np.asarray(kept, dtype=np.intp), np.asarray(place, dtype=np.intp)
+def _first_by_hash(starts: Any, columns: Any, numbers: Any, filled: Any) -> Any:
+    """For every row the first one of the same hash; None if some of these are different."""
+    mixed = _mixed(numbers.view(np.uint64) ^ (columns.astype(np.uint64) * ODD))
+    hashes = np.add.reduceat(mixed, starts[filled])
+    _, index, group = np.unique(hashes, return_index=True, return_inverse=True)
+    first, sizes = filled[index][group], np.diff(starts)
+    if (sizes[filled] != sizes[first]).any():
+        return None
+    at = np.arange(len(columns)) + np.repeat(starts[first] - starts[filled], sizes[filled])
+    same = (columns[at] == columns).all() and (numbers[at] == numbers).all()
+    return first if same else None
 
 
 ROUNDS = 3
@@ -742,7 +697,7 @@ def normal_numbers(rows: Any, columns: Any, n: int) -> Any:
 def _mixed(x: Any) -> Any:
     """Numbers that look random, the same for the same ones (the last steps of SplitMix64)."""
     with np.errstate(over="ignore"):
-        x = np.asarray(x, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        x = np.asarray(x, dtype=np.uint64) + ODD
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return x ^ (x >> np.uint64(31))
