@@ -21,7 +21,6 @@ from expectedkernels.arrays import (
     device_of,
     is_numpy,
     memory_limit,
-    namespace,
     place_of,
 )
 from expectedkernels.checks import (
@@ -82,14 +81,10 @@ from expectedkernels.kernels.kernel import (
     require_kernel,
 )
 from expectedkernels.kernels.points import (
+    EVERY,
     Place,
     Scaled,
     collected,
-    divided,
-    plain_numbers,
-    require_values,
-    room_for,
-    weighted_sums,
 )
 from expectedkernels.kernels.target import Target
 from expectedkernels.models import converted
@@ -171,26 +166,22 @@ def expected_kernel(
         refuse_gradients("The 'out' parameter", k)
     if isinstance(found, tuple):
         return _between_points(*found, k, log, out)
-    sides, logs, weights, blocks = found.sides, found.logs, found.weights, found.blocks
-    n_pairs = (sides[0].n_rows or 1) * (sides[1].n_rows or 1)
-    shape, here = tuple(map(extent_of, sides)), is_numpy(found.circuit.xp)
+    sides = (found.sides[0], found.sides[1])
+    n_pairs, here = (sides[0].n_rows or 1) * (sides[1].n_rows or 1), is_numpy(found.circuit.xp)
     if out is not None and not here:
         raise DataError("The 'out' parameter is for circuits in NumPy: move them by p.to('numpy').")
-    with (
-        nullcontext() if n_pairs == 1 else progress_bar(n_pairs, "expected kernels") as bar,
-        room_for(out, shape, _flat_axes(sides, weights)) as room,
-    ):
-        if here and (n_pairs > 1 or room is not None):
-            parts = pieces(tuple(sides), blocks, max_bytes, bar)
-            values = collected(parts, shape, logs, weights, log, room)
+    several = [side.n_rows is not None or side.circuit.n_roots > 1 for side in sides]
+    flat = tuple(i for i in (0, 1) if found.weights[i] is not None or not several[i])
+
+    def values(bar: Any) -> Iterator[tuple[Place, Scaled]]:
+        if here and (n_pairs > 1 or out is not None):
+            yield from pieces(sides, found.blocks, max_bytes, bar)
         else:  # arrays that know their gradients, or cannot be written to, are joined as they are
-            every = (slice(None), slice(None))
-            require_values(shape, weights)
-            whole = gram(tuple(sides), blocks, max_bytes, bar)
-            values = plain_numbers(weighted_sums(divided(whole, logs, every), weights, every), log)
-    for axis in _flat_axes(sides, weights)[::-1]:  # of one entry that nobody asked for
-        values = values[:, 0] if axis == 1 else values[0, ...]
-    return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
+            yield EVERY, gram(sides, found.blocks, max_bytes, bar)
+
+    with nullcontext() if n_pairs == 1 else progress_bar(n_pairs, "expected kernels") as bar:
+        shape = (extent_of(sides[0]), extent_of(sides[1]))
+        return collected(values(bar), shape, found.logs, found.weights, flat, log, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,43 +228,42 @@ def prepared(
         return p, q
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
-        p, q = _in_one_place(p, q.aligned_to(p.vtree))  # type: ignore[arg-type]
-    if k.tensors:  # circuits of NumPy go where the parameters of the kernel are
-        place = place_of(k.tensors[0])
+        q = q.aligned_to(p.vtree)
+    # what is in NumPy goes where the other circuit is, or the parameters of the kernel
+    arrays = [*(array_in(x) for x in (p, q) if isinstance(x, Circuit)), *k.tensors]
+    places = [place_of(array) for array in arrays if not isinstance(array, np.ndarray)]
+    if places:
         same = q is p
-        p, q = (x.to(place) if isinstance(x, Circuit) and is_numpy(x.xp) else x for x in (p, q))
+        p, q = (x.to(places[0]) if isinstance(x, Circuit) else x for x in (p, q))
         q = p if same else q
-    circuit = p if isinstance(p, Circuit) else q
+    circuit: Circuit = p if isinstance(p, Circuit) else q
     blocks = k.blocks(circuit.vtree, circuit.cardinalities)
     if circuit.schema.unordered:
         _warn_of_codes(k, circuit.schema, blocks)
-    given: list[Any] = [_read_evidence(p, evidence_p, "evidence_p", own[0])]
+    first = _read_evidence(p, evidence_p, "evidence_p", own[0])
     same = q is p and evidence_q is evidence_p and own[0] is own[1]
-    given.append(given[0] if same else _read_evidence(q, evidence_q, "evidence_q", own[1]))
-    logs: list[Any] = [
-        None if evidence is None else require_possible(x, evidence)
-        for x, evidence in zip((p, q), given, strict=True)
-    ]
-    plain = [_side(x, circuit) if e is None else None for x, e in zip((p, q), given, strict=True)]
-    weights = [None if side is None else side[1] for side in plain]
+    second = first if same else _read_evidence(q, evidence_q, "evidence_q", own[1])
+    given = [(p, first), (q, second)]
+    logs = [None if evidence is None else require_possible(x, evidence) for x, evidence in given]
+    plain = [_side(x, circuit) if evidence is None else (None, None) for x, evidence in given]
     choice = Choice((None, None), 0.0, {})
-    if any(evidence is not None for evidence in given):
-        first, second = (
-            (x, e) if side is None else extent_of_operand(side[0].operand)
-            for x, e, side in zip((p, q), given, plain, strict=True)
+    if first is not None or second is not None:
+        one, other = (
+            pair if side is None else extent_of_operand(side.operand)
+            for pair, (side, _) in zip(given, plain, strict=True)
         )
-        choice = choose((first, second), max(blocks.operand.units))
-    sides: list[Side] = []
-    for i, (x, evidence) in enumerate(zip((p, q), given, strict=True)):
-        side = plain[i]
-        if side is not None:
-            sides.append(side[0])
-        elif i == 1 and q is p and evidence is given[0] and choice.forms[0] == choice.forms[1]:
-            sides.append(sides[0])
-        else:
-            sides.append(side_in(choice.forms[i], x, evidence))
-        if isinstance(sides[i], ConditionalsSide):
-            logs[i] = None
+        choice = choose((one, other), max(blocks.operand.units))  # type: ignore[arg-type]
+    sides = [
+        side_in(form, *pair) if side is None else side  # type: ignore[arg-type]
+        for form, pair, (side, _) in zip(choice.forms, given, plain, strict=True)
+    ]
+    if q is p and first is second is not None and choice.forms[0] == choice.forms[1]:
+        sides[1] = sides[0]
+    logs = [
+        None if isinstance(side, ConditionalsSide) else own_logs
+        for side, own_logs in zip(sides, logs, strict=True)
+    ]
+    weights = [share for _, share in plain]
     return Prepared(circuit, blocks, sides, choice, logs, weights)
 
 
@@ -404,17 +394,6 @@ def _circuit_beside(x: Unit, other: Any) -> Circuit:
         raise
 
 
-def _in_one_place(p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
-    """The two circuits, with NumPy's arrays moved to where the other circuit's are.
-
-    Where both are elsewhere, in different places, the second goes to where the first is.
-    """
-    here, there = place_of(array_in(p)), place_of(array_in(q))
-    if here == there:
-        return p, q
-    return (p.to(there), q) if is_numpy(p.xp) else (p, q.to(here))
-
-
 def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
     if evidence is not None and not isinstance(x, Circuit):
         raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
@@ -449,12 +428,6 @@ def _numbers(x: Any) -> Any:
     return x.numbers if isinstance(x, Empirical) else np.arange(len(x))
 
 
-def _flat_axes(sides: list[Side], weights: list[Any]) -> tuple[int, ...]:
-    """The axes of one entry that nobody asked for."""
-    several = [side.n_rows is not None or side.circuit.n_roots > 1 for side in sides]
-    return tuple(i for i in (0, 1) if weights[i] is not None or not several[i])
-
-
 def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
     """Points against points: values of the kernel itself."""
     sides = [
@@ -463,19 +436,18 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
     for x, (points, _) in zip((p, q), sides, strict=True):
         with rows_numbered(_numbers(x)):
             finite_rows(points)
-    summed = [axis for axis in (0, 1) if sides[axis][1] is not None]
-    if k.tensors:
-        whole = k.scaled(*(as_floats(points) for points, _ in sides))
-        every = (slice(None), slice(None))
-        values = plain_numbers(weighted_sums(whole, [share for _, share in sides], every), log)
-        return values.squeeze(tuple(summed))
+    weights = [share for _, share in sides]
+    summed = tuple(axis for axis in (0, 1) if weights[axis] is not None)
     # rows of the axis that is not summed first are worked on in groups
-    along = 1 if summed == [0] else 0
+    along = 1 if summed == (0,) else 0
     step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along][0])))
     # of a sum over all pairs of one set of points one half is the other
     half = p is q and len(summed) == 2 and k.is_symmetric(p.X.shape[1])
 
     def chunks() -> Iterator[tuple[Place, Scaled]]:
+        if k.tensors:
+            yield EVERY, k.scaled(*(as_floats(points) for points, _ in sides))
+            return
         for start in range(0, max(1, len(sides[along][0])), step):
             chosen = slice(start, start + step)
             others = slice(start if half else 0, None)
@@ -487,11 +459,7 @@ def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
             yield at, found
 
     shape = tuple(len(points) for points, _ in sides)
-    weights = [share for _, share in sides]
-    with room_for(out, shape, tuple(summed)) as room:
-        values = collected(chunks(), shape, [None, None], weights, log, room)
-    values = values.squeeze(tuple(summed))
-    return float(values) if np.ndim(values) == 0 else values
+    return collected(chunks(), shape, (None, None), weights, summed, log, out)
 
 
 def require_distribution(x: Any, what: str) -> None:

@@ -6,19 +6,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf, log, prod
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import as_like, detach, has_gradient, namespace, require_memory
+from expectedkernels.arrays import (
+    as_like,
+    detach,
+    has_gradient,
+    is_numpy,
+    namespace,
+    require_memory,
+)
 from expectedkernels.checks import DataError, KernelError
 from expectedkernels.engine.value import limit, safe_log
 from expectedkernels.kernels.factors import Factor
 
 Place = tuple[slice, ...]
 """Some rows along every axis of an array."""
+EVERY: Place = (slice(None), slice(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,56 +99,6 @@ def concatenated(parts: list[Scaled], axis: int) -> Scaled:
     return Scaled(xp.concat([part.data for part in parts], axis=axis), scale)
 
 
-def require_values(shape: Sequence[int], weights: Sequence[Any]) -> None:
-    """Raise if there is no memory for one value per row, of the axes that are not summed over."""
-    kept = [n for n, share in zip(shape, weights, strict=True) if share is None]
-    require_memory(
-        8.0 * prod(kept),
-        f"An array of {' x '.join(map(str, kept))} expected kernels",
-        "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",
-    )
-
-
-def collected(
-    pieces: Iterable[tuple[Place, Scaled]],
-    shape: tuple[int, ...],
-    logs: list[Any],
-    weights: list[Any],
-    log: bool,
-    room: Any = None,
-) -> Any:
-    """The numbers of all pieces, in one array: each is finished before the next one is made.
-
-    They are put into `room`, if it is given.
-    """
-    summed = [axis for axis, share in enumerate(weights) if share is not None]
-    values = room
-    if room is None or summed:
-        require_values(shape, weights)
-        values = np.zeros([1 if axis in summed else n for axis, n in enumerate(shape)])
-    scale = None
-    for at, piece in pieces:
-        found = weighted_sums(divided(piece, logs, at), weights, at)
-        if not summed:
-            values[at] = plain_numbers(found, log)
-            continue
-        place = tuple(slice(0, 1) if axis in summed else at[axis] for axis in (0, 1))
-        if scale is None and found.scale is not None:
-            scale = np.zeros_like(values)
-        so_far = Scaled(values[place], None if scale is None else scale[place])
-        total = _sum_of_two(so_far, found, summed[0])
-        values[place] = total.data
-        if scale is not None:
-            scale[place] = total.scale
-    if not summed:
-        return values
-    sums = plain_numbers(Scaled(values, scale), log)
-    if room is None:
-        return sums
-    room[...] = sums
-    return room
-
-
 @contextmanager
 def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterator[Any]:
     """An array or a new file to put results into, with all axes; None if none is given.
@@ -182,15 +141,54 @@ def room_for(out: Any, shape: tuple[int, ...], flat: tuple[int, ...]) -> Iterato
         yield np.expand_dims(out, flat)
 
 
-def _sum_of_two(a: Scaled, b: Scaled, axis: int) -> Scaled:
-    """The sum of values that have one entry along an axis."""
-    if not a.data.any():
-        return Scaled(b.data, np.zeros_like(a.data) if b.scale is None else b.scale)
-    both = concatenated([a, b], axis)
-    return Scaled(*contracted(both.data, both.scale, np.ones(2), axis))
+def collected(
+    pieces: Iterable[tuple[Place, Scaled]],
+    shape: tuple[int, ...],
+    logs: Sequence[Any],
+    weights: Sequence[Any],
+    flat: tuple[int, ...],
+    log: bool,
+    out: Any = None,
+) -> Any:
+    """The numbers of all pieces, in one array or in `out`: each is finished before the next one.
+
+    A piece of `EVERY` row stays in the library that it comes from. `flat` are the axes of one
+    entry that results do not have in the end.
+    """
+    axes = [axis for axis, share in enumerate(weights) if share is not None]
+    with room_for(out, shape, flat) as room:
+        if room is None or axes:
+            kept = [n for axis, n in enumerate(shape) if axis not in axes]
+            require_memory(
+                8.0 * prod(kept),
+                f"An array of {' x '.join(map(str, kept))} expected kernels",
+                "Take fewer rows, or have it written to a file: expected_kernel(..., out='k.npy').",
+            )
+            values = np.zeros([1 if axis in axes else n for axis, n in enumerate(shape)])
+        else:
+            values = room
+        total = Scaled(values, np.zeros_like(values)) if axes else None
+        for at, piece in pieces:
+            found = weighted_sums(divided(piece, logs, at), weights, at)
+            if at is EVERY:
+                values, total = plain_numbers(found, log), None
+            elif total is None:
+                values[at] = plain_numbers(found, log)
+            else:
+                place = tuple(slice(0, 1) if i in axes else at[i] for i in range(len(shape)))
+                both = concatenated([total.mapped(itemgetter(place)), found], axes[0])
+                part = _contracted(both, np.ones(2), axes[0])
+                total.data[place], total.scale[place] = part.data, part.scale
+        values = values if total is None else plain_numbers(total, log)
+        if room is not None and values is not room:
+            room[...] = values
+            values = room
+    for axis in flat[::-1]:
+        values = values[:, 0] if axis == 1 else values[0, ...]
+    return float(values) if values.ndim == 0 and is_numpy(namespace(values)) else values
 
 
-def divided(values: Scaled, logs: list[Any], at: Place) -> Scaled:
+def divided(values: Scaled, logs: Sequence[Any], at: Place) -> Scaled:
     """Some of the values, divided by the probabilities of evidence, which are given as logs."""
     data, scale = values.data, values.scale
     xp = namespace(data)
@@ -202,27 +200,24 @@ def divided(values: Scaled, logs: list[Any], at: Place) -> Scaled:
     return Scaled(data, scale)
 
 
-def weighted_sums(values: Scaled, weights: list[Any], at: Place) -> Scaled:
+def weighted_sums(values: Scaled, weights: Sequence[Any], at: Place) -> Scaled:
     """Some of the values, summed over weighted points."""
-    data, scale = values.data, values.scale
     for axis, share in enumerate(weights):
         if share is not None:
-            data, scale = contracted(data, scale, as_like(share[at[axis]], data), axis)
-    return Scaled(data, scale)
+            values = _contracted(values, as_like(share[at[axis]], values.data), axis)
+    return values
 
 
-def contracted(data: Any, scale: Any, share: Any, axis: int) -> tuple[Any, Any]:
+def _contracted(values: Scaled, share: Any, axis: int) -> Scaled:
     """The weighted sum along an axis."""
-    xp = namespace(data)
+    data, scale, xp = values.data, values.scale, namespace(values.data)
     if scale is not None:
         size = safe_log(xp.abs(detach(data))) + detach(scale)
         top = xp.max(size, axis=axis, keepdims=True)
         top = xp.where(top > -inf, top, xp.zeros_like(top))
-        data = _times_exp(data, scale - top)
-        scale = top
-    if axis == 0:
-        return xp.matmul(share[None, :], data), scale
-    return xp.matmul(data, share[:, None]), scale
+        data, scale = _times_exp(data, scale - top), top
+    product = (share[None, :], data) if axis == 0 else (data, share[:, None])
+    return Scaled(xp.matmul(*product), scale)
 
 
 EXACT = 2.0**52
@@ -463,4 +458,4 @@ def summed(parts: Sequence[Scaled], weights: Sequence[Any]) -> Scaled:
     ]
     every = concatenated(flat, 0)
     ones = as_like(np.ones(len(parts)), every.data)
-    return Scaled(*contracted(every.data, every.scale, ones, 0)).mapped(lambda x: x.reshape(shape))
+    return _contracted(every, ones, 0).mapped(lambda x: x.reshape(shape))
