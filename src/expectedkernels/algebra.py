@@ -18,7 +18,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from expectedkernels.arrays import VariablesLike, distinct_pairs, require_memory
-from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, is_int
+from expectedkernels.checks import (
+    CircuitError,
+    CompatibilityError,
+    PropertyError,
+    check_parameter,
+    is_int,
+)
 from expectedkernels.circuits.block_circuit import checked_variable, host_for, weighted_units
 from expectedkernels.circuits.build import stack, with_root_weights
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
@@ -246,7 +252,7 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
     pair, edge = runs(one.indptr[units], sizes)
     starts, counts = other.indptr[partners[pair]], np.diff(other.indptr)[partners[pair]]
     ends = np.cumsum(counts)
-    found = []
+    found = [(np.zeros(0, dtype=np.intp),) * 3]
     begin = kept = 0
     while begin < len(pair):
         reached = ends[begin] - counts[begin] + CHUNK
@@ -259,9 +265,8 @@ def _common_edges(one: Any, other: Any, pairs: Pairs, alive: Any) -> tuple[Any, 
         kept += len(row)
         require_memory(80.0 * kept, PRODUCT, FEWER_UNITS)  # with the products made of them
         begin = stop
-    if not found:
-        return tuple(np.zeros(0, dtype=np.intp) for _ in range(3))  # type: ignore[return-value]
-    return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))  # type: ignore[return-value]
+    first, second, third = zip(*found, strict=True)
+    return np.concatenate(first), np.concatenate(second), np.concatenate(third)
 
 
 __all__ = [
@@ -335,7 +340,7 @@ def multiply(f: Circuit, g: Circuit, normalize: bool = False) -> Circuit | tuple
     """
     require_circuits("multiply", f, g)
     f, g = align(f, g)
-    _require_compatible("A product", f, g)
+    require_compatible("A product", f, g)
     f, g = host_for(f, "A product"), host_for(g, "A product")
     partner = g.aligned_to(f.vtree)
     roots = _paired_roots(f.n_roots, g.n_roots)
@@ -454,10 +459,8 @@ def power(f: Circuit, alpha: float) -> Circuit:
     [[0.0, 1.0]]
     """
     require_circuits("power", f)
-    if isinstance(alpha, bool) or not isinstance(alpha, Real) or not isfinite(alpha):
-        raise CircuitError(
-            f"The 'alpha' parameter of power must be a finite float. Got {alpha!r} instead."
-        )
+    good = isinstance(alpha, Real) and not isinstance(alpha, bool) and isfinite(alpha)
+    check_parameter(good, "power", "alpha", alpha, "a finite float", CircuitError)
     return _power(f, float(alpha), "A power")
 
 
@@ -635,7 +638,7 @@ def quotient(f: Circuit, g: Circuit) -> Circuit:
     """
     require_circuits("quotient", f, g)
     f, g = align(f, g)
-    _require_compatible("A quotient", f, g)
+    require_compatible("A quotient", f, g)
     return multiply(f, _power(g, -1.0, "Division"))
 
 
@@ -674,8 +677,7 @@ def shift(f: Circuit, variable: int | str, by: int = 1) -> Circuit:
     """
     require_circuits("shift", f)
     i = checked_variable(f, variable, "The 'variable' parameter of shift must be an int")
-    if not is_int(by):
-        raise CircuitError(f"The 'by' parameter of shift must be an int. Got {by!r} instead.")
+    check_parameter(is_int(by), "shift", "by", by, "an int", CircuitError)
     block: Any = f.input(i)
     if block.cardinality is None:
         raise PropertyError(
@@ -728,7 +730,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
         )
     circuits = [circuits[0], *(align(circuits[0], circuit)[1] for circuit in circuits[1:])]
     for circuit in circuits[1:]:
-        _require_compatible("A linear combination", circuits[0], circuit)
+        require_compatible("A linear combination", circuits[0], circuit)
     n_roots = max(circuit.n_roots for circuit in circuits)
     if any(circuit.n_roots not in (1, n_roots) for circuit in circuits):
         raise CircuitError(
@@ -742,7 +744,7 @@ def linear_combination(circuits: Sequence[Circuit], coefficients: ArrayLike) -> 
     return with_root_weights(stack(circuits), np.hstack(parts), "The linear combination")
 
 
-def _require_compatible(what: str, f: Circuit, g: Circuit) -> None:
+def require_compatible(what: str, f: Circuit, g: Circuit) -> None:
     verdict = is_compatible(f, g)
     if not verdict:
         raise CompatibilityError(f"{what} needs compatible circuits, but {verdict.reason}.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
-from math import inf
+from math import inf, nan
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 from warnings import catch_warnings, simplefilter
@@ -221,6 +221,23 @@ def shown(value: Any) -> str:
     return text if len(text) <= 70 else f"{text[:70]}... (a {type(value).__name__})"
 
 
+def check_parameter(
+    good: bool, function: str, name: str, value: Any, wanted: str, error: type[Exception]
+) -> None:
+    """Raise unless the value of a parameter is good.
+
+    Examples
+    --------
+    >>> check_parameter(False, "gibbs", "n", -1, "a positive int", CircuitError)
+    Traceback (most recent call last):
+    expectedkernels.CircuitError: The 'n' parameter of gibbs must be a positive int. Got -1 instead.
+    """
+    if not good:
+        raise error(
+            f"The {name!r} parameter of {function} must be {wanted}. Got {shown(value)} instead."
+        )
+
+
 def check_count(
     function: str,
     name: str,
@@ -239,12 +256,9 @@ def check_count(
     """
     if (none and value is None) or (auto and isinstance(value, str) and value == "auto"):
         return value
-    if not is_int(value) or value < low:
-        raise error(
-            f"The {name!r} parameter of {function} must be an int in the range [{low}, inf)"
-            f"{', ' + repr('auto') if auto else ''}{' or None' if none else ''}. "
-            f"Got {shown(value)} instead."
-        )
+    wanted = f"an int in the range [{low}, inf){', ' + repr('auto') if auto else ''}"
+    wanted += " or None" if none else ""
+    check_parameter(is_int(value) and value >= low, function, name, value, wanted, error)
     return int(value)
 
 
@@ -264,14 +278,11 @@ def check_real(
     >>> check_real("smoothed", "epsilon", 0.5, 0, 1, "()")
     0.5
     """
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
-    good = number is not None and (low < number < high)
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
+    good = low < number < high
     good = good or (number == low and ends[0] == "[") or (number == high and ends[1] == "]")
-    if not good or number is None:
-        raise error(
-            f"The {name!r} parameter of {function} must be a float in the range "
-            f"{ends[0]}{low:g}, {high:g}{ends[1]}. Got {shown(value)} instead."
-        )
+    wanted = f"a float in the range {ends[0]}{low:g}, {high:g}{ends[1]}"
+    check_parameter(good, function, name, value, wanted, error)
     return number
 
 
@@ -294,11 +305,12 @@ def check_choice(
     """
     if not (value is None or isinstance(value, str)) or value not in choices:
         known = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        advice = removed.get(value) if removed and isinstance(value, str) else None
-        raise error(
-            f"The {name!r} parameter of {function} must be {known}. Got {shown(value)}"
-            + (f", which was removed: {advice}." if advice else " instead.")
-        )
+        if removed and isinstance(value, str) and value in removed:
+            raise error(
+                f"The {name!r} parameter of {function} must be {known}. Got {shown(value)}, which "
+                f"was removed: {removed[value]}."
+            )
+        check_parameter(False, function, name, value, known, error)
     return value
 
 
@@ -310,11 +322,8 @@ def check_callback(function: str, value: Any, of: str = "one argument") -> Any:
     >>> check_callback("learn_strudel", print) is print
     True
     """
-    if value is not None and not callable(value):
-        raise CircuitError(
-            f"The 'callback' parameter of {function} must be a function of {of} or None. "
-            f"Got {shown(value)} instead."
-        )
+    good = value is None or callable(value)
+    check_parameter(good, function, "callback", value, f"a function of {of} or None", CircuitError)
     return value
 
 

@@ -6,12 +6,11 @@ from math import exp, expm1, inf, log
 
 import numpy as np
 
-from expectedkernels.algebra import logarithm, multiply, power
-from expectedkernels.checks import CompatibilityError, check_real
+from expectedkernels.algebra import logarithm, multiply, power, require_compatible
+from expectedkernels.checks import check_real
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
 from expectedkernels.circuits.operands import check_single_root
-from expectedkernels.circuits.properties import is_compatible
 from expectedkernels.circuits.queries import log_values, require_normalized
 
 __all__ = [
@@ -95,7 +94,7 @@ def cross_entropy(p: Circuit, q: Circuit) -> float:
     """
     p, q = _two("cross_entropy", p, q)
     logs = logarithm(q)
-    if _is_outside(p, q):
+    if _mass(p, power(q, 0.0)) < 1.0 - LOST:  # p has mass where q has none
         return inf
     found, sign = log_values(multiply(p, logs), None)
     value = float(np.exp(found[0, 0]))
@@ -223,11 +222,6 @@ def _log_sum(name: str, p: Circuit, q: Circuit, alpha: float) -> float:
     return float(multiply(one, other, normalize=True)[1])
 
 
-def _is_outside(p: Circuit, q: Circuit) -> bool:
-    """Whether p has mass where q has none."""
-    return _mass(p, power(q, 0.0)) < 1.0 - LOST
-
-
 def _mass(p: Circuit, indicator: Circuit) -> float:
     """The sum of a circuit over a support."""
     return exp(float(np.squeeze(log_values(multiply(p, indicator), None)[0])))
@@ -240,7 +234,5 @@ def _two(name: str, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
         check_single_root(circuit, "A divergence")
         require_normalized(circuit, "A divergence")
     p, q = align(p, q)
-    verdict = is_compatible(p, q)
-    if not verdict:
-        raise CompatibilityError(f"A divergence needs compatible circuits, but {verdict.reason}.")
+    require_compatible("A divergence", p, q)
     return host_for(p, "A divergence"), host_for(q, "A divergence")

@@ -28,6 +28,7 @@ from expectedkernels.checks import (
     DataError,
     PropertyError,
     SizeError,
+    check_count,
     progress_bar,
     rows_numbered,
 )
@@ -519,8 +520,7 @@ def monte_carlo_expected_kernel(
     """
     require_kernel(k)
     refuse_gradients("monte_carlo_expected_kernel", k, p, q)
-    if not (isinstance(n, (int, np.integer)) and n >= 2):
-        raise DataError(f"The number of pairs 'n' must be an int in [2, inf). Got {n!r} instead.")
+    check_count("monte_carlo_expected_kernel", "n", n, 2, error=DataError)
     generator = as_generator(rng)
     p, q = sampled_pair(p, q)
     (draw_p, mass_p), (draw_q, mass_q) = _sampler(p, generator), _sampler(q, generator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, inf, log, pi, prod, sqrt
+from math import ceil, inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -116,22 +116,20 @@ class Factor:
         return self.square, self.absolute, self.unequal, table
 
     def __mul__(self, other: Factor) -> Factor:
-        if self.table is None or other.table is None:
-            table = other.table if self.table is None else self.table
-        else:
-            if self.table.shape != other.table.shape:
-                raise KernelError(
-                    "Tables of one variable must have the same shape to be multiplied. "
-                    f"Got {self.table.shape} and {other.table.shape}."
-                )
-            table = self.table * other.table
-        return Factor(
-            self.square + other.square,
-            self.absolute + other.absolute,
-            self.unequal + other.unequal,
-            table,
-            _multiplied(self, other) if self.tensors or other.tensors else None,
-        )
+        """The product: rates add, and tables multiply."""
+        tables = [f.table.shape for f in (self, other) if f.table is not None]
+        if len(set(tables)) > 1:
+            raise KernelError(
+                "Tables of one variable must have the same shape to be multiplied. "
+                f"Got {tables[0]} and {tables[1]}."
+            )
+        plain, tensors = {}, {}
+        for name in ("square", "absolute", "unequal", "table"):
+            plain[name] = _multiplied(*(getattr(f, name) for f in (self, other)))
+            both = [(f.tensors or {}).get(name, getattr(f, name)) for f in (self, other)]
+            if any(map(has_gradient, both)):
+                tensors[name] = _multiplied(*both)
+        return Factor(**plain, tensors=tensors or None)
 
     def rate(self, name: str, like: Any) -> Any:
         """A rate; if gradients by it are asked for, as a tensor where another one is."""
@@ -232,20 +230,14 @@ class Factor:
         return Verdict(True, f"the table of variable {variable} has no negative eigenvalue")
 
 
-def _multiplied(a: Factor, b: Factor) -> dict[str, Any]:
-    """The tensors of the product of two factors: rates add, and tables multiply."""
-    found: dict[str, Any] = {}
-    for name in ("square", "absolute", "unequal", "table"):
-        one, two = ((f.tensors or {}).get(name, getattr(f, name)) for f in (a, b))
-        if not (has_gradient(one) or has_gradient(two)):
-            continue
-        if name == "table":
-            given = [x for x in (one, two) if x is not None]
-            like = next(x for x in given if has_gradient(x))
-            found[name] = prod(as_like(x, like) for x in given)
-        else:
-            found[name] = one + two
-    return found
+def _multiplied(one: Any, two: Any) -> Any:
+    """The sum of two rates, or the product of two tables, which may be tensors or None."""
+    if one is None or two is None:
+        return two if one is None else one
+    if not max(np.ndim(detach(one)), np.ndim(detach(two))):
+        return one + two
+    like = one if has_gradient(one) else two
+    return as_like(one, like) * as_like(two, like)
 
 
 def _log_expectation(factor: Factor, left: Atoms, right: Atoms, variable: int) -> Any:

@@ -682,15 +682,10 @@ def _checked_rate(gamma: Any, name: str) -> Any:
     """A float, or an array of one float per variable; None (of ExpHamming) stays."""
     if gamma is None and name == "ExpHamming":
         return None
-    if isinstance(gamma, np.ndarray) and gamma.ndim == 0 and gamma.dtype.kind in "iuf":
-        gamma = float(gamma)
-    if isinstance(gamma, Real) and not isinstance(gamma, bool):
-        if 0 < float(gamma) < inf:
-            return float(gamma)
-    elif not isinstance(gamma, (str, bool)) and np.ndim(gamma) == 1:
-        rates = np.array(gamma, dtype=np.float64)
-        if np.isfinite(rates).all() and (rates >= 0).all():
-            return rates
+    kind = np.asarray(gamma).dtype.kind if np.ndim(gamma) < 2 else "O"
+    rates = np.array(gamma, dtype=np.float64) if kind in "iuf" else np.array(np.nan)
+    if np.isfinite(rates).all() and ((rates >= 0).all() if rates.ndim else rates > 0):
+        return rates if rates.ndim else float(rates)
     raise KernelError(
         f"The 'gamma' parameter of {name} must be a float in the range (0, inf), or one "
         f"non-negative float per variable. Got {gamma!r} instead."

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from expectedkernels.arrays import Array, RowsLike, VariableLike, to_numpy
-from expectedkernels.checks import CircuitError, DataError, public
+from expectedkernels.checks import CircuitError, DataError, check_parameter, is_int, public
 from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.circuits.graph import Unit
 from expectedkernels.data.evidence import as_points
@@ -411,18 +411,10 @@ TargetLike = Circuit | FactorGraph | Unit | Target | HasSiteLogs
 
 
 def _cardinalities(given: Any) -> tuple[int, ...]:
-    cards = list(given) if np.iterable(given) else []
-    for n in cards:
-        if isinstance(n, (bool, np.bool_)) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise CircuitError(
-                "The 'cardinalities' of a Target must be ints in [1, inf), one per variable. "
-                f"Got {n!r}."
-            )
-    if not cards:
-        raise CircuitError(
-            "The 'cardinalities' of a Target must be a sequence of ints, one per variable, at "
-            f"least one. Got {given!r}."
-        )
+    cards = tuple(given) if np.iterable(given) else ()
+    good = len(cards) > 0 and all(is_int(n) and n >= 1 for n in cards)
+    wanted = "a sequence of ints in [1, inf), one per variable"
+    check_parameter(good, "Target", "cardinalities", given, wanted, CircuitError)
     return tuple(map(int, cards))
 
 
