@@ -224,8 +224,8 @@ def prepared(
     own = [getattr(x, "schema", None) for x in (p, q)]
     p, q = two_distributions(p, q, max_bytes)
     if not isinstance(p, Circuit) and not isinstance(q, Circuit):
-        _refuse_evidence(p, evidence_p, "evidence_p")
-        _refuse_evidence(q, evidence_q, "evidence_q")
+        for x, evidence, name in ((p, evidence_p, "evidence_p"), (q, evidence_q, "evidence_q")):
+            _read_evidence(x, evidence, name, None)
         return p, q
     if isinstance(p, Circuit) and isinstance(q, Circuit):
         require_compatible(p, q)
@@ -395,16 +395,12 @@ def _circuit_beside(x: Unit, other: Any) -> Circuit:
         raise
 
 
-def _refuse_evidence(x: Any, evidence: Any, name: str) -> None:
-    if evidence is not None and not isinstance(x, Circuit):
-        raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
-
-
 def _read_evidence(x: Any, evidence: Any, name: str, own: Schema | None) -> Evidence | None:
     """The evidence on a circuit, which may be given in the order of the circuit as it came."""
     if evidence is None:
         return None
-    _refuse_evidence(x, evidence, name)
+    if not isinstance(x, Circuit):
+        raise DataError(f"Evidence conditions circuits. Got {name} for a set of points.")
     check_single_root(x, f"Conditioning ({name})")
     if own is not None:
         evidence = matched_evidence(evidence, own, x.schema)
@@ -415,51 +411,47 @@ def _side(x: Any, circuit: Circuit) -> tuple[Side, Any]:
     """The side of the sweep without evidence, and weights to sum rows with."""
     if isinstance(x, Circuit):
         return CircuitSide(x), None
-    points, weights = x, None
-    if isinstance(x, Empirical):
-        x = x.merged()
-        points, weights = x.X, x.weights
-    with rows_numbered(_numbers(x)):
+    points, weights, numbers = _weighted(x.merged() if isinstance(x, Empirical) else x)
+    with rows_numbered(numbers):
         points = as_points(points, circuit.schema)
     return PointSide(points, circuit.vtree, circuit.cardinalities), weights
 
 
-def _numbers(x: Any) -> Any:
-    """The numbers of points in the table that they come from."""
-    return x.numbers if isinstance(x, Empirical) else np.arange(len(x))
+def _weighted(x: Any) -> tuple[Any, Any, Any]:
+    """Points, their weights (None: one value for each), and their numbers in the table given."""
+    if isinstance(x, Empirical):
+        return x.X, x.weights, x.numbers
+    return x, None, np.arange(len(x))
 
 
 def _between_points(p: Any, q: Any, k: Kernel, log: bool, out: Any) -> Any:
     """Points against points: values of the kernel itself."""
-    sides = [
-        (x.X, x.weights) if isinstance(x, Empirical) else (np.atleast_2d(x), None) for x in (p, q)
-    ]
-    for x, (points, _) in zip((p, q), sides, strict=True):
-        with rows_numbered(_numbers(x)):
+    sides, weights, numbers = zip(*map(_weighted, (p, q)), strict=True)
+    for points, own in zip(sides, numbers, strict=True):
+        with rows_numbered(own):
             finite_rows(points)
-    weights = [share for _, share in sides]
     summed = tuple(axis for axis in (0, 1) if weights[axis] is not None)
     # rows of the axis that is not summed first are worked on in groups
     along = 1 if summed == (0,) else 0
-    step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along][0])))
+    step = max(1, CHUNK_BYTES // 64 // max(1, len(sides[1 - along])))
     # of a sum over all pairs of one set of points one half is the other
     half = p is q and len(summed) == 2 and k.is_symmetric(p.X.shape[1])
 
     def chunks() -> Iterator[tuple[Place, Scaled]]:
         if k.tensors:
-            yield EVERY, k.scaled(*(as_floats(points) for points, _ in sides))
+            yield EVERY, k.scaled(*sides)
             return
-        for start in range(0, max(1, len(sides[along][0])), step):
+        for start in range(0, max(1, len(sides[along])), step):
             chosen = slice(start, start + step)
             others = slice(start if half else 0, None)
             at = (chosen, others) if along == 0 else (others, chosen)
-            X, Y = (points[rows] for rows, (points, _) in zip(at, sides, strict=True))
+            X, Y = (points[rows] for rows, points in zip(at, sides, strict=True))
             found = k.scaled(X, Y) if log else Scaled(k(X, Y), None)
             if half:
                 found.data[:, len(X) :] *= 2.0
             yield at, found
 
-    shape = tuple(len(points) for points, _ in sides)
+    shape = (len(sides[0]), len(sides[1]))
     return collected(chunks(), shape, (None, None), weights, summed, log, out)
 
 
@@ -689,7 +681,7 @@ def explain(
 
 def _of_points(p: Any, q: Any) -> Explanation:
     """The kernels of points: no sweep."""
-    X, Y = (x.X if isinstance(x, Empirical) else np.atleast_2d(x) for x in (p, q))
+    X, Y = (_weighted(x)[0] for x in (p, q))
     n, m = len(X), len(Y)
     blocks = ceil(n / BLOCK) * ceil(m / BLOCK)
     count = 2 * n * m * X.shape[1]

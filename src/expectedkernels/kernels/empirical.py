@@ -150,14 +150,10 @@ def _looks_like_samples(given: Any) -> bool:
     )
 
 
-def _has(samples: Any, *names: str) -> bool:
-    """Whether the class has these attributes: frames show their columns as attributes, too."""
-    return all(hasattr(type(samples), name) for name in names)
-
-
 def _is_weighted(samples: Any) -> bool:
     """Whether these are samples with weights: WeightedSamples or an Empirical distribution."""
-    if _has(samples, "columns") or _has(samples, "dims"):
+    # frames show their columns as attributes, too
+    if any(hasattr(type(samples), name) for name in ("columns", "dims")):
         return False
     return hasattr(samples, "weights") and (hasattr(samples, "rows") or hasattr(samples, "X"))
 
