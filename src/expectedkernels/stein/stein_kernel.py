@@ -17,7 +17,6 @@ from expectedkernels.arrays import (
     RowsLike,
     as_like,
     from_logs,
-    log_sum_exp,
     require_memory,
     spans,
 )
@@ -33,7 +32,7 @@ from expectedkernels.checks import (
 )
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.circuit import Circuit
-from expectedkernels.circuits.inputs import Table
+from expectedkernels.circuits.inputs import Table, log_sum_exp
 from expectedkernels.circuits.operands import (
     CircuitSide,
     check_single_root,
@@ -952,7 +951,9 @@ class CollapsedSteinKernel(PairwiseKernel):
             moves = here - np.roll(here, -1, axis=1)
             if gibbs:
                 # a sum of rounded numbers may be less than one of its terms by rounding
-                log_chance = np.minimum(logs[seen] - log_sum_exp(tables[v][seen]), 0.0)[:, None]
+                log_chance = np.minimum(logs[seen] - log_sum_exp(tables[v][seen], 1)[0], 0.0)[
+                    :, None
+                ]
                 moves = np.where(here == 1, -np.expm1(log_chance), -np.exp(log_chance))
             elif not self._positive:
                 _, kept = shift_ratios(tables[v][seen], values[seen], v, self.zeros)
