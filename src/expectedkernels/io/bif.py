@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from expectedkernels.checks import CircuitError, ParseError
-from expectedkernels.io.text import MOST_AXES, PathLike, Source, numbers_of, shown, write_text
+from expectedkernels.io.text import (
+    MOST_AXES,
+    PathLike,
+    Source,
+    number_or_none,
+    numbers_of,
+    shown,
+    write_text,
+)
 from expectedkernels.models import converted
 from expectedkernels.models.factor_graph import ROUNDING, BayesianNetwork
 
 WORD = r'[^\s{}()\[\]|;,"]'
 """The letters of names that need no quotes."""
-NAME = re.compile(rf'"[^"\n]*"|{WORD}++')
-NAMES = re.compile(rf"(?:[\s,]++|{NAME.pattern})*+")
-NUMBERS = re.compile(r'[^;{}()\[\]|"]*+')
-ENTRY = re.compile(rf"\s*(?:(\()({NAMES.pattern})\)|(table|default)(?!{WORD}))({NUMBERS.pattern});")
+NAME = rf'"[^"\n]*"|{WORD}++'
+NAMES = rf"(?:[\s,]++|{NAME})*+"
+NUMBERS = r'[^;{}()\[\]|"]*+'
+ENTRY = re.compile(rf"\s*(\(({NAMES})\)|(?:table|default)(?!{WORD}))({NUMBERS});")
 """A row given states of the parents, a table, or a default."""
-TOKEN = re.compile(rf"\s*({NAME.pattern}|[{{}}()\[\]|;,]|\Z)")
 COMMENT = re.compile(r'"[^"\n]*"?|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
 """A comment, or a quoted name, in which there is none."""
+PATTERNS = {"NAME": NAME, "NAMES": NAMES, "NUMBERS": NUMBERS, "BAR": r"\|?", "END": r"\Z"}
+EXPECTED = {"NAME": "a name", "END": "the end of the file"}
 LARGEST_DEFAULTS = 2**22
 """How many probabilities of a file may be left to defaults."""
+Block = tuple[int, list[str], list[tuple[re.Match[str], list[float]]]]
+"""A place, parents with the variable behind them, and entries with their numbers."""
 
 
 def read_bif(path: PathLike) -> BayesianNetwork:
@@ -69,63 +81,47 @@ def read_bif(path: PathLike) -> BayesianNetwork:
     >>> network.names, network.states[0], network.cpts[1].tolist()
     (['rain', 'wet'], ['yes', 'no'], [[0.9, 0.1], [0.3, 0.7]])
     """
-    parser = _Parser(Source(path))
-    parser.read()
-    variables, blocks = parser.variables, parser.blocks
+    reader = _Reader(Source(path))
+    reader.read()
+    variables, blocks = reader.variables, reader.blocks
     if not variables:
-        raise parser.source.error("expected the declaration of at least one variable, found none")
-    for block in blocks.values():  # misspelt names first: they leave others without probabilities
-        for name in block.family:
+        raise reader.source.error("expected the declaration of at least one variable, found none")
+    for place, family, _ in blocks.values():  # misspelt names first: others lack probabilities then
+        for name in family:
             if name not in variables:
-                raise parser.error(f"variable {shown(name)} is not declared", block.place)
-        if len(set(block.family)) != len(block.family):
-            message = f"the probabilities of {shown(block.child)} name a variable twice"
-            raise parser.error(message, block.place)
+                raise reader.error(f"variable {shown(name)} is not declared", place)
+        if len(set(family)) != len(family):
+            message = f"the probabilities of {shown(family[-1])} name a variable twice"
+            raise reader.error(message, place)
     for name, (place, _) in variables.items():
         if name not in blocks:
-            raise parser.error(f"variable {shown(name)} has no probabilities", place)
-    parser.check_sizes()
+            raise reader.error(f"variable {shown(name)} has no probabilities", place)
+    reader.check_sizes()
     number = {name: v for v, name in enumerate(variables)}
-    parents = [[number[parent] for parent in blocks[name].family[:-1]] for name in variables]
-    cpts = [parser.table(blocks[name]) for name in variables]
+    parents = [[number[parent] for parent in blocks[name][1][:-1]] for name in variables]
+    cpts = [reader.table(*blocks[name]) for name in variables]
     states = [states for _, states in variables.values()]
     try:
         return BayesianNetwork(parents, cpts, list(variables), states)
     except CircuitError as error:
-        raise parser.source.error(str(error)) from None
+        raise reader.source.error(str(error)) from None
 
 
-class Entry(NamedTuple):
-    """Numbers of a block: a row given states of the parents, a table, or a default."""
-
-    kind: str
-    given: list[str]
-    numbers: list[float]
-    place: int
+@cache
+def _pattern(choices: tuple[str, ...]) -> re.Pattern[str]:
+    """Space, and one of some words, marks or `PATTERNS`."""
+    words = (rf"{x}(?!{WORD})" if x.isalpha() else re.escape(x) for x in choices)
+    return re.compile(rf"\s*({'|'.join(map(PATTERNS.get, choices, words))})")
 
 
-class Block(NamedTuple):
-    """The probabilities of one variable, the last of its family, as they stand in the file."""
-
-    place: int
-    family: list[str]
-    entries: list[Entry]
-
-    @property
-    def child(self) -> str:
-        """The variable."""
-        return self.family[-1]
-
-
-class _Parser:
-    """Reads declarations and probabilities; all places are in the text without comments."""
+class _Reader:
+    """What a file declares, by the names of variables; places are in its text without comments."""
 
     def __init__(self, source: Source):
-        self.source = source
-        self.text = source.text
+        self.source, self.text = source, source.text
         self.text = COMMENT.sub(self._without_comment, source.text)
         self.place = 0
-        self.variables: dict[str, tuple[int, list[str]]] = {}
+        self.variables: dict[str, tuple[int, list[str]]] = {}  # places and states
         self.blocks: dict[str, Block] = {}
 
     def _without_comment(self, found: re.Match[str]) -> str:
@@ -140,239 +136,182 @@ class _Parser:
         """The error with the line of a place."""
         return self.source.error(message, self.text.count("\n", 0, place) + 1)
 
-    def unexpected(self, expected: str) -> ParseError:
-        """The error that the next token is another one."""
-        token, place = self.peek(), self.place
-        found = shown(token.strip('"')) if token else "the end of the file"
-        return self.error(f"expected {expected}, found {found}", place)
-
-    def peek(self) -> str:
-        """The next token, where the place is then; behind the last, an empty one."""
-        found: Any = TOKEN.match(self.text, self.place)
-        self.place = found.start(1)
+    def take(self, *choices: str) -> str:
+        """Move past one of some words, marks or `PATTERNS`, which must come next."""
+        found = _pattern(choices).match(self.text, self.place)
+        if found is None:
+            token: Any = re.compile(rf"\s*({NAME}|.|\Z)").match(self.text, self.place)
+            other = shown(token[1].strip('"')) if token[1] else "the end of the file"
+            *most, last = (EXPECTED.get(x, f"'{x}'") for x in choices)
+            expected = f"{', '.join(most)} or {last}" if most else last
+            raise self.error(f"expected {expected}, found {other}", token.start(1))
+        self.place = found.end()
         return found[1]
 
-    def take(self, *tokens: str, expected: str = "") -> str:
-        """Move past the next token, which must be one of these."""
-        token = self.peek()
-        if token not in tokens:
-            raise self.unexpected(expected or f"'{tokens[0]}'")
-        self.place += len(token)
-        return token
-
-    def name(self, what: str) -> str:
-        """Move past a name."""
-        token = self.peek()
-        if not token or token in "{}()[]|;,":
-            raise self.unexpected(what)
-        self.place += len(token)
-        return token.strip('"')
-
-    def names(self, close: str, what: str) -> list[str]:
-        """Move past names, separated by commas or spaces, and what closes their list."""
-        found: Any = NAMES.match(self.text, self.place)
-        self.place = found.end()
-        self.take(close, expected=what)
-        return _names(found[0])
+    def takes(self, choices: str) -> list[str]:
+        """Move past some words, marks and `PATTERNS`, with spaces between them."""
+        return [self.take(choice) for choice in choices.split()]
 
     def skip_to(self, mark: str) -> None:
         """Move past everything up to a mark."""
-        while (token := self.peek()) != mark:
-            if not token:
-                raise self.unexpected(f"'{mark}'")
-            self.place += len(token)
-        self.place += 1
+        rest: Any = re.compile(rf'(?:"[^"]*"|[^"{mark}])*+').match(self.text, self.place)
+        self.place = rest.end()
+        self.take(mark)
 
     def read(self) -> None:
         """Read the whole file."""
-        words = "network", "variable", "probability", "property"
-        while self.peek():
-            place = self.place
-            word = self.take(*words, expected="'network', 'variable' or 'probability'")
-            if word == "network":
-                self.skip_to("{")
-                self.skip_to("}")
-            elif word == "property":
-                self.skip_to(";")
-            elif word == "variable":
+        while word := self.take("network", "variable", "probability", "property", "END"):
+            place = self.place - len(word)
+            if word == "variable":
                 self.variable(place)
-            else:
+            elif word == "probability":
                 self.probability(place)
+            else:
+                for mark in "{}" if word == "network" else ";":
+                    self.skip_to(mark)
 
     def variable(self, place: int) -> None:
         """Read the declaration of a variable."""
-        name = self.name("the name of a variable")
+        name = self.take("NAME").strip('"')
         if name in self.variables:
             raise self.error(f"variable {shown(name)} is declared twice", place)
         self.take("{")
-        states: list[str] | None = None
-        while self.peek() != "}":
-            start = self.place
-            if self.take("type", "property", expected="'type', 'property' or '}'") == "property":
+        while (word := self.take("type", "property", "}")) != "}":
+            if word == "property":
                 self.skip_to(";")
-            else:
-                states = self.states(name, start)
-        self.take("}")
-        if states is None:
+                continue
+            start = self.place
+            *_, count, _, _, names, _, _ = self.takes("discrete [ NAME ] { NAMES } ;")
+            self.variables[name] = place, (states := _names(names))
+            if str(len(states)) != count or not states:
+                raise self.error(
+                    f"variable {shown(name)} is declared with {shown(count)} states, but "
+                    f"{len(states)} are named",
+                    start,
+                )
+            if len(set(states)) != len(states):
+                raise self.error(f"variable {shown(name)} has two states of one name", start)
+        if name not in self.variables:
             raise self.error(f"variable {shown(name)} has no type", place)
-        self.variables[name] = place, states
-
-    def states(self, name: str, place: int) -> list[str]:
-        """Read the states of a variable."""
-        self.take("discrete")
-        self.take("[")
-        count = self.name("the number of states")
-        self.take("]")
-        self.take("{")
-        states = self.names("}", "the name of a state")
-        self.take(";")
-        if str(len(states)) != count or not states:
-            raise self.error(
-                f"variable {shown(name)} is declared with {shown(count)} states, but "
-                f"{len(states)} are named",
-                place,
-            )
-        if len(set(states)) != len(states):
-            raise self.error(f"variable {shown(name)} has two states of one name", place)
-        return states
 
     def probability(self, place: int) -> None:
         """Read the probabilities of a variable."""
-        self.take("(")
-        child = self.name("the name of a variable")
-        if self.peek() == "|":
-            self.place += 1
-        block = Block(place, [*self.names(")", "the name of a parent, or ')'"), child], [])
+        _, name, _, parents, *_ = self.takes("( NAME BAR NAMES ) {")
+        child = name.strip('"')
         if child in self.blocks:
             raise self.error(f"variable {shown(child)} has probabilities twice", place)
-        self.take("{")
-        while True:
-            entry = ENTRY.match(self.text, self.place)
-            if entry is not None:
-                block.entries.append(self.entry(entry))
+        entries: list[tuple[re.Match[str], list[float]]] = []
+        self.blocks[child] = place, [*_names(parents), child], entries
+        word = ""
+        while word != "}":
+            while (entry := ENTRY.match(self.text, self.place)) is not None:
+                entries.append((entry, self.numbers(entry)))
                 self.place = entry.end()
-                continue
-            words, expected = ("(", "table", "default", "property"), "'(', 'table', 'default', "
-            token = self.take("}", *words, expected=f"{expected}'property' or '}}'")
-            if token == "}":
-                break
-            if token == "property":
+            word = self.take("(", "table", "default", "property", "}")
+            if word == "property":
                 self.skip_to(";")
-                continue
-            if token == "(":
-                self.names(")", "a state of a parent, or ')'")
-            numbers: Any = NUMBERS.match(self.text, self.place)
-            self.place = numbers.end()
-            raise self.unexpected("a number or ';'")
-        self.blocks[child] = block
+            elif word != "}":  # an entry that is not whole
+                self.takes("NAMES ) NUMBERS ;" if word == "(" else "NUMBERS ;")
 
-    def entry(self, found: re.Match[str]) -> Entry:
-        """The numbers in a match, which are separated by commas or spaces."""
-        paren, given, word, text = found.groups()
-        values = numbers_of(text.replace(",", " ").split())
+    def numbers(self, entry: re.Match[str]) -> list[float]:
+        """The numbers of an entry, which are separated by commas or spaces."""
+        values = numbers_of(entry[3].replace(",", " ").split())
         if values is None or not (min(values, default=0.0) >= 0.0 and sum(values) < np.inf):
-            for part in re.compile(r"[^\s,]+").finditer(self.text, *found.span(4)):
-                value = numbers_of([part[0]])
-                if value is None:
-                    raise self.error(f"expected a number, found {shown(part[0])}", part.start())
-                if not 0.0 <= value[0] < np.inf:
-                    message = f"probabilities must be finite and not negative, found {part[0]}"
-                    raise self.error(message, part.start())
-        start = found.start(1 if paren else 3)
-        return Entry(word or paren, _names(given or ""), values or [], start)
-
-    def shape(self, block: Block) -> list[int]:
-        """The shape of the table of one variable: axes of the parents, then its own."""
-        return [len(self.variables[name][1]) for name in block.family]
+            for part in re.compile(r"[^\s,]+").finditer(self.text, *entry.span(3)):
+                value = number_or_none(part[0])
+                if value is None or not 0.0 <= value < np.inf:
+                    raise self.error(
+                        "probabilities must be finite numbers that are not negative, found "
+                        f"{shown(part[0])}",
+                        part.start(),
+                    )
+        return values or []
 
     def check_sizes(self) -> None:
         """Raise unless tables have few axes, and a size that the file explains, before all else."""
-        blocks = self.blocks.values()
-        for block in blocks:
-            count = len(block.family) - 1
-            if count >= MOST_AXES:
-                most, name = MOST_AXES - 1, shown(block.child)
+        sizes, given = {}, 0
+        for child, (place, family, entries) in self.blocks.items():
+            if len(family) > MOST_AXES:
                 raise self.error(
-                    f"variables have at most {most} parents, found {count} of {name}", block.place
+                    f"variables have at most {MOST_AXES - 1} parents, found {len(family) - 1} of "
+                    f"{shown(child)}",
+                    place,
                 )
-        sizes = [prod(self.shape(block)) for block in blocks]
-        given = sum(len(entry.numbers) for block in blocks for entry in block.entries)
-        if sum(sizes) > LARGEST_DEFAULTS + given:
-            size, block = max(zip(sizes, blocks, strict=True), key=lambda pair: pair[0])
+            sizes[child] = prod(len(self.variables[name][1]) for name in family)
+            given += sum(len(numbers) for _, numbers in entries)
+        if sum(sizes.values()) > LARGEST_DEFAULTS + given:
+            child = max(sizes, key=lambda name: sizes[name])
             raise self.error(
-                f"the tables need {sum(sizes)} numbers, of which the file gives {given}, and "
-                f"defaults fill at most {LARGEST_DEFAULTS}. The largest table is that of "
-                f"{shown(block.child)}, with {size}",
-                block.place,
+                f"the tables need {sum(sizes.values())} numbers, of which the file gives {given}, "
+                f"and defaults fill at most {LARGEST_DEFAULTS}. The largest table is that of "
+                f"{shown(child)}, with {sizes[child]}",
+                self.blocks[child][0],
             )
 
-    def table(self, block: Block) -> Any:
+    def table(self, place: int, family: list[str], entries: Any) -> Any:
         """The table of one variable: axes of the parents, then its own."""
-        *shape, n = self.shape(block)
-        codes = [
-            {state: code for code, state in enumerate(self.variables[parent][1])}
-            for parent in block.family[:-1]
-        ]
-        rows: dict[int, Entry] = {}  # -1: a whole table
-        default: Entry | None = None
-        for entry in block.entries:
-            wanted = n * prod(shape) if entry.kind == "table" else n
-            if len(entry.numbers) != wanted:
+        codes = [{s: i for i, s in enumerate(self.variables[name][1])} for name in family]
+        *shape, n = map(len, codes)
+        size, child = prod(shape), shown(family[-1])
+        rows: dict[int, tuple[int, Any]] = {}  # places and numbers
+        default: tuple[int, Any] | None = None
+        for entry, numbers in entries:
+            start, kind = entry.start(1), entry[1]
+            wanted = n * size if kind == "table" else n
+            if len(numbers) != wanted:
                 raise self.error(
-                    f"expected {wanted} probabilities of {shown(block.child)}, found "
-                    f"{len(entry.numbers)}",
-                    entry.place,
+                    f"expected {wanted} probabilities of {child}, found {len(numbers)}", start
                 )
-            if entry.kind == "default":
-                default = default or entry
+            if kind == "default":
+                default = default or (start, numbers)
                 continue
-            row = -1 if entry.kind == "table" else self.row(block, entry, codes)
-            if row in rows or -1 in rows or (row == -1 and rows):
-                given = f" given ({', '.join(entry.given)})" if entry.given else ""
-                raise self.error(
-                    f"the probabilities of {shown(block.child)}{given} are given twice", entry.place
-                )
-            rows[row] = entry
-        if -1 in rows:
-            table = np.reshape(rows[-1].numbers, (n, -1)).T.copy()
-        else:
-            table = np.full((prod(shape), n), default.numbers if default else np.nan)
-            if rows:
-                table[list(rows)] = [entry.numbers for entry in rows.values()]
+            given = _names(entry[2] or "")
+            if kind == "table":
+                found = {row: (start, x) for row, x in enumerate(np.reshape(numbers, (n, size)).T)}
+            else:
+                found = {self.row(codes[:-1], family, given, start): (start, numbers)}
+            if found.keys() & rows.keys():
+                states = f" given ({', '.join(given)})" if given else ""
+                raise self.error(f"the probabilities of {child}{states} are given twice", start)
+            rows |= found
+        table = np.full((size, n), default[1] if default else np.nan)
+        if rows:
+            table[list(rows)] = [numbers for _, numbers in rows.values()]
         wrong = ~(np.abs(table.sum(axis=-1) - 1.0) <= ROUNDING)
         if wrong.any():
             row = int(np.argmax(wrong))
-            states = zip(codes, np.unravel_index(row, shape), strict=True)
-            given = ", ".join([*code][state] for code, state in states)
-            what = f"the probabilities of {shown(block.child)}" + (given and f" given ({given})")
-            found = rows.get(row, rows.get(-1, default))
-            if found is None:
-                raise self.error(f"{what} are missing", block.place)
-            total = f"found a sum of {table[row].sum():.6g}"
-            raise self.error(f"{what} must sum to one, {total}", found.place)
+            at = zip(codes, np.unravel_index(row, shape), strict=False)
+            states = ", ".join([*code][state] for code, state in at)
+            what = f"the probabilities of {child}" + (states and f" given ({states})")
+            start = rows.get(row, default or (None, ()))[0]
+            if start is None:
+                raise self.error(f"{what} are missing", place)
+            raise self.error(
+                f"{what} must sum to one, found a sum of {table[row].sum():.6g}", start
+            )
         return table.reshape((*shape, n))
 
-    def row(self, block: Block, entry: Entry, codes: list[dict[str, int]]) -> int:
+    def row(self, codes: Any, family: list[str], given: list[str], place: int) -> int:
         """The number of the row for states of the parents."""
-        if len(entry.given) != len(codes):
+        if len(given) != len(codes):
             raise self.error(
-                f"expected states of the {len(codes)} parents of {shown(block.child)}, "
-                f"found {len(entry.given)}",
-                entry.place,
+                f"expected states of the {len(codes)} parents of {shown(family[-1])}, found "
+                f"{len(given)}",
+                place,
             )
         row = 0
-        for parent, state, code in zip(block.family, entry.given, codes, strict=False):
+        for parent, state, code in zip(family, given, codes, strict=False):
             if state not in code:
                 raise self.error(
                     f"{shown(state)} is no state of {shown(parent)}, which has {[*code][:20]}",
-                    entry.place,
+                    place,
                 )
             row = row * len(code) + code[state]
         return row
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip('"') for name in NAME.findall(text)]
+    return [name.strip('"') for name in re.findall(NAME, text)]
 
 
 def write_bif(network: BayesianNetwork, path: PathLike) -> None:
