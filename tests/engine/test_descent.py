@@ -11,7 +11,7 @@ from expectedkernels.circuits.conditioning import observed
 from expectedkernels.circuits.logspace import node_logs
 from expectedkernels.circuits.queries import certain
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.engine import passes as descend
+from expectedkernels.engine import sampling as descend
 from expectedkernels.engine.passes import up
 from oracles import Inner
 

@@ -73,7 +73,7 @@ def test_passes(name, dtype, lift, request):
     torch.testing.assert_close(again.atoms, below.atoms, rtol=off, atol=0)
     assert (again.trusted == below.trusted).all()
     assert {"products", "look_up"} <= set(called)
-    assert ("pull" in called) == any(level.used_once for level in levels.levels[1:])
+    assert ("pull" in called) == any(level.is_used_once for level in levels.levels[1:])
     assert ("undivide" in called) == bool(plain.tops)
 
 

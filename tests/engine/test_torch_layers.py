@@ -8,7 +8,7 @@ from assertions import assert_close, host
 from expectedkernels import Vtree
 from expectedkernels.circuits.conditioning import levels_of, observed
 from expectedkernels.data.evidence import as_evidence
-from expectedkernels.engine import passes as tensor_choices
+from expectedkernels.engine import sampling
 from expectedkernels.engine.passes import down, up
 from expectedkernels.engine.torch_ops import TensorLevels
 
@@ -66,7 +66,7 @@ def test_values_out_of_range_are_done_again(dtype):
 
 def test_samples_in_parts(monkeypatch):
     p = SPARSE
-    monkeypatch.setattr(tensor_choices, "CHOICE_BYTES", 10_000)
+    monkeypatch.setattr(sampling, "CHOICE_BYTES", 10_000)
     X = rows_of(p, 3)
     np.testing.assert_array_equal(
         p.to("torch").sample(40, rng=1, evidence=X), p.sample(40, rng=1, evidence=X)

@@ -100,9 +100,7 @@ def _sent(circuit: BlockCircuit, levels: TensorLevels, evidence: Evidence | None
         return Atoms(values)
     raised = None
     if found.raised is not None:
-        mask = np.zeros(found.values.shape, dtype=np.bool_)
-        mask[found.raised] = True
-        raised = as_like(mask.reshape(levels.n_atoms, -1), like)
+        raised = as_like(found.raised.reshape(levels.n_atoms, -1), like)
     scale = as_like(found.scale.reshape(len(found.scale), -1), like)
     return Atoms(values, scale, found.low, raised)
 
@@ -142,7 +140,7 @@ def _general(circuit: BlockCircuit, evidence: Evidence, room: float) -> Atoms:
     if evidence.values is not None and any(c is not None for c in circuit.cardinalities):
         values = _states(circuit, evidence.values).reshape(-1, n)
     scale, low = np.zeros((len(level.nodes), n)), np.zeros(len(level.nodes))
-    raised = []
+    raised = None
     for i, node in enumerate(level.nodes.tolist()):
         variable = int(circuit.vtree.variable[node])
         column = _column(evidence, variable)
@@ -153,18 +151,18 @@ def _general(circuit: BlockCircuit, evidence: Evidence, room: float) -> Atoms:
         top = logs.max(axis=0)
         scale[i] = np.where(top > -np.inf, top, 0.0)
         logs = logs - scale[i]
-        small = np.nonzero((logs < -room) & (logs > -np.inf))
-        if len(small[0]):
+        small = (logs < -room) & (logs > -np.inf)
+        if small.any():
             logs[small] = -room
-            raised.append((small[0] + first, small[1]))
+            raised = np.zeros(values.shape, dtype=np.bool_) if raised is None else raised
+            raised[first:stop] = small
         values[first:stop] = np.exp(logs)
         low[i] = logs.min(where=logs > -np.inf, initial=0.0)
-    places: Any = tuple(map(np.concatenate, zip(*raised, strict=True))) or None
     hard = not scale.any() and not low.any()
     if n == 1:
         values, scale = values[:, 0], scale[:, 0]
-        places = None if places is None else places[:1]
-    return Atoms(values) if hard else Atoms(values, scale, low, places)
+        raised = None if raised is None else raised[:, 0]
+    return Atoms(values) if hard else Atoms(values, scale, low, raised)
 
 
 def _column(evidence: Evidence, variable: int) -> Column | None:

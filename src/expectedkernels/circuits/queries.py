@@ -30,7 +30,6 @@ from expectedkernels.data.evidence import Column, Evidence, as_evidence, is_batc
 from expectedkernels.data.schema import Schema
 from expectedkernels.data.tables import as_floats, as_table, is_frame
 from expectedkernels.engine.blocks import Inner, from_leaves
-from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import (
     AnyLevels,
     Atoms,
@@ -43,7 +42,7 @@ from expectedkernels.engine.passes import (
 )
 from expectedkernels.engine.replay import replayed_pass
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, peak_bytes, sweep
-from expectedkernels.engine.torch_ops import States, TensorLevels, normalised, raised_mark
+from expectedkernels.engine.torch_ops import States, TensorLevels, normalised
 from expectedkernels.engine.value import Value, plain, to_log
 from expectedkernels.vtree import Vtree
 
@@ -68,7 +67,7 @@ def by_rows(circuit: BlockCircuit, evidence: Evidence | None) -> bool:
     levels = levels_of(circuit)
     if levels is None:
         return False
-    if evidence is None or not isinstance(levels, Levels):
+    if evidence is None or isinstance(levels, TensorLevels):
         return True
     n = evidence.n_rows
     n_chunks = -(-n // chunk_rows(levels, values_only=True))
@@ -104,13 +103,13 @@ def level_logs(
 
 def _root_logs(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, bool]:
     """The logs of the values of the roots, and whether a value was raised on the way."""
-    if isinstance(levels, Levels) or not isinstance(atoms.values, States):
+    if not isinstance(atoms.values, States):
         found = up(levels, atoms, work, values_only=True)
         return found.log_roots, found.has_raised
 
     def run(states: Any) -> tuple[Any, Any]:
         found = up(levels, Atoms(replace(atoms.values, states=states)), work, values_only=True)
-        return found.log_roots, raised_mark(found)
+        return found.log_roots, found.raised_mark
 
     logs, mark = replayed_pass(levels, "likelihoods", atoms.values.states, run)
     return logs, mark is not None and bool(mark)
@@ -730,7 +729,7 @@ def atom_shares(circuit: BlockCircuit, evidence: Evidence | None) -> Any:
         if possible[rows].all():
             shares[rows], trusted[rows] = to_numpy(found[0]), to_numpy(found[1])
     refuse_impossible(possible, evidence is not None)
-    if isinstance(levels, Levels):
+    if not isinstance(levels, TensorLevels):
         starts = levels.levels[0].product_starts
         with np.errstate(invalid="ignore", over="ignore"):
             totals = np.add.reduceat(shares, starts[:-1], axis=1)
@@ -752,7 +751,7 @@ def _terms(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, Any, Any]:
         given = atoms if states is None else Atoms(replace(atoms.values, states=states))
         found = up(levels, given, work)
         possible = found.possible
-        if isinstance(levels, Levels) and not possible.all():
+        if not isinstance(levels, TensorLevels) and not possible.all():
             return None, None, possible
         below = down(found, work=work)
         with np.errstate(invalid="ignore", over="ignore"):  # rows that are not trusted
@@ -761,7 +760,7 @@ def _terms(levels: AnyLevels, atoms: Atoms, work: Any) -> tuple[Any, Any, Any]:
             terms = normalised(levels, terms)
         return terms.T, below.trusted, possible
 
-    if isinstance(levels, Levels) or not isinstance(atoms.values, States):
+    if not isinstance(atoms.values, States):
         return run()
     shares, trusted, possible = replayed_pass(levels, "marginals", atoms.values.states, run)
     return shares, trusted, possible
@@ -806,7 +805,7 @@ def _atom_logs(circuit: BlockCircuit, evidence: Evidence) -> Any:
         found = up(levels, observed(host, levels, evidence.rows(rows)), work)
         below = down(found, exact=True, work=work)
         roots = found.log_roots[0]
-        scale = xp.zeros_like(roots) if found.scale is None else found.scale[-1]
+        scale = xp.zeros_like(roots) if found.scale is None else found.scale
         with np.errstate(invalid="ignore"):
             logs = operations(levels).logs(below.atoms)
             logs += xp.where(roots > -np.inf, roots, scale)

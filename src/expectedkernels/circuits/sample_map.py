@@ -31,27 +31,17 @@ from expectedkernels.circuits.queries import (
 from expectedkernels.data.evidence import Evidence, as_evidence, is_batch
 from expectedkernels.engine.blocks import at_nodes
 from expectedkernels.engine.layers import Levels
-from expectedkernels.engine.passes import (
-    MAX,
-    AnyLevels,
+from expectedkernels.engine.passes import MAX, Up, lifted, up, up_over, workspace
+from expectedkernels.engine.sampling import (
     Choice,
     Scores,
-    Up,
-    best,
-    best_values,
     descend,
-    drawing,
-    drawn,
-    lifted,
-    searched,
-    tensor_descend,
-    up,
-    up_over,
-    walked_to,
-    workspace,
+    draw_alike,
+    draw_edges,
+    first_reaching,
 )
 from expectedkernels.engine.sweep import Operand, peak_bytes, visit
-from expectedkernels.engine.torch_ops import TensorLevels
+from expectedkernels.engine.torch_ops import TensorLevels, best_values
 from expectedkernels.engine.value import Value, plain
 
 
@@ -183,35 +173,35 @@ def _completed(circuit: BlockCircuit, evidence: Evidence) -> Any:
     """The most probable completions of rows, in logs; the circuit is deterministic."""
     levels: Any = levels_of(circuit)
     circuit = circuit.host
+    levels = circuit.levels if levels is None else levels
     completed = np.empty((evidence.n_rows, circuit.n_variables))
     possible = np.ones(evidence.n_rows, dtype=np.bool_)
-    for rows in chunks(circuit.levels if levels is None else levels, evidence.n_rows):
+    for rows in chunks(levels, evidence.n_rows):
         some = evidence.rows(rows)
         atoms = log_modes(circuit, some)
         if isinstance(levels, TensorLevels):
-            sent = as_like(atoms.reshape(len(atoms), -1), levels.like)
-            values, products = best_values(levels, sent)
+            atoms = as_like(atoms.reshape(len(atoms), -1), levels.like)
+            every = map(levels.all_edges, range(len(levels.levels)))
+            weights = [edges.weights.to(atoms.dtype).log() for edges in every]
+            values = best_values(levels, weights, atoms)
         else:
-            weights = circuit.remembered("log weights", partial(lifted, MAX, circuit.levels))
-            values = up_over(MAX, circuit.levels, weights, atoms)
+            weights = circuit.remembered("log weights", partial(lifted, MAX, levels))
+            values = up_over(MAX, levels, weights, atoms)
         possible[rows] = to_numpy(values[-1] > -np.inf)
         refuse_impossible(possible, given=True)
-        if isinstance(levels, TensorLevels):
-            chosen = tensor_descend(levels, some.n_rows, best(levels, values, products))
-        else:
-            choose = _best(circuit.levels, weights, values, atoms)
-            chosen = descend(circuit.levels, some.n_rows, choose)
+        chosen = descend(levels, some.n_rows, _best(weights, values, atoms))
         _write(circuit, some, chosen, None, np.arange(some.n_rows), completed[rows])
     return completed
 
 
-def _best(levels: Levels, weights: Any, values: Any, atoms: Any) -> Any:
+def _best(weights: Any, values: Any, atoms: Any) -> Any:
     """The choice of edges that make up the largest values."""
 
     def choose(choice: Choice) -> Any:
         level = choice.level
-        products, own = level.all_edges.products, weights[choice.number]
-        rows = np.tile(np.arange(choice.units.shape[1]), len(choice.nodes))
+        products, own = choice.edges.products, weights[choice.number]
+        rows = np.arange(choice.rows.start, choice.rows.stop)
+        rows = as_like(np.tile(rows, len(choice.nodes)), values)
 
         def scores(places: Any, edges: Any) -> Any:
             row = rows[places]
@@ -222,8 +212,7 @@ def _best(levels: Levels, weights: Any, values: Any, atoms: Any) -> Any:
             return _at(values, left, row) + _at(values, right, row) + own[edges]
 
         goals = _at(values, level.start + choice.flat, rows)
-        chosen = walked_to(level.all_edges, choice.flat, scores, goals)
-        return chosen.reshape(choice.units.shape)
+        return first_reaching(choice.edges, choice.flat, scores, goals)
 
     return choose
 
@@ -264,7 +253,7 @@ def _write_samples(
 
 
 def _values(
-    circuit: BlockCircuit, levels: AnyLevels | None, evidence: Evidence | None, work: Any
+    circuit: BlockCircuit, levels: Levels | None, evidence: Evidence | None, work: Any
 ) -> Up | LogValues:
     """All values, in plain numbers if these can tell."""
     if levels is not None:
@@ -331,23 +320,18 @@ def _sample(
     out: Any,
 ) -> None:
     """Write samples of some rows of evidence."""
+    levels = circuit.levels if isinstance(found, LogValues) else found.levels
 
     def choose(choice: Choice) -> Any:
-        numbers = noise[0][choice.nodes].reshape(-1)
-        edges = choice.level.all_edges
-        if isinstance(found, Up) and found.values.ndim == 1:
-            terms = edges.weights * found.products[choice.number][edges.products]
-            totals = np.bincount(edges.units, terms, len(edges.starts) - 1)
-            shares = terms / np.where(totals > 0, totals, 1.0)[edges.units]
-            return searched(shares, edges, choice.flat, numbers).reshape(choice.units.shape)
-        rows = np.tile(row_of, len(choice.nodes))
-        scores, totals = _scores(found, choice, rows)
-        return drawn(edges, choice.flat, scores, totals, numbers).reshape(choice.units.shape)
+        numbers = as_like(noise[0][choice.nodes, choice.rows].reshape(-1), levels.like)
+        edges, units = choice.edges, choice.flat
+        if isinstance(found, Up) and found.values.shape[1:] in ((), (1,)):
+            terms = found.product_values(choice.number).reshape(-1)[edges.products]
+            return draw_alike(edges, units, edges.weights * terms, numbers)
+        rows = as_like(np.tile(row_of[choice.rows], len(choice.nodes)), levels.like)
+        return draw_edges(edges, units, *_scores(found, choice, rows), numbers)
 
-    if isinstance(found, Up) and isinstance(found.levels, TensorLevels):
-        chosen = tensor_descend(found.levels, len(out), drawing(found, row_of, noise[0]))
-    else:
-        chosen = descend(circuit.levels, len(out), choose)
+    chosen = descend(levels, len(out), choose)
     _write(circuit, evidence, chosen, noise[1:], row_of, out)
 
 
@@ -356,7 +340,7 @@ def _scores(found: Up | LogValues, choice: Choice, rows: Any) -> tuple[Scores, A
     if isinstance(found, LogValues):
         shares = found.shares(choice.number)
         return lambda places, at: _at(shares, at, rows[places]), np.ones(len(rows))
-    edges, inputs = choice.level.all_edges, found.products[choice.number]
+    edges, inputs = choice.edges, found.product_values(choice.number)
 
     def scores(places: Any, at: Any) -> Any:
         return edges.weights[at] * _at(inputs, edges.products[at], rows[places])

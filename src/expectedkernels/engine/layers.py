@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,6 +25,8 @@ LARGEST_ROOM, EXPONENTS = 300.0, 690.0
 """Logs of mantissas stay within the first, and of what is made of two of them in the second."""
 LOST = 1e-16
 """Flow through raised values up to which a row is as good as if none had been raised."""
+SINGLE_EXPONENTS, SINGLE_ROOM, SINGLE_LOST = 86.0, 38.0, 1e-7
+"""The same in single precision."""
 PASSED, DENSE, SPARSE = range(3)
 
 
@@ -72,6 +74,11 @@ class Edges:
     def has_idle(self) -> bool:
         """Whether some unit has no edge."""
         return bool((np.diff(self.starts) == 0).any())
+
+    @cached_property
+    def most(self) -> int:
+        """How many edges a unit has at most."""
+        return int(np.diff(self.starts).max(initial=0))
 
     @cached_property
     def diagonals(self) -> list[tuple[Any, IntArray]]:
@@ -185,6 +192,22 @@ class Level:
         return used, matrix, number
 
     @cached_property
+    def is_used_once(self) -> bool:
+        """Whether no unit is an input of two products."""
+        return self.inputs is not None and self.uses[1] is None
+
+    @cached_property
+    def height(self) -> int:
+        """The number of units of every node, 0 if nodes differ in it."""
+        sizes = np.diff(self.unit_starts)
+        return int(sizes[0]) if (sizes == sizes[0]).all() else 0
+
+    @cached_property
+    def unit_places(self) -> Any:
+        """Where the units of every node begin, where the other arrays are."""
+        return self.unit_starts
+
+    @cached_property
     def node_of_unit(self) -> IntArray:
         """The node of every unit, counted within the level."""
         return np.repeat(np.arange(len(self.nodes)), np.diff(self.unit_starts))
@@ -237,6 +260,41 @@ class Level:
         high = np.maximum.reduceat(largest, starts)
         return np.log(np.where(low < inf, low, 1.0)), np.log(np.where(high > 0, high, 1.0))
 
+    @cached_property
+    def table_bases(self) -> Any:
+        """Where the entries of every input unit begin, with one more for each unit."""
+        widths = np.repeat(np.diff(self.product_starts), np.diff(self.unit_starts)) + 1
+        return np.cumsum(widths) - widths
+
+    @cached_property
+    def spread(self) -> Any:
+        """For every node the log of how small a unit can be beside another; -inf: no bound."""
+        found = np.full(len(self.nodes), -inf)
+        for i, matrix in enumerate(self.matrices):
+            if matrix is not None and not sparse.issparse(matrix) and matrix.size:
+                low, high = matrix.min(axis=0), matrix.max(axis=0)
+                if low.min() > 0:
+                    found[i] = (np.log(low) - np.log(high)).min()
+        return found
+
+    def divided(self, values: Any, tops: Any) -> Any:
+        """The values of units over those of their nodes."""
+        if not self.height:
+            return values / tops[self.node_of_unit]
+        n = len(self.nodes)
+        parts = values.reshape(n, self.height, -1) / tops.reshape(n, 1, -1)
+        return parts.reshape(values.shape)
+
+    def apply_stacks(self, x: Any, out: Any, matmul: Any, turned: bool = False) -> None:
+        """Write what the weights of stacks make of products; `turned`, of derivatives in units."""
+        for stack in self.stacks:
+            w, source, goal = stack.weights, stack.products, stack.units
+            if turned:
+                w, source, goal = w.swapaxes(1, 2), goal, source
+            n, height, width = w.shape
+            inputs = x[source].reshape(n, width, -1)
+            matmul(w, inputs, out=out[goal].reshape(n, height, -1))
+
     def renumbered(self, own: list[Any]) -> Level | None:
         """The level with other weights; None if not the same ones are zero, or stored alike."""
         if [m is None for m in own] != [m is None for m in self.matrices]:
@@ -258,25 +316,9 @@ class Level:
 
     def like_this(self, level: Level) -> Level:
         """Another level with the same edges, which takes over what is known of these."""
-        for name in ("uses", "node_of_unit"):  # these have nothing to do with weights
-            if name in vars(self):
-                vars(level)[name] = vars(self)[name]
+        kept = ("uses", "node_of_unit", "height", "is_used_once", "unit_places")
+        vars(level).update({name: vars(self)[name] for name in kept if name in vars(self)})
         return level
-
-    def tops(self, values: Any) -> Any:
-        """The largest of every node's values, (nodes, ...)."""
-        starts = self.unit_starts
-        if values.ndim == 1:
-            return np.maximum.reduceat(values, starts[:-1])
-        if len(self.nodes) <= int(np.diff(starts).max()):
-            pairs = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-            return np.stack([values[a:b].max(axis=0) for a, b in pairs])
-        top = values[starts[:-1]]
-        sizes = np.diff(starts)
-        for i in range(1, int(sizes.max())):
-            longer = np.flatnonzero(sizes > i)
-            top[longer] = np.maximum(top[longer], values[starts[longer] + i])
-        return top
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,18 +331,39 @@ class Levels:
     levels : tuple of Level, by height
     unit_starts : int array
         The place in the buffer of the first unit of every vtree node.
+    floor : float, or None
+        What no weight is below, if weights are not those of the levels' matrices; those of a unit
+        add up to one then.
     """
 
     vtree: Vtree
     levels: tuple[Level, ...]
     unit_starts: IntArray
-
-    lost: ClassVar[float] = LOST
+    floor: float | None = None
 
     @property
     def host(self) -> Levels:
-        """The levels themselves; those in tensors have others on the host."""
+        """The levels on the host."""
         return self
+
+    @property
+    def like(self) -> Any:
+        """An array of the type and at the place of all numbers."""
+        return self.levels[0].edges.weights
+
+    @property
+    def is_single(self) -> bool:
+        """Whether numbers are of single precision."""
+        return int(self.like.dtype.itemsize) == 4
+
+    @property
+    def lost(self) -> float:
+        """Flow through raised values up to which a row is as good as if none had been raised."""
+        return SINGLE_LOST if self.is_single else LOST
+
+    def all_edges(self, number: int) -> Edges:
+        """The edges of all units of a level, where the numbers are."""
+        return self.levels[number].all_edges
 
     @property
     def n_units(self) -> int:
@@ -310,8 +373,9 @@ class Levels:
     @cached_property
     def has_every_use_once(self) -> bool:
         """Whether a pass down writes to every unit but the roots, and once."""
-        used = sum(len(level.uses[0]) for level in self.levels[1:])
-        return used == self.n_units - (self.roots.stop - self.roots.start)
+        if not all(level.is_used_once for level in self.levels[1:]):
+            return False
+        return 2 * self.n_products == self.n_units - (self.roots.stop - self.roots.start)
 
     @cached_property
     def n_products(self) -> int:
@@ -321,8 +385,8 @@ class Levels:
     @cached_property
     def n_watched(self) -> int:
         """The number of units whose values may leave their range, if atoms are 0 or 1."""
-        safe = self.static_bounds[0]
-        return self.n_units - self.levels[safe].start if safe < len(self.levels) else 0
+        pairs = zip(self.levels, self.ranges(), strict=True)
+        return sum(level.n_units for level, (is_divided, _) in pairs if is_divided)
 
     @cached_property
     def n_entries(self) -> float:
@@ -360,9 +424,77 @@ class Levels:
     @cached_property
     def room(self) -> float:
         """How far from zero the logs of mantissas may be; negative: weights are too small."""
-        low = min(float(level.bounds[0].min()) for level in self.levels)
-        high = max(float(level.bounds[1].max()) for level in self.levels)
-        return min(LARGEST_ROOM, (EXPONENTS - max(-low, high)) / 2)
+        bounds = list(map(self._bounds, self.host.levels))
+        low = min(float(below.min()) for below, _ in bounds)
+        high = max(float(above.max()) for _, above in bounds)
+        limits = (SINGLE_ROOM, SINGLE_EXPONENTS) if self.is_single else (LARGEST_ROOM, EXPONENTS)
+        return min(limits[0], (limits[1] - max(-low, high)) / 2)
+
+    def _bounds(self, level: Level) -> tuple[Any, Any]:
+        """For every node the log of its smallest weight, and of the largest sum of a unit's."""
+        if self.floor is None:
+            return level.bounds
+        weighted = np.array([matrix is not None for matrix in level.matrices])
+        # sums of one, up to rounding
+        return np.where(weighted, np.log(self.floor), 0.0), np.where(weighted, 1e-3, 0.0)
+
+    @cached_property
+    def known_ranges(self) -> dict[float, list[tuple[bool, bool]]]:
+        """What is known of ranges if atoms are 0 or 1, by the lift."""
+        return {}
+
+    def ranges(self, lift: float = 0.0) -> list[tuple[bool, bool]]:
+        """What `ranges_given` says if atoms are 0 or 1."""
+        if lift not in self.known_ranges:
+            self.known_ranges[lift] = self.ranges_given(0.0, lift)
+        return self.known_ranges[lift]
+
+    def ranges_given(self, low_atoms: Any, lift: float = 0.0) -> list[tuple[bool, bool]]:
+        """Which levels are divided, and which of these may hold values that are too small then.
+
+        Given the logs of the smallest atoms of every leaf. Every node has its own bounds: those of
+        its children added up, and of its weights.
+        """
+        vtree, room, found = self.vtree, self.room, []
+        low, high = np.zeros((2, vtree.n_nodes))
+        low[self.host.levels[0].nodes] = low_atoms
+        for level in self.host.levels:
+            nodes, (below, above) = level.nodes, self._bounds(level)
+            if level.inputs is not None:
+                a, b = vtree.left[nodes], vtree.right[nodes]
+                low[nodes], high[nodes] = low[a] + low[b], high[a] + high[b]
+            low[nodes] += below
+            high[nodes] += above
+            is_divided, is_raised = low[nodes].min() < -room or high[nodes].max() > room, False
+            if is_divided:
+                spread = level.spread
+                if self.floor is not None:
+                    spread = np.where(spread > -inf, np.log(self.floor), -inf)
+                # the smallest value over the largest, by both bounds or by the weights alone
+                smallest = np.maximum(low[nodes] - high[nodes], spread) + lift
+                is_raised = bool(smallest.min() < -room)
+                low[nodes], high[nodes] = np.maximum(smallest, -room), lift
+            found.append((bool(is_divided), is_raised))
+        return found
+
+    def with_weights(self, numbers: Sequence[tuple[Any, Any]], floor: float) -> Any:
+        """The levels with other weights: those of stacks and of edges for every level.
+
+        No weight is below the floor, and weights of a unit add up to one: ranges are known from
+        that alone. What the circuit's matrices say of the old weights stays as it is.
+        """
+        made = []
+        for level, (stacks, weights) in zip(self.levels, numbers, strict=True):
+            new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
+            edges = replace(level.edges, weights=weights)
+            vars(edges).update({k: v for k, v in vars(level.edges).items() if k != "weights"})
+            made.append(level.like_this(replace(level, stacks=new, edges=edges)))
+        found = replace(self, levels=tuple(made), floor=floor)
+        kept = ["last_entries", "edge_entries", "atom_numbers", "leaf_variables", "leaf_states"]
+        if self.floor == floor and self.is_single == found.is_single:
+            kept += ["room", "known_ranges"]
+        vars(found).update({name: vars(self)[name] for name in kept if name in vars(self)})
+        return found
 
     def renumbered(self, matrices: Sequence[Any]) -> Levels | None:
         """The levels with other weights at the same edges, None if edges differ."""
@@ -373,19 +505,6 @@ class Levels:
                 return None
             made.append(new)
         return Levels(self.vtree, tuple(made), self.unit_starts)
-
-    @cached_property
-    def static_bounds(self) -> tuple[int, Any, Any]:
-        """How many levels need no care of ranges if atoms are 0 or 1, and the bounds of their logs.
-
-        Every node has its own bounds: those of its children added up, and of its weights.
-        """
-        low, high = np.zeros(self.vtree.n_nodes), np.zeros(self.vtree.n_nodes)
-        for number, level in enumerate(self.levels):
-            next_bounds(self.vtree, level, low, high)
-            if not in_room(level, low, high, self.room):
-                return number, low, high
-        return len(self.levels), low, high
 
 
 def _in_groups(number: Any, n_groups: int) -> tuple[IntArray, IntArray]:
@@ -420,24 +539,6 @@ def _renumbered(edges: Edges, before: list[Any], own: list[Any]) -> Any:
         return None
     numbers = np.concatenate([numbers[edges.kept], *(m.data for m in stored)], dtype=np.float64)
     return numbers if len(numbers) == len(edges.weights) and numbers.all() else None
-
-
-def next_bounds(vtree: Vtree, level: Level, low: Any, high: Any, own: Any = None) -> None:
-    """Write the bounds of a level's nodes, given those of lower ones; `own` are of weights."""
-    below, above = level.bounds if own is None else own
-    nodes = level.nodes
-    if level.inputs is None:
-        low[nodes] += below
-        high[nodes] += above
-    else:
-        a, b = vtree.left[nodes], vtree.right[nodes]
-        low[nodes] = low[a] + low[b] + below
-        high[nodes] = high[a] + high[b] + above
-
-
-def in_room(level: Level, low: Any, high: Any, room: float) -> bool:
-    """Whether the bounds of a level's nodes are within the room."""
-    return bool(low[level.nodes].min() >= -room and high[level.nodes].max() <= room)
 
 
 def kind_of(matrix: Any, node: int = 0) -> tuple[int, tuple[int, ...]]:

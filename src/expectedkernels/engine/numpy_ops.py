@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.engine.layers import Level, Levels, in_room, next_bounds
+from expectedkernels.engine.layers import Level
 
 
 class Workspace:
@@ -33,10 +31,7 @@ def sums(level: Level, products: Any, out: Any) -> None:
     """Write the weighted sums of a level's products."""
     if level.n_passed:
         out[: level.n_passed] = products[: level.n_passed]
-    for stack in level.stacks:
-        n, units, width = stack.weights.shape
-        inputs = products[stack.products].reshape(n, width, -1)
-        np.matmul(stack.weights, inputs, out=out[stack.units].reshape(n, units, -1))
+    level.apply_stacks(products, out, np.matmul)
     edges = level.edges
     if len(edges.starts) == 1:
         return
@@ -68,101 +63,52 @@ def products(found: Any, number: int, work: Workspace, place: int) -> tuple[Any,
     return pair, np.multiply(pair[0], pair[1], out=made)
 
 
-def first_bounds(found: Any) -> tuple[int, Any]:
-    """The first level that needs care of its range, and bounds of the logs of values below it."""
-    if found.atoms.scale is not None:
-        return 0, None
-    safe, low, high = found.levels.static_bounds
-    return safe, (low, high)
+def divide(level: Level, values: Any, floor: float | None, lift: float) -> tuple[Any, Any]:
+    """Divide the values of nodes: the divisors, and which values were raised to the floor.
 
-
-def begin(found: Any, bounds: Any) -> tuple[Any, Any]:
-    """The bounds of the values where care of their range begins; starts the scales."""
-    n_nodes = found.levels.vtree.n_nodes
-    found.scale = np.zeros((n_nodes, *found.values.shape[1:]))
-    if bounds is not None and found.levels.static_bounds[0] > 0:
-        return bounds[0].copy(), bounds[1].copy()
-    low, high = np.zeros(n_nodes), np.zeros(n_nodes)
-    if found.atoms.scale is not None:
-        leaves = found.levels.levels[0].nodes
-        low[leaves] = found.atoms.low
-        found.scale[leaves] = found.atoms.scale
-    return low, high
-
-
-def keep_in_range(found: Any, number: int, bounds: tuple[Any, Any]) -> None:
-    """Divide the values of a level by their largest, if they may leave the range."""
-    low, high = bounds
-    levels, level = found.levels, found.levels.levels[number]
-    next_bounds(levels.vtree, level, low, high)
-    nodes, vtree, scale = level.nodes, levels.vtree, found.scale
-    if level.inputs is not None:
-        scale[nodes] = scale[vtree.left[nodes]] + scale[vtree.right[nodes]]
-    if in_room(level, low, high, levels.room):
-        return
-    values = found.values[level.start : level.stop]
-    tops = level.tops(values)
-    tops[tops == 0] = 1.0
-    found.tops[number] = tops
-    positive = values > 0  # before the division, which may lose some
-    values /= tops[level.node_of_unit]
-    scale[nodes] += np.log(tops)
-    smallest, found_raised = raise_small(values, positive, levels.room)
-    if found_raised is not None:
-        found.raised[number] = found_raised
-    low[nodes], high[nodes] = smallest, 0.0
-
-
-def raise_small(values: Any, positive: Any, room: float) -> tuple[float, Any]:
-    """Raise positive values below exp(-room); the smallest log, and which values they are."""
-    smallest = float(values.min(where=positive, initial=1.0))
-    floor = float(np.exp(-room))
-    if smallest >= floor:
-        return float(np.log(smallest)), None
-    which = np.nonzero(positive & (values < floor))
-    values[which] = floor
-    return -room, which
-
-
-def finish(found: Any) -> None:
-    """Nothing is left to do: scales are those of all nodes."""
-
-
-def undivided(found: Any, number: int, here: Any, exact: bool) -> tuple[Any, Any]:
-    """The derivatives of a level on the scale of its products, and what raised values lose.
-
-    That is what flows through them in every row, or with `exact` their number.
+    The largest value of a node becomes the exponential of the lift.
     """
-    level, lost = found.levels.levels[number], None
-    if number in found.raised:
-        flow = 1.0 if exact else found.values[level.start : level.stop] * here
-        lost = _by_row(flow, found.raised[number], found.values.shape)
-    if number not in found.tops:
-        return here, lost
-    return here / found.tops[number][level.node_of_unit], lost
+    tops = _tops(level, values)
+    if lift:
+        tops *= np.exp(-lift)
+    tops[tops == 0] = 1.0
+    positive = None if floor is None else values > 0  # before the division, which may lose some
+    n, height = len(level.nodes), level.height
+    if height:
+        parts = values.reshape(n, height, -1)
+        parts /= tops.reshape(n, 1, -1)
+    else:
+        values /= tops[level.node_of_unit]
+    if positive is None:
+        return tops, None
+    small = positive & (values < floor)
+    if not small.any():
+        return tops, None
+    values[small] = floor
+    return tops, small
 
 
-def raised_atom_flow(found: Any, sent: Any, exact: bool) -> Any:
-    """The same of the raised atoms."""
-    flow = 1.0 if exact else found.atoms.values * sent
-    return _by_row(flow, found.atoms.raised, found.values.shape)
-
-
-def _by_row(flow: Any, which: Any, shape: tuple[int, ...]) -> Any:
-    """The sum over some entries, row by row; a number stands for an array of it."""
-    kept = np.full(len(which[0]), flow) if np.ndim(flow) == 0 else flow[which]
-    return kept.sum() if len(shape) == 1 else np.bincount(which[1], kept, shape[1])
+def _tops(level: Level, values: Any) -> Any:
+    """The largest of every node's values, (nodes, ...)."""
+    starts = level.unit_starts
+    if values.ndim == 1:
+        return np.maximum.reduceat(values, starts[:-1])
+    if len(level.nodes) <= int(np.diff(starts).max()):
+        pairs = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        return np.stack([values[a:b].max(axis=0) for a, b in pairs])
+    top = values[starts[:-1]]
+    sizes = np.diff(starts)
+    for i in range(1, int(sizes.max())):
+        longer = np.flatnonzero(sizes > i)
+        top[longer] = np.maximum(top[longer], values[starts[longer] + i])
+    return top
 
 
 def back(level: Level, units: Any, sent: Any) -> None:
     """Write the derivatives in a level's products, given those in its units."""
     if level.n_passed:
         sent[: level.n_passed] = units[: level.n_passed]
-    for stack in level.stacks:
-        n, height, width = stack.weights.shape
-        above = units[stack.units].reshape(n, height, -1)
-        below = sent[stack.products].reshape(n, width, -1)
-        np.matmul(stack.weights.transpose(0, 2, 1), above, out=below)
+    level.apply_stacks(units, sent, np.matmul, turned=True)
     if len(level.edges.starts) == 1:
         return
     above = units[level.sparse_units]
@@ -192,29 +138,10 @@ def pull(found: Any, number: int, here: Any, sent: Any, derivatives: Any, work: 
         derivatives[used] = matrix @ flat
 
 
-def has_raised(found: Any) -> bool:
-    """Whether some value was raised."""
-    return bool(found.raised) or found.atoms.raised is not None
-
-
 def times_atoms(found: Any, derivatives: Any) -> Any:
     """The derivatives in atoms, multiplied by the values of these."""
     derivatives *= found.atoms.values
     return derivatives
-
-
-def renumbered(levels: Levels, numbers: Sequence[tuple[Any, Any]], floor: float) -> Levels:
-    """The levels with other weights: those of stacks and of edges for every level.
-
-    No weight is below the floor, and weights of a unit add up to one. What the circuit's matrices
-    say of the old weights stays as it is.
-    """
-    made = []
-    for level, (stacks, edges) in zip(levels.levels, numbers, strict=True):
-        new = tuple(replace(s, weights=w) for s, w in zip(level.stacks, stacks, strict=True))
-        own = replace(level, stacks=new, edges=replace(level.edges, weights=edges))
-        made.append(level.like_this(own))
-    return Levels(levels.vtree, tuple(made), levels.unit_starts)
 
 
 def unit_sums(level: Level, terms: Any) -> Any:

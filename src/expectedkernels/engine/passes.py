@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import inf
+from operator import or_
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from expectedkernels.arrays import as_like, namespace, spans, to_numpy
+from expectedkernels.arrays import as_like, namespace, to_numpy
 from expectedkernels.engine import numpy_ops, torch_ops
 from expectedkernels.engine.layers import Edges, Level, Levels
-from expectedkernels.engine.torch_ops import States, TensorLevels, times_atoms
+from expectedkernels.engine.torch_ops import TensorLevels
 
-AnyLevels = Levels | TensorLevels
+AnyLevels = Levels
 
 CACHED_BYTES = 2**22
 """Rows are worked on in chunks whose values fit into so much memory: that of a cache."""
@@ -27,7 +29,7 @@ FEWEST, MOST = 32, 1024
 
 def operations(levels: AnyLevels) -> Any:
     """What works on the arrays of these levels."""
-    return numpy_ops if isinstance(levels, Levels) else torch_ops
+    return torch_ops if isinstance(levels, TensorLevels) else numpy_ops
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class Atoms:
         Logs of what the values of every variable were divided by; None: they are 0 or 1.
     low : array of shape (leaves,), or None
         The log of the smallest value that is not zero.
-    raised : tuple of index arrays, or None
+    raised : bool array like values, or None
         The entries that were too small and got larger.
     """
 
@@ -67,10 +69,9 @@ class Up:
     products : list of arrays of shape (products, ...)
     tops : dict from levels to arrays of shape (nodes, ...)
         What the values of a level's nodes were divided by.
-    raised : dict from levels to tuples of index arrays
-    scale : array of shape (vtree nodes, ...), or None if all are zero
-    lift : float
-        The log of the largest value of a node that was divided.
+    raised : dict from levels to bool arrays of shape (units, ...)
+    scale : array of shape (rows,) or (), or None if it is zero
+        What the logs of the roots' values are to be raised by.
     """
 
     levels: AnyLevels
@@ -81,13 +82,12 @@ class Up:
     tops: dict[int, Any] = field(default_factory=dict)
     raised: dict[int, Any] = field(default_factory=dict)
     scale: Any = None
-    lift: float = 0.0
 
     @property
     def log_roots(self) -> Any:
         """The logs of the values of the roots, (roots, rows) or (roots,)."""
         logs = operations(self.levels).logs(self.values[self.levels.roots])
-        return logs if self.scale is None else logs + self.scale[-1]
+        return logs if self.scale is None else logs + self.scale
 
     def sums(self, number: int) -> Any:
         """The values of a level's units on the scale of its products."""
@@ -104,8 +104,24 @@ class Up:
 
     @property
     def has_raised(self) -> bool:
-        """Whether some value was raised."""
-        return operations(self.levels).has_raised(self)
+        """Whether some value was raised: one number, read when the pass is over."""
+        mark = self.raised_mark
+        return mark is not None and bool(mark)
+
+    def product_values(self, number: int) -> Any:
+        """The values of a level's products, or of all atoms, (products, ...)."""
+        products = self.products[number]
+        if not isinstance(products, tuple):
+            return products
+        return torch_ops.times_atoms(self, self.values.new_ones(self.atoms.values.shape))
+
+    @property
+    def raised_mark(self) -> Any:
+        """The same where the values are; None if nothing can have been raised."""
+        masks = [*self.raised.values()]
+        if self.atoms.raised is not None:
+            masks.append(self.atoms.raised)
+        return reduce(or_, [mask.any() for mask in masks]) if masks else None
 
 
 def workspace(levels: AnyLevels) -> Any:
@@ -144,20 +160,26 @@ def up(
     ops = operations(levels)
     work = ops.Workspace(levels) if work is None else work
     values = work.array("values", (levels.n_units, *atoms.values.shape[1:]))
-    found = Up(levels, atoms, values, lift=lift)
-    safe, bounds = ops.first_bounds(found)
-    every: Any = levels.levels
-    for number, level in enumerate(every):
+    found = Up(levels, atoms, values)
+    given = atoms.scale is not None
+    ranges = levels.ranges_given(atoms.low, lift) if given else levels.ranges(lift)
+    for number, (level, (is_divided, is_raised)) in enumerate(
+        zip(levels.levels, ranges, strict=True)
+    ):
         pair, products = ops.products(found, number, work, 0 if values_only else number)
         if not values_only:
             found.inputs.append(pair)
             found.products.append(products)
-        ops.sums(level, products, values[level.start : level.stop])
-        if number >= safe:
-            if number == safe:
-                bounds = ops.begin(found, bounds)
-            ops.keep_in_range(found, number, bounds)
-    ops.finish(found)
+        here = values[level.start : level.stop]
+        ops.sums(level, products, here)
+        if is_divided:
+            floor = float(np.exp(-levels.room)) if is_raised else None
+            found.tops[number], small = ops.divide(level, here, floor, lift)
+            if small is not None:
+                found.raised[number] = small
+    parts = [ops.logs(namespace(values).concat([*found.tops.values()]))] if found.tops else []
+    parts += [atoms.scale] if given else []
+    found.scale = sum(part.sum(axis=0) for part in parts) if parts else None
     return found
 
 
@@ -214,7 +236,7 @@ def down(
             level = levels.levels[number]
             here = derivatives[level.start : level.stop]
             positive = here > 0 if exact else None
-            here, more = ops.undivided(found, number, here, exact)
+            here, more = _undivided(found, number, here, exact)
             if more is not None:
                 lost = lost + more
             if exact:  # what is made of numbers as small as that may vanish
@@ -228,11 +250,33 @@ def down(
             if level.inputs is not None:
                 ops.pull(found, number, here, sent, derivatives, work)
         if found.atoms.raised is not None:
-            lost = lost + ops.raised_atom_flow(found, sent, exact)
+            lost = lost + _flow(found.atoms.values, sent, found.atoms.raised, exact)
         # a number that is not finite makes the sum so, and then the difference is not zero
         total = (sent if to_atoms else here).sum(axis=0)
         trusted = (total - total == 0) & (lost <= levels.lost * weights)
     return Down(derivatives, sent if to_atoms else None, trusted)
+
+
+def _undivided(found: Up, number: int, here: Any, exact: bool) -> tuple[Any, Any]:
+    """The derivatives of a level on the scale of its products, and what raised values lose."""
+    if number not in found.tops:
+        return here, None
+    level, tops, small = found.levels.levels[number], found.tops[number], found.raised.get(number)
+    values = found.values[level.start : level.stop]
+    fused: Any = None if exact or isinstance(here, np.ndarray) else torch_ops.fused_at(values)
+    if fused is not None:
+        return fused.undivide(here, values, level.unit_places, tops, small)
+    lost = None if small is None else _flow(values, here, small, exact)
+    return level.divided(here, tops), lost
+
+
+def _flow(values: Any, derivatives: Any, small: Any, exact: bool) -> Any:
+    """What flows through raised values in every row, or with `exact` their number."""
+    if exact:
+        return small.sum(axis=0)
+    flow = values * derivatives
+    xp = namespace(flow)
+    return xp.where(small, flow, xp.zeros_like(flow)).sum(axis=0)
 
 
 class EdgeCounts:
@@ -459,317 +503,3 @@ def down_over(semiring: Semiring, levels: Levels, weights: Sequence[Any], values
             for (units, edges), others in zip(level.used_by, level.inputs[::-1], strict=True):
                 found[units] = semiring.sums(edges, None, semiring.times(sent, values[others]))
     return sent
-
-
-Choose = Callable[["Choice"], Any]
-"""From what there is to choose from to the chosen edge of every (node, row)."""
-LONG = 12
-"""From so many edges a unit, all of them are looked at together."""
-Scores = Callable[[Any, Any], Any]
-"""From places in a list of units, and an edge of each, to scores."""
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Units of one level, one of whose edges each is to be chosen.
-
-    Attributes
-    ----------
-    number : int
-        The number of the level.
-    level : Level
-    nodes : int array
-        The vtree nodes, without those that have no weights.
-    units : int array of shape (nodes, rows)
-        Their units, counted within the level.
-    """
-
-    number: int
-    level: Level
-    nodes: Any
-    units: Any
-
-    @property
-    def flat(self) -> Any:
-        """The units of all nodes, one after the other."""
-        return self.units.reshape(-1)
-
-
-def descend(levels: Levels, n: int, choose: Choose) -> Any:
-    """The chosen atom of every leaf (in the order of the lowest level) and row, (leaves, n)."""
-    at = np.zeros((levels.vtree.n_nodes, n), dtype=np.intp)
-    at[-1] = levels.roots.start
-    products: Any = None
-    for number in range(len(levels.levels) - 1, -1, -1):
-        level = levels.levels[number]
-        products = at[level.nodes] - level.start
-        free = level.n_passed_nodes
-        if free < len(level.nodes):
-            choice = Choice(number, level, level.nodes[free:], products[free:])
-            products[free:] = level.all_edges.products[choose(choice)]
-        if level.inputs is not None:
-            for side, children in enumerate((levels.vtree.left, levels.vtree.right)):
-                at[children[level.nodes]] = level.inputs[side][products]
-    return products
-
-
-def _runs(edges: Edges, units: Any) -> tuple[Any, Any, Any]:
-    """The edges of units end to end: where each unit's begin, the unit's place, and the edges."""
-    first = edges.starts[units]
-    sizes = edges.starts[units + 1] - first
-    begins = np.cumsum(sizes) - sizes
-    owners = np.repeat(np.arange(len(units)), sizes)
-    return begins, owners, np.arange(len(owners)) + (first - begins)[owners]
-
-
-def _are_long(edges: Edges, units: Any) -> bool:
-    """Whether units have so many edges that looking at one after the other takes too long."""
-    counts = np.diff(edges.starts)
-    return bool(counts.max() > LONG and counts[units].mean() > LONG)
-
-
-def walked_to(edges: Edges, units: Any, scores: Scores, goals: Any) -> Any:
-    """The first edge of every unit whose score reaches a goal; some edge does."""
-    if _are_long(edges, units):
-        begins, owners, every = _runs(edges, units)
-        reached = np.flatnonzero(scores(owners, every) >= goals[owners])
-        return every[reached[np.searchsorted(reached, begins)]]
-    at = edges.starts[units]
-    chosen = at.copy()
-    waiting = np.arange(len(units))
-    while len(waiting):
-        missed = np.flatnonzero(scores(waiting, at) < goals)
-        waiting, at, goals = waiting[missed], at[missed] + 1, goals[missed]
-        chosen[waiting] = at
-    return chosen
-
-
-def drawn(edges: Edges, units: Any, scores: Scores, totals: Any, uniform: Any) -> Any:
-    """One edge of every unit, with probability in proportion to scores, whose sums are given.
-
-    The first edge up to which scores add up to more than a uniform number times their sum; if
-    rounding makes that none, the last one whose score is positive.
-    """
-    if _are_long(edges, units):
-        begins, owners, every = _runs(edges, units)
-        shares = scores(owners, every) / totals[owners]
-        ends = np.append(begins[1:], len(every))
-        return every[_sampled_edges(shares, begins, ends, np.arange(len(units)), uniform)]
-    goals = uniform * totals
-    at, end = edges.starts[units], edges.starts[units + 1]
-    chosen = at.copy()
-    waiting, sums = np.arange(len(units)), np.zeros(len(units))
-    while len(waiting):
-        found = scores(waiting, at)
-        sums += found
-        taken = np.flatnonzero(found > 0)
-        chosen[waiting[taken]] = at[taken]
-        short = np.flatnonzero((sums <= goals) & (at + 1 < end))
-        waiting, at, end = waiting[short], at[short] + 1, end[short]
-        sums, goals = sums[short], goals[short]
-    return chosen
-
-
-def searched(shares: Any, edges: Edges, units: Any, uniform: Any) -> Any:
-    """One edge for every unit of a list (with repetitions), drawn from the shares of all edges.
-
-    Shares lie end to end, so that one search finds all.
-    """
-    return _sampled_edges(shares, edges.starts[:-1], edges.starts[1:], units, uniform)
-
-
-def _sampled_edges(shares: Any, begins: Any, ends: Any, units: Any, uniform: Any) -> Any:
-    """Where uniform numbers fall among the shares of their units, which lie end to end."""
-    edge = np.cumsum(shares)
-    before = np.concatenate([[0.0], edge])[begins]
-    total = edge[ends - 1] - before
-    found = np.searchsorted(edge, before[units] + uniform * total[units], side="right")
-    # rounding may step over the last share that is positive
-    positive = np.flatnonzero(shares > 0)
-    last = positive[np.searchsorted(positive, ends) - 1]
-    return np.minimum(found, last[units])
-
-
-CHOICE_BYTES = 2**28
-"""How much memory the edges of all chosen units of a level may take, about."""
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeTensors:
-    """All edges of a level, unit by unit.
-
-    Attributes
-    ----------
-    starts, products : int tensors
-    units : int tensor
-        The unit of every edge.
-    weights : tensor
-    most : int
-        How many edges a unit has at most.
-    """
-
-    starts: Any
-    products: Any
-    units: Any
-    weights: Any
-    most: int
-
-
-@dataclass(frozen=True, eq=False)
-class TensorChoice:
-    """The edges of chosen units of one level, side by side: (nodes, rows, edges).
-
-    Attributes
-    ----------
-    number : int
-    nodes : int tensor
-        The vtree nodes.
-    units : int tensor of shape (nodes, rows)
-    places : int tensor
-        The edges; where a unit has fewer than others, its last one again.
-    real : bool tensor
-        Which of them are edges.
-    edges : EdgeTensors
-    """
-
-    number: int
-    nodes: Any
-    units: Any
-    places: Any
-    real: Any
-    edges: EdgeTensors
-
-
-def edge_tensors(levels: TensorLevels, number: int) -> EdgeTensors:
-    """All edges of a level in tensors, kept with the levels."""
-    kept = vars(levels).setdefault("_edges", {})
-    if number not in kept:
-        edges = levels.host.levels[number].all_edges
-        like = levels.bases
-        index = (edges.starts, edges.products, edges.units)
-        starts, products, units = (as_like(np.array(x), like) for x in index)
-        weights = as_like(np.array(edges.weights), like).to(levels.like.dtype)
-        most = int(np.diff(edges.starts).max())
-        kept[number] = EdgeTensors(starts, products, units, weights, most)
-    return kept[number]
-
-
-def tensor_descend(
-    levels: TensorLevels, n: int, choose: Callable[[TensorChoice, slice], Any]
-) -> Any:
-    """The chosen atom of every leaf and row, (leaves, n), on the host.
-
-    `choose` leads from edges, and the rows they are of, to the chosen ones, counted from the first
-    of their unit.
-    """
-    host = levels.host
-    widest = max(
-        len(level.nodes) * edge_tensors(levels, i).most for i, level in enumerate(host.levels)
-    )
-    step = max(1, CHOICE_BYTES // (48 * widest))
-    parts = spans(n, step)
-    return np.concatenate([_descend(levels, rows, choose) for rows in parts], axis=1)
-
-
-def _descend(
-    levels: TensorLevels, rows: slice, choose: Callable[[TensorChoice, slice], Any]
-) -> Any:
-    """The same for some rows at once."""
-    host = levels.host
-    at = levels.bases.new_zeros((host.vtree.n_nodes, rows.stop - rows.start))
-    at[-1] = host.roots.start
-    products: Any = None
-    for number in range(len(host.levels) - 1, -1, -1):
-        own, level = host.levels[number], levels.levels[number]
-        products = at[level.nodes] - level.start
-        free = own.n_passed_nodes
-        if free < len(own.nodes):
-            choice = _choice(levels, number, level.nodes[free:], products[free:])
-            first = choice.places[..., :1]
-            chosen = first + choose(choice, rows)[..., None]
-            products[free:] = choice.edges.products[chosen[..., 0]]
-        if level.inputs is not None and level.children is not None:
-            for child, inputs in zip(level.children, level.inputs, strict=True):
-                at[child] = inputs[products]
-    return to_numpy(products)
-
-
-def _choice(levels: TensorLevels, number: int, nodes: Any, units: Any) -> TensorChoice:
-    """The edges of units, side by side."""
-    edges = edge_tensors(levels, number)
-    xp = namespace(units)
-    first, end = edges.starts[units], edges.starts[units + 1]
-    places = first[..., None] + xp.arange(edges.most, device=units.device)
-    real = places < end[..., None]
-    return TensorChoice(number, nodes, units, xp.minimum(places, end[..., None] - 1), real, edges)
-
-
-def drawing(found: Any, row_of: Any, uniform: Any) -> Callable[[TensorChoice, slice], Any]:
-    """What draws edges in proportion to weights times values, given values of rows.
-
-    `row_of` says which row every sample is of, and `uniform` holds a number per vtree node and
-    sample, both on the host.
-    """
-    levels = found.levels
-    atoms = _atom_values(found)
-    row_of, uniform = as_like(np.array(row_of), levels.bases), as_like(uniform, levels.bases)
-
-    def choose(choice: TensorChoice, rows: slice) -> Any:
-        inputs = found.products[choice.number] if choice.number else atoms
-        which = row_of[rows][None, :, None]
-        edges = choice.edges
-        scores = edges.weights[choice.places] * inputs[edges.products[choice.places], which]
-        scores = scores.masked_fill_(~choice.real, 0.0)
-        reached = scores.cumsum(-1)
-        goals = uniform[choice.nodes, rows].to(scores.dtype)
-        chosen = (reached <= (goals * reached[..., -1])[..., None]).sum(-1)
-        # rounding may step over the last edge whose score is positive
-        numbers = namespace(scores).arange(edges.most, device=scores.device)
-        last = numbers.masked_fill(scores <= 0, 0).amax(-1)
-        return namespace(chosen).minimum(chosen, last)
-
-    return choose
-
-
-def _atom_values(found: Any) -> Any:
-    """The values of all atoms, (atoms, rows)."""
-    if not isinstance(found.atoms.values, States):
-        return found.atoms.values
-    return times_atoms(found, found.values.new_ones(found.atoms.values.shape))
-
-
-def best_values(levels: TensorLevels, atoms: Any) -> tuple[Any, list[Any]]:
-    """The logs of all units and of all products, the largest term in the place of sums.
-
-    They are of the type of the atoms: double precision, or sums of many logs become equal.
-    """
-    values = atoms.new_full((levels.n_units, atoms.shape[1]), -inf)
-    products = []
-    for number, level in enumerate(levels.levels):
-        edges = edge_tensors(levels, number)
-        made = atoms
-        if level.inputs is not None:
-            made = values.index_select(0, level.inputs[0]) + values.index_select(0, level.inputs[1])
-        products.append(made)
-        weights = edges.weights.to(values.dtype).log()
-        terms = made.index_select(0, edges.products) + weights[:, None]
-        index = edges.units[:, None].expand_as(terms)
-        values[level.start : level.stop].scatter_reduce_(0, index, terms, "amax")
-    return values, products
-
-
-def best(
-    levels: TensorLevels, values: Any, products: list[Any]
-) -> Callable[[TensorChoice, slice], Any]:
-    """What chooses the first edge that makes up the value of its unit."""
-
-    def choose(choice: TensorChoice, rows: slice) -> Any:
-        edges = choice.edges
-        which = namespace(values).arange(rows.start, rows.stop, device=values.device)
-        inputs = products[choice.number][edges.products[choice.places], which[None, :, None]]
-        scores = inputs + edges.weights.to(values.dtype).log()[choice.places]
-        goals = values[levels.levels[choice.number].start + choice.units, which[None]]
-        missed = (scores < goals[..., None]) | ~choice.real
-        return missed.to(choice.places.dtype).cumprod(-1).sum(-1).clamp(max=edges.most - 1)
-
-    return choose

@@ -44,7 +44,7 @@ from expectedkernels.circuits.queries import (
 )
 from expectedkernels.data.chunks import StreamLike, WeightsLike, naming
 from expectedkernels.data.evidence import Column, Evidence, EvidenceLike
-from expectedkernels.engine.layers import Levels, weight_cost
+from expectedkernels.engine.layers import weight_cost
 from expectedkernels.engine.passes import EdgeCounts, count, up, workspace
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES, check_max_bytes, products_at, upward
 from expectedkernels.engine.torch_ops import TensorLevels, in_double
@@ -298,7 +298,7 @@ def layer_counts(trained: Trained, rows: Rows, counts: Any = None) -> tuple[floa
     """
     levels, total = trained.levels, 0.0
     counts = EdgeCounts(levels) if counts is None else counts
-    if trained.floor and isinstance(levels, Levels) and levels.n_atoms > levels.n_units:
+    if trained.floor and not isinstance(levels, TensorLevels) and levels.n_atoms > levels.n_units:
         # states that many are better looked up than written out
         return _add_lost(trained, rows, counts), counts
     work = workspace(levels)

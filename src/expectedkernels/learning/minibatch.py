@@ -17,7 +17,6 @@ from expectedkernels.circuits.conditioning import chunks, observed
 from expectedkernels.circuits.queries import certain, log_values
 from expectedkernels.data.evidence import Evidence
 from expectedkernels.engine import torch_ops
-from expectedkernels.engine.layers import Levels
 from expectedkernels.engine.passes import (
     AnyLevels,
     Atoms,
@@ -90,7 +89,7 @@ def start_of(
         ([_raised(s.weights, floor) for s in level.stacks], _raised(level.edges.weights, floor))
         for level in every
     ]
-    return Trained(circuit, operations(levels).renumbered(levels, numbers, floor), floor)
+    return Trained(circuit, levels.with_weights(numbers, floor), floor)
 
 
 def _raised(weights: Any, floor: float) -> Any:
@@ -148,7 +147,7 @@ def stepped(trained: Trained, counts: EdgeCounts, beta: Any, step: Any) -> Train
 
         old = level.edges.weights
         numbers.append((stacked, shares(edges, beta, sums, old, step, trained.floor)))
-    levels = ops.renumbered(trained.levels, numbers, trained.floor)
+    levels = trained.levels.with_weights(numbers, trained.floor)
     return replace(trained, levels=levels)
 
 
@@ -288,7 +287,7 @@ class Card:
     def levels_of(self, flat: Any) -> TensorLevels:
         """The levels with weights from a list."""
         views = self.layout.views(flat)
-        return torch_ops.renumbered(self.layout.levels, views, self.trained.floor)
+        return self.layout.levels.with_weights(views, self.trained.floor)
 
     def run(self, trained: Trained, batches: Sequence[Batch]) -> tuple[Trained, float, list[Batch]]:
         """The circuit after steps on batches, the sum of log-likelihoods, and what is to be done.
@@ -382,7 +381,7 @@ def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
     None if that is no card, there is no room for them, or rows say other things than states.
     """
     levels = trained.levels
-    if isinstance(levels, Levels) or not levels.is_remote or data.evidence.values is None:
+    if not isinstance(levels, TensorLevels) or not levels.is_remote or data.evidence.values is None:
         return None
     like, (n_rows, n_leaves) = levels.like, data.evidence.values.shape
     held = levels.n_units + levels.host.n_products
@@ -393,7 +392,8 @@ def card_of(trained: Trained, data: Rows, size: int) -> Card | None:
         observed(trained.circuit, levels, data.evidence.rows(slice(i, i + step))).values.states
         for i in range(0, n_rows, step)
     ]
-    _ = levels.last_entries, levels.room, levels.ranges  # levels with other weights share them
+    # levels with other weights share them
+    _ = levels.last_entries, levels.edge_entries, levels.room, levels.known_ranges
     xp = namespace(like)
     states = xp.concat([xp.astype(part, xp.int32) for part in parts], axis=1)
     return Card(trained, states, sent_weights(data.weights, like))

@@ -1,0 +1,173 @@
+"""From the root down: drawn and most probable states, by passes over layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from expectedkernels.arrays import as_like, namespace, spans, to_numpy
+from expectedkernels.engine.layers import Edges, Level, Levels
+
+LONG = 12
+"""From so many edges a unit, all of them are looked at together."""
+CHOICE_BYTES = 2**28
+"""How much memory the edges of all chosen units of a level may take, about."""
+
+Scores = Callable[[Any, Any], Any]
+"""From places in a list of units, and an edge of each, to scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Units of one level, one of whose edges each is to be chosen.
+
+    Attributes
+    ----------
+    number : int
+        The number of the level.
+    level : Level
+    edges : Edges
+        All edges of the level.
+    nodes : int array
+        The vtree nodes, without those that have no weights.
+    units : int array of shape (nodes, rows)
+        Their units, counted within the level.
+    rows : slice
+        Which rows these are.
+    """
+
+    number: int
+    level: Level
+    edges: Edges
+    nodes: Any
+    units: Any
+    rows: slice
+
+    @property
+    def flat(self) -> Any:
+        """The units of all nodes, one after the other."""
+        return self.units.reshape(-1)
+
+
+def descend(levels: Levels, n: int, choose: Callable[[Choice], Any]) -> Any:
+    """The chosen atom of every leaf (in the order of the lowest level) and row, (leaves, n).
+
+    `choose` gives the chosen edge of every (node, row), one node after the other.
+    """
+    widest = max(len(level.nodes) * level.all_edges.most for level in levels.host.levels)
+    parts = spans(n, max(1, CHOICE_BYTES // (48 * widest)))
+    found = [_descend(levels, rows, choose) for rows in parts]
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+
+def _descend(levels: Levels, rows: slice, choose: Callable[[Choice], Any]) -> Any:
+    """The same for some rows."""
+    vtree = levels.vtree
+    at = as_like(np.zeros((vtree.n_nodes, rows.stop - rows.start), dtype=np.intp), levels.like)
+    at[-1] = levels.roots.start
+    products: Any = None
+    for number in range(len(levels.levels) - 1, -1, -1):
+        level = levels.levels[number]
+        products = at[level.nodes] - level.start
+        free = level.n_passed_nodes
+        if free < len(level.nodes):
+            edges, units = levels.all_edges(number), products[free:]
+            choice = Choice(number, level, edges, level.nodes[free:], units, rows)
+            products[free:] = edges.products[choose(choice)].reshape(units.shape)
+        if level.inputs is not None:
+            for inputs, children in zip(level.inputs, (vtree.left, vtree.right), strict=True):
+                at[children[level.nodes]] = inputs[products]
+    return to_numpy(products)
+
+
+def _runs(edges: Edges, units: Any) -> tuple[Any, Any, Any, Any]:
+    """The edges of units end to end: where each unit's begin and end, the unit's place, edges."""
+    first = edges.starts[units]
+    sizes = edges.starts[units + 1] - first
+    xp = namespace(first)
+    ends = xp.cumsum(sizes, 0)
+    begins = ends - sizes
+    repeat: Any = np.repeat if xp is np else xp.repeat_interleave
+    owners = repeat(as_like(np.arange(len(units)), first), sizes)
+    every = as_like(np.arange(len(owners)), first) + (first - begins)[owners]
+    return begins, ends, owners, every
+
+
+def _are_long(edges: Edges, units: Any) -> bool:
+    """Whether units have so many edges that looking at one after the other takes too long."""
+    if not isinstance(units, np.ndarray):
+        return True
+    counts = np.diff(edges.starts)
+    return bool(counts.max() > LONG and counts[units].mean() > LONG)
+
+
+def first_reaching(edges: Edges, units: Any, scores: Scores, goals: Any) -> Any:
+    """The first edge of every unit whose score reaches a goal; some edge does."""
+    if _are_long(edges, units):
+        begins, _, owners, every = _runs(edges, units)
+        xp = namespace(begins)
+        reached = xp.nonzero(scores(owners, every) >= goals[owners])[0]
+        return every[reached[xp.searchsorted(reached, begins)]]
+    at = edges.starts[units]
+    chosen = at.copy()
+    waiting = np.arange(len(units))
+    while len(waiting):
+        missed = np.flatnonzero(scores(waiting, at) < goals)
+        waiting, at, goals = waiting[missed], at[missed] + 1, goals[missed]
+        chosen[waiting] = at
+    return chosen
+
+
+def draw_edges(edges: Edges, units: Any, scores: Scores, totals: Any, uniform: Any) -> Any:
+    """One edge of every unit, with probability in proportion to scores, whose sums are given.
+
+    The first edge up to which scores add up to more than a uniform number times their sum; if
+    rounding makes that none, the last one whose score is positive.
+    """
+    if _are_long(edges, units):
+        begins, ends, owners, every = _runs(edges, units)
+        shares = scores(owners, every) / totals[owners]
+        return every[_search(shares, begins, ends, slice(None), uniform)]
+    goals = uniform * totals
+    at, end = edges.starts[units], edges.starts[units + 1]
+    chosen = at.copy()
+    waiting, sums = np.arange(len(units)), np.zeros(len(units))
+    while len(waiting):
+        found = scores(waiting, at)
+        sums += found
+        taken = np.flatnonzero(found > 0)
+        chosen[waiting[taken]] = at[taken]
+        short = np.flatnonzero((sums <= goals) & (at + 1 < end))
+        waiting, at, end = waiting[short], at[short] + 1, end[short]
+        sums, goals = sums[short], goals[short]
+    return chosen
+
+
+def draw_alike(edges: Edges, units: Any, terms: Any, uniform: Any) -> Any:
+    """One edge for every unit of a list (with repetitions), given the terms of all edges.
+
+    Their shares in their units lie end to end, so that one search finds all.
+    """
+    xp = namespace(terms)
+    if xp is np:
+        totals = np.bincount(edges.units, terms, len(edges.starts) - 1)
+    else:
+        totals = terms.new_zeros(len(edges.starts) - 1).index_add_(0, edges.units, terms)
+    shares = terms / xp.where(totals > 0, totals, xp.ones_like(totals))[edges.units]
+    return _search(shares, edges.starts[:-1], edges.starts[1:], units, uniform)
+
+
+def _search(shares: Any, begins: Any, ends: Any, units: Any, uniform: Any) -> Any:
+    """Where uniform numbers fall among the shares of their units, which lie end to end."""
+    xp = namespace(shares)
+    edge = xp.cumsum(shares, 0, dtype=xp.float64)
+    before = edge[begins - 1] * (begins > 0)
+    total = edge[ends - 1] - before
+    found = xp.searchsorted(edge, before[units] + uniform * total[units], side="right")
+    # rounding may step over the last share that is positive
+    positive = xp.nonzero(shares > 0)[0]
+    last = positive[xp.searchsorted(positive, ends) - 1]
+    return xp.minimum(found, last[units])
