@@ -185,8 +185,10 @@ def weighted_units(block: Any, weights: Any, what: str, advice: str) -> Any:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         found, sizes = weights @ matrix, abs(weights) @ abs(matrix)
     used = ((weights != 0).astype(np.int64) @ (matrix != 0).astype(np.int64)) > 0
+    if (weights.data == 1.0).all():  # what is passed on keeps its digits, however small it is
+        sizes = used
     numbers = found.data if sparse.issparse(found) else found
-    require_range(numbers, int(used.sum()), sizes, what, advice)
+    require_range(numbers, used.sum(), sizes, what, advice)
     return block.with_numbers(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from expectedkernels.arrays import RngLike, RowsLike, as_generator, on_host
+from expectedkernels.arrays import RngLike, RowsLike, as_generator
 from expectedkernels.checks import CircuitError, DataError, PropertyError, is_int, public
-from expectedkernels.circuits.inputs import log_sum_exp
+from expectedkernels.circuits.inputs import log_sizes, log_sum_exp
+from expectedkernels.data.tables import as_floats
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,83 +30,17 @@ def evaluate(graph: Graph, columns: dict[int, Array]) -> tuple[list[Array], list
     signs: list[Array] = []
     for unit, inputs in zip(graph.units, graph.inputs, strict=True):
         if unit.kind == "input":
-            log, sign = unit.log_values(columns[unit.variable])  # type: ignore[attr-defined]
+            log, sign = unit._log_values(columns[unit.variable])  # type: ignore[attr-defined]
         else:
             log, sign = np.stack([logs[j] for j in inputs]), np.stack([signs[j] for j in inputs])
             if unit.kind == "sum":
                 weights = unit.weights[:, None]  # type: ignore[attr-defined]
-                with np.errstate(divide="ignore"):
-                    terms = log + np.log(np.abs(weights))
-                log, sign = log_sum_exp(terms, 0, np.sign(weights) * sign)
+                log, sign = log_sum_exp(log + log_sizes(weights), 0, np.sign(weights) * sign)
             else:
                 log, sign = log.sum(axis=0), sign.prod(axis=0)
         logs.append(log)
         signs.append(sign)
     return logs, signs
-
-
-def log_likelihood(graph: Graph, X: Any) -> Array:
-    """The log of the root's value at every row, NaN entries marginalised out."""
-    columns, missing = prepared(graph, X)
-    if missing:
-        _require_tractable(graph, "Marginalising out missing values")
-    n = len(next(iter(columns.values())))
-    rows = max(1, CELLS_AT_ONCE // len(graph.units))
-    log, sign = np.empty(n), np.empty(n)
-    for start in range(0, n, rows):
-        part = slice(start, start + rows)
-        logs, signs = evaluate(graph, {v: column[part] for v, column in columns.items()})
-        log[part], sign[part] = logs[-1], signs[-1]
-    if (sign < 0).any():
-        raise PropertyError(
-            "A circuit must be non-negative to have a log-likelihood. "
-            f"Got a negative value in row {int(np.argmax(sign < 0))}."
-        )
-    return log
-
-
-def log_partition(graph: Graph) -> float:
-    """The log of the root's sum or integral over all values of its variables."""
-    logs, signs = _integrals(graph, "A partition function")
-    if signs[-1] < 0:
-        raise PropertyError(
-            "The partition function of a circuit must be non-negative to have a logarithm. "
-            f"Got a negative one, with absolute value exp({logs[-1]:.6g})."
-        )
-    return float(logs[-1])
-
-
-def sample(graph: Graph, n: int, rng: Any) -> Array:
-    """Samples from the distribution proportional to the root, NaN outside its scope."""
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
-        raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
-    if (reason := graph.has_negative()) is not None:
-        raise PropertyError(f"Sampling needs non-negative weights and tables, but {reason}.")
-    logs, _ = _integrals(graph, "Sampling")
-    if logs[-1] == -np.inf:
-        raise PropertyError("The circuit is zero everywhere: there is nothing to sample from.")
-    generator = as_generator(rng)
-    X = np.full((int(n), graph.masks[-1].bit_length()), np.nan)
-    arriving: list[list[Array]] = [[] for _ in graph.units]
-    arriving[-1].append(np.arange(int(n)))
-    for i in range(len(graph.units) - 1, -1, -1):
-        if not arriving[i]:
-            continue
-        rows = np.concatenate(arriving[i])
-        arriving[i] = []
-        unit: Any = graph.units[i]
-        if unit.kind == "input":
-            X[rows, unit.variable] = unit.draw(len(rows), generator)
-        elif unit.kind == "sum":
-            with np.errstate(divide="ignore"):
-                scores = np.log(unit.weights) + logs[list(graph.inputs[i])]
-            choice = draw_positions(np.exp(scores - scores.max()), len(rows), generator)
-            for j, chosen in _groups(rows, choice):
-                arriving[graph.inputs[i][j]].append(chosen)
-        else:
-            for j in graph.inputs[i]:
-                arriving[j].append(rows)
-    return X
 
 
 def prepared(graph: Graph, X: Any) -> tuple[dict[int, Array], bool]:
@@ -114,10 +49,7 @@ def prepared(graph: Graph, X: Any) -> tuple[dict[int, Array], bool]:
     States of discrete variables become integers, with the number of states standing for
     "missing"; values of real variables stay floats, with NaN for it.
     """
-    try:
-        X = np.asarray(on_host(X), dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"X must be an array of numbers: {error}.") from None
+    X = as_floats(X, "X must be an array")
     width = graph.masks[-1].bit_length()
     if X.ndim != 2 or X.shape[1] < width:
         raise DataError(
@@ -165,13 +97,6 @@ def draw_positions(weights: Array, n: int, generator: np.random.Generator) -> Ar
     """Positions drawn with probabilities proportional to the weights."""
     cumulative = np.cumsum(weights)
     return np.searchsorted(cumulative / cumulative[-1], generator.random(n), side="right")
-
-
-def _groups(rows: Array, choice: Array) -> Iterator[tuple[int, Array]]:
-    """The rows of every choice that occurs."""
-    order = np.argsort(choice, kind="stable")
-    values, starts = np.unique(choice[order], return_index=True)
-    return zip(values.tolist(), np.split(rows[order], starts[1:]), strict=True)
 
 
 class Unit:
@@ -257,7 +182,23 @@ class Unit:
         >>> np.exp(p.log_likelihood([[0], [1], [np.nan]])).round(12).tolist()
         [0.2, 0.8, 1.0]
         """
-        return log_likelihood(Graph(self), X)
+        graph = Graph(self)
+        columns, missing = prepared(graph, X)
+        if missing:
+            _require_tractable(graph, "Marginalising out missing values")
+        n = len(next(iter(columns.values())))
+        rows = max(1, CELLS_AT_ONCE // len(graph.units))
+        log, sign = np.empty(n), np.empty(n)
+        for start in range(0, n, rows):
+            part = slice(start, start + rows)
+            logs, signs = evaluate(graph, {v: column[part] for v, column in columns.items()})
+            log[part], sign[part] = logs[-1], signs[-1]
+        if (sign < 0).any():
+            raise PropertyError(
+                "A circuit must be non-negative to have a log-likelihood. "
+                f"Got a negative value in row {int(np.argmax(sign < 0))}."
+            )
+        return log
 
     def log_partition(self) -> float:
         """The log of the sum (or integral) of the unit over all values of its variables.
@@ -268,6 +209,11 @@ class Unit:
         -------
         float
 
+        Raises
+        ------
+        PropertyError
+            If the circuit is not smooth and decomposable, or sums to a negative number.
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -275,7 +221,13 @@ class Unit:
         >>> round(float(np.exp(p.log_partition())), 12)
         4.0
         """
-        return log_partition(Graph(self))
+        logs, signs = _integrals(Graph(self), "A partition function")
+        if signs[-1] < 0:
+            raise PropertyError(
+                "The partition function of a circuit must be non-negative to have a logarithm. "
+                f"Got a negative one, with absolute value exp({logs[-1]:.6g})."
+            )
+        return float(logs[-1])
 
     def sample(self, n: int, rng: RngLike = None) -> Array:
         """Independent samples from the distribution proportional to the unit.
@@ -297,6 +249,11 @@ class Unit:
         array of shape (n, n_variables)
             Floats; NaN in the columns outside the scope.
 
+        Raises
+        ------
+        PropertyError
+            If the circuit is not smooth and decomposable, has negative weights, or is zero.
+
         Examples
         --------
         >>> import expectedkernels as ek
@@ -304,7 +261,42 @@ class Unit:
         >>> p.sample(2, rng=0).tolist()
         [[1.0, 2.0], [1.0, 2.0]]
         """
-        return sample(Graph(self), n, rng)
+        if not is_int(n) or n < 0:
+            raise DataError(f"The number of samples must be a non-negative int. Got {n!r} instead.")
+        graph = Graph(self)
+        if (reason := graph.has_negative()) is not None:
+            raise PropertyError(f"Sampling needs non-negative weights and tables, but {reason}.")
+        logs, _ = _integrals(graph, "Sampling")
+        if logs[-1] == -np.inf:
+            raise PropertyError("The circuit is zero everywhere: there is nothing to sample from.")
+        generator = as_generator(rng)
+        X = np.full((int(n), self.n_variables), np.nan)
+        arriving: list[list[Array]] = [[] for _ in graph.units]
+        arriving[-1].append(np.arange(int(n)))
+        for i in range(len(graph.units) - 1, -1, -1):
+            if not arriving[i]:
+                continue
+            rows, unit, inputs = np.concatenate(arriving[i]), graph.units[i], graph.inputs[i]
+            arriving[i] = []
+            if isinstance(unit, Leaf):
+                X[rows, unit.variable] = unit._draw(len(rows), generator)
+            elif isinstance(unit, Sum):
+                with np.errstate(divide="ignore"):
+                    scores = np.log(unit.weights) + logs[list(inputs)]
+                choice = draw_positions(np.exp(scores - scores.max()), len(rows), generator)
+                order = np.argsort(choice, kind="stable")
+                chosen, starts = np.unique(choice[order], return_index=True)
+                for j, some in zip(chosen, np.split(rows[order], starts[1:]), strict=True):
+                    arriving[inputs[j]].append(some)
+            else:
+                for j in inputs:
+                    arriving[j].append(rows)
+        return X
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} of {len(self.inputs)} inputs over variables {show(self.mask)}>"
+        )
 
     def _repr_html_(self) -> str:
         from expectedkernels.circuits.drawing import unit_html
@@ -351,9 +343,6 @@ class Sum(Unit):
             )
         set_attributes(self, inputs=units, weights=array, mask=union(unit.mask for unit in units))
 
-    def __repr__(self) -> str:
-        return f"<Sum of {len(self.inputs)} inputs over variables {show(self.mask)}>"
-
 
 @public
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -380,39 +369,35 @@ class Product(Unit):
         units = _checked_inputs(inputs, "Product")
         set_attributes(self, inputs=units, mask=union(unit.mask for unit in units))
 
-    def __repr__(self) -> str:
-        return f"<Product of {len(self.inputs)} inputs over variables {show(self.mask)}>"
-
 
 class Leaf(Unit):
-    """An input unit: a function of one variable, the base class of the families in `units`."""
+    """An input unit: a function of one variable, the base class of the families below.
+
+    Attributes
+    ----------
+    variable : int
+    cardinality : int or None
+        The number of states of the variable, None if it is real.
+    least_value : float
+        The smallest value, or any number with its sign.
+    _log_values : callable
+        From a prepared column to the logs of absolute values, and the signs, at its entries.
+    _draw : callable
+        From a number and a generator to samples from the distribution proportional to the unit.
+    """
 
     kind = "input"
     variable: int
     inputs = ()
+    cardinality: Any = None
+    least_value: Any = 0.0
+    _log_values: Any
+    _draw: Any
 
     @property
     def mask(self) -> int:  # type: ignore[override]
         """The bit of the variable."""
         return 1 << self.variable
-
-    @property
-    def cardinality(self) -> int | None:
-        """The number of states of the variable, None if it is real."""
-        raise NotImplementedError
-
-    @property
-    def least_value(self) -> float:
-        """The smallest value, or any number with its sign."""
-        raise NotImplementedError
-
-    def log_values(self, column: Array) -> tuple[Array, Array]:
-        """The log of the absolute value, and the sign, at each entry of a prepared column."""
-        raise NotImplementedError
-
-    def draw(self, n: int, generator: np.random.Generator) -> Array:
-        """Samples from the distribution proportional to the unit."""
-        raise NotImplementedError
 
 
 def topological(root: Unit) -> list[Unit]:
@@ -612,14 +597,13 @@ class _Discrete(Leaf):
     def least_value(self) -> float:
         return float(self.probs.min())
 
-    def log_values(self, column: Array) -> tuple[Array, Array]:
+    def _log_values(self, column: Array) -> tuple[Array, Array]:
         scale = np.abs(self.probs).max() or 1.0
         values = self.probs / scale  # so that the total of large values does not overflow
         values = np.append(values, values.sum())
-        with np.errstate(divide="ignore"):
-            return (np.log(np.abs(values)) + np.log(scale))[column], np.sign(values)[column]
+        return (log_sizes(values) + np.log(scale))[column], np.sign(values)[column]
 
-    def draw(self, n: int, generator: np.random.Generator) -> Array:
+    def _draw(self, n: int, generator: np.random.Generator) -> Array:
         return draw_positions(self.probs / self.probs.max(), n, generator).astype(float)
 
 
@@ -744,24 +728,14 @@ class Gaussian(Leaf):
         checked = _checked_variable(variable, "Gaussian")
         set_attributes(self, variable=checked, mean=float(mean), variance=float(variance))
 
-    @property
-    def cardinality(self) -> None:
-        """None: the variable is real."""
-        return None
-
-    @property
-    def least_value(self) -> float:
-        """Zero: densities are not negative."""
-        return 0.0
-
-    def log_values(self, column: Array) -> tuple[Array, Array]:
+    def _log_values(self, column: Array) -> tuple[Array, Array]:
         """The log-density at each entry, 0 where it is missing, and signs of one."""
         with np.errstate(over="ignore"):  # the log-density of a remote value is -inf
             square = (column - self.mean) ** 2 / self.variance
         log = -0.5 * (square + np.log(2 * np.pi * self.variance))
         return np.where(np.isnan(column), 0.0, log), np.ones(len(column))
 
-    def draw(self, n: int, generator: np.random.Generator) -> Array:
+    def _draw(self, n: int, generator: np.random.Generator) -> Array:
         """Samples from the normal distribution."""
         return generator.normal(self.mean, np.sqrt(self.variance), size=n)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from functools import cache, reduce
 from heapq import heappop, heappush
 from math import inf
 from typing import Any, NamedTuple
@@ -12,10 +13,11 @@ import numpy as np
 from scipy import sparse
 
 from expectedkernels.checks import CircuitError, CompatibilityError, PropertyError, Verdict
+from expectedkernels.circuits.block_circuit import weighted_units
 from expectedkernels.circuits.graph import Graph, Unit, bits, show, union
-from expectedkernels.circuits.inputs import Input, Real, Table
+from expectedkernels.circuits.inputs import TINY, Input, Real, Table
 from expectedkernels.engine.blocks import Inner, from_leaves, from_root, inner_of_edges
-from expectedkernels.vtree import IntArray, Vtree
+from expectedkernels.vtree import Vtree, by_splits
 
 
 class Family(NamedTuple):
@@ -41,35 +43,26 @@ def find_vtree(graph: Graph) -> Vtree | Verdict:
     between the variables on one side only. Blocks are halved in order of their smallest
     variables. In a graph that is not smooth, units count as constant in the variables they lack.
     """
-    left: list[int] = []
-    right: list[int] = []
-    variable: list[int] = []
-    todo = [(graph.masks[-1], [_alone(graph, len(graph.units) - 1)], -1)]
-    while todo:
-        scope, families, slot = todo.pop()
-        node = len(variable)
-        if slot >= 0:
-            (right if slot % 2 else left)[slot // 2] = node
-        left.append(-1)
-        right.append(-1)
+
+    def split(part: tuple[int, list[Family]]) -> Any:
+        scope, families = part
         if scope.bit_count() == 1:
-            variable.append(scope.bit_length() - 1)
-            continue
-        variable.append(-1)
-        families = _opened(graph, families, scope, fully=False)
-        blocks = _blocks(graph, families, scope)
+            return scope.bit_length() - 1
+        blocks: list[int] = []
+        for fully in (False, True):
+            if len(blocks) < 2:
+                families = _opened(graph, families, scope, fully)
+                blocks = _blocks(graph, families, scope)
         if len(blocks) == 1:
-            families = _opened(graph, families, scope, fully=True)
-            blocks = _blocks(graph, families, scope)
-        if len(blocks) == 1:
-            return Verdict(False, _conflict(graph, families, scope))
+            raise PropertyError(_conflict(graph, families, scope))
         middle = len(blocks) // 2
-        first, second = union(blocks[:middle]), union(blocks[middle:])
-        todo.append((second, _restricted(graph, families, second), 2 * node + 1))
-        todo.append((first, _restricted(graph, families, first), 2 * node))
-    n = len(variable)  # parents come first; a vtree wants them last
-    left, right = ([n - 1 - i if i >= 0 else -1 for i in reversed(xs)] for xs in (left, right))
-    return Vtree(left, right, variable[::-1])
+        halves = union(blocks[:middle]), union(blocks[middle:])
+        return [(half, _restricted(graph, families, half)) for half in halves]
+
+    try:
+        return by_splits((graph.masks[-1], [_alone(graph, len(graph.units) - 1)]), split)
+    except PropertyError as error:
+        return Verdict(False, str(error))
 
 
 def node_masks(vtree: Vtree) -> list[int]:
@@ -212,8 +205,9 @@ Block = Input | Inner
 Key = int | tuple[int, int, int]
 """A unit wanted at a vtree node: its number in the graph, or (product, start, stop) for the
 product of some consecutive factors of a product unit, or ONES."""
-TINY = float(np.finfo(np.float64).tiny)
-"""Numbers below this have fewer digits."""
+ADVICE = (
+    "sums within sums are multiplied out, so write it with numbers that differ less from each other"
+)
 ONES = -1
 """The unit that is one everywhere, which fills up scopes."""
 
@@ -283,8 +277,7 @@ def circuit_blocks(
         return vtree, _Builder(graph, vtree).blocks()
     except ArithmeticError:
         raise CircuitError(
-            "The circuit has weights beyond the range of double precision where sums within sums "
-            "are multiplied out; write it with numbers that differ less from each other."
+            f"The circuit has weights beyond the range of double precision; {ADVICE}."
         ) from None
 
 
@@ -331,7 +324,7 @@ class _Builder:
         self.node_masks = node_masks(vtree)
         first_leaf = np.cumsum(vtree.variable >= 0) - (vtree.n_below + 1) // 2
         self.start: list[int] = first_leaf.tolist()
-        self.low, self.home = _homes(graph, vtree, self.start)
+        self.low, self.home = _homes(graph, vtree)
         self.factors: dict[int, tuple[list[int], list[int], float]] = {}
 
     def blocks(self) -> list[Block]:
@@ -478,7 +471,10 @@ class _Builder:
         else:
             means, variances = (np.array(numbers) for numbers in zip(*first, strict=True))
             block = Real(np.eye(len(first)), means, variances)
-        return _weighted_inputs(block, entries, len(rows))
+        *places, numbers = (np.array(x) for x in zip(*entries, strict=True))
+        shape = (len(rows), block.n_units)
+        weights = sparse.coo_array((numbers, tuple(places)), shape=shape)
+        return weighted_units(block, weights, "The circuit", ADVICE)
 
     def _lacking(self, variable: int) -> str:
         """Which sum unit makes it necessary to fill up a variable."""
@@ -491,56 +487,18 @@ class _Builder:
         return ""
 
 
-def _homes(graph: Graph, vtree: Vtree, start: list[int]) -> tuple[list[int], list[int]]:
+def _homes(graph: Graph, vtree: Vtree) -> tuple[list[int], list[int]]:
     """For every unit, the place of its leftmost variable, and the lowest node above them all."""
     leaves = np.flatnonzero(vtree.variable >= 0)
-    place = np.empty(vtree.n_variables, dtype=np.intp)
-    place[vtree.variable[leaves]] = np.arange(len(leaves))
+    place = dict(zip(vtree.variable[leaves].tolist(), range(len(leaves)), strict=True))
+    lowest_above = cache(vtree.lca)
     low: list[int] = []
-    high: list[int] = []
+    home: list[int] = []
     for unit, inputs in zip(graph.units, graph.inputs, strict=True):
         if unit.kind == "input":
-            low.append(int(place[unit.variable]))  # type: ignore[attr-defined]
-            high.append(low[-1])
+            low.append(place[unit.variable])  # type: ignore[attr-defined]
+            home.append(int(leaves[low[-1]]))
         else:
             low.append(min(low[j] for j in inputs))
-            high.append(max(high[j] for j in inputs))
-    return low, _lowest_above(vtree, leaves, start, np.array(low), np.array(high)).tolist()
-
-
-def _lowest_above(
-    vtree: Vtree, leaves: IntArray, start: list[int], low: IntArray, high: IntArray
-) -> IntArray:
-    """The lowest common ancestors of pairs of leaves, given by their places.
-
-    Between two neighbouring leaves lies one inner node, and of those between two leaves the
-    lowest common ancestor has the largest number: a range maximum, from a table of the
-    maxima over ranges of lengths 1, 2, 4, ...
-    """
-    home = leaves[low]
-    inner_nodes = np.flatnonzero(vtree.variable < 0)
-    between = np.empty(len(inner_nodes), dtype=np.intp)
-    between[np.asarray(start)[vtree.right[inner_nodes]] - 1] = inner_nodes
-    level = 0
-    while len(between):  # between[i] is the maximum over 2**level entries from i on
-        length = high - low
-        now = (length >= 1 << level) & (length < 2 << level)
-        home[now] = np.maximum(between[low[now]], between[high[now] - (1 << level)])
-        between = np.maximum(between[: -(1 << level)], between[1 << level :])
-        level += 1
-    return home
-
-
-def _weighted_inputs(block: Input, entries: list[tuple[int, int, float]], n_units: int) -> Input:
-    """Input units that are weighted sums of others; raises if a number is no double."""
-    row, column, weight = (np.array(numbers) for numbers in zip(*entries, strict=True))
-    rows = block.numbers
-    matrix = sparse.coo_array((weight, (row, column)), shape=(n_units, block.n_units))
-    table = matrix.tocsr() @ rows
-    least = np.where(rows != 0, np.abs(rows), inf).min(axis=1)[column]
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        lost = (np.abs(weight) * least < TINY) & (weight != 0)
-    # a subnormal number that is only passed on is not changed
-    if not np.isfinite(table).all() or lost[weight != 1.0].any():
-        raise ArithmeticError
-    return block.with_numbers(table)
+            home.append(reduce(lowest_above, {home[j] for j in inputs}))
+    return low, home
