@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "api_pages",
@@ -37,7 +38,7 @@ numpydoc_xref_param_type = False
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
-html_title = project
+html_title = f"{project} {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -47,7 +48,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "show_prev_next": False,
+    "show_prev_next": True,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
 }
