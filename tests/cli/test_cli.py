@@ -73,7 +73,7 @@ def test_demo_without_matplotlib_says_what_to_install(tmp_path, monkeypatch):
     out = tmp_path / "picture.png"
     done = invoke("demo", "--out", out, "--splits", 1)
     assert done.exit_code == 1
-    assert done.stderr.startswith("Error: No picture was written. ")
+    assert done.stderr.startswith("Error: No figure was written. ")
     assert "pip install 'expectedkernels[plot]'" in done.output
     assert "expected prediction" in done.output
     assert not out.exists()

@@ -9,7 +9,7 @@ import typer
 
 from expectedkernels import __version__
 from expectedkernels.cli import comparison, model_commands, table_commands
-from expectedkernels.cli.options import CONTEXT, WRONG_USAGE, Remembering, fail
+from expectedkernels.cli.options import CONTEXT, WRONG_USAGE, Remembering, command, fail
 
 app = typer.Typer(
     name="expectedkernels",
@@ -45,16 +45,16 @@ COMMANDS: list[tuple[str, Callable[..., Any], str]] = [
 ]
 """Names of commands, what they run, and an example of each."""
 
-for name, command, example in COMMANDS:
-    app.command(name, epilog=f"Example: expectedkernels {example}")(command)
-app.command("compare", hidden=True)(comparison.drift)  # its name before
+for name, run, example in COMMANDS:
+    app.command(name, epilog=f"Example: expectedkernels {example}")(command(run))
+app.command("compare", hidden=True)(command(comparison.drift))  # its former name
 
 REMOVED = {
     "reproduce": "Run `python -m studies NAME` in a clone of the repository.",
     "bench": "Run `python -m benchmarks NAME` in a clone of the repository.",
     "schema": "See docs/schemas.json for the schemas of what commands print with --json.",
 }
-"""Commands that are gone, and what to use instead."""
+"""Removed commands, and what to use instead."""
 
 
 def _removed(ctx: typer.Context) -> None:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import expectedkernels as ek
 from expectedkernels.cli import options as opt
 from expectedkernels.cli.model_commands import Model
-from expectedkernels.cli.options import (
-    NO,
-    answer,
-    draw,
-    errors,
-    note,
-    refuse_twice,
-    show_json,
-    show_table,
-)
-
-if TYPE_CHECKING:
-    from expectedkernels.circuits.circuit import Circuit
-
+from expectedkernels.cli.options import Answer, as_table, in_columns, note, refuse_twice
 
 Distribution = Annotated[
     str, opt.InFile(help="A circuit, a model, or a table of rows (-: standard input).")
@@ -58,41 +46,37 @@ def judge(
     plot: opt.Picture = None,
     report: opt.Report = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Test whether samples come from a model. Ends with exit code 3 if that is rejected."""
-    with errors():
-        from expectedkernels.cli.input import leave_out, read_distribution, read_file, rows_for
-        from expectedkernels.discrepancies.hypothesis_tests import kdsd_test, mmd_test
-        from expectedkernels.reports import pictures_of
+    from expectedkernels.cli import input as files
+    from expectedkernels.reports import pictures_of
 
-        circuit = read_distribution(model)
-        table = leave_out(read_file(samples), without)
-        rows = rows_for(circuit, table, missing)
-        note(f"Simulating {simulations} samples of {len(rows)} rows ...")
-        run: Any = mmd_test if statistic is Statistic.MMD else kdsd_test
-        kernel = "aggregate" if aggregate else None
-        found = run(rows, circuit, kernel, n_null=simulations, rng=seed)
-        rejected = bool(found.p_value <= level)
-        verdict = "rejected" if rejected else "not rejected"
-        words = {
-            "samples": f"{len(rows)}",
-            "statistic": f"{found.statistic:.6g} ({statistic.value})",
-            "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
-            "answer": f"that the samples come from the model is {verdict} at {level:g}",
-        }
-        numbers: dict[str, Any] = {
-            "statistic": found.statistic,
-            "p_value": found.p_value,
-            "samples": len(rows),
-        }
-        numbers |= {"test": statistic.value, "kernel": repr(found.kernel), "level": level}
-        numbers |= {"simulations": simulations, "rejected": rejected}
-        answer(as_json, numbers, words)
-        title = f"Do {samples} come from {model}?"
-        words |= {"kernel": repr(found.kernel)}
-        draw(ctx, title, words, pictures_of(found), {model: circuit, samples: table})
-        if rejected:
-            raise typer.Exit(NO)
+    circuit = files.read_distribution(model)
+    table = files.leave_out(files.read_file(samples), without)
+    rows = files.rows_for(circuit, table, missing)
+    note(f"Simulating {simulations} samples of {len(rows)} rows ...")
+    run: Any = ek.mmd_test if statistic is Statistic.MMD else ek.kdsd_test
+    found = run(rows, circuit, "aggregate" if aggregate else None, n_null=simulations, rng=seed)
+    rejected = bool(found.p_value <= level)
+    verdict = "rejected" if rejected else "not rejected"
+    words = {
+        "samples": f"{len(rows)}",
+        "statistic": f"{found.statistic:.6g} ({statistic.value})",
+        "p-value": f"{found.p_value:.4g} ({simulations} simulations)",
+        "answer": f"that the samples come from the model is {verdict} at {level:g}",
+    }
+    kernel = repr(found.kernel)
+    numbers = {"statistic": found.statistic, "p_value": found.p_value, "samples": len(rows)}
+    numbers |= {"test": statistic.value, "kernel": kernel, "level": level}
+    return Answer(
+        numbers | {"simulations": simulations, "rejected": rejected},
+        in_columns(words),
+        f"Do {samples} come from {model}?",
+        words | {"kernel": kernel},
+        pictures_of(found),
+        {model: circuit, samples: table},
+        rejected=rejected,
+    )
 
 
 def mmd(
@@ -102,22 +86,21 @@ def mmd(
     without: opt.Without = None,
     missing: opt.Missing = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Print the maximum mean discrepancy between two circuits, models or tables, exactly."""
-    with errors():
-        from expectedkernels.cli.input import coded, is_model, read_distribution, read_tables
-        from expectedkernels.discrepancies.mmd import mmd as mmd_between
-        from expectedkernels.kernels.empirical import default_kernel
+    from expectedkernels.cli.input import coded, is_model, read_distribution, read_tables
+    from expectedkernels.kernels.empirical import default_kernel
 
-        refuse_twice(p, q)
-        if is_model(p) or is_model(q):
-            circuit = read_distribution(p if is_model(p) else q)
-            kernel = default_kernel(circuit)
-            other = _distribution(q if is_model(p) else p, circuit, without, missing)
-            pair = [circuit, other] if is_model(p) else [other, circuit]
-        else:
-            kernel, pair = None, coded(read_tables([p, q], without, missing), p, bins)[1]
-        _show_value("mmd", mmd_between(pair[0], pair[1], kernel), as_json, p=p, q=q)
+    refuse_twice(p, q)
+    kernel = None
+    if is_model(p) or is_model(q):
+        circuit = read_distribution(p if is_model(p) else q)
+        kernel = default_kernel(circuit)
+        pair: list[Any] = [_distribution(path, circuit, without, missing) for path in (p, q)]
+    else:
+        pair = coded(read_tables([p, q], without, missing), p, bins)[1]
+    found = ek.mmd(pair[0], pair[1], kernel)
+    return Answer({"p": p, "q": q, "mmd": found}, f"{found:.10g}")
 
 
 def kdsd(
@@ -126,25 +109,16 @@ def kdsd(
     without: opt.Without = None,
     missing: opt.Missing = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Print the kernelised discrete Stein discrepancy of a circuit, or samples, from a target."""
-    with errors():
-        from expectedkernels.cli.input import read_distribution
-        from expectedkernels.stein.kdsd import kdsd as kdsd_between
+    from expectedkernels.cli.input import read_distribution
 
-        target = read_distribution(p)
-        found = kdsd_between(_distribution(q, target, without, missing), target)
-        _show_value("kdsd", found, as_json, q=q, p=p)
+    target = read_distribution(p)
+    found = ek.kdsd(_distribution(q, target, without, missing), target)
+    return Answer({"q": q, "p": p, "kdsd": found}, f"{found:.10g}")
 
 
-def _show_value(name: str, value: float, as_json: bool, **paths: str) -> None:
-    if as_json:
-        show_json({**paths, name: value})
-    else:
-        typer.echo(f"{value:.10g}")
-
-
-def _distribution(path: str, circuit: Circuit, without: Any, missing: Any) -> Any:
+def _distribution(path: str, circuit: ek.Circuit, without: Any, missing: Any) -> Any:
     """A circuit from a file, or rows of a table by the variables of another circuit."""
     from expectedkernels.cli import input as files
 
@@ -168,7 +142,7 @@ def drift(
     plot: opt.Picture = None,
     report: opt.Report = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Compare two tables: how far apart, whether by chance, and which columns changed.
 
     Columns, the most changed first: univariate is the squared discrepancy of a column alone;
@@ -178,56 +152,49 @@ def drift(
 
     Ends with exit code 3 if the tables differ beyond chance.
     """
-    with errors():
-        import numpy as np
+    import numpy as np
 
-        from expectedkernels.cli.input import read_tables
-        from expectedkernels.monitoring import drift as drift_between
-        from expectedkernels.reports import pictures_of
+    from expectedkernels.cli.input import read_tables
+    from expectedkernels.reports import pictures_of
 
-        refuse_twice(before, after)
-        one, other = read_tables([before, after], without, missing)
-        note(f"Dividing {len(one) + len(other)} rows {permutations} times ...")
-        found = drift_between(one, other, n_permutations=permutations, n_bins=bins, rng=seed)
-        differ = found.p_value is not None and found.p_value <= level
-        gaps = [np.isnan(found.windows.rows(i)).mean(axis=0) for i in (0, 1)]
-        parts = [
-            {
-                "name": str(found.names[v]),
-                "univariate": found.univariate[v],
-                "shapley": found.shapley[v],
-                "ignoring": found.ignoring[v],
-                "missing_before": gaps[0][v],
-                "missing_after": gaps[1][v],
-            }
-            for v in np.argsort(-found.ignoring, kind="stable").tolist()
-        ]
-        words = {
-            "rows": f"{len(one)} and {len(other)}",
-            "discrepancy": f"{found.mmd:.6g} (squared: {found.mmd2:.6g})",
-            "p-value": f"{found.p_value:.4g} ({len(found.null)} permutations)",
-            "answer": f"the tables {'differ' if differ else 'do not differ'} at {level:g}",
-        }
-        for i, path in enumerate((before, after)):
-            if empty := found.windows.empty(i):
-                words |= {f"empty in {path}": f"{', '.join(map(str, empty))}: not compared"}
-        numbers: dict[str, Any] = {
-            "mmd": found.mmd,
-            "p_value": found.p_value,
-            "differ": differ,
-            "level": level,
-        }
-        numbers |= {"rows_before": len(one), "rows_after": len(other), "columns": parts}
-        answer(as_json, numbers, words)
-        columns = (list(parts[0]), [list(part.values()) for part in parts])
-        if not as_json:
-            typer.echo()
-            show_table(*columns, digits=3)
-        words |= {"kernel": repr(found.kernel)}
-        title, files = f"What changed from {before} to {after}", {before: one, after: other}
-        draw(ctx, title, words, pictures_of(found), files, {"Columns": columns})
-        if differ:
-            raise typer.Exit(NO)
+    refuse_twice(before, after)
+    one, other = read_tables([before, after], without, missing)
+    note(f"Dividing {len(one) + len(other)} rows {permutations} times ...")
+    found = ek.drift(one, other, n_permutations=permutations, n_bins=bins, rng=seed)
+    differ = bool(found.p_value is not None and found.p_value <= level)
+    gaps = [np.isnan(found.windows.rows(i)).mean(axis=0) for i in (0, 1)]
+    named = {
+        "univariate": found.univariate,
+        "shapley": found.shapley,
+        "ignoring": found.ignoring,
+        "missing_before": gaps[0],
+        "missing_after": gaps[1],
+    }
+    parts = [
+        {"name": str(found.names[v]), **{name: values[v] for name, values in named.items()}}
+        for v in np.argsort(-found.ignoring, kind="stable").tolist()
+    ]
+    words = {
+        "rows": f"{len(one)} and {len(other)}",
+        "discrepancy": f"{found.mmd:.6g} (squared: {found.mmd2:.6g})",
+        "p-value": f"{found.p_value:.4g} ({len(found.null)} permutations)",
+        "answer": f"the tables {'differ' if differ else 'do not differ'} at {level:g}",
+    }
+    for i, path in enumerate((before, after)):
+        if empty := found.windows.empty(i):
+            words |= {f"empty in {path}": f"{', '.join(map(str, empty))}: not compared"}
+    numbers = {"mmd": found.mmd, "p_value": found.p_value, "differ": differ, "level": level}
+    columns = (list(parts[0]), [list(part.values()) for part in parts])
+    return Answer(
+        numbers | {"rows_before": len(one), "rows_after": len(other), "columns": parts},
+        f"{in_columns(words)}\n\n{as_table(*columns, digits=3)}",
+        f"What changed from {before} to {after}",
+        words | {"kernel": repr(found.kernel)},
+        pictures_of(found),
+        {before: one, after: other},
+        {"Columns": columns},
+        rejected=differ,
+    )
 
 
 def audit(
@@ -251,31 +218,30 @@ def audit(
     plot: opt.Picture = None,
     report: opt.Report = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Print how far groups are from the whole population, the furthest first."""
-    with errors():
-        from expectedkernels.discrepancies.attribution import group_discrepancies
-        from expectedkernels.reports import pictures_of
+    from expectedkernels.reports import pictures_of
 
-        circuit, read = _population(source, bins, without, missing)
-        found = group_discrepancies(circuit, _groups(circuit, by), min_probability=least)
-        order = sorted(range(len(found.groups)), key=lambda i: -found.mmd2[i])
-        groups = [(found.groups[i], found.mmd[i], found.probabilities[i]) for i in order]
-        table = (["group", "discrepancy", "probability"], groups)
-        if as_json:
-            names = ("group", "mmd", "probability")
-            show_json({"groups": [dict(zip(names, group, strict=True)) for group in groups]})
-        else:
-            show_table(*table, digits=4)
-        words = {"groups": len(groups), "kernel": repr(found.kernel)}
-        title = f"Groups of {source}"
-        draw(ctx, title, words, pictures_of(found), {source: read}, {"Groups": table})
+    circuit, read = _population(source, bins, without, missing)
+    found = ek.group_discrepancies(circuit, _groups(circuit, by), min_probability=least)
+    order = sorted(range(len(found.groups)), key=lambda i: -found.mmd2[i])
+    groups = [(found.groups[i], found.mmd[i], found.probabilities[i]) for i in order]
+    table = (["group", "discrepancy", "probability"], groups)
+    names = ("group", "mmd", "probability")
+    return Answer(
+        {"groups": [dict(zip(names, group, strict=True)) for group in groups]},
+        as_table(*table, digits=4),
+        f"Groups of {source}",
+        {"groups": len(groups), "kernel": repr(found.kernel)},
+        pictures_of(found),
+        {source: read},
+        {"Groups": table},
+    )
 
 
-def _population(source: str, bins: int, without: Any, missing: Any) -> tuple[Circuit, Any]:
+def _population(source: str, bins: int, without: Any, missing: Any) -> tuple[ek.Circuit, Any]:
     """The circuit in a file, or a tree that is learned from a table; and what was read."""
     from expectedkernels.cli.input import coded, is_model, read_distribution, read_tables
-    from expectedkernels.learning.chow_liu import learn_chow_liu
 
     if is_model(source):
         circuit = read_distribution(source)
@@ -283,17 +249,16 @@ def _population(source: str, bins: int, without: Any, missing: Any) -> tuple[Cir
     [table] = read_tables([source], without, missing)
     schema, [rows] = coded([table], source, bins)
     cards = [card or 0 for card in schema.cardinalities]
-    return learn_chow_liu(rows, cardinalities=cards).with_schema(schema), table
+    return ek.learn_chow_liu(rows, cardinalities=cards).with_schema(schema), table
 
 
-def _groups(circuit: Circuit, by: list[str] | None) -> Any:
+def _groups(circuit: ek.Circuit, by: list[str] | None) -> Any:
     """The names of the variables of every grouping; 1: of every variable alone."""
-    from expectedkernels.checks import DataError
     from expectedkernels.cli.input import variable_of
 
     if not by:
         return 1
     variables = [[variable_of(circuit, name) for name in part.split(",")] for part in by]
     if circuit.names is None:
-        raise DataError("The variables have no names to make groups by. Leave --by out.")
+        raise ek.DataError("The variables have no names to make groups by. Leave --by out.")
     return [[circuit.schema.name(v) for v in part] for part in variables]

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+import expectedkernels as ek
 from expectedkernels.cli import options as opt
-from expectedkernels.cli.options import answer, check_folder, check_out, errors, show, show_json
+from expectedkernels.cli.options import Answer, check_circuit_file, check_folder, in_columns
 
 MODEL = "A circuit (.npz, .psdd, .jpc, .spn), or a model (.uai, .bif), compiled."
 Model = Annotated[str, opt.InFile(metavar="MODEL", help=MODEL)]
@@ -31,35 +32,33 @@ def sample(
     seed: opt.Seed = 0,
 ) -> None:
     """Draw rows from a circuit or a model, with the names of variables and states."""
-    with errors():
-        from expectedkernels.cli.input import decoded, evidence_of, read_distribution, write_rows
+    from expectedkernels.cli import input as files
 
-        circuit = read_distribution(model)
-        rows = circuit.sample(n, seed, evidence_of(circuit, given) if given else None)
-        write_rows(decoded(circuit, rows), out)
+    circuit = files.read_distribution(model)
+    rows = circuit.sample(n, seed, files.evidence_of(circuit, given) if given else None)
+    files.write_rows(files.decoded(circuit, rows), out)
 
 
 def marginals(
     model: Model, given: Given = None, of: Of = None, as_json: opt.AsJson = False
-) -> None:
+) -> Answer:
     """Print the exact distribution of every variable, given what is known."""
-    with errors():
-        found = _marginals(model, given, of)
-        words = {}
-        for part in found:
-            values = part["values"].items()
-            words[str(part["name"])] = "  ".join(f"{state} {value:.6g}" for state, value in values)
-        answer(as_json, {"given": list(given or ()), "marginals": found}, words)
+    found = _marginals(model, given, of)
+    words = {
+        str(part["name"]): "  ".join(f"{x} {value:.6g}" for x, value in part["values"].items())
+        for part in found
+    }
+    return Answer({"given": list(given or ()), "marginals": found}, in_columns(words))
 
 
 def _marginals(model: str, given: list[str] | None, of: list[str] | None) -> list[dict[str, Any]]:
     """The marginal distributions of variables; means and variances of real ones."""
-    from expectedkernels.cli.input import evidence_of, read_distribution, variable_of
+    from expectedkernels.cli import input as files
 
-    circuit = read_distribution(model)
+    circuit = files.read_distribution(model)
     schema = circuit.schema
-    chosen = [variable_of(circuit, name) for name in of or ()] or range(circuit.n_variables)
-    found = circuit.marginals(evidence_of(circuit, given) if given else None)
+    chosen = [files.variable_of(circuit, name) for name in of or ()] or range(circuit.n_variables)
+    found = circuit.marginals(files.evidence_of(circuit, given) if given else None)
     answers = []
     for v in chosen:
         card = circuit.cardinalities[v]
@@ -92,40 +91,36 @@ def plot(
     of: Of = None,
 ) -> None:
     """Draw distributions of variables given what is known, a circuit, its vtree, or a network."""
-    with errors():
-        from expectedkernels.cli.input import read_distribution
-        from expectedkernels.io import read_model
-        from expectedkernels.plotting.graphs import plot_circuit, plot_model, plot_vtree
-        from expectedkernels.plotting.style import close, save
+    from expectedkernels.cli.input import read_distribution
+    from expectedkernels.plotting.style import close, save
 
-        if kind is Kind.MARGINALS:
-            picture = _bars(_marginals(model, given, of))
-        elif given or of:
-            raise typer.BadParameter("--given and --of are for --kind marginals")
-        elif kind is Kind.MODEL:
-            picture = plot_model(read_model(model))
-        else:
-            circuit = read_distribution(model)
-            whole = kind is Kind.CIRCUIT
-            picture = plot_circuit(circuit) if whole else plot_vtree(circuit.vtree)
-        save(picture, out)
-        close(picture)
+    if kind is Kind.MARGINALS:
+        picture = _bars(_marginals(model, given, of))
+    elif given or of:
+        raise typer.BadParameter("--given and --of are for --kind marginals")
+    elif kind is Kind.MODEL:
+        picture = ek.plotting.plot_model(ek.io.read_model(model))
+    elif kind is Kind.CIRCUIT:
+        picture = ek.plotting.plot_circuit(read_distribution(model))
+    else:
+        picture = ek.plotting.plot_vtree(read_distribution(model).vtree)
+    save(picture, out)
+    close(picture)
 
 
 def _bars(found: list[dict[str, Any]]) -> Any:
     """The axes of a bar for every state of discrete variables."""
-    from expectedkernels.checks import DataError
     from expectedkernels.plotting.results import plot_distributions
 
     shown = {str(part["name"]): part["values"] for part in found if not part["real"]}
     n = sum(map(len, shown.values()))
     if not n:
-        raise DataError(
+        raise ek.DataError(
             "Bars are for states of discrete variables, and these are real: `marginals` prints "
             "their means and variances."
         )
     if n > MOST_BARS:
-        raise DataError(
+        raise ek.DataError(
             f"A picture has up to {MOST_BARS} bars, one for every state of a discrete variable. "
             f"Got {n}: choose variables by --of."
         )
@@ -176,42 +171,38 @@ def learn(
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Learn a circuit from a table of text, codes and numbers; values may be missing.
 
     Ctrl-C ends the search, and the best circuit so far is written.
     """
-    with errors():
-        from expectedkernels.cli.input import coded, read_tables, sizes
-        from expectedkernels.io import save
-        from expectedkernels.learning.chow_liu import learn_chow_liu
-        from expectedkernels.learning.mixtures import learn_mixture
-        from expectedkernels.learning.strudel import learn_strudel
+    from expectedkernels.cli.input import coded, read_tables, sizes
 
-        check_out(out)
-        paths = [data] if valid is None else [data, valid]
-        schema, sets = coded(read_tables(paths, without, missing), data, bins)
-        began = perf_counter()
-        options: Any = {"cardinalities": schema.cardinalities, "pseudocount": pseudocount}
-        best: Any = {"X_valid": sets[1] if valid else None, **options}
-        circuit: Any
-        if method is Method.CHOW_LIU:
-            circuit = learn_chow_liu(sets[0], **options)
-        elif method is Method.STRUDEL:
-            circuit = learn_strudel(sets[0], iterations=iterations, **best)
-        else:
-            best |= {"splits": iterations, "iterations": em_iterations, "rng": seed}
-            circuit = learn_mixture(sets[0], components, **best)
-        circuit = circuit.with_schema(schema)
-        seconds = perf_counter() - began
-        save(circuit, out)
-        fits = [float(circuit.log_likelihood(X).mean()) for X in sets]
-        found: Any = {"rows": len(sets[0])} | counts(circuit) | {"log_likelihood": fits[0]}
-        found |= {"validation": fits[1] if valid else None, "seconds": seconds, "out": str(out)}
-        words = {"rows": f"{len(sets[0])}", **sizes(circuit)}
-        words["log-likelihood"] = f"{fits[0]:z.4f} (mean of the rows)"
-        words |= {"validation": f"{fits[1]:z.4f}"} if valid else {}
-        answer(as_json, found, words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+    check_circuit_file(out)
+    paths = [data] if valid is None else [data, valid]
+    schema, sets = coded(read_tables(paths, without, missing), data, bins)
+    began = perf_counter()
+    options: Any = {"cardinalities": schema.cardinalities, "pseudocount": pseudocount}
+    best: Any = {"X_valid": sets[1] if valid else None, **options}
+    circuit: Any
+    if method is Method.CHOW_LIU:
+        circuit = ek.learn_chow_liu(sets[0], **options)
+    elif method is Method.STRUDEL:
+        circuit = ek.learn_strudel(sets[0], iterations=iterations, **best)
+    else:
+        best |= {"splits": iterations, "iterations": em_iterations, "rng": seed}
+        circuit = ek.learn_mixture(sets[0], components, **best)
+    circuit = circuit.with_schema(schema)
+    seconds = perf_counter() - began
+    ek.save(circuit, out)
+    fits = [float(circuit.log_likelihood(X).mean()) for X in sets]
+    found: Any = {"rows": len(sets[0])} | counts(circuit) | {"log_likelihood": fits[0]}
+    found |= {"validation": fits[1] if valid else None, "seconds": seconds, "out": str(out)}
+    words = {"rows": f"{len(sets[0])}", **sizes(circuit)}
+    words["log-likelihood"] = f"{fits[0]:z.4f} (mean of the rows)"
+    words |= {"validation": f"{fits[1]:z.4f}"} if valid else {}
+    words |= {"time": f"{seconds:.1f} s", "written to": f"{out}"}
+    return Answer(found, in_columns(words))
 
 
 def counts(circuit: Any) -> dict[str, int]:
@@ -238,22 +229,20 @@ def compile_model(
         typer.Option(help="The vtree to compile along (.vtree). Default: found by min-fill."),
     ] = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Compile a graphical model into a circuit, exactly, and print its partition function."""
-    with errors():
-        from expectedkernels.cli.input import sizes
-        from expectedkernels.io import compile_file, save
-        from expectedkernels.io.vtree_format import read_vtree
+    from expectedkernels.cli.input import sizes
+    from expectedkernels.io import compile_file
 
-        check_out(out)
-        began = perf_counter()
-        along = None if vtree is None else read_vtree(vtree)
-        circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
-        seconds = perf_counter() - began
-        save(circuit, out)
-        found = counts(circuit) | {"log_z": log_z, "seconds": seconds, "out": str(out)}
-        words = sizes(circuit) | {"log Z": f"{log_z:z.10f}"}
-        answer(as_json, found, words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+    check_circuit_file(out)
+    began = perf_counter()
+    along = None if vtree is None else ek.read_vtree(vtree)
+    circuit, log_z = compile_file(model, evidence=evidence, vtree=along)
+    seconds = perf_counter() - began
+    ek.save(circuit, out)
+    found = counts(circuit) | {"log_z": log_z, "seconds": seconds, "out": str(out)}
+    words = sizes(circuit) | {"log Z": f"{log_z:z.10f}", "time": f"{seconds:.1f} s"}
+    return Answer(found, in_columns(words | {"written to": f"{out}"}))
 
 
 def info(
@@ -267,22 +256,16 @@ def info(
         Path | None, typer.Option(help="Its vtree (.vtree), if neither in the file nor beside it.")
     ] = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Print the variables, the size and the structural properties of a circuit."""
-    with errors():
-        from expectedkernels.circuits.circuit import Circuit
-        from expectedkernels.circuits.properties import properties
-        from expectedkernels.cli import input as models
+    from expectedkernels.cli import input as files
 
-        circuit = models.read_circuit(path, vtree)
-        structured = isinstance(circuit, Circuit)
-        found = models.circuit_properties(circuit) if structured else properties(circuit)
-        if as_json:
-            show_json(models.in_numbers(circuit) | {"properties": asdict(found)})
-            return
-        words = {"sum": models.sum_in_words(circuit)} if structured else {}
-        show(models.sizes(circuit) | words)
-        typer.echo(repr(found))
+    circuit = files.read_circuit(path, vtree)
+    structured = isinstance(circuit, ek.Circuit)
+    found = files.circuit_properties(circuit) if structured else ek.properties(circuit)
+    words = files.sizes(circuit) | ({"sum": files.sum_in_words(circuit)} if structured else {})
+    numbers = files.in_numbers(circuit) | {"properties": asdict(found)}
+    return Answer(numbers, f"{in_columns(words)}\n{found!r}")
 
 
 def convert(
@@ -295,8 +278,7 @@ def convert(
     Circuits: .npz, .psdd (with its .vtree beside it), .jpc, .spn. Models: .uai, .bif.
     Tables: .csv, .tsv, .parquet; cells stay as they are written.
     """
-    with errors():
-        from expectedkernels.cli.input import convert_file
+    from expectedkernels.cli.input import convert_file
 
-        check_folder(out)
-        convert_file(source, out, missing)
+    check_folder(out)
+    convert_file(source, out, missing)

@@ -1,4 +1,4 @@
-"""Options and reports that commands share."""
+"""Options, answers and reports that commands share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,9 +18,68 @@ import typer
 from typer.core import TyperGroup
 
 FAILED, WRONG_USAGE, NO = 1, 2, 3
-"""Exit codes: something is wrong with a file or its data, or with the call; the answer is no."""
+"""Exit codes: data or a file cannot be used; wrong usage; a test rejects."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+LINE = "expectedkernels.line"
+"""Where contexts keep the words of the command line."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command prints, as JSON or as text, and draws.
+
+    Attributes
+    ----------
+    numbers : object
+        What is printed as JSON.
+    text : str
+        What is printed otherwise.
+    title : str
+        The title of a report.
+    words : mapping
+        The first table of a report.
+    pictures : mapping
+        From headings to functions that return axes; the first one is written by --plot.
+    files : mapping
+        From paths to what was read: tables, circuits, or texts.
+    tables : mapping
+        From headings to further tables of a report.
+    rejected : bool
+        Whether a test rejects, which is an exit code.
+    """
+
+    numbers: Any
+    text: str
+    title: str = ""
+    words: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    rejected: bool = False
+
+
+def command(run: Callable[..., Answer | None]) -> Callable[..., None]:
+    """A function that prints and draws the answer of a command, with errors in one line."""
+
+    @wraps(run)
+    def handled(**options: Any) -> None:
+        with errors():
+            answer = run(**options)
+            if answer is None:
+                return
+            if options["as_json"]:
+                numbers = plain(answer.numbers)
+                typer.echo(json.dumps(numbers, indent=2, ensure_ascii=False, allow_nan=False))
+            else:
+                typer.echo(answer.text)
+            if options.get("plot") or options.get("report"):
+                _draw(answer, options["ctx"])
+            if answer.rejected:
+                raise typer.Exit(NO)
+
+    return handled
 
 
 @contextmanager
@@ -27,7 +87,7 @@ def errors() -> Iterator[None]:
     """Turn the errors a user can do something about into one line and an exit code."""
     printed: set[str] = set()
 
-    def say(message: Warning | str, *_: Any, **__: Any) -> None:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
         line = " ".join(str(message).splitlines())
         if line not in printed:
             printed.add(line)
@@ -35,7 +95,7 @@ def errors() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("always", category=UserWarning)
-        warnings.showwarning = say
+        warnings.showwarning = show
         try:
             yield
         except BrokenPipeError:  # who reads has seen enough
@@ -50,54 +110,41 @@ def errors() -> Iterator[None]:
 
 
 def warn(message: str) -> None:
-    """Say what is odd, in one line beside the answer, and once."""
+    """Print a warning in one line on standard error, once."""
     warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """Say what is wrong, in one line, and end."""
+    """Print an error in one line, and exit."""
     typer.echo(f"Error: {' '.join(message.splitlines())}", err=True)
     raise typer.Exit(code=code)
 
 
 def note(message: str) -> None:
-    """Say what is going on, to people only."""
+    """Print progress on terminals."""
     if sys.stderr.isatty():
         typer.echo(message, err=True)
 
 
-def show(words: Mapping[str, Any]) -> None:
-    """Print names and values in two columns."""
+def in_columns(words: Mapping[str, Any]) -> str:
+    """Names and values in two columns."""
     width = max(map(len, words)) + 2
-    for name, value in words.items():
-        typer.echo(f"{name:{width}}{value}")
+    return "\n".join(f"{name:{width}}{value}" for name, value in words.items())
 
 
-def show_json(found: Any) -> None:
-    """Print an answer for programs: NaN and infinity, which JSON does not know, are null."""
-    typer.echo(json.dumps(plain(found), indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def answer(as_json: bool, found: Any, words: Mapping[str, Any]) -> None:
-    """Print an answer for programs, or in words."""
-    if as_json:
-        show_json(found)
-    else:
-        show(words)
-
-
-def show_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], digits: int) -> None:
-    """Print a line with a name and numbers for every row, below what they are."""
+def as_table(heads: Sequence[str], rows: Sequence[Sequence[Any]], digits: int) -> str:
+    """A line with a name and numbers for every row, below a header."""
     first = max(len(heads[0]), *(len(row[0]) for row in rows)) + 2
-    widths = [max(12, len(head)) for head in heads[1:]]
+    lines = []
     for name, *cells in [heads, *rows]:
         shown = (x if isinstance(x, str) else f"{x:.{digits}g}" for x in cells)
-        parts = (f"{cell:>{width}}" for cell, width in zip(shown, widths, strict=True))
-        typer.echo("  ".join([f"{name:{first}}", *parts]))
+        parts = (f"{x:>{max(12, len(head))}}" for x, head in zip(shown, heads[1:], strict=True))
+        lines.append("  ".join([f"{name:{first}}", *parts]))
+    return "\n".join(lines)
 
 
 def plain(found: Any) -> Any:
-    """What arrays, and numbers of NumPy, are in JSON.
+    """Arrays and NumPy scalars as JSON values; NaN and infinity are null.
 
     Examples
     --------
@@ -116,7 +163,7 @@ def plain(found: Any) -> Any:
 
 
 def require_file(path: Any) -> Any:
-    """Say that a file is not there before anything is imported to read it."""
+    """Report a missing file before anything is imported to read it."""
     if path is not None and str(path) != "-" and not Path(path).exists():
         fail(f"{path}: No such file or directory")
     return path
@@ -128,15 +175,6 @@ def refuse_twice(*paths: str | None) -> None:
         raise typer.BadParameter("Standard input can be one of two tables, and not both.")
 
 
-def check_out(out: Path) -> None:
-    """Raise before the work is done if its result cannot be written, or not be read again."""
-    from expectedkernels.checks import CircuitError
-
-    check_folder(str(out))
-    if out.suffix != ".npz":
-        raise CircuitError(f"The file for a circuit must end in .npz. Got {out} instead.")
-
-
 def check_folder(out: str) -> None:
     """Raise if nothing can be written to a path, before the work is done."""
     path = Path(out)
@@ -144,11 +182,6 @@ def check_folder(out: str) -> None:
         raise IsADirectoryError(21, "Is a folder, and not a place for a file", out)
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(2, "The folder to write to does not exist", out)
-
-
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
-LINE = "expectedkernels.line"
-"""Where contexts keep the words of the command line."""
 
 
 class Remembering(TyperGroup):
@@ -161,7 +194,7 @@ class Remembering(TyperGroup):
 
 
 def _ends_in(*suffixes: str) -> Callable[[Any], Any]:
-    """What says what is wrong with a file before the work is done whose result it is for."""
+    """A check of the file for a result, before the work is done."""
 
     def check(path: Any) -> Any:
         if path is None or path == "-":
@@ -173,6 +206,13 @@ def _ends_in(*suffixes: str) -> Callable[[Any], Any]:
         return path
 
     return check
+
+
+def check_circuit_file(out: Path) -> None:
+    """Raise if a circuit cannot be written to a path, before the work is done."""
+    check_folder(str(out))
+    if out.suffix != ".npz":
+        fail(f"The file for a circuit must end in .npz. Got {out} instead.")
 
 
 InFile = partial(typer.Argument, callback=require_file)
@@ -197,15 +237,14 @@ Missing = Annotated[
 PICTURE, REPORT = _ends_in(".png", ".svg", ".pdf"), _ends_in(".html", ".htm")
 Picture = Annotated[
     Path | None,
-    typer.Option("--plot", callback=PICTURE, help="Where to write a picture (.png, .svg, .pdf)."),
+    typer.Option("--plot", callback=PICTURE, help="Where to write a figure (.png, .svg, .pdf)."),
 ]
 Report = Annotated[
-    Path | None,
-    typer.Option("--report", callback=REPORT, help="Where to write a report with it (.html)."),
+    Path | None, typer.Option(callback=REPORT, help="Where to write a report (.html).")
 ]
 Out = Annotated[Path, OutOption(help="Where to write the circuit (.npz).")]
 OutPicture = Annotated[
-    Path, OutOption(callback=PICTURE, help="Where to write the picture (.png, .svg, .pdf).")
+    Path, OutOption(callback=PICTURE, help="Where to write the figure (.png, .svg, .pdf).")
 ]
 OutModel = Annotated[
     Path, OutOption(callback=_ends_in(".skops"), help="Where to write the model (.skops).")
@@ -215,65 +254,41 @@ OutTable = Annotated[str, OutOption(callback=_ends_in(*TABLES), help=TABLE)]
 
 
 def settings_of(ctx: Any) -> dict[str, Any]:
-    """The line that a command was called by, and the values of all of its options."""
+    """The command line, and the values of all options."""
     settings = {"command": ctx.meta.get(LINE, ctx.command_path)}
     for parameter in ctx.command.params:
         if parameter.name in ctx.params:
             source = ctx.get_parameter_source(parameter.name)
             default = " (default)" if source is not None and source.name == "DEFAULT" else ""
             name = max(parameter.opts, key=len).lstrip("-")
-            settings[name] = f"{_said(ctx.params[parameter.name])}{default}"
+            settings[name] = f"{_text(ctx.params[parameter.name])}{default}"
     return settings
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, list | tuple):
-        return ", ".join(map(_said, value)) or "none"
+        return ", ".join(map(_text, value)) or "none"
     return str(value.value if isinstance(value, Enum) else value)
 
 
-def draw(
-    ctx: typer.Context,
-    title: str,
-    words: Mapping[str, Any],
-    pictures: Mapping[str, Callable[[], Any]],
-    files: Mapping[str, Any],
-    tables: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the picture (the first one) and the report that were asked for.
-
-    Parameters
-    ----------
-    ctx : typer.Context
-    title : str
-    words : mapping
-        The answer.
-    pictures : mapping
-        From headings to what draws axes.
-    files : mapping
-        From paths to what was read: tables and circuits.
-    tables : mapping, optional
-        From headings to tables.
-    """
-    plot, report = ctx.params["plot"], ctx.params["report"]
-    if plot is None and report is None:
-        return
+def _draw(answer: Answer, ctx: typer.Context) -> None:
+    """Write the figure and the report that were asked for."""
     from expectedkernels.plotting.style import close, save
     from expectedkernels.reports import write_report
 
-    drawn = {heading: make() for heading, make in pictures.items()}
-    if plot is not None:
+    drawn = {heading: make() for heading, make in answer.pictures.items()}
+    if plot := ctx.params["plot"]:
         save(next(iter(drawn.values())), plot)
-    if report is not None:
-        held = [
+    if report := ctx.params["report"]:
+        read = [
             ["standard input" if path == "-" else path, _size(found)]
-            for path, found in files.items()
+            for path, found in answer.files.items()
         ]
-        read = (["file", "holds"], held)
-        sections = {"Answer": words, **drawn, **(tables or {}), "Files": read}
-        write_report(report, title, sections, settings_of(ctx))
+        sections = {"Answer": answer.words, **drawn, **answer.tables}
+        sections |= {"Files": (["file", "holds"], read)}
+        write_report(report, answer.title, sections, settings_of(ctx))
     for axes in drawn.values():
         close(axes)
 

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import expectedkernels as ek
 from expectedkernels.cli import options as opt
-from expectedkernels.cli.options import (
-    answer,
-    draw,
-    errors,
-    fail,
-    note,
-    refuse_twice,
-    show_json,
-    warn,
-)
+from expectedkernels.cli.options import Answer, fail, in_columns, note, refuse_twice, warn
 
 if TYPE_CHECKING:
     from expectedkernels.cli.fitting import Fitted
@@ -49,28 +41,28 @@ def fit(
     missing: opt.Missing = None,
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Fit a model that predicts a column of a table, and write it to a file.
 
     `predict`, `explain` and `impute` read it with --model. The file holds the types and levels of
     the columns as well. Needs skops.
     """
-    with errors():
-        from expectedkernels.cli import fitting
-        from expectedkernels.io.skops_format import require_skops
+    from expectedkernels.cli import fitting
+    from expectedkernels.io.skops_format import require_skops
 
-        require_skops()
-        began = perf_counter()
-        fitted = fitting.fit(table, target, classify, without, missing, seed)
-        fitting.save(fitted, str(out))
-        seconds = perf_counter() - began
-        task, rows = _task(fitted), fitted.rows
-        found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
-        found |= {"classes": fitted.classes, "seconds": seconds, "out": str(out)}
-        words = {"rows": f"{rows}", "columns": f"{len(fitted.forms)}", "task": f"{task}"}
-        if fitted.classes is not None:
-            words["classes"] = f"{len(fitted.classes)}"
-        answer(as_json, found, words | {"time": f"{seconds:.1f} s", "written to": f"{out}"})
+    require_skops()
+    began = perf_counter()
+    fitted = fitting.fit(table, target, classify, without, missing, seed)
+    fitting.save(fitted, str(out))
+    seconds = perf_counter() - began
+    task, rows = _task(fitted), fitted.rows
+    found = {"rows": rows, "columns": list(fitted.forms), "target": target, "task": task}
+    found |= {"classes": fitted.classes, "seconds": seconds, "out": str(out)}
+    words = {"rows": f"{rows}", "columns": f"{len(fitted.forms)}", "task": f"{task}"}
+    if fitted.classes is not None:
+        words["classes"] = f"{len(fitted.classes)}"
+    words |= {"time": f"{seconds:.1f} s", "written to": f"{out}"}
+    return Answer(found, in_columns(words))
 
 
 def _task(fitted: Fitted) -> str:
@@ -122,43 +114,41 @@ def predict(
     out: opt.OutTable = "-",
     seed: opt.Seed = 0,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer | None:
     """Predict a column from the others, exactly averaged over all that is missing.
 
     The model is one that `fit` has written (--model), or is fitted here (--train and --target).
     Numbers are predicted by kernel ridge regression, words by a classifier. Columns that are left
     out stay beside the predictions.
     """
-    with errors():
-        if as_json and out != "-":
-            raise typer.BadParameter("--json prints, and --out writes a table: give one of them")
-        refuse_twice(rows, train)
-        fitted = _fitted(model, train, target, classify, without, missing, seed)
-        from expectedkernels.checks import DataError
-        from expectedkernels.cli.fitting import read_like
-        from expectedkernels.cli.input import leave_out, read_file, write_rows
+    if as_json and out != "-":
+        raise typer.BadParameter("--json prints, and --out writes a table: give one of them")
+    refuse_twice(rows, train)
+    fitted = _fitted(model, train, target, classify, without, missing, seed)
+    from expectedkernels.cli.fitting import read_like
+    from expectedkernels.cli.input import leave_out, read_file, write_rows
 
-        name = fitted.target
-        if fitted.classes is None and proba:
-            raise DataError(f"--proba is for classes, and {name!r} holds numbers (--classify?).")
-        if fitted.classes is not None and (std or interval is not None):
-            raise DataError(f"--std and --interval are for numbers, and {name!r} holds classes.")
-        raw = read_file(rows)
-        if model is not None:
-            leave_out(raw, without)
-        X = read_like(raw, fitted)[0]
-        note(f"Predicting {len(X)} rows ...")
-        found = _predictions(fitted, X, std, interval, proba or as_json)
-        if as_json:
-            named = [{key: x[i] for key, x in found.items() if key} for i in range(len(X))]
-            parts = named if fitted.classes is None else [{"probabilities": x} for x in named]
-            lines = zip(found[""], parts, strict=True)
-            answers = [{"prediction": x, **more} for x, more in lines]
-            show_json({"target": name, "task": _task(fitted), "rows": answers})
-            return
-        beside = {c.name: c for c in raw.columns if c.name in set(without or ())}
-        made = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
-        write_rows(beside | made, out)
+    name = fitted.target
+    if fitted.classes is None and proba:
+        raise ek.DataError(f"--proba is for classes, and {name!r} holds numbers (--classify?).")
+    if fitted.classes is not None and (std or interval is not None):
+        raise ek.DataError(f"--std and --interval are for numbers, and {name!r} holds classes.")
+    raw = read_file(rows)
+    if model is not None:
+        leave_out(raw, without)
+    X = read_like(raw, fitted)[0]
+    note(f"Predicting {len(X)} rows ...")
+    found = _predictions(fitted, X, std, interval, proba or as_json)
+    if as_json:
+        named = [{key: x[i] for key, x in found.items() if key} for i in range(len(X))]
+        parts = named if fitted.classes is None else [{"probabilities": x} for x in named]
+        lines = zip(found[""], parts, strict=True)
+        answers = [{"prediction": x, **more} for x, more in lines]
+        return Answer({"target": name, "task": _task(fitted), "rows": answers}, "")
+    beside = {c.name: c for c in raw.columns if c.name in set(without or ())}
+    made = {name + (f"_{part}" if part else ""): values for part, values in found.items()}
+    write_rows(beside | made, out)
+    return None
 
 
 def _predictions(
@@ -224,29 +214,28 @@ def impute(
     training table that the rows lack are marginalised. With --model, the columns that the model
     predicts from are filled in.
     """
-    with errors():
-        refuse_twice(rows, train)
-        if model is not None and train is not None:
-            raise typer.BadParameter("Give --model or --train, and not both.")
-        from expectedkernels.cli import fitting
-        from expectedkernels.cli.input import leave_out, read_file, write_rows
+    refuse_twice(rows, train)
+    if model is not None and train is not None:
+        raise typer.BadParameter("Give --model or --train, and not both.")
+    from expectedkernels.cli import fitting
+    from expectedkernels.cli.input import leave_out, read_file, write_rows
 
-        raw = read_file(rows)
-        if model is not None:
-            leave_out(raw, without)
-            loaded = fitting.load(model, missing)
-            fitted = fitting.as_imputer(loaded, strategy.value, seed)
-        else:
-            table = leave_out(raw if train is None else read_file(train), without)
-            fitted = fitting.fit_imputer(table, strategy.value, missing, seed)
-        X, forms, gaps = fitting.read_like(raw, fitted, partly=True)
-        note(f"Filling in {len(X)} rows ...")
-        done = fitted.model.transform(X)
-        columns = {column.name: column for column in raw.columns}
-        for i, name in enumerate(fitted.forms):
-            if name in columns:
-                columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i], forms[name])
-        write_rows(columns, out, fitted.marks, header=raw.names is not None)
+    raw = read_file(rows)
+    if model is not None:
+        leave_out(raw, without)
+        loaded = fitting.load(model, missing)
+        fitted = fitting.as_imputer(loaded, strategy.value, seed)
+    else:
+        table = leave_out(raw if train is None else read_file(train), without)
+        fitted = fitting.fit_imputer(table, strategy.value, missing, seed)
+    X, forms, gaps = fitting.read_like(raw, fitted, partly=True)
+    note(f"Filling in {len(X)} rows ...")
+    done = fitted.model.transform(X)
+    columns = {column.name: column for column in raw.columns}
+    for i, name in enumerate(fitted.forms):
+        if name in columns:
+            columns[name] = columns[name].filled(done[:, i].tolist(), gaps[i], forms[name])
+    write_rows(columns, out, fitted.marks, header=raw.names is not None)
 
 
 def explain(
@@ -266,50 +255,43 @@ def explain(
     plot: opt.Picture = None,
     report: opt.Report = None,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Print what every column of a row contributes to its prediction: Shapley values.
 
     The model is one that `fit` has written (--model), or is fitted here (--train and --target).
     """
-    with errors():
-        refuse_twice(rows, train)
-        fitted = _fitted(model, train, target, classify, without, missing, seed)
-        from expectedkernels.checks import DataError
-        from expectedkernels.cli.fitting import read_like
-        from expectedkernels.cli.input import read_file
-        from expectedkernels.estimators.shapley import shapley_values
+    refuse_twice(rows, train)
+    fitted = _fitted(model, train, target, classify, without, missing, seed)
+    from expectedkernels.cli.fitting import read_like
+    from expectedkernels.cli.input import read_file
 
-        raw = read_file(rows)
-        X = read_like(raw, fitted)[0]
-        if row >= len(X):
-            raise DataError(f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
-        X = X[[row]]
-        found = shapley_values(fitted.model, X, rng=seed)
-        at, name = _output(fitted, X, of)
-        values, base, total = (
-            part[0] if at is None else part[0, ..., at]
-            for part in (found.values, found.base_values, found.predictions)
-        )
-        columns = [
-            {"name": column, "value": x if x == x else None, "contribution": share}
-            for column, x, share in zip(fitted.forms, X[0], values, strict=True)
-        ]
-        columns.sort(key=lambda part: -abs(part["contribution"]))
-        what = fitted.target
-        if as_json:
-            numbers = {"target": what, "class": name, "row": row, "base": base}
-            exact = found.standard_errors is None
-            show_json(numbers | {"prediction": total, "exact": exact, "columns": columns})
-        else:
-            _show_explanation(what if name is None else f"{what} is {name}", base, total, columns)
-        words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
-        draw(
-            ctx,
-            f"{what} of row {row} of {rows}",
-            {"nothing is known": f"{base:.6g}"} | words | {"prediction": f"{total:.6g}"},
-            {"What contributes": lambda: _waterfall(columns, base)},
-            {fitted.path: fitted.size, rows: raw},
-        )
+    raw = read_file(rows)
+    X = read_like(raw, fitted)[0]
+    if row >= len(X):
+        raise ek.DataError(f"There is no row {row}: rows are numbered from 0 to {len(X) - 1}.")
+    X = X[[row]]
+    found = ek.shapley_values(fitted.model, X, rng=seed)
+    at, name = _output(fitted, X, of)
+    values, base, total = (
+        part[0] if at is None else part[0, ..., at]
+        for part in (found.values, found.base_values, found.predictions)
+    )
+    columns = [
+        {"name": column, "value": x if x == x else None, "contribution": share}
+        for column, x, share in zip(fitted.forms, X[0], values, strict=True)
+    ]
+    columns.sort(key=lambda part: -abs(part["contribution"]))
+    what = fitted.target
+    numbers = {"target": what, "class": name, "row": row, "base": base, "prediction": total}
+    words = {part["name"]: f"{part['contribution']:+.6g}" for part in columns}
+    return Answer(
+        numbers | {"exact": found.standard_errors is None, "columns": columns},
+        _explanation(what if name is None else f"{what} is {name}", base, total, columns),
+        f"{what} of row {row} of {rows}",
+        {"nothing is known": f"{base:.6g}"} | words | {"prediction": f"{total:.6g}"},
+        {"What contributes": lambda: _waterfall(columns, base)},
+        {fitted.path: fitted.size, rows: raw},
+    )
 
 
 def _waterfall(columns: list[dict[str, Any]], base: float) -> Any:
@@ -325,29 +307,26 @@ def _waterfall(columns: list[dict[str, Any]], base: float) -> Any:
 
 def _output(fitted: Fitted, X: Any, of: str | None) -> tuple[int | None, str | None]:
     """Which output of a model is explained, and the name of its class."""
-    from expectedkernels.checks import DataError
     from expectedkernels.data.schema import listed
     from expectedkernels.data.tables import as_label
 
     if fitted.classes is None:
         if of is not None:
-            raise DataError("--of names a class, and the target holds numbers (--classify?).")
+            raise ek.DataError("--of names a class, and the target holds numbers (--classify?).")
         return None, None
     name = str(as_label(fitted.model.predict(X)[0])) if of is None else of
     if name not in fitted.classes:
-        raise DataError(f"There is no class {name!r}. There are {listed(fitted.classes)}.")
+        raise ek.DataError(f"There is no class {name!r}. There are {listed(fitted.classes)}.")
     return fitted.classes.index(name), name
 
 
-def _show_explanation(what: str, base: float, total: float, columns: list[dict[str, Any]]) -> None:
-    entries = [
-        f"{part['name']} = {'?' if part['value'] is None else part['value']}" for part in columns
-    ]
-    width = max(*map(len, entries), len("nothing is known")) + 2
-    typer.echo(f"{what}: {total:.6g}\n")
-    typer.echo(f"{'nothing is known':{width}}{base:>12.6g}")
-    for entry, part in zip(entries, columns, strict=True):
-        typer.echo(f"{entry:{width}}{part['contribution']:>+12.6g}")
+def _explanation(what: str, base: float, total: float, columns: list[dict[str, Any]]) -> str:
+    lines = [("nothing is known", f"{base:.6g}")]
+    for part in columns:
+        entry = f"{part['name']} = {'?' if part['value'] is None else part['value']}"
+        lines.append((entry, f"{part['contribution']:+.6g}"))
+    width = max(len(entry) for entry, _ in lines) + 2
+    return "\n".join([f"{what}: {total:.6g}\n", *(f"{a:{width}}{b:>12}" for a, b in lines)])
 
 
 def demo(
@@ -359,7 +338,7 @@ def demo(
         int, typer.Option(min=1, help="How often the rows are split into training and test rows.")
     ] = 8,
     as_json: opt.AsJson = False,
-) -> None:
+) -> Answer:
     """Predict from rows with missing values: expected predictions against imputation.
 
     Takes the diabetes data that come with scikit-learn; prints a table and writes a picture.
@@ -367,20 +346,16 @@ def demo(
     from expectedkernels.demo import RATES, plot, run, table
 
     result = run(seed=seed, n_splits=splits)
-    if as_json:
-        means, ranks = result.mean_errors(), result.mean_ranks()
-        methods = [{"name": m, "errors": means[m], "mean_rank": ranks[m]} for m in means]
-        found = {"rates": RATES, "complete": result.complete.mean(), "methods": methods}
-        show_json(found | {"coverage": result.shown.coverage, "seconds": result.seconds})
-    else:
-        typer.echo(table(result))
+    means, ranks = result.mean_errors(), result.mean_ranks()
+    methods = [{"name": m, "errors": means[m], "mean_rank": ranks[m]} for m in means]
+    found = {"rates": RATES, "complete": result.complete.mean(), "methods": methods}
+    found |= {"coverage": result.shown.coverage, "seconds": result.seconds}
     try:
         axes = plot(result)
     except ImportError as error:
-        fail(f"No picture was written. {error}")
+        typer.echo(table(result))
+        fail(f"No figure was written. {error}")
     from expectedkernels.plotting.style import save
 
-    with errors():
-        save(axes[0], out)
-        if not as_json:
-            typer.echo(f"\nPicture written to {out}")
+    save(axes[0], out)
+    return Answer(found, f"{table(result)}\n\nFigure written to {out}")
