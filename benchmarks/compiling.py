@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import gzip
 import importlib.util
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import expectedkernels as ek
-from benchmarks.timing import PeakMemory, seconds, show
+from benchmarks.timing import in_turns, peak_memory, seconds, show, timed
 from expectedkernels.checks import SizeError
-from expectedkernels.datasets import ising_grid
 
 SMALL = ("alarm", "hailfinder", "win95pts")
 LARGE = ("diabetes", "munin2", "munin3", "barley", "mildew", "munin4", "munin", "link", "munin1")
@@ -33,40 +30,30 @@ def compiling_networks() -> None:
     except ImportError:
         print("\n(no pyAgrum: nothing to compare with; pip install pyagrum)")
         return
-    rows = []
+    title = "Marginals of all variables: seconds of the processor, one thread (peak memory)"
     with threadpool_limits(1):
-        for name, model, theirs in _models(gum):
-            rows += _compared(name, model, theirs)
-            print("  ".join(rows[-2]), "  ".join(rows[-1]), sep="\n", flush=True)
-    show("Marginals of all variables: seconds of the processor, one thread (peak memory)", rows)
+        for name, model, network, evidence in _models(gum):
+            tasks = {
+                "circuit": lambda m=model: _fresh(m).compile(max_bytes=MAX_BYTES)[0].marginals(),
+                "no circuit": lambda m=model: _fresh(m).marginals(max_bytes=MAX_BYTES),
+                **_engines(gum, network, evidence, model.n_variables),
+            }
+            show(f"{title}: {name}", _compared(tasks))
 
 
-def _models(gum: Any) -> Any:
-    """Names, models, and what makes pyAgrum's answers: functions of no arguments."""
-    for name in SMALL:
-        yield _network(gum, name)
-    for side in GRIDS:
-        grid = ising_grid(side, side, rng=0)
-        network, evidence = _with_children(gum, grid)
-        yield f"grid {side} x {side}", grid, _engines(gum, network, evidence, grid.n_variables)
-    for name in LARGE:
-        yield _network(gum, name)
-
-
-def _network(gum: Any, name: str) -> tuple[str, Any, list[Callable[[], Any]]]:
-    """A network of the literature, from a file that comes with pgmpy."""
+def _models(gum: Any) -> Iterator[tuple[str, Any, Any, dict[str, int]]]:
+    """Names, models, and networks of pyAgrum with evidence."""
     spec = importlib.util.find_spec("pgmpy")
     if spec is None or spec.origin is None:
         raise SystemExit("the networks come with pgmpy: pip install pgmpy")
-    path = Path(spec.origin).parent / "utils" / "example_models" / f"{name}.bif.gz"
-    began = time.perf_counter()
-    model = ek.read_bif(path)
-    print(f"({name}: read in {seconds(time.perf_counter() - began)})")
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{name}.bif"
-        file.write_bytes(gzip.decompress(path.read_bytes()))
-        network = gum.loadBN(str(file))
-    return name, model, _engines(gum, network, {}, model.n_variables)
+    folder = Path(spec.origin).parent / "utils" / "example_models"
+    for name in (*SMALL, *GRIDS, *LARGE):
+        if isinstance(name, int):
+            grid = ek.ising_grid(name, name, rng=0)
+            yield f"grid {name} x {name}", grid, *_with_children(gum, grid)
+            continue
+        took, model = timed(ek.read_bif, folder / f"{name}.bif.gz")
+        yield f"{name}, read in {seconds(took)}", model, ek.models.to_pyagrum(model), {}
 
 
 def _with_children(gum: Any, model: Any) -> tuple[Any, dict[str, int]]:
@@ -88,7 +75,7 @@ def _with_children(gum: Any, model: Any) -> tuple[Any, dict[str, int]]:
     return network, evidence
 
 
-def _engines(gum: Any, network: Any, evidence: dict[str, int], n: int) -> list[Callable[[], Any]]:
+def _engines(gum: Any, network: Any, evidence: dict[str, int], n: int) -> dict[str, Any]:
     """Both exact engines; those whose cliques are too large are left out."""
     names = sorted(network.names(), key=network.idFromName)[:n]
 
@@ -105,82 +92,53 @@ def _engines(gum: Any, network: Any, evidence: dict[str, int], n: int) -> list[C
         for node in tree.nodes()
     ]
     if 8 * sum(sizes) > THEIR_BYTES:
-        return []
-    return [lambda: ask(gum.LazyPropagation), lambda: ask(gum.ShaferShenoyInference)]
+        return {}
+    kinds = (gum.LazyPropagation, gum.ShaferShenoyInference)
+    return {f"pyAgrum, {kind.__name__}": lambda kind=kind: ask(kind) for kind in kinds}
 
 
-def _compared(
-    name: str, model: Any, engines: list[Callable[[], Any]]
-) -> list[tuple[str, str, str, str]]:
-    """The lines of one model."""
-
-    def fresh() -> Any:
-        if isinstance(model, ek.BayesianNetwork):
-            return ek.BayesianNetwork(model.parents, model.cpts)
-        return ek.FactorGraph(model.cardinalities, model.factors)
-
-    def compiled(given: Any) -> Any:
-        return given.compile(max_bytes=MAX_BYTES)[0].marginals()
-
-    def eliminated(given: Any) -> Any:
-        return given.marginals(max_bytes=MAX_BYTES)
-
-    ours = [("circuit", compiled), ("no circuit", eliminated)]
-    tasks: list[tuple[str, Callable[[], Any], Callable[..., Any]]] = [
-        (what, fresh, task) for what, task in ours
-    ]
-    tasks += [("pyAgrum", lambda engine=engine: engine, _call) for engine in engines]
-    best, peaks = _alternated(tasks)
-    theirs = min((best[i] for i in range(2, len(tasks))), default=np.nan)
-    memory = min((peaks[i] for i in range(2, len(tasks))), default=np.nan)
-    beside = "too large" if np.isnan(theirs) else f"{seconds(theirs)} ({memory:.0f} MiB)"
-    rows = []
-    for i, (what, _) in enumerate(ours):
-        took = "too large" if np.isnan(best[i]) else f"{seconds(best[i])} ({peaks[i]:.0f} MiB)"
-        ratio = "" if np.isnan(best[i] * theirs) else f"{best[i] / theirs:.2f}"
-        rows.append((f"{name}, {what}", took, beside, ratio))
-    return rows
+def _fresh(model: Any) -> Any:
+    """The model without what it has computed before."""
+    if isinstance(model, ek.BayesianNetwork):
+        return ek.BayesianNetwork(model.parents, model.cpts)
+    return ek.FactorGraph(model.cardinalities, model.factors)
 
 
-def _call(engine: Callable[[], Any]) -> Any:
-    return engine()
-
-
-def _alternated(tasks: list[Any]) -> tuple[list[float], list[float]]:
+def _compared(tasks: dict[str, Callable[[], Any]]) -> list[tuple[str, ...]]:
     """The shortest run of every task, in turns, and the peak of memory of the first, in MiB."""
-    best, peaks = [np.nan] * len(tasks), [np.nan] * len(tasks)
-    answers: list[Any] = [None] * len(tasks)
-    for i, (_, make, task) in enumerate(tasks):
+    first, peaks, answers = {}, {}, {}
+    for name, task in tasks.items():
         ctypes.CDLL(None).malloc_trim(0)  # what earlier tasks have left behind
-        with PeakMemory() as memory:
+        with peak_memory() as peak:
             try:
-                best[i], answers[i] = _timed(make, task)
+                first[name], answers[name] = _processor_time(task)
             except SizeError:
                 continue
-        peaks[i] = (memory.peak - memory.before) / 2**20
-    _compare(answers)
-    longest = np.nanmax(best)
-    for _ in range(int(min(20, 3.0 / longest))):
-        for i, (_, make, task) in enumerate(tasks):
-            if not np.isnan(best[i]):
-                best[i] = min(best[i], _timed(make, task)[0])
-    return best, peaks
+            peaks[name] = peak()
+    found = [np.concatenate(list(answer)) for answer in answers.values()]
+    if any(np.abs(other - found[0]).max() > 1e-6 for other in found[1:]):
+        raise SystemExit("marginals differ")
+    again = {name: lambda t=tasks[name]: _processor_time(t)[0] for name in first}
+    best = in_turns(again, int(min(20, 3.0 / max(first.values()))))
+    best = {name: min(best[name], first[name]) for name in first}
+    theirs = min((name for name in best if "pyAgrum" in name), key=best.__getitem__, default="")
+    shown = {name: f"{seconds(t)} ({peaks[name]:.0f} MiB)" for name, t in best.items()}
+    return [
+        (
+            name,
+            shown.get(name, "too large"),
+            shown.get(theirs, "too large"),
+            f"{best[name] / best[theirs]:.2f}" if name in best and theirs else "",
+        )
+        for name in ("circuit", "no circuit")
+    ]
 
 
-def _timed(make: Callable[[], Any], task: Callable[..., Any]) -> tuple[float, Any]:
+def _processor_time(task: Callable[[], Any]) -> tuple[float, Any]:
     """The time of the processor, which others on the machine disturb least, and the answer."""
-    given = make()
     began = time.process_time()
-    found = task(given)
+    found = task()
     return time.process_time() - began, found
-
-
-def _compare(answers: list[Any]) -> None:
-    """Stop if two lists of marginals differ."""
-    found = [np.concatenate(list(answer)) for answer in answers if answer is not None]
-    for other in found[1:]:
-        if np.abs(other - found[0]).max() > 1e-6:
-            raise SystemExit(f"marginals differ by {np.abs(other - found[0]).max()}")
 
 
 ALL = [compiling_networks]

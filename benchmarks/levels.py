@@ -2,29 +2,30 @@
 
 Every cell is one test of one model with n samples, and the share of repetitions whose p-value is at
 most 5 %. Samples and simulated samples are fresh in every repetition. Cells are done in batches of
-repetitions, each with seeds of its own, over some processes (`--jobs`); with `--results FILE`,
-batches are kept in a file, a line each, and those in it are not done again. SACHS and EARTHQUAKE
-are read from pgmpy, or from `--bif FOLDER` with sachs.bif and earthquake.bif.
+repetitions, each with seeds of its own, over some processes (`--jobs`); with `--results FOLDER`,
+batches are kept in a folder, and those in it are not done again. SACHS and EARTHQUAKE are read from
+pgmpy, or from `--bif FOLDER` with sachs.bif and earthquake.bif.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import partial
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, get_type_hints
 from zlib import crc32
 
 import numpy as np
-from joblib import Parallel, delayed, parallel_config
 
 import expectedkernels as ek
-from benchmarks.grounds import FORMS, MODELS, TREES, Ground, fitted_tree, ground_of
+from benchmarks.timing import show
+from studies.base import Results, collect, markdown
 
 N_NULL = 19
 """With 19 simulated samples a p-value of at most 5 % means the largest statistic of twenty."""
@@ -34,13 +35,107 @@ BATCH = 25
 
 STAY, CHANGE = 0.5, 0.05
 """How often a chain stays where it is, and how often the signs of its samples change."""
+SPREAD = {"SACHS": 0.5, "EARTHQUAKE": 0.8, "rare bits": 2.0, "chain of 30": 0.6}
+"""How far alternatives are: their tables are multiplied by exp(spread times normal numbers)."""
 
-BESIDE = {
-    "kdsd": {"SACHS": 99.5, "EARTHQUAKE": 67.0, "chain of 30": 100.0, "weak grid": 100.0},
-    "mmd": {"SACHS": 100.0, "EARTHQUAKE": 72.0, "chain of 30": 100.0, "weak grid": 100.0},
-    "two-sample": {"SACHS": 98.0, "EARTHQUAKE": 62.0, "chain of 30": 100.0, "weak grid": 100.0},
+FORMS = ("circuit", "graph", "function")
+
+
+def network(name: str, folder: str | None) -> Any:
+    """A network from a folder of .bif files, or from those that come with pgmpy."""
+    if folder is not None:
+        return ek.read_bif(Path(folder) / f"{name}.bif")
+    from pgmpy.utils import get_example_model
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ek.as_model(get_example_model(name))
+
+
+def rare_bits() -> Any:
+    """Five bits that are one once in a thousand times."""
+    return ek.FactorGraph([2] * 5, [([v], [0.999, 0.001]) for v in range(5)])
+
+
+def chain() -> Any:
+    """Thirty bits in a row, with a random table on every edge."""
+    rng = np.random.default_rng(0)
+    tables = [([v, v + 1], np.exp(rng.normal(size=(2, 2)))) for v in range(29)]
+    return ek.FactorGraph([2] * 30, tables)
+
+
+def grid(coupling: float) -> Any:
+    """Five by five bits whose neighbours attract or repel each other."""
+    rng, place = np.random.default_rng(1), np.arange(25).reshape(5, 5)
+    pairs = [*zip(place[:, :-1].flat, place[:, 1:].flat, strict=True)]
+    pairs += zip(place[:-1].flat, place[1:].flat, strict=True)
+    factors = []
+    for pair in pairs:
+        c = coupling * rng.choice([-1.0, 1.0])
+        factors.append((list(map(int, pair)), np.exp([[c, -c], [-c, c]])))
+    return ek.FactorGraph([2] * 25, factors)
+
+
+MODELS: dict[str, Callable[[str | None], Any]] = {
+    "SACHS": lambda folder: network("sachs", folder),
+    "EARTHQUAKE": lambda folder: network("earthquake", folder),
+    "rare bits": lambda _: rare_bits(),
+    "chain of 30": lambda _: chain(),
+    "weak grid": lambda _: grid(0.3),
+    "strong grid": lambda _: grid(1.5),
 }
-"""Power at n = 100 in trials of 100 to 200 repetitions, with other random tables."""
+
+TREES = ("rare bits", "chain of 30")
+"""The models that trees can represent."""
+
+
+def changed(graph: Any, spread: float) -> Any:
+    """A model whose tables differ at random from those of another."""
+    rng = np.random.default_rng(2)
+    factors = [
+        (f.scope, f.table * np.exp(spread * rng.normal(size=f.table.shape))) for f in graph.factors
+    ]
+    return ek.FactorGraph(graph.cardinalities, factors)
+
+
+def as_function(graph: Any) -> Any:
+    """The model as a function of states; of pairs of bits, one look-up for all factors."""
+    if any(f.table.shape != (2, 2) for f in graph.factors):
+        return ek.Target(graph.log_score, graph.cardinalities)
+    first, second = np.array([f.scope for f in graph.factors]).T
+    logs = np.log([f.table for f in graph.factors]).reshape(-1)
+    start = 4 * np.arange(len(first))
+    return ek.Target(
+        lambda X: logs[start + 2 * X[:, first] + X[:, second]].sum(axis=1), graph.cardinalities
+    )
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A model in all forms, one that differs from it, and the tree that is closest to it."""
+
+    forms: dict[str, Any]
+    other: Any
+    tree: Any
+
+    def source(self, power: bool) -> Any:
+        """Where samples come from: the model, or, to see that tests notice it, the other one."""
+        return self.other if power else self.forms["circuit"]
+
+
+@lru_cache(maxsize=len(MODELS))
+def ground_of(name: str, folder: str | None) -> Ground:
+    """One of the models; raises ImportError if it is that of a library which is not there."""
+    graph = MODELS[name](folder)
+    circuit = graph.circuit()
+    forms = dict(zip(FORMS, (circuit, graph, as_function(graph)), strict=True))
+    other = changed(graph, SPREAD.get(name, 0.35)).circuit()
+    return Ground(forms, other, fitted_tree(circuit.sample(2000, 4), circuit.cardinalities))
+
+
+def fitted_tree(X: Any, cardinalities: Any) -> Any:
+    """The tree that fits samples best."""
+    return ek.learn_chow_liu(X, cardinalities=list(cardinalities))
 
 
 def of_samples(
@@ -96,57 +191,40 @@ TESTS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A test of a form of a model with n samples of it, or of another one."""
+class Batch(NamedTuple):
+    """Some repetitions of a test of a form of a model with n samples of it, or of another one."""
 
     model: str
     test: str
     form: str
     n: int
     power: bool
-
-    def __str__(self) -> str:
-        return f"{self.model:12} {self.test:20} {self.form:8} n = {self.n:4}"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some repetitions of a cell, by their number and how many they are."""
-
-    cell: Cell
     number: int
     size: int
 
 
-@dataclass(frozen=True)
-class Found:
+CELL = list(Batch._fields[:5])
+KEYS = get_type_hints(Batch) | {"power": lambda text: text == "True"}
+VALUES = {"rejected": int, "refused": int, "seconds": float, "drawn": str}
+
+
+def done(batch: Batch, folder: str | None) -> list[tuple[Any, ...]]:
     """How often a test rejected at 5 %, and how often it did not judge, in how many seconds."""
-
-    rejected: int
-    refused: int
-    seconds: float
-    drawn: str
-
-
-def done(batch: Batch, folder: str | None) -> Found:
-    """What the repetitions of a batch find."""
-    cell = batch.cell
-    ground, test = ground_of(cell.model, folder), TESTS[cell.test][0]
-    rng = np.random.default_rng([crc32(repr(cell).encode()), batch.number])
+    ground, test = ground_of(batch.model, folder), TESTS[batch.test][0]
+    rng = np.random.default_rng([crc32(repr(batch[:5]).encode()), batch.number])
     rejected, refused, drawn, start = 0, 0, "", time.perf_counter()
     for _ in range(batch.size):
         try:
-            found = test(ground, cell.form, cell.n, cell.power, rng)
+            found = test(ground, batch.form, batch.n, batch.power, rng)
             rejected += int(found.p_value <= 0.05)
             drawn = getattr(found, "drawn", "")
         except ek.DataError:  # signs that cannot tell, and differences without an error
             refused += 1
-    return Found(rejected, refused, time.perf_counter() - start, drawn)
+    return [(*batch, rejected, refused, time.perf_counter() - start, drawn)]
 
 
-def cells(given: Any) -> list[Cell]:
-    """The cells that were asked for, without those that make no sense."""
+def batches(given: Any) -> list[Batch]:
+    """The batches of the cells that were asked for, without those that make no sense."""
     found = []
     for model in given.models:
         try:
@@ -158,79 +236,15 @@ def cells(given: Any) -> list[Cell]:
             if given.power and "refit" in test and model in TREES:
                 continue  # trees fit
             for form in (f for f in TESTS[test][1] if f in given.forms):
-                if not (large and form == "function" and test == "mmd"):  # no embedding
-                    found.append(Cell(model, test, form, n, given.power))
+                if large and form == "function" and test == "mmd":
+                    continue  # no embedding
+                for i, start in enumerate(range(0, given.repeats, BATCH)):
+                    size = min(BATCH, given.repeats - start)
+                    found.append(Batch(model, test, form, n, given.power, i, size))
     return found
 
 
-def batches(cell: Cell, repeats: int) -> list[Batch]:
-    starts = range(0, repeats, BATCH)
-    return [Batch(cell, i, min(BATCH, repeats - start)) for i, start in enumerate(starts)]
-
-
-def kept(path: Path | None) -> dict[Batch, Found]:
-    """The batches of a file; a last line that was not finished is left out."""
-    known = {}
-    for line in path.read_text().splitlines() if path is not None and path.exists() else []:
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        cell = Cell(**entry["cell"])
-        known[Batch(cell, entry["number"], entry["size"])] = Found(**entry["found"])
-    return known
-
-
-def worked(todo: list[Batch], folder: str | None, jobs: int) -> Iterator[tuple[Batch, Found]]:
-    """What batches find, as it comes."""
-    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-        work = Parallel(return_as="generator_unordered", batch_size=1)
-        yield from work(delayed(lambda b: (b, done(b, folder)))(batch) for batch in todo)
-
-
-def line(cell: Cell, found: list[Found], repeats: int) -> str:
-    """A cell in words."""
-    refused = sum(f.refused for f in found)
-    spent = 1e3 * sum(f.seconds for f in found) / repeats
-    words = [f"{share(found, repeats):5.1f} %", found[0].drawn or "t", f"{spent:.0f} ms"]
-    if refused:
-        words.append(f"{100 * refused / repeats:.1f} % refused")
-    beside = BESIDE.get(cell.test, {}).get(cell.model)
-    if cell.power and cell.n == 100 and beside is not None:
-        words.append(f"beside {beside:.1f} %")
-    return f"{cell} {'  '.join(words)}"
-
-
-def share(found: list[Found], repeats: int) -> float:
-    return 100 * sum(f.rejected for f in found) / repeats
-
-
-def table(shares: dict[Cell, float]) -> str:
-    """All cells, a row per test and form and a column per model, numbers of samples in order."""
-    models = list(dict.fromkeys(cell.model for cell in shares))
-    rows = [["test", "target", *models], ["---"] * (2 + len(models))]
-    for test, form in dict.fromkeys((cell.test, cell.form) for cell in shares):
-        row = [test, form]
-        for model in models:
-            here = (model, test, form)
-            cell = [f"{s:.1f}" for c, s in shares.items() if (c.model, c.test, c.form) == here]
-            row.append(", ".join(cell) or "-")
-        rows.append(row)
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def estimated(wanted: list[Cell], given: Any) -> None:
-    """Print what cells cost, by two repetitions each."""
-    total = 0.0
-    for cell in wanted:
-        ground_of(cell.model, given.bif)
-        cost = done(Batch(cell, 0, 2), given.bif).seconds / 2 * given.repeats
-        total += cost
-        print(f"{cell} {cost:7.1f} s", flush=True)
-    print(f"about {total:.0f} s, {total / given.jobs:.0f} s with {given.jobs} processes")
-
-
-def options(arguments: list[str] | None) -> Any:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--n", type=int, nargs="*", default=[40, 100])
@@ -240,37 +254,31 @@ def options(arguments: list[str] | None) -> Any:
     parser.add_argument("--power", action="store_true", help="samples of a model that differs")
     parser.add_argument("--bif", metavar="FOLDER", help="where sachs.bif and earthquake.bif are")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="keep batches, and go on")
+    parser.add_argument("--results", type=Path, metavar="FOLDER", help="keep batches, and go on")
     parser.add_argument("--estimate", action="store_true", help="only say how long it takes")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    given = options(arguments)
-    wanted = cells(given)
+    given = parser.parse_args(arguments)
+    wanted = batches(given)
     if given.estimate:
-        estimated(wanted, given)
+        first = [batch._replace(size=2) for batch in wanted if batch.number == 0]
+        cost = sum(done(batch, given.bif)[0][-2] for batch in first) * given.repeats / 2
+        print(f"about {cost:.0f} s, {cost / given.jobs:.0f} s with {given.jobs} processes")
         return
-    print(f"{'rejected' if given.power else 'level'} at 5 %, {given.repeats} repetitions")
-    known = kept(given.results)
-    plan = {cell: batches(cell, given.repeats) for cell in wanted}
-    todo = [batch for some in plan.values() for batch in some if batch not in known]
-    for cell in wanted:
-        show(cell, plan, known, given.repeats)
-    for batch, found in worked(todo, given.bif, given.jobs):
-        known[batch] = found
-        if given.results is not None:
-            entry = {**asdict(batch), "found": asdict(found)}
-            with given.results.open("a") as file:
-                file.write(json.dumps(entry) + "\n")
-        show(batch.cell, plan, known, given.repeats)
-    print(table({c: share([known[b] for b in plan[c]], given.repeats) for c in wanted}))
-
-
-def show(cell: Cell, plan: Any, known: Any, repeats: int) -> None:
-    """Print a cell as soon as all of its batches are known."""
-    if all(batch in known for batch in plan[cell]):
-        print(line(cell, [known[batch] for batch in plan[cell]], repeats), flush=True)
+    with TemporaryDirectory() as folder:
+        results = Results(given.results or folder, KEYS, VALUES, {})
+        todo = [(batch, given.bif) for batch in wanted if tuple(batch) not in results]
+        frame = collect(results, done, todo, given.jobs, progress=True).frame
+    frame = frame[frame[CELL].apply(tuple, axis=1).isin({batch[:5] for batch in wanted})]
+    found = frame.groupby(CELL, sort=False).agg(
+        {"size": "sum", "rejected": "sum", "refused": "sum", "seconds": "sum", "drawn": "first"}
+    )
+    for name in ("rejected", "refused"):
+        found[name] = (100 * found[name] / found["size"]).map("{:.1f} %".format)
+    found["seconds"] = (1e3 * found["seconds"] / found["size"]).map("{:.0f} ms".format)
+    found = found.drop(columns="size").reset_index()
+    title = f"{'rejected' if given.power else 'level'} at 5 %, {given.repeats} repetitions"
+    show(title, found.astype(str).values.tolist(), tuple(found))
+    table = found.pivot_table("rejected", ["test", "form"], "model", ", ".join, sort=False)
+    print(markdown(table.fillna("-")))
 
 
 if __name__ == "__main__":

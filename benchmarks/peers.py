@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from importlib import import_module, metadata
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import expectedkernels as ek
+from benchmarks.timing import in_turns, peak_memory, timed
 from expectedkernels.engine.blocks import from_leaves
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROUNDS = 5
 DISTRIBUTIONS = {"libcirkit": "libcirkit", "SPFlow": "spflow", "scikit-learn": "scikit-learn"}
 """How packages are called where they are installed from, if not by their names."""
+
+
+def largest_error(exact: Any, words: str = "") -> Callable[[Any], str]:
+    """What says how far numbers are from exact ones at most."""
+    return lambda found: f"{float(np.abs(np.asarray(found) - exact).max()):.1e}{words}"
 
 
 def pair(n: int = 16, units: int = 8) -> Any:
@@ -54,17 +59,13 @@ def log_likelihoods(p: Any, X: Any, library: str) -> Callable[[], Any]:
     """What asks another library for the log-likelihoods of rows."""
     module, torch = tensors(p, library)
     rows, ask = torch.as_tensor(X), module if library == "libcirkit" else module.log_likelihood
-    return torch.no_grad()(lambda: ask(rows).numpy())
+    return torch.no_grad()(lambda: ask(rows).numpy().ravel())
 
 
 def likelihoods(library: str) -> Any:
     """The log-likelihoods of 2000 rows under a dense circuit, beside naive sums in long doubles."""
     p, _, X = pair(32, 16)
-    exact = naive(p, X)
-
-    def error(found: Any) -> str:
-        return f"{float(np.abs(np.asarray(found).ravel() - exact).max()):.1e}"
-
+    error = largest_error(naive(p, X))
     if library == "expectedkernels":
         return lambda: p.log_likelihood(X), error
     return log_likelihoods(p, X, library), error
@@ -87,31 +88,28 @@ def naive(p: Any, X: Any) -> Any:
 def inner_products(library: str) -> Any:
     """The sum of the product of two circuits over all states, beside the sum over 65 536 states."""
     p, q, _ = pair()
-    exact = np.exp(naive(p, states(16)) + naive(q, states(16))).sum()
-
-    def error(found: Any) -> str:
-        return f"{abs(float(found) / float(exact) - 1.0):.1e}"
-
+    exact = float(np.exp(naive(p, states(16)) + naive(q, states(16))).sum())
+    error = largest_error(1.0)
     if library == "expectedkernels":
-        return lambda: ek.expected_kernel(p, q, ek.Delta()), error
+        return lambda: ek.expected_kernel(p, q, ek.Delta()) / exact, error
     if library == "SPFlow":
         (a, torch), (b, _) = tensors(p, library), tensors(q, library)
         product = import_module("spflow.utils.inner_product").inner_product_matrix
-        return torch.no_grad()(lambda: product(a, b).numpy().squeeze()), error
+        return torch.no_grad()(lambda: product(a, b).numpy().squeeze() / exact), error
     symbolic = import_module("cirkit.symbolic.functional")
     _, torch = tensors(p, library)
     both = symbolic.multiply(ek.models.to_cirkit(p), ek.models.to_cirkit(q))
     compiled = import_module("cirkit.pipeline").compile(symbolic.integrate(both))
-    return torch.no_grad()(lambda: np.exp(compiled().numpy().squeeze())), error
+    return torch.no_grad()(lambda: np.exp(compiled().numpy().squeeze()) / exact), error
 
 
 def samples(library: str) -> Any:
     """2000 samples of a dense circuit; the error is that of frequencies of states."""
     p, _, _ = pair(32, 16)
-    exact = np.array([table[1] for table in p.marginals()])
+    noise = largest_error([table[1] for table in p.marginals()], " (noise)")
 
     def error(found: Any) -> str:
-        return f"{float(np.abs(np.asarray(found).mean(axis=0) - exact).max()):.1e} (noise)"
+        return noise(np.asarray(found).mean(axis=0))
 
     if library == "expectedkernels":
         return lambda: p.sample(2000, rng=0), error
@@ -137,36 +135,25 @@ def em_step(library: str) -> Any:
     def error(found: Any) -> str:
         return f"{abs(float(np.mean(found.log_likelihood(X))) - reference):.1e}"
 
-    _, torch = tensors(p, library)
-    rows = torch.as_tensor(X)
-    if library == "SPFlow":
-        learn = import_module("spflow.learn.expectation_maximization").expectation_maximization
+    def learned() -> Any:
+        module, torch = tensors(p, library)
+        rows = torch.as_tensor(X)
+        if library == "SPFlow":
+            learn = import_module("spflow.learn.expectation_maximization").expectation_maximization
+            taken, _ = timed(lambda: learn(module, rows, max_steps=1))
+            return Timed(taken, ek.models.from_spflow(module))
+        em = import_module("cirkit.backend.torch.em_optimizer").EM(module, lr=1.0, pseudocount=0.0)
+        taken, _ = timed(lambda: (module(rows).sum().backward(), em.step()))
+        return Timed(taken, ek.models.from_cirkit(module))
 
-        def learned() -> Any:
-            module, _ = tensors(p, library)
-            began = time.perf_counter()
-            learn(module, rows, max_steps=1)
-            return Timed(time.perf_counter() - began, ek.models.from_spflow(module))
-
-        return learned, error
-    optimizer = import_module("cirkit.backend.torch.em_optimizer").EM
-
-    def optimized() -> Any:
-        module, _ = tensors(p, library)
-        em = optimizer(module, lr=1.0, pseudocount=0.0)
-        began = time.perf_counter()
-        module(rows).sum().backward()
-        em.step()
-        return Timed(time.perf_counter() - began, ek.models.from_cirkit(module))
-
-    return optimized, error
+    return learned, error
 
 
-class Timed:
+class Timed(NamedTuple):
     """An answer that says itself how long it took, without what only prepares for it."""
 
-    def __init__(self, seconds: float, answer: Any):
-        self.seconds, self.answer = seconds, answer
+    seconds: float
+    answer: Any
 
 
 def posteriors(library: str) -> Any:
@@ -182,9 +169,7 @@ def posteriors(library: str) -> Any:
         fits = (np.isnan(row) | (everything == row)).all(axis=1)
         exact[i] = (joint[fits] @ everything[fits]) / joint[fits].sum()
 
-    def error(found: Any) -> str:
-        return f"{float(np.abs(np.stack(found) - exact).max()):.1e}"
-
+    error = largest_error(exact)
     names, labels = network.names, network.states
     given = [
         {names[v]: labels[v][int(x)] for v, x in enumerate(row) if not np.isnan(x)} for row in rows
@@ -226,11 +211,7 @@ def mixtures(library: str) -> Any:
     model.fit(X)
     means, variances = model.means_.astype(np.longdouble), model.covariances_.astype(np.longdouble)
     logs = -0.5 * (((X[:, None] - means) ** 2 / variances) + np.log(2 * np.pi * variances)).sum(2)
-    exact = np.log(np.exp(logs) @ (model.weights_ / model.weights_.sum()))
-
-    def error(found: Any) -> str:
-        return f"{float(np.abs(np.asarray(found).ravel() - exact).max()):.1e}"
-
+    error = largest_error(np.log(np.exp(logs) @ (model.weights_ / model.weights_.sum())))
     p = ek.as_model(model)
     if library == "expectedkernels":
         return lambda: p.log_likelihood(X), error
@@ -284,35 +265,24 @@ def serve(question: str, library: str, pipe: Any) -> None:
     warnings.simplefilter("ignore")
     try:
         ask, error = QUESTIONS[question][0](library)
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # the peak starts anew
-        before, answer = memory("VmRSS"), ask()
-        pipe.send(None)
-        while pipe.recv():
-            began = time.perf_counter()
-            answer = ask()
-            taken = time.perf_counter() - began
-            pipe.send(answer.seconds if isinstance(answer, Timed) else taken)
-        peak = memory("VmHWM") - before
-        pipe.send((peak, error(answer.answer if isinstance(answer, Timed) else answer)))
+        with peak_memory() as peak:
+            ask()
+            pipe.send(None)
+            while pipe.recv():
+                taken, answer = timed(ask)
+                own = isinstance(answer, Timed)
+                pipe.send(answer.seconds if own else taken)
+            pipe.send((peak(), error(answer.answer if own else answer)))
     except BaseException as failure:
         text = str(failure).splitlines()
         pipe.send(f"{type(failure).__name__}: {text[0][:90] if text else ''}")
 
 
-def memory(which: str) -> float:
-    """The resident memory of the process, or its peak, in MiB."""
-    with open("/proc/self/status") as file:
-        [line] = [line for line in file if line.startswith(which)]
-    return int(line.split()[1]) / 1024
-
-
-def answers(question: str) -> list[str]:
+def answers(question: str) -> Iterator[str]:
     """The lines of the table for one question."""
-    libraries = QUESTIONS[question][1]
     context = get_context("spawn")
     pipes, failed = {}, {}
-    for library in libraries:
+    for library in QUESTIONS[question][1]:
         mine, theirs = context.Pipe()
         worker = context.Process(target=serve, args=(question, library, theirs), daemon=True)
         worker.start()
@@ -322,26 +292,25 @@ def answers(question: str) -> list[str]:
             pipes[library] = mine
         else:
             failed[library] = told
-    times: dict[str, list[float]] = {library: [] for library in pipes}
-    for _ in range(ROUNDS):
-        for library, pipe in list(pipes.items()):
-            pipe.send(True)
-            told = received(pipe)
-            if isinstance(told, str):
-                failed[library] = told
-                del pipes[library]
-            else:
-                times[library].append(told)
-    lines = []
-    for library in libraries:
+
+    def ask(library: str) -> float:
         if library in failed:
-            lines.append(f"| {question} | {library} | - | - | {failed[library]} |")
+            return np.inf
+        pipes[library].send(True)
+        told = received(pipes[library])
+        if isinstance(told, str):
+            failed[library] = told
+            return np.inf
+        return float(told)
+
+    best = in_turns({library: partial(ask, library) for library in pipes}, ROUNDS)
+    for library in QUESTIONS[question][1]:
+        if library in failed:
+            yield f"| {question} | {library} | - | - | {failed[library]} |"
             continue
         pipes[library].send(False)
         peak, error = received(pipes[library])
-        best = 1e3 * min(times[library])
-        lines.append(f"| {question} | {library} | {best:.1f} | {peak:.0f} | {error} |")
-    return lines
+        yield f"| {question} | {library} | {1e3 * best[library]:.1f} | {peak:.0f} | {error} |"
 
 
 def received(pipe: Any) -> Any:

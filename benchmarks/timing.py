@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HEADER = ("", "ours", "beside", "ratio")
+
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """How long a call took, and its result."""
+    began = time.perf_counter()
+    found = function(*arguments)
+    return time.perf_counter() - began, found
 
 
 def best_of(function: Callable[[], Any], repeats: int = 20, seconds: float = 2.0) -> float:
@@ -17,45 +22,37 @@ def best_of(function: Callable[[], Any], repeats: int = 20, seconds: float = 2.0
     times: list[float] = []
     start = time.perf_counter()
     while len(times) < repeats and (not times or time.perf_counter() - start < seconds):
-        began = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - began)
+        times.append(timed(function)[0])
     return min(times)
 
 
-def alternating(*functions: Callable[[], Any], rounds: int = 15) -> list[float]:
-    """The shortest run of each function, measured in turns so that all meet the same noise."""
-    times = [[] for _ in functions]
+def in_turns(functions: Mapping[str, Callable[[], float]], rounds: int = 15) -> dict[str, float]:
+    """The shortest of the times that functions return, in turns so that all meet the same noise."""
+    best = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
-        for function, runs in zip(functions, times, strict=True):
-            runs.append(best_of(function, repeats=3, seconds=0.5))
-    return [min(runs) for runs in times]
+        for name, function in functions.items():
+            best[name] = min(best[name], function())
+    return best
 
 
-class PeakMemory:
-    """The most memory the process holds while the block runs, sampled every few milliseconds."""
-
-    def __enter__(self) -> PeakMemory:
-        self.before = self.peak = _resident()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.005):
-            self.peak = max(self.peak, _resident())
+def alternating(*functions: Callable[[], Any], rounds: int = 15) -> list[float]:
+    """The shortest run of each function, measured in turns."""
+    calls = {str(i): lambda f=f: best_of(f, 3, 0.5) for i, f in enumerate(functions)}  # type: ignore[misc]
+    return list(in_turns(calls, rounds).values())
 
 
-def _resident() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return 1024 * int(line.split()[1])
-    return 0
+@contextmanager
+def peak_memory() -> Iterator[Callable[[], float]]:
+    """A function that says by how many MiB the process grew at most since the block began."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = _memory("VmRSS")
+    yield lambda: _memory("VmHWM") - before
+
+
+def _memory(which: str) -> float:
+    """The resident memory of the process, or its peak, in MiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(which)) / 1024
 
 
 def data_file(name: str) -> Path | None:
@@ -68,15 +65,15 @@ def data_file(name: str) -> Path | None:
 
 
 def show(
-    title: str,
-    rows: list[tuple[str, ...]],
-    header: tuple[str, ...] = ("", "ours", "beside", "ratio"),
+    title: str, rows: list[Any], header: tuple[str, ...] = ("", "ours", "beside", "ratio")
 ) -> None:
     """Print rows of (what, ours, compared with, ratio or result) as a table."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [header, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     print(f"\n{title}")
-    for row in [header, *rows]:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    for row in lines:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  " + "  ".join(cells).rstrip(), flush=True)
 
 
 def seconds(t: float) -> str:

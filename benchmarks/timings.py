@@ -10,14 +10,15 @@ be at most 1.02, and no ratio above 1.15 in two runs.
 from __future__ import annotations
 
 import sys
-import time
 import warnings
+from functools import partial
 
 import numpy as np
 
 import expectedkernels as ek
 from benchmarks.commits import BASE, run, source
 from benchmarks.recorded import rows
+from benchmarks.timing import best_of, in_turns, show
 
 ROUNDS = 7
 SECONDS = 0.2
@@ -116,12 +117,7 @@ def serve():
         call()
     print("|".join(there), flush=True)
     for line in sys.stdin:
-        call, best, start = there[line.strip()], np.inf, time.perf_counter()
-        while best == np.inf or time.perf_counter() - start < SECONDS:
-            began = time.perf_counter()
-            call()
-            best = min(best, time.perf_counter() - began)
-        print(best, flush=True)
+        print(best_of(there[line.strip()], 10**9, SECONDS), flush=True)
 
 
 def ask(process, name):
@@ -134,15 +130,12 @@ def compare(sources, threads):
     """The best times of every call, as (name, seconds in the first, in the second)."""
     processes = [run("benchmarks.timings", src, "--serve", threads=threads) for src in sources]
     names, _ = (process.stdout.readline().strip().split("|") for process in processes)
-    best = {name: [np.inf, np.inf] for name in names}
-    for _ in range(ROUNDS):
-        for name in names:
-            for i, process in enumerate(processes):
-                best[name][i] = min(best[name][i], ask(process, name))
+    pairs = [(name, process) for name in names for process in processes]
+    best = in_turns({pair: partial(ask, *pair[::-1]) for pair in pairs}, ROUNDS)
     for process in processes:
         process.stdin.close()
         process.wait()
-    return [(name, *times) for name, times in best.items()]
+    return [(name, *(best[name, process] for process in processes)) for name in names]
 
 
 def main(arguments):
@@ -153,9 +146,12 @@ def main(arguments):
     with source(commits[0]) as first, source(commits[1]) as second:
         for threads in ("1", None):
             found = compare((first, second), threads)
-            print(f"\n{threads or 'default'} BLAS thread(s): ms at {commits[0]}, at {commits[1]}")
-            for name, a, b in sorted(found, key=lambda row: row[1] / row[2]):
-                print(f"  {name:42}{1e3 * a:9.2f}{1e3 * b:9.2f}{b / a:7.2f}")
+            shown = [
+                (name, f"{1e3 * a:.2f}", f"{1e3 * b:.2f}", f"{b / a:.2f}")
+                for name, a, b in sorted(found, key=lambda row: row[1] / row[2])
+            ]
+            title = f"{threads or 'default'} BLAS thread(s): milliseconds"
+            show(title, shown, ("", *commits, "ratio"))
             ratios = np.array([b / a for _, a, b in found])
             mean = float(np.exp(np.log(ratios).mean()))
             print(f"  geometric mean {mean:.3f}, largest {ratios.max():.2f}, {len(found)} calls")

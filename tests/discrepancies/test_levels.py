@@ -1,6 +1,6 @@
 import pytest
 
-from benchmarks import coverage, grounds, levels
+from benchmarks import coverage, levels
 
 OPTIONS = ["--repeats", "2", "--n", "10", "--models", "rare bits"]
 
@@ -8,26 +8,23 @@ OPTIONS = ["--repeats", "2", "--n", "10", "--models", "rare bits"]
 @pytest.mark.parametrize("power", [False, True])
 def test_the_campaign_prints_a_line_for_every_test_and_a_table(power, capsys):
     levels.main([*OPTIONS, *["--power"] * power])
-    title, *lines = capsys.readouterr().out.splitlines()
+    _, title, header, *lines = capsys.readouterr().out.splitlines()
     assert title == f"{'rejected' if power else 'level'} at 5 %, 2 repetitions"
+    assert header.split() == [*levels.CELL, "rejected", "refused", "seconds", "drawn"]
     wanted = sum(len(forms) for _, forms in levels.TESTS.values()) - 2 * power  # trees fit trees
     printed, table = lines[:wanted], lines[wanted:]
-    assert all(line.startswith("rare bits") and " % " in line for line in printed)
-    assert table[0] == "| test | target | rare bits |"
+    assert all(line.startswith("  rare bits") and " % " in line for line in printed)
+    assert table[0] == "| test | form | rare bits |"
     assert len(table) == wanted + 2
 
 
 def test_what_is_kept_is_not_done_again(tmp_path, capsys, monkeypatch):
-    file = tmp_path / "found.jsonl"
-    first = [*OPTIONS, "--tests", "kdsd signs", "compare", "--results", str(file)]
+    first = [*OPTIONS, "--tests", "kdsd signs", "compare", "--results", str(tmp_path)]
     levels.main(first)
     before = capsys.readouterr().out
-    with file.open("a") as unfinished:
-        unfinished.write('{"cell": {"mod')
     monkeypatch.setattr(levels, "done", None)
     levels.main(first)
     assert capsys.readouterr().out == before
-    assert len(file.read_text().splitlines()) == 5
 
 
 def test_processes_find_what_one_finds(capsys):
@@ -35,22 +32,20 @@ def test_processes_find_what_one_finds(capsys):
     tables = []
     for jobs in "12":
         levels.main([*some, "--jobs", jobs])
-        tables.append(capsys.readouterr().out.splitlines()[-4:])
+        tables.append(sorted(capsys.readouterr().out.splitlines()[-2:]))
     assert tables[0] == tables[1]
 
 
 def test_costs_are_estimated(capsys):
     levels.main([*OPTIONS, "--tests", "kdsd", "--estimate"])
-    *lines, total = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert "with 1 processes" in total
+    assert "with 1 processes" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["chain of 30", "weak grid", "strong grid"])
 def test_models_have_the_size_that_they_say(name):
-    graph = grounds.ground_of(name, None).forms["graph"]
+    graph = levels.ground_of(name, None).forms["graph"]
     assert graph.n_variables == (30 if name == "chain of 30" else 25)
-    other = grounds.changed(graph, 0.1)
+    other = levels.changed(graph, 0.1)
     assert [f.scope for f in other.factors] == [f.scope for f in graph.factors]
 
 
