@@ -418,10 +418,10 @@ class Place:
             raise CircuitError(
                 f"The numbers of a circuit are 'float32' or 'float64'. Got {dtype!r} instead."
             )
-        if isinstance(where, str):
-            if where == "numpy":
-                self.xp: Any = np
-                return
+        self.xp: Any = where
+        if isinstance(where, str) and where == "numpy":
+            self.xp = np
+        elif isinstance(where, str):
             import torch  # only here: the core does not need torch
 
             try:
@@ -434,9 +434,7 @@ class Place:
             if self.device.type == "cuda" and not torch.cuda.is_available():
                 raise CircuitError(f"There is no device {where!r}: torch sees no CUDA card here.")
             self.xp = array_api_compat.array_namespace(torch.empty(0))
-        elif hasattr(where, "asarray"):
-            self.xp = where
-        else:
+        elif not hasattr(where, "asarray"):
             raise CircuitError(
                 "Arrays can be moved to 'numpy', 'torch', a torch device or an array-API "
                 f"namespace. Got {where!r} instead."
@@ -449,14 +447,11 @@ class Place:
         kind = str(array.dtype).rpartition(".")[2]
         if self.dtype is not None and "float" in kind and kind != self.dtype:
             return False
-        if is_numpy(self.xp):
-            return isinstance(array, np.ndarray) or sparse.issparse(array)
-        if isinstance(array, np.ndarray) or sparse.issparse(array):
-            return False
-        if self.device is None:
+        here = isinstance(array, np.ndarray) or sparse.issparse(array)
+        if here or is_numpy(self.xp):
+            return here and is_numpy(self.xp)
+        if self.device is None or not array_api_compat.is_torch_array(array):
             return namespace(array) is self.xp
-        if not array_api_compat.is_torch_array(array):
-            return False
         index = self.device.index
         return array.device.type == self.device.type and index in (None, array.device.index)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -219,6 +218,7 @@ def fit_predictors(machine: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
     >>> [predict(split.X_test[:3]).shape for predict in predictors.values()]
     [(3,), (3,), (3,), (3,)]
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
@@ -230,21 +230,12 @@ def fit_predictors(machine: ek.ExpectedSVR, split: Split) -> dict[str, Any]:
         MEDIAN: SimpleImputer(strategy="median"),
     }
     predictors: dict[str, Any] = {EXPECTED: machine.predict}
-    for method, imputer in imputers.items():
-        predictors[method] = partial(_impute_and_predict, _fitted(imputer, split), machine.model_)
-    return predictors
-
-
-def _fitted(imputer: Any, split: Split) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-
     with catch_warnings():
         simplefilter("ignore", ConvergenceWarning)
-        return imputer.fit(split.X_train)
-
-
-def _impute_and_predict(imputer: Any, model: SVR, X: Any) -> Any:
-    return model.predict(imputer.transform(X))
+        for method, imputer in imputers.items():
+            fitted = imputer.fit(split.X_train)
+            predictors[method] = lambda X, by=fitted: machine.model_.predict(by.transform(X))
+    return predictors
 
 
 def show(machine: ek.ExpectedSVR, split: Split, hidden: Any) -> Shown:
@@ -323,20 +314,11 @@ def plot(result: Result) -> Any:
     'root mean squared error'
     """
     # Here and not above: the table does not need matplotlib.
-    from expectedkernels.plotting.results import Curve, Explained, plot_missing_values
+    from expectedkernels.plotting.results import plot_demo
 
-    rates, start = [0.0, *RATES], result.complete.mean()
-    found, rows = result.shown, slice(SHOWN_ROWS)
-    return plot_missing_values(
-        {name: Curve(rates, [start, *means]) for name, means in result.mean_errors().items()},
-        found.measured[rows],
-        found.expected[rows],
-        (found.low[rows], found.high[rows]),
-        Explained(0, found.names, found.contributions, found.base, found.entries),
-        titles=(
-            "Error of predictions, diabetes data",
-            f"{SHOWN_ROWS} test rows with {SHOWN_RATE:.0%} of their values missing",
-            "Why this prediction?",
-        ),
-        ylabels=("root mean squared error", "disease progression"),
+    titles = (
+        "Error of predictions, diabetes data",
+        f"{SHOWN_ROWS} test rows with {SHOWN_RATE:.0%} of their values missing",
+        "Why this prediction?",
     )
+    return plot_demo(result, RATES, SHOWN_ROWS, titles)

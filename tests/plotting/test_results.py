@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import expectedkernels as ek
-from expectedkernels.plotting.results import Curve, Explained, plot_missing_values
+from expectedkernels.plotting.results import Curve
 from studies.base import plot_panels
 
 
@@ -27,12 +27,6 @@ def test_panels_have_curves_bands_and_one_legend():
 def test_there_is_a_panel():
     with pytest.raises(ValueError, match="at least one entry"):
         plot_panels({})
-
-
-def test_picture_refuses_predictions_of_other_rows():
-    why = Explained(0, ["age"], np.ones(1), 0.0, [1.0])
-    with pytest.raises(ValueError, match=r"those of the same rows. Got \[2, 1, 2, 2\] of them"):
-        plot_missing_values({"ours": Curve([0.1], [1.0])}, [1, 2], [1], ([1, 2], [1, 2]), why)
 
 
 LONG = [f"measurement number {i} of the first visit, in some unit" for i in range(12)]

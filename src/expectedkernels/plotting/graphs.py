@@ -84,8 +84,7 @@ def plot_circuit(circuit: Circuit | KernelCircuit | Unit, ax: Axes | None = None
         circuit = circuit.circuit
     if isinstance(circuit, Unit):
         return draw(graph_layout(circuit), ax)
-    if not isinstance(circuit, Circuit):
-        raise DataError(f"A circuit is drawn here. Got {type(circuit).__name__}.")
+    _require(circuit, Circuit, "A circuit is drawn here")
     small = circuit.n_units <= MOST_UNITS
     return draw(circuit_layout(circuit) if small else summary_layout(circuit), ax)
 
@@ -113,8 +112,7 @@ def plot_vtree(vtree: Vtree, ax: Axes | None = None) -> Axes:
     >>> [text.get_text() for text in ek.plotting.plot_vtree(ek.Vtree.balanced(3)).texts]
     ['0', '1', '2', '', '']
     """
-    if not isinstance(vtree, Vtree):
-        raise DataError(f"A vtree is drawn here. Got {type(vtree).__name__}.")
+    _require(vtree, Vtree, "A vtree is drawn here")
     return draw(vtree_layout(vtree), ax)
 
 
@@ -145,12 +143,14 @@ def plot_model(model: FactorGraph, ax: Axes | None = None) -> Axes:
     >>> ek.plotting.plot_model(ek.asia()).get_title(loc="left")
     'BayesianNetwork of 8 variables: 8 factors'
     """
-    if not isinstance(model, FactorGraph):
-        raise DataError(
-            "A factor graph or Bayesian network is drawn here (ek.as_model translates those of "
-            f"other libraries). Got {type(model).__name__}."
-        )
+    what = "A factor graph or Bayesian network is drawn here"
+    _require(model, FactorGraph, f"{what} (ek.as_model translates those of other libraries)")
     return draw(model_layout(model), ax)
+
+
+def _require(given: Any, kind: type, what: str) -> None:
+    if not isinstance(given, kind):
+        raise DataError(f"{what}. Got {type(given).__name__}.")
 
 
 def draw(layout: Layout, ax: Axes | None = None) -> Axes:

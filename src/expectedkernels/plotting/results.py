@@ -191,102 +191,41 @@ class Curve:
     like: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Explained:
-    """What the entries of one row contribute to its prediction.
-
-    Attributes
-    ----------
-    row : int
-        Its number among the rows that are shown.
-    names : sequence of str
-    values : array of shape (names,)
-        The contributions.
-    base : float
-        The prediction if nothing is known.
-    data : sequence
-        The entries; None and NaN are not written down.
-    """
-
-    row: int
-    names: Sequence[str]
-    values: Any
-    base: float
-    data: Any
-
-
-def plot_missing_values(
-    errors: Mapping[str, Curve],
-    measured: Sequence[float],
-    predicted: Sequence[float],
-    interval: tuple[Sequence[float], Sequence[float]],
-    explained: Explained,
-    titles: Sequence[str] = ("", "", ""),
-    ylabels: tuple[str, str] = ("error", "prediction"),
-) -> Any:
-    """The axes of three panels: errors by rate, predictions with intervals, one of them explained.
-
-    Rows are in the order of their predictions.
-
-    Parameters
-    ----------
-    errors : mapping
-        From methods to their errors at rates of missing values; that of the expected predictions
-        comes first.
-    measured, predicted : sequences of float
-        The targets of some rows with missing values, and the expected predictions for them.
-    interval : pair of sequences of float
-        The ends of the intervals of these predictions.
-    explained : Explained
-    titles, ylabels : sequences of str
-        What is written above the panels, and beside the first two.
-
-    Returns
-    -------
-    array of matplotlib.axes.Axes
-
-    Examples
-    --------
-    >>> errors = {"expected": Curve([0.1, 0.5], [1.0, 2.0])}
-    >>> why = Explained(0, ["width"], np.array([0.5]), 0.7, [3.0])
-    >>> axes = plot_missing_values(errors, [1.0, 2.0], [1.2, 1.9], ([1.0, 1.5], [1.4, 2.3]), why)
-    >>> [ax.get_ylabel() for ax in axes]
-    ['error', 'prediction', '']
-    """
-    lengths = [len(values) for values in (measured, predicted, *interval)]
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            "Targets, predictions and intervals must be those of the same rows. "
-            f"Got {lengths} of them."
-        )
+def plot_demo(result: Any, rates: Sequence[float], n_rows: int, titles: Sequence[str]) -> Any:
+    """The axes of three panels: errors by rate, predictions of rows, the first one explained."""
     _, axes = row_of_axes(3, 14, 4.4, ratios=[1, 1.5, 1.1])
-    for (name, curve), style in zip(errors.items(), _styles(len(errors)), strict=True):
-        axes[0].plot(curve.x, curve.mean, label=name, **style)
+    # the first method is in front and larger, each has a marker of its own
+    style: dict[str, Any] = {"markersize": 6, "linewidth": 2.4, "zorder": 4}
+    for i, (name, means) in enumerate(result.mean_errors().items()):
+        style |= {"marker": "osD^vPX"[i % 7], "color": PALETTE[i % len(PALETTE)]}
+        axes[0].plot([0.0, *rates], [result.complete.mean(), *means], label=name, **style)
+        style = {"markersize": 4, "linewidth": 1.4}
     axes[0].xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     axes[0].yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
     axes[0].set_xlabel("missing values")
+    found = result.shown
+    measured, expected, *ends = (
+        x[:n_rows] for x in (found.measured, found.expected, found.low, found.high)
+    )
     what = "expected prediction, 90 % interval"
-    _mark(axes[1], *_draw_rows(axes[1], measured, predicted, *interval, what), explained.row)
+    order, middle = _draw_rows(axes[1], measured, expected, ends[0], ends[1], what)
+    at = int(np.flatnonzero(order == 0)[0])
+    ring = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": SAMPLED}
+    ring |= {"markeredgewidth": 2, "zorder": 6}
+    axes[1].plot(at, middle[at], "o", **ring, label="explained on the right")
     axes[1].set_xlabel("test rows")
-    draw_waterfall(axes[2], explained.names, explained.values, explained.base, explained.data)
+    draw_waterfall(axes[2], found.names, found.contributions, found.base, found.entries)
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    ylabels = ("root mean squared error", "disease progression")
     for ax, ylabel in zip(axes, ylabels, strict=False):
         tidy(ax, legend=False, ylabel=ylabel)
         # Errors grow with the rate and rows are in order: this corner is free in both panels.
         ax.legend(frameon=False, loc="upper left")
     axes[1].grid(visible=False, axis="x")
-    total = explained.base + np.sum(explained.values)
-    axes[2].set_xlabel(f"from {number(explained.base)}, if nothing is known, to {number(total)}")
+    total = found.base + np.sum(found.contributions)
+    axes[2].set_xlabel(f"from {number(found.base)}, if nothing is known, to {number(total)}")
     return axes
-
-
-def _styles(n: int) -> list[dict[str, Any]]:
-    """How methods are drawn: the first one in front and larger, each with a marker of its own."""
-    first = {"marker": "o", "markersize": 6, "linewidth": 2.4, "zorder": 4}
-    others = [{"marker": "sD^vPX"[i % 6], "markersize": 4, "linewidth": 1.4} for i in range(n - 1)]
-    styles = enumerate([first, *others])
-    return [{"color": PALETTE[i % len(PALETTE)], **style} for i, style in styles]
 
 
 def plot_intervals(
@@ -367,15 +306,6 @@ def _draw_rows(
     ax.margins(y=0.2)  # for the legend
     ax.set_xticks([])
     return order, middle
-
-
-def _mark(ax: Any, order: Any, middle: Any, marked: int) -> None:
-    """A ring around one of the rows."""
-    at = int(np.flatnonzero(order == marked)[0])
-    ring = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": SAMPLED}
-    ax.plot(
-        at, middle[at], "o", **ring, markeredgewidth=2, zorder=6, label="explained on the right"
-    )
 
 
 MOST_BARS = 20
