@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf, sqrt
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from expectedkernels.arrays import SamplesLike, VariablesLike, as_like, detach, has_gradient
+from expectedkernels.arrays import (
+    SamplesLike,
+    VariablesLike,
+    as_like,
+    detach,
+    namespace,
+    on_host,
+    spans,
+)
 from expectedkernels.checks import DataError, KernelError, check_choice
-from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.discrepancies.hypothesis_tests import (
+    CHUNK,
     KernelsLike,
     Summable,
     complete_samples,
     counts_of,
     distinct_places,
-    kernel_between,
     kernels_of,
-    mmd_noise,
-    mmd_statistics,
     pooled_kernels,
-    row_sums,
     summable,
     two_sets,
 )
@@ -43,11 +47,10 @@ STEPS, LEARNING_RATE = 30, 0.2
 CHECKED = 5
 """After so many steps the kernel is looked at with other rows."""
 
-Build = Callable[[Sequence[Any]], Kernel]
-"""From values of the parameters to the kernel that has them."""
-
 Ratio = Callable[[Kernel], Any]
 """The estimate of a squared discrepancy over its standard error, by a kernel."""
+Build = Callable[[Sequence[Any]], Kernel]
+"""From values of the parameters to the kernel that has them."""
 
 
 def parameters(kernel: Kernel, n_variables: int) -> tuple[list[Any], Build]:
@@ -94,15 +97,72 @@ def _rates(kernel: RateKernel, n_variables: int) -> tuple[list[Any], Build]:
         return [rates], lambda values: type(kernel)(values[0])
 
     def build(values: Sequence[Any]) -> Kernel:
-        given: Any = values[0]
-        if has_gradient(given):
-            every = as_like(rates.copy(), given).index_put((as_like(used, given),), given)
-            return type(kernel)(every)
-        every = rates.copy()
-        every[used] = given
+        every = as_like(rates.copy(), values[0])
+        every[as_like(used, values[0])] = values[0]
         return type(kernel)(every)
 
     return [rates[used]], build
+
+
+def _row_sums(k: Kernel, rows: Any, *counts: Any) -> list[Any]:
+    """The diagonal of the kernels of rows, and their sums along rows, weighted by counts."""
+    parts = []
+    for chunk in spans(len(rows), max(1, CHUNK // len(rows))):
+        matrix = k(rows[chunk], rows)
+        sums = [matrix @ as_like(c, matrix) for c in counts]
+        parts.append([matrix[:, chunk].diagonal(), *sums])
+    return [namespace(*found).concatenate(found) for found in zip(*parts, strict=True)]
+
+
+def _model_ratio(given: Summable, points: Any, follow: bool = False) -> Ratio:
+    """The squared discrepancy of samples from a model over its standard error, by kernels.
+
+    Gradients are followed if the kernels have tensors.
+    """
+    rows, place = distinct_places(points[None])
+    counts, n = counts_of(place, len(rows))[0], len(points)
+    circuit = given.circuit.to("torch") if follow else None
+
+    def ratio(k: Kernel) -> Any:
+        if circuit is None:
+            embedded, mean = given.embedding(rows, k), given.mean(k)
+        else:
+            embedded, mean = (expected_kernel(circuit, x, k) for x in (rows, circuit))
+        diagonal, sums = _row_sums(k, rows, counts)
+        c, embedded = as_like(counts, sums), as_like(embedded, sums)
+        partners = (sums - diagonal - (n - 2) * embedded - c @ embedded) / (n - 1)
+        return _over_error([(partners, c)], mean, diagonal)
+
+    return ratio
+
+
+def _sample_ratio(first: Any, second: Any) -> Ratio:
+    """The squared discrepancy of two samples over its standard error, by kernels."""
+    rows, place = distinct_places(np.concatenate([first, second])[None])
+    sides = place[0, : len(first)], place[0, len(first) :]
+    both = [np.bincount(own, minlength=len(rows)).astype(np.float64) for own in sides]
+
+    def ratio(k: Kernel) -> Any:
+        diagonal, *sums = _row_sums(k, rows, *both)
+        parts = []
+        for own, other in ((0, 1), (1, 0)):
+            inside = (sums[own] - diagonal) / (len(sides[own]) - 1)
+            partners = inside - sums[other] / len(sides[other])
+            parts.append((partners, as_like(both[own], diagonal)))
+        return _over_error(parts, 0.0, diagonal)
+
+    return ratio
+
+
+def _over_error(sides: Sequence[tuple[Any, Any]], total: Any, own: Any) -> Any:
+    """The sum of means over its standard error, of values and how often each occurs."""
+    variance = (LEAST_ERROR * abs(detach(own)).mean()) ** 2 + 1e-300
+    for values, counts in sides:
+        n = counts.sum()
+        mean = counts @ values / n
+        total = total + mean
+        variance = variance + 4.0 * (counts @ (values - mean) ** 2) / (n - 1) / n
+    return total / variance**0.5
 
 
 def ascended(kernel: Kernel, n_variables: int, up: Ratio, check: Ratio) -> Kernel:
@@ -132,51 +192,6 @@ def ascended(kernel: Kernel, n_variables: int, up: Ratio, check: Ratio) -> Kerne
         (-value).backward()
         optimizer.step()
     return found
-
-
-def _model_ratio(circuit: Circuit, points: Any) -> Ratio:
-    """The squared discrepancy of samples from a circuit over its standard error, by kernels."""
-    rows, place = distinct_places(points[None])
-    counts = counts_of(place, len(rows))[0]
-    circuit = circuit.to("torch")
-
-    def ratio(k: Kernel) -> Any:
-        matrix, embedded = k(rows), expected_kernel(circuit, rows, k)
-        c, n = as_like(counts, matrix), counts.sum()
-        centred = matrix - embedded[:, None] - embedded
-        partners = (centred @ c - centred.diagonal()) / (n - 1)
-        return _over_error([(partners, c)], expected_kernel(circuit, circuit, k), matrix)
-
-    return ratio
-
-
-def _sample_ratio(first: Any, second: Any) -> Ratio:
-    """The squared discrepancy of two samples over its standard error, by kernels."""
-    rows, place = distinct_places(np.concatenate([first, second])[None])
-    sides = place[0, : len(first)], place[0, len(first) :]
-    both = [np.bincount(own, minlength=len(rows)).astype(np.float64) for own in sides]
-
-    def ratio(k: Kernel) -> Any:
-        matrix = k(rows)
-        a, b = (as_like(counts, matrix) for counts in both)
-        sides = []
-        for own, other in ((a, b), (b, a)):
-            inside = (matrix @ own - matrix.diagonal()) / (own.sum() - 1)
-            sides.append((inside - matrix @ other / other.sum(), own))
-        return _over_error(sides, 0.0, matrix)
-
-    return ratio
-
-
-def _over_error(sides: Sequence[tuple[Any, Any]], total: Any, matrix: Any) -> Any:
-    """The sum of means over its standard error, of values and how often each occurs."""
-    variance = (LEAST_ERROR * matrix.detach().abs().mean()) ** 2
-    for values, counts in sides:
-        n = counts.sum()
-        mean = counts @ values / n
-        total = total + mean
-        variance = variance + 4.0 * (counts @ (values - mean) ** 2) / (n - 1) / n
-    return total / variance.sqrt()
 
 
 LEAST_ERROR = 1e-8
@@ -255,7 +270,6 @@ def choose_kernel(
     (2,)
     """
     check_choice("choose_kernel", "method", method, ("list", "gradient"), DataError)
-    estimate: Callable[[Kernel], tuple[float, float]]
     if is_model(other) or hasattr(other, "compile") or callable(other):
         model = as_target(other)
         check_roles("choose_kernel(samples, model)", model, samples)
@@ -263,14 +277,16 @@ def choose_kernel(
         first = complete_samples(given.circuit, samples)
         default = partial(default_kernel, given.circuit, categorical_features=categorical_features)
         found = kernels_of(kernels, lambda scale: default(scale=scale), categorical_features)
-        sets, estimate = [first], partial(_against_model, given, first)
-        ratio: Callable[..., Ratio] = partial(_model_ratio, given.circuit)
+        sets, ratio = [first], _model_ratio(given, first)
+        followed: Callable[..., Ratio] = partial(_model_ratio, given, follow=True)
     else:
         first, second, schema = two_sets(samples, other)
         pooled = np.concatenate([first, second])
         found, _ = pooled_kernels(kernels, pooled, schema, categorical_features)
-        sets, estimate, ratio = [first, second], partial(_two_samples, first, second), _sample_ratio
-    best = _best(found, estimate, first)
+        sets, ratio, followed = [first, second], _sample_ratio(first, second), _sample_ratio
+    for k in found:
+        require_kernel(k)
+    best = found[int(np.argmax([float(on_host(ratio(k))) for k in found]))]
     if method == "list":
         return best
     n_variables = first.shape[1]
@@ -280,13 +296,7 @@ def choose_kernel(
             f"{best!r}, the best kernel here, has no rate and no weight for gradients to change. "
             "Choose among kernels that have, or with method='list'."
         )
-    return ascended(best, n_variables, *(ratio(*half) for half in halves))
-
-
-def _against_model(given: Summable, points: Any, k: Kernel) -> tuple[float, float]:
-    """The unbiased estimate of the squared discrepancy from a model, and its standard error."""
-    value = mmd_statistics(given, [k])(points[None])
-    return float(value[0, 0]), mmd_noise(given, k, points)[0]
+    return ascended(best, n_variables, *(followed(*half) for half in halves))
 
 
 def _halves(points: Any) -> tuple[Any, Any]:
@@ -297,32 +307,3 @@ def _halves(points: Any) -> tuple[Any, Any]:
             f"least four are needed. Got {len(points)}."
         )
     return points[: 2 * MOST_ROWS : 2], points[1 : 2 * MOST_ROWS : 2]
-
-
-def _best(kernels: list[Kernel], estimate: Any, points: Any) -> Kernel:
-    """The kernel with the most standard errors, the first of equals."""
-    ratios = []
-    for k in kernels:
-        require_kernel(k)
-        value, error = estimate(k)
-        size = float(np.abs(k.pairs(points, points)).mean())
-        ratios.append(value / max(error, LEAST_ERROR * size, 1e-300))
-    return kernels[int(np.argmax(ratios))]
-
-
-def _two_samples(X: Any, Y: Any, k: Kernel) -> tuple[float, float]:
-    """The unbiased estimate of the squared discrepancy of two samples, and its standard error."""
-    n = len(X)
-    rows, place = distinct_places(np.concatenate([X, Y])[None])
-    between = kernel_between(k, rows)
-    value, variance = 0.0, 0.0
-    sums = []
-    for own in (place[0, :n], place[0, n:]):
-        weights = np.bincount(own, minlength=len(rows)).astype(np.float64)
-        sums.append((own, *row_sums(between, weights)[::2]))
-    for (own, mine, diagonal), (others, theirs, _) in (sums, sums[::-1]):
-        inside = (mine[own] - diagonal[own]) / (len(own) - 1)
-        partners = inside - theirs[own] / len(others)
-        value += float(partners.mean())
-        variance += 4.0 * float(partners.var(ddof=1)) / len(own)
-    return value, sqrt(variance)

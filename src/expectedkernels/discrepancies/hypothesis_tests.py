@@ -10,6 +10,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import gammainc, ndtr, stdtr, stdtrit
 
 from expectedkernels.arrays import (
     Array,
@@ -22,6 +23,7 @@ from expectedkernels.arrays import (
     drawn,
     on_host,
     require_memory,
+    spans,
 )
 from expectedkernels.checks import (
     DataError,
@@ -44,6 +46,7 @@ from expectedkernels.kernels.empirical import (
     categorical_variables,
     check_roles,
     default_kernel,
+    distinct_rows,
     refuse_features,
     sample_rows,
     sample_weights,
@@ -139,8 +142,6 @@ def score_interval(statistic: float, noise: Noise, coverage: float) -> tuple[flo
 
 def _chance_below(noise: Noise) -> Callable[[float, float], float]:
     """From a discrepancy and a value to the probability that what is found is at most that."""
-    from scipy.special import gammainc, ndtr, stdtrit  # slow to import
-
     weights = np.exp(-0.5 * NODES**2)
     weights /= weights.sum()
     errors = np.copysign(stdtrit(noise.n - 1, ndtr(-np.abs(NODES))), NODES) * sqrt(noise.along)
@@ -506,8 +507,6 @@ def student_p_value(z: float, skew: float, n: int) -> float:
     >>> student_p_value(2.0, 0.0, 1001).__round__(4), student_p_value(-2.0, 0.3, 1001).__round__(2)
     (0.0458, 0.11)
     """
-    from scipy.special import stdtr  # slow to import
-
     corrected = z + skew * (z**2 / 3.0 + 1.0 / 6.0) + skew**2 * z**3 / 27.0
     return float(2.0 * stdtr(n - 1, -abs(corrected)))
 
@@ -520,16 +519,9 @@ CHUNK = 2**22
 
 
 def distinct_places(samples: Any) -> tuple[Any, Any]:
-    """The distinct rows of samples (m, n, variables), and where each row is among them, (m, n).
-
-    Examples
-    --------
-    >>> rows, place = distinct_places(np.array([[[1, 0], [0, 0]], [[0, 0], [0, 0]]]))
-    >>> rows.tolist(), place.tolist()
-    ([[0, 0], [1, 0]], [[1, 0], [0, 0]])
-    """
+    """The distinct rows of samples (m, n, variables), and where each row is among them, (m, n)."""
     m, n, d = samples.shape
-    rows, place = np.unique(samples.reshape(m * n, d), axis=0, return_inverse=True)
+    rows, place, _ = distinct_rows(samples.reshape(m * n, d))
     return rows, place.reshape(m, n)
 
 
@@ -548,9 +540,9 @@ def counts_of(place: Any, size: int) -> Any:
 
 def _blocks(between: Between, size: int) -> Iterator[tuple[Any, Any]]:
     """Some rows after the other, and their kernels with all rows."""
-    every, step = np.arange(size), max(1, CHUNK // max(1, size))
-    for start in range(0, size, step):
-        yield every[start : start + step], between(every[start : start + step], every)
+    every = np.arange(size)
+    for chunk in spans(size, max(1, CHUNK // max(1, size))):
+        yield every[chunk], between(every[chunk], every)
 
 
 def quadratic_forms(between: Between, weights: Any) -> tuple[Any, Any]:
@@ -600,14 +592,10 @@ def pair_means(between: Between, place: Any, size: int) -> Any:
     means = np.zeros(len(place))
     for number, (rows, found) in enumerate(own):
         counts = found[None, :].astype(np.float64)
-        total, diagonal = quadratic_forms(partial(_among, between, rows), counts)
+        among = partial(lambda rows, a, b: between(rows[a], rows[b]), rows)
+        total, diagonal = quadratic_forms(among, counts)
         means[number] = (total - counts @ diagonal)[0] / (n * (n - 1))
     return means
-
-
-def _among(between: Between, rows: Any, a: Any, b: Any) -> Any:
-    """The kernels of some of the rows, by their numbers among these."""
-    return between(rows[a], rows[b])
 
 
 def row_sums(between: Between, weights: Any) -> tuple[Any, Any, Any]:
@@ -803,14 +791,40 @@ def gibbs_sweeps(sites: list[Site], points: Any, rng: Any) -> Any:
 
 
 def simulated(
-    observed: Any, statistic: Statistic, draw: Callable[[int], Any], size: int, n_null: int
-) -> Any:
-    """The observed statistics, and those of simulated samples of a size, (kernels, 1 + n_null)."""
-    step = max(1, BATCH // size)
-    found = [observed]
-    for start in range(0, n_null, step):
-        found.append(statistic(draw(min(step, n_null - start))))
-    return np.concatenate(found, axis=1)
+    read: Callable[[Any], Any],
+    make: Callable[[Any], Statistic],
+    model: Any,
+    points: Any,
+    refit: Any,
+    null: str,
+    n_null: int,
+    rng: Any,
+) -> tuple[Any, str, Any]:
+    """The model that is tested, how samples were simulated, and statistics of a test.
+
+    The first of the statistics, (kernels, 1 + n_null), are the observed ones. If models are fitted
+    to samples, those that others are simulated from are fitted to copies of the samples.
+    """
+    if refit is not None and not callable(refit):
+        raise DataError(
+            "The 'refit' parameter of a test must be a function from samples to a model. "
+            f"Got {type(refit).__name__} instead."
+        )
+    source = tested = model if refit is None else read(refit(points))
+    statistic = make(tested)
+    with rows_numbered(distinct_rows(points)[2]):  # statistics look at distinct rows
+        found = [statistic(points[None])]  # names impossible samples before others are drawn
+    if refit is not None:
+        source = read(refit(np.tile(points, (REFIT_COPIES, 1))))
+    source = source.circuit if isinstance(source, Summable) else source
+    kind, draw = null_drawer(source, points, null, null_generator(rng))
+    for chunk in spans(n_null, max(1, BATCH // points.size)):
+        samples = draw(chunk.stop - chunk.start)
+        if refit is None:
+            found.append(statistic(samples))
+        else:
+            found += [make(read(refit(X)))(X[None]) for X in samples]
+    return tested, kind, np.concatenate(found, axis=1)
 
 
 def kernels_of(
@@ -851,34 +865,6 @@ def outcome(found: Any, drawn: str, kernels: list[Kernel]) -> dict[str, Any]:
         "drawn": drawn,
         "kernel": kernels[best],
     }
-
-
-def refitted(statistic_of: Callable[[Any], Statistic]) -> Statistic:
-    """The statistics of samples, each with a model of its own."""
-
-    def statistic(samples: Any) -> Any:
-        return np.concatenate([statistic_of(X)(X[None]) for X in samples], axis=1)
-
-    return statistic
-
-
-def simulated_source(refit: Callable[[Any], Any], points: Any) -> Any:
-    """The model that samples are simulated from if models are fitted to samples.
-
-    It is fitted to several copies of the samples: what a fit adds to them (pseudocounts) hardly
-    counts then. Draws of the fit to the samples themselves show more rare states than these do,
-    and samples that show none would be rejected for it.
-    """
-    return refit(np.tile(points, (REFIT_COPIES, 1)))
-
-
-def check_refit(refit: Any) -> None:
-    """Raise unless this is a function, or None."""
-    if refit is not None and not callable(refit):
-        raise DataError(
-            "The 'refit' parameter of a test must be a function from samples to a model. "
-            f"Got {type(refit).__name__} instead."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -1049,19 +1035,15 @@ def mmd_test(
     points = complete_samples(given.circuit, samples)
     check_choice("mmd_test", "null", null, ("auto", "model"), DataError)
     check_count("mmd_test", "n_null", n_null, 1, error=DataError)
-    check_refit(refit)
     # of the model alone: a rate by the data would not be that of the simulated samples
     kernels = kernels_of(k, lambda scale: default_kernel(given.circuit, scale=scale))
     for kernel in kernels:
         require_kernel(kernel)
-    tested = given if refit is None else summable(as_target(refit(points)))
-    statistic = mmd_statistics(tested, kernels)
-    observed = statistic(points[None])
-    source = given if refit is None else summable(as_target(simulated_source(refit, points)))
-    drawn, draw = null_drawer(source.circuit, points, "model", null_generator(rng))
-    if refit is not None:
-        statistic = refitted(lambda X: mmd_statistics(summable(as_target(refit(X))), kernels))
-    values = simulated(observed, statistic, draw, points.size, n_null)
+    tested, drawn, values = simulated(
+        lambda model: summable(as_target(model)),
+        lambda model: mmd_statistics(model, kernels),
+        *(given, points, refit, "model", n_null, rng),
+    )
     error, noise = mmd_noise(tested, kernels[0], points) if len(kernels) == 1 else (None, None)
     found = outcome(values, drawn, kernels)
     return MMDFit(**found, n=len(points), standard_error=error, noise=noise)
@@ -1167,29 +1149,18 @@ def kdsd_test(
     check_count("kdsd_test", "n_null", n_null, 1, error=DataError)
     null = _checked_null(null, change, refit)
     kernels = kernels_of(k, lambda c: ExpHamming(None if c == 1.0 else c / len(cardinalities)))
-    generator = null_generator(rng)
 
     def steins_of(model: Any) -> list[SteinKernel]:
         return [SteinKernel(model, kernel, zeros, operator) for kernel in kernels]
 
-    if refit is not None:
-        target = as_target(refit(points))
-    first = np.unique(points, axis=0, return_index=True)[1]  # statistics look at distinct rows
-    if null == "signs":
-        change = 0.5 if change is None else change
-        with rows_numbered(first):
-            found = _signed_statistics(steins_of(target), points, n_null, change, generator)
-        drawn = "signs"
-    else:
-        statistic = _statistic(steins_of(target))
-        with rows_numbered(first):
-            observed = statistic(points[None])  # names impossible samples before others are drawn
-        source = target if refit is None else as_target(simulated_source(refit, points))
-        drawn, draw = null_drawer(source, points, null, generator)
-        if refit is not None:
-            statistic = refitted(lambda X: _statistic(steins_of(as_target(refit(X)))))
-        found = simulated(observed, statistic, draw, points.size, n_null)
-    return GoodnessOfFit(**outcome(found, drawn, kernels), n=len(points))
+    if null != "signs":
+        settings = target, points, refit, null, n_null, rng
+        _, drawn, found = simulated(as_target, lambda p: _statistic(steins_of(p)), *settings)
+        return GoodnessOfFit(**outcome(found, drawn, kernels), n=len(points))
+    with rows_numbered(distinct_rows(points)[2]):
+        signs = steins_of(target), points, n_null, 0.5 if change is None else change
+        found = _signed_statistics(*signs, null_generator(rng))
+    return GoodnessOfFit(**outcome(found, "signs", kernels), n=len(points))
 
 
 def _checked_null(null: Any, change: Any, refit: Any) -> str:
@@ -1198,7 +1169,6 @@ def _checked_null(null: Any, change: Any, refit: Any) -> str:
         return str(null)
     if change is not None:
         check_real("kdsd_test", "change", change, 0, 0.5, "(]", error=DataError)
-    check_refit(refit)
     if change is not None and (refit is not None or null in ("model", "gibbs")):
         other = "refit" if refit is not None else f"null={null!r}"
         raise DataError(
