@@ -22,12 +22,10 @@ from expectedkernels.checks import (
 from expectedkernels.circuits.block_circuit import host_for
 from expectedkernels.circuits.build import stack
 from expectedkernels.circuits.circuit import Circuit, align, require_circuits
-from expectedkernels.circuits.inputs import Table
 from expectedkernels.circuits.operands import CircuitSide, check_single_root
 from expectedkernels.circuits.properties import require_compatible
 from expectedkernels.circuits.queries import require_normalized
 from expectedkernels.data.tables import as_floats, as_table, is_frame, ranked_frame
-from expectedkernels.engine.blocks import at_nodes
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.expectation import expected_kernel
 from expectedkernels.kernels.empirical import default_kernel
@@ -43,6 +41,7 @@ from expectedkernels.kernels.kernel import (
 )
 from expectedkernels.reports import Reported
 from expectedkernels.sampling.gibbs import every_state
+from expectedkernels.stein.stein_kernel import marked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,13 +90,10 @@ def ignoring(
     >>> ek.monitoring.ignoring(p, q, ek.Delta()).round(6).tolist()
     [-0.04, 0.04]
     """
-    p, q, terms = _prepared(p, q, k, "ignoring")
-    total = np.zeros(p.n_variables)
-    for weight, factors in terms:
-        ones = [Factor()] * len(factors)
-        whole, without = _changed_forms(p, q, factors, ones, max_bytes)
-        total += weight * (whole - without)
-    return total
+    p, q, terms = _pair("ignoring", p, q, k)
+    ones = [Factor()] * p.n_variables
+    found = [(w, *_changed_forms(p, q, own, ones, max_bytes)) for w, own in terms]
+    return np.sum([w * (whole - without) for w, whole, without in found], axis=0)
 
 
 def univariate(
@@ -133,12 +129,10 @@ def univariate(
     >>> ek.monitoring.univariate(p, q, ek.Delta()).round(6).tolist()
     [0.0, 0.08]
     """
-    p, q, terms = _prepared(p, q, k, "univariate")
-    total = np.zeros(p.n_variables)
-    for weight, factors in terms:
-        ones = [Factor()] * len(factors)
-        total += weight * _changed_forms(p, q, ones, factors, max_bytes)[1]
-    return total
+    p, q, terms = _pair("univariate", p, q, k)
+    ones = [Factor()] * p.n_variables
+    parts = [w * _changed_forms(p, q, ones, own, max_bytes)[1] for w, own in terms]
+    return np.sum(parts, axis=0)
 
 
 def shapley_account(
@@ -184,7 +178,7 @@ def shapley_account(
     >>> bool(abs(values.sum() - ek.mmd2(p, q, ek.ExpHamming(1.0))) < 1e-15), values.argmax().item()
     (True, 1)
     """
-    p, q, terms = _prepared(p, q, k, "shapley_account")
+    p, q, terms = _pair("shapley_account", p, q, k)
     if None in p.cardinalities:
         raise KernelError(
             "Shapley values of a discrepancy need discrete variables. Variable "
@@ -204,8 +198,8 @@ def shapley_account(
     return total
 
 
-def _prepared(p: Any, q: Any, k: Any, name: str) -> tuple[Circuit, Circuit, Any]:
-    """The circuits on one vtree, and the kernel as weights and products of factors."""
+def _pair(name: str, p: Any, q: Any, k: Any) -> tuple[Circuit, Circuit, Any]:
+    """Two circuits on one vtree, and the kernel as weights and products of factors."""
     require_circuits(name, p, q)
     for circuit in (p, q):
         check_single_root(circuit, "A discrepancy")
@@ -213,11 +207,15 @@ def _prepared(p: Any, q: Any, k: Any, name: str) -> tuple[Circuit, Circuit, Any]
     p, q = align(p, q)
     require_compatible(p, q)
     p, q = host_for(p, name), host_for(q, name)
-    k = default_kernel(p, q) if k is None else k
-    require_kernel(k)
-    refuse_gradients(name, k)
+    k = _kernel(name, default_kernel(p, q) if k is None else k)
     terms = _terms(k, p, "A discrepancy is attributed to variables by the factors of its kernel")
     return p, q.aligned_to(p.vtree), terms
+
+
+def _kernel(name: str, k: Any) -> Kernel:
+    require_kernel(k)
+    refuse_gradients(name, k)
+    return k
 
 
 def _changed_forms(p: Circuit, q: Circuit, factors: Any, others: Any, max_bytes: int) -> Any:
@@ -425,9 +423,7 @@ def group_discrepancies(
     require_normalized(p, "A discrepancy")
     check_real("group_discrepancies", "min_probability", min_probability, 0, 1, error=DataError)
     p = host_for(p, "group_discrepancies")
-    k = default_kernel(p) if k is None else k
-    require_kernel(k)
-    refuse_gradients("group_discrepancies", k)
+    k = _kernel("group_discrepancies", default_kernel(p) if k is None else k)
     terms = _terms(k, p)
     rows, enumerated = _rows_of(p, groups)
     chances = np.exp(p.log_likelihood(rows))
@@ -462,7 +458,7 @@ def _from_population(p: Circuit, rows: Any, terms: Any, max_bytes: int) -> Any:
 
 def _kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
     """The expected kernels of rows of evidence, given with what the kernel ignores of each."""
-    circuit = _with_copies(p)
+    circuit = marked(p, lambda table: table)  # with a copy of every state
     weights, products = zip(*terms, strict=True)
     variables = range(p.n_variables)
     beside = [map(_beside_copies, factors, p.cardinalities, variables) for factors in products]
@@ -474,18 +470,6 @@ def _kernels(p: Circuit, terms: Any, max_bytes: int) -> Callable[..., Any]:
         return expected_kernel(circuit, circuit, kernel, **given, max_bytes=max_bytes)
 
     return between
-
-
-def _with_copies(p: Circuit) -> Circuit:
-    """The circuit with a copy of every state of discrete variables."""
-
-    def leaf(node: int, variable: int) -> Any:
-        block = p.blocks[node]
-        if block.cardinality is None:
-            return block
-        return Table(np.concatenate([block.numbers, block.numbers], axis=1))
-
-    return Circuit(p.vtree, tuple(at_nodes(p.vtree, leaf, p.blocks.__getitem__)))
 
 
 def _beside_copies(factor: Factor, cardinality: int | None, variable: int) -> Factor:
@@ -549,7 +533,9 @@ def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
         if all(isinstance(x, Mapping) for x in groups):
             return _checked(p, np.stack([_row(p, x) for x in groups])), False
         keys = [(x,) if isinstance(x, str) else x for x in groups]
-        if any(isinstance(x, (list, tuple)) and x and all(map(_is_text, x)) for x in keys):
+        if any(
+            isinstance(x, (list, tuple)) and x and all(isinstance(y, str) for y in x) for x in keys
+        ):
             return _combined(p, [p.schema.variables(key) for key in keys]), True
     rows = as_floats(groups)
     if rows.ndim != 2 or rows.shape[1] != p.n_variables or not len(rows):
@@ -559,10 +545,6 @@ def _rows_of(p: Circuit, groups: Any) -> tuple[Any, bool]:
             f"Got an array of shape {rows.shape} for {p.n_variables} variables."
         )
     return _checked(p, rows), False
-
-
-def _is_text(key: Any) -> bool:
-    return isinstance(key, str)
 
 
 def _row(p: Circuit, group: Mapping[Any, Any]) -> Any:

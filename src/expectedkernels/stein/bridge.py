@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from expectedkernels.arrays import RngLike, SamplesLike, as_generator, to_numpy
 from expectedkernels.checks import DataError, PropertyError, check_real, rows_numbered
@@ -28,8 +30,6 @@ from expectedkernels.stein.stein_kernel import stein_target
 
 LEAST = 20
 """How many samples of the target there must be."""
-HALVINGS = 200
-"""More than enough halvings of an interval for a double."""
 BATCHES = 7
 """Into how many batches dependent samples are divided."""
 ENOUGH = 5.0
@@ -152,12 +152,27 @@ def log_partition_estimate(
         used = used[shares[used] > 0]
         shares = shares[used]
     rows = rows[used]
-    _check_samples(rows, used)
+    missing = np.isnan(rows).any(axis=1)
+    if missing.any():
+        raise DataError(
+            "Partition functions are estimated from complete samples. Got NaN in row {row}.",
+            row=int(used[np.argmax(missing)]),
+        )
+    if len(rows) < LEAST:
+        raise DataError(
+            f"Partition functions are estimated from at least {LEAST} samples with a weight above "
+            f"zero. Got {len(rows)}."
+        )
+    model: Any = target
+    scores = model.log_likelihood if isinstance(model, Circuit) else model.log_score
+    logs = to_numpy(scores(rows))
+    _require_possible(logs, used)
     if proposal is None:
         half = len(rows) // 2
         given = None if shares is None else shares[:half]
         proposal = learn_chow_liu(rows[:half], cardinalities=cards, sample_weight=given)
-        rows, used, shares = rows[half:], used[half:], None if shares is None else shares[half:]
+        rows, used, logs = rows[half:], used[half:], logs[half:]
+        shares = None if shares is None else shares[half:]
     else:
         _check_proposal(proposal, target)
     if isinstance(weights, str):
@@ -165,36 +180,22 @@ def log_partition_estimate(
             shares = bbis(target, rows).weights
     shares = np.full(len(rows), 1.0 / len(rows)) if shares is None else shares / shares.sum()
     draws = proposal.sample(len(rows), rng=as_generator(rng))
-    ours, theirs = (_ratios(target, proposal, x) for x in (rows, draws))
-    if not np.isfinite(ours).all():
+    ours = logs - to_numpy(proposal.log_likelihood(rows))
+    _require_possible(ours, used)
+    theirs = to_numpy(scores(draws)) - to_numpy(proposal.log_likelihood(draws))
+    every = np.append(ours, theirs)
+    # if many different states have one ratio, the proposal is the target
+    equal = np.isfinite(every).all() and np.ptp(every) <= 1e-9 + 1e-12 * np.abs(every).max()
+    equal = equal and len(distinct_rows(np.vstack([rows, draws]))[2]) >= LEAST
+    return _bridge(ours, shares, theirs, equal)
+
+
+def _require_possible(logs: Any, numbers: Any) -> None:
+    if not np.isfinite(logs).all():
         raise DataError(
             "The sample in row {row} has probability zero under the target or the proposal, so it "
             "is no sample of the target, or the proposal does not cover it.",
-            row=int(used[np.argmin(np.isfinite(ours))]),
-        )
-    return _bridge(ours, shares, theirs, _are_equal(ours, theirs, np.vstack([rows, draws])))
-
-
-def _are_equal(ours: Any, theirs: Any, rows: Any) -> bool:
-    """Whether many different states have one ratio: the proposal is the target then."""
-    logs = np.append(ours, theirs)
-    if not np.isfinite(logs).all() or np.ptp(logs) > 1e-9 + 1e-12 * np.abs(logs).max():
-        return False
-    return len(distinct_rows(rows)[2]) >= LEAST
-
-
-def _check_samples(rows: Any, numbers: Any) -> None:
-    """Raise unless the samples that count are complete and enough."""
-    missing = np.isnan(rows).any(axis=1)
-    if missing.any():
-        raise DataError(
-            "Partition functions are estimated from complete samples. Got NaN in row {row}.",
-            row=int(numbers[np.argmax(missing)]),
-        )
-    if len(rows) < LEAST:
-        raise DataError(
-            f"Partition functions are estimated from at least {LEAST} samples with a weight above "
-            f"zero. Got {len(rows)}."
+            row=int(numbers[np.argmin(np.isfinite(logs))]),
         )
 
 
@@ -234,13 +235,6 @@ def _check_proposal(proposal: Any, target: Any) -> None:
         )
 
 
-def _ratios(target: Any, proposal: Circuit, rows: Any) -> Any:
-    """The logs of target / proposal at rows of states."""
-    values = target.log_likelihood if isinstance(target, Circuit) else target.log_score
-    logs = to_numpy(values(rows))
-    return logs - to_numpy(proposal.log_likelihood(rows))
-
-
 def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) -> PartitionEstimate:
     """The estimate from log ratios at weighted samples of the target, and at draws of q."""
     size, m = 1.0 / float(weights @ weights), len(theirs)
@@ -249,16 +243,13 @@ def _bridge(ours: Any, weights: Any, theirs: Any, equal_ratios: bool = False) ->
 
     def excess(log_z: float) -> float:
         # the left side less the right side of the equation, which increases with Z
-        left = size * (weights @ _logistic(log_z - odds - ours))
-        return float(left - m * (equal @ _logistic(odds + theirs - log_z)))
+        left = size * (weights @ expit(log_z - odds - ours))
+        return float(left - m * (equal @ expit(odds + theirs - log_z)))
 
     finite = np.concatenate([ours, theirs[np.isfinite(theirs)]])
-    low, high = float(finite.min()) - 50.0, float(finite.max()) + 50.0
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
-    log_z = 0.5 * (low + high)
-    a, b = _logistic(log_z - odds - ours), _logistic(odds + theirs - log_z)
+    ends = float(finite.min()) - 50.0, float(finite.max()) + 50.0
+    log_z = float(brentq(excess, *ends, xtol=1e-300, rtol=1e-15, maxiter=1000))
+    a, b = expit(log_z - odds - ours), expit(odds + theirs - log_z)
     overlap = m * float(equal @ b)  # how many draws of q could as well be samples of the target
     if overlap < OVERLAP:
         warnings.warn(
@@ -286,10 +277,6 @@ def _unseen_variance(values: Any, weights: Any) -> float:
     parts = weights * (values - mean) / weights.max()
     found = float(parts @ parts) ** 2 / (float(np.sum(parts**4)) + TINY)
     return max(mean, 1.0 - mean) ** 2 * ENOUGH / (ENOUGH + found)
-
-
-def _logistic(x: Any) -> Any:
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
 def _mean_variance(values: Any, weights: Any, dependent: bool) -> float:

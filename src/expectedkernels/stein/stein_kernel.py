@@ -102,9 +102,11 @@ def marked(circuit: Circuit, change: Callable[[Any], Any]) -> Circuit:
     [[0.1, 0.2, 0.7, 0.2, 0.7, 0.1]]
     """
 
-    def leaf(node: int, variable: int) -> Table:
-        table = circuit.blocks[node].numbers
-        return Table(np.concatenate([table, change(table)], axis=1))
+    def leaf(node: int, variable: int) -> Any:
+        block = circuit.blocks[node]
+        if block.cardinality is None:
+            return block
+        return Table(np.concatenate([block.numbers, change(block.numbers)], axis=1))
 
     return Circuit(circuit.vtree, tuple(at_nodes(circuit.vtree, leaf, circuit.blocks.__getitem__)))
 
