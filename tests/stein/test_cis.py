@@ -12,12 +12,10 @@ from expectedkernels.models.messages import min_fill_cost
 from expectedkernels.stein.cis import (
     ORDERS,
     RULES,
-    Model,
-    Situation,
-    Walk,
+    CollapsedSampler,
+    State,
     breadth_first,
     by_vtree,
-    choices,
     marginals,
     restricted,
     summed,
@@ -52,15 +50,27 @@ def test_along_the_vtree_children_come_before_parents():
     assert sorted(order.factors) == list(range(5))
 
 
-def situation(graph, place, query=None, protected=(), sampled=(), backwards=False):
-    values = dict(sampled)
-    every = [(f.scope, scaled(f.table)[0]) for f in graph.factors]
-    order = breadth_first([scope for scope, _ in every], 0, backwards)
-    tables = [restricted(every[i], values) for i in order.factors[:place]]
-    tables = [table for table in tables if table[0]]
-    inside = tuple(sorted({v for scope, _ in tables for v in scope}))
-    candidates = tuple(v for v in inside if v not in protected)
-    return Situation(tables, inside, candidates, order, place, query, graph.cardinalities)
+class Situation:
+    """A product of the first factors of a model, in which a variable must be sampled."""
+
+    def __init__(self, graph, place, query=None, protected=(), sampled=(), backwards=False):
+        rest = "rev" if backwards else "bfs", "frontier", 0, None, query, frozenset(protected)
+        self.sampler = CollapsedSampler(graph, *rest)
+        tables = [(f.scope, scaled(f.table)[0]) for f in graph.factors]
+        order = self.sampler.order_from(0)
+        tables = [restricted(tables[i], dict(sampled)) for i in order.factors[:place]]
+        self.tables = [table for table in tables if table[0]]
+        self.inside = tuple(sorted({v for scope, _ in self.tables for v in scope}))
+        self.state = State(0, place, tuple(self.tables), 0.0, self.inside, tuple(sampled))
+        self.candidates = self.sampler.candidates(self.state)
+        self.cardinalities = graph.cardinalities
+
+    def scores(self, rule):
+        return RULES[rule](self.sampler, self.state)
+
+    def choices(self, rule):
+        self.state.choice, self.sampler.select = None, rule
+        return self.sampler.choices(self.state)
 
 
 def by_enumeration(now):
@@ -102,7 +112,7 @@ def grid_with_states():
 
 @pytest.mark.parametrize("place", [2, 4, 5, 7])
 def test_information_variance_and_entropy_are_those_of_the_definitions(place):
-    now = situation(grid_with_states(), place, query=0, protected=[0])
+    now = Situation(grid_with_states(), place, query=0, protected=[0])
     joint = by_enumeration(now)
     information, entropy = [], []
     for v in now.candidates:
@@ -110,45 +120,44 @@ def test_information_variance_and_entropy_are_those_of_the_definitions(place):
         total = table.sum(axis=1)
         information.append((table * np.log(table / np.outer(total, table.sum(axis=0)))).sum())
         entropy.append(-(total * np.log(total)).sum())
-    np.testing.assert_allclose(RULES["mi"](now), information, atol=1e-12)
-    np.testing.assert_allclose(RULES["ent"](now), entropy, rtol=1e-10)
+    np.testing.assert_allclose(now.scores("mi"), information, atol=1e-12)
+    np.testing.assert_allclose(now.scores("ent"), entropy, rtol=1e-10)
     variances = [variance(now, joint, v, 0) for v in now.candidates]
-    np.testing.assert_allclose(RULES["rbvar"](now), variances, atol=1e-12)
+    np.testing.assert_allclose(now.scores("rbvar"), variances, atol=1e-12)
 
 
 def test_the_frontier_rule_goes_by_distance_then_by_factors_to_come():
     chain = FactorGraph([2] * 6, [((i, i + 1), np.ones((2, 2))) for i in range(5)])
-    now = situation(chain, 3)
-    assert now.frontier == [3]
-    assert RULES["frontier"](now) == [-3.0, -2.0, -1.0, 1.0]
+    now = Situation(chain, 3)
+    assert now.scores("frontier") == [-3.0, -2.0, -1.0, 1.0]
     # 1 is sampled, so that the frontier cannot reach 0 any more
-    now = situation(chain, 3, sampled=[(1, 0)])
-    assert RULES["frontier"](now) == [-np.inf, -1.0, 1.0]
-    assert choices("frontier", now) == (0,)
+    now = Situation(chain, 3, sampled=[(1, 0)])
+    assert now.scores("frontier") == [-np.inf, -1.0, 1.0]
+    assert now.choices("frontier") == (0,)
     star = FactorGraph([2] * 4, [((0, i), np.ones((2, 2))) for i in (1, 2, 3)])
-    assert RULES["frontier"](situation(star, 1)) == [2.0, -1.0]
+    assert Situation(star, 1).scores("frontier") == [2.0, -1.0]
 
 
 def test_where_the_query_is_not_in_yet_the_frontier_decides():
     chain = FactorGraph([2] * 6, [((i, i + 1), np.eye(2) + 1) for i in range(5)])
-    now = situation(chain, 3, query=5)
+    now = Situation(chain, 3, query=5)
     for rule in ("mi", "rbvar"):
-        assert RULES[rule](now) == RULES["frontier"](now)
+        assert now.scores(rule) == now.scores("frontier")
 
 
 def test_distance_and_chance():
     chain = FactorGraph([2] * 6, [((i, i + 1), np.eye(2) + 1) for i in range(5)])
-    now = situation(chain, 3)
-    assert choices("fd", now) == (3,)
-    assert choices("rand", now) == (0, 1, 2, 3)
-    back = situation(chain, 3, backwards=True)
+    now = Situation(chain, 3)
+    assert now.choices("fd") == (3,)
+    assert now.choices("rand") == (0, 1, 2, 3)
+    back = Situation(chain, 3, backwards=True)
     assert back.inside == (2, 3, 4, 5)
-    assert choices("fd", back) == choices("frontier", back) == (5,)
+    assert back.choices("fd") == back.choices("frontier") == (5,)
 
 
 def walk_of(graph, budget, order="rbfs", select="frontier", query=None, max_size=None):
     protected = frozenset() if query is None else frozenset([query])
-    return Walk(Model(graph), graph, order, select, budget, max_size, query, protected)
+    return CollapsedSampler(graph, order, select, budget, max_size, query, protected)
 
 
 def paths(walk):
@@ -215,7 +224,7 @@ def test_all_paths_together_give_the_exact_marginals(graph, budget, order, selec
 def test_the_same_seed_gives_the_same_samples(monkeypatch):
     grid = ising_grid(3, 3, rng=0)
     first = cis(grid, 30, 4, rng=7)
-    monkeypatch.setattr(sys.modules[Walk.__module__], "MAX_KEPT", 0)
+    monkeypatch.setattr(sys.modules[CollapsedSampler.__module__], "MAX_KEPT", 0)
     again = cis(grid, 30, 4, rng=np.random.default_rng(7), progress=False)
     np.testing.assert_array_equal(first.rows, again.rows)
     np.testing.assert_array_equal(first.log_weights, again.log_weights)
@@ -350,11 +359,10 @@ def test_sums_and_marginals_are_those_of_enumeration(graph, number, small):
     sums = np.bincount(points[:, v], values, minlength=cards[v])
     everything, states = range(graph.n_variables), range(cards[v])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules[Walk.__module__], "SMALL_JOINT", small)
+        patch.setattr(sys.modules[CollapsedSampler.__module__], "SMALL_JOINT", small)
         share, log_z = summed(tables, everything, cards, (v,))
         _, total = summed(tables, everything, cards)
-        given = [{}, *({v: state} for state in states)]
-        found = marginals(tables, everything, cards, given)
+        found = marginals(tables, everything, cards, v)
     assert log_z > -np.inf
     np.testing.assert_allclose(np.exp(total), values.sum(), rtol=1e-10)
     np.testing.assert_allclose(share.numbers / share.numbers.sum(), sums / sums.sum(), rtol=1e-10)

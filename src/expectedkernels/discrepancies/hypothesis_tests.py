@@ -521,7 +521,7 @@ CHUNK = 2**22
 def distinct_places(samples: Any) -> tuple[Any, Any]:
     """The distinct rows of samples (m, n, variables), and where each row is among them, (m, n)."""
     m, n, d = samples.shape
-    rows, place, _ = distinct_rows(samples.reshape(m * n, d))
+    rows, place = np.unique(samples.reshape(m * n, d), axis=0, return_inverse=True)
     return rows, place.reshape(m, n)
 
 

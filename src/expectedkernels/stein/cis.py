@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 
 from expectedkernels.arrays import RngLike, as_generator, cumulative, to_numpy
 from expectedkernels.checks import (
@@ -23,7 +24,7 @@ from expectedkernels.circuits.circuit import Circuit
 from expectedkernels.data.evidence import EvidenceLike, as_evidence
 from expectedkernels.engine.sweep import DEFAULT_MAX_BYTES
 from expectedkernels.kernels.target import as_target
-from expectedkernels.models.clique_tree import Scaled, product, rescaled, spread
+from expectedkernels.models.clique_tree import Scaled, product, rescaled
 from expectedkernels.models.factor_graph import FactorGraph
 from expectedkernels.models.messages import (
     ScopedTable,
@@ -89,32 +90,43 @@ def marginals(
     tables: Sequence[ScopedTable],
     variables: Sequence[int],
     cardinalities: Sequence[int],
-    given: Sequence[dict[int, int]] = ({},),
+    query: int | None = None,
 ) -> dict[int, Any]:
-    """The marginals of all variables given each of some values, (len(given), cardinality).
+    """The marginals of all variables, (1, cardinality); more rows follow given states of a query.
 
-    Variables increase. Where values are impossible, marginals are zero.
+    A row is zero where the state is impossible.
     """
-    found = {v: np.zeros((len(given), cardinalities[v])) for v in variables}
     whole = joint(tables, variables, cardinalities)
-    if whole is None:
-        labels, plan = product_plan(tables, variables, cardinalities)
-    else:
+    found: dict[int, Any] = {}
+    if whole is not None:
         numbers = rescaled(whole)[0].numbers
-    for row, values in enumerate(given):
-        weights = {v: np.eye(cardinalities[v])[x] for v, x in values.items()}
-        if whole is None:
-            solution = solve(plan, {labels.index(v): w for v, w in weights.items()}, keep=True)
-            shares = solution_marginals(solution) if solution.log_z > -np.inf else []
-        else:
-            table = numbers
-            for v, w in weights.items():
-                table = table * spread(w, (v,), variables)
-            sides = [(prod(table.shape[:i]), n, -1) for i, n in enumerate(table.shape)]
-            shares = [np.add.reduce(table.reshape(side), axis=(0, 2)) for side in sides]
-        for v, share in zip(variables, shares, strict=False):
-            found[v][row] = share / max(share.sum(), 1e-300)
-    return found
+        own = 1 if query is None else cardinalities[query]
+        if query is not None:
+            numbers = np.moveaxis(numbers, list(variables).index(query), 0)
+        left = own
+        for v in (u for u in variables if u != query):
+            shape = own, left // own, cardinalities[v], -1
+            found[v] = np.add.reduce(numbers.reshape(shape), axis=(1, 3))
+            left *= cardinalities[v]
+        if query is None:
+            return {v: _shares(share) for v, share in found.items()}
+        found[query] = np.diag(np.add.reduce(numbers.reshape(own, -1), axis=1))
+        return {v: _shares(np.vstack([share.sum(axis=0), share])) for v, share in found.items()}
+    labels, plan = product_plan(tables, variables, cardinalities)
+    weights: list[dict[int, Any]] = [{}]
+    if query is not None:
+        weights += [{labels.index(query): w} for w in np.eye(cardinalities[query])]
+    found = {v: np.zeros((len(weights), cardinalities[v])) for v in variables}
+    for row, given in enumerate(weights):
+        solution = solve(plan, given, keep=True)
+        if solution.log_z > -np.inf:
+            for v, share in zip(labels, solution_marginals(solution), strict=True):
+                found[v][row] = share
+    return {v: _shares(share) for v, share in found.items()}
+
+
+def _shares(table: Any) -> Any:
+    return table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
 
 
 ORDERS = ("rbfs", "bfs", "rev", "vtree")
@@ -191,58 +203,51 @@ def by_vtree(scopes: Sequence[Scope], vtree: Vtree, root: int) -> Order:
     return Order(tuple(factors), tuple(scopes[i] for i in factors), reached)
 
 
-@dataclass(frozen=True, eq=False)
-class Situation:
-    """What a rule can look at when a variable must be sampled."""
+@dataclass(eq=False)
+class State:
+    """A product of factors in which a variable must be sampled, or that is complete."""
 
-    tables: Sequence[ScopedTable]  # what has been multiplied so far, at the values sampled so far
-    inside: tuple[int, ...]  # the variables of these tables, increasing
-    candidates: tuple[int, ...]  # those that may be sampled, increasing
-    order: Order
+    root: int  # where the order of the factors starts
     place: int  # how many factors have been multiplied
-    query: int | None
-    cardinalities: Sequence[int]
-
-    @cached_property
-    def frontier(self) -> list[int]:
-        """The variables inside that have factors yet to come."""
-        return [v for v in self.inside if self.order.coming(v, self.place)]
-
-    def marginals(self, *given: tuple[int, int]) -> dict[int, Any]:
-        """The marginals in the product; also given values of variables, in the rows that follow."""
-        values = [{v: state} for v, state in given]
-        return marginals(self.tables, self.inside, self.cardinalities, [{}, *values])
+    tables: tuple[ScopedTable, ...]  # the product, at the values sampled so far
+    constant: float  # the log of the factors of which nothing is left but a number
+    inside: tuple[int, ...]  # the variables that are in the product, increasing
+    sampled: tuple[tuple[int, int], ...]
+    done: bool = False  # whether all factors are in and nothing needs to be sampled
+    choice: tuple[int, ...] | None = None
+    shares: dict[int, Any] = field(default_factory=dict)
+    edges: dict[int, Any] = field(default_factory=dict)
+    log_mass: float | None = None
 
 
-def by_frontier(now: Situation) -> list[float]:
+def by_frontier(sampler: CollapsedSampler, state: State) -> list[float]:
     """Far from the frontier first; on the frontier, those with the fewest factors to come.
 
-    Distances are counted in tables. What the frontier cannot reach any more comes first: it is
-    sampled from its exact conditional.
+    The frontier is made of the variables inside that have factors yet to come.
     """
-    near = neighbours([scope for scope, _ in now.tables], now.inside)
-    distance = dict.fromkeys(now.frontier, 0)
-    queue = list(now.frontier)
+    order = sampler.order_from(state.root)
+    near = neighbours([scope for scope, _ in state.tables], state.inside)
+    queue = [v for v in state.inside if order.coming(v, state.place)]
+    distance = dict.fromkeys(queue, 0)
     for v in queue:  # grows while it is read
         for u in sorted(near[v]):
             if u not in distance:
                 distance[u] = distance[v] + 1
                 queue.append(u)
     return [
-        -float(distance.get(v, np.inf)) or float(now.order.coming(v, now.place))
-        for v in now.candidates
+        -float(distance.get(v, np.inf)) or float(order.coming(v, state.place))
+        for v in sampler.candidates(state)
     ]
 
 
-def by_information(now: Situation) -> list[float]:
+def by_information(sampler: CollapsedSampler, state: State) -> list[float]:
     """The smallest mutual information with the query; by the frontier where it is not inside."""
-    if now.query not in now.inside:
-        return by_frontier(now)
-    states = range(now.cardinalities[now.query])
-    found = now.marginals(*((now.query, state) for state in states))
-    weights = found[now.query][0]
+    if sampler.query not in state.inside:
+        return by_frontier(sampler, state)
+    found = sampler.marginals(state, sampler.query)
+    weights = found[sampler.query][0]
     scores = []
-    for v in now.candidates:
+    for v in sampler.candidates(state):
         total, shares = found[v][0], found[v][1:]
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(shares > 0, shares * np.log(shares / total), 0.0)
@@ -250,54 +255,47 @@ def by_information(now: Situation) -> list[float]:
     return scores
 
 
-def by_variance(now: Situation) -> list[float]:
+def by_variance(sampler: CollapsedSampler, state: State) -> list[float]:
     """The smallest variance that sampling adds to the chance of the query's first state.
 
-    That is P(e)^2 (sum_a P(v=a | e)^2 / P(v=a) - 1) for the event e that the query has state 0.
+    By the frontier where the query is not inside.
     """
-    if now.query not in now.inside:
-        return by_frontier(now)
-    found = now.marginals((now.query, 0))
-    chance = found[now.query][0, 0]
+    if sampler.query not in state.inside:
+        return by_frontier(sampler, state)
+    found = sampler.marginals(state, sampler.query)
+    chance = found[sampler.query][0, 0]
     scores = []
-    for v in now.candidates:
-        total, given = found[v]
+    for v in sampler.candidates(state):
+        total, given = found[v][:2]
         ratio = np.divide(given**2, total, out=np.zeros(len(total)), where=total > 0)
         scores.append(float(chance**2 * (ratio.sum() - 1.0)))
     return scores if chance > 0 else [0.0] * len(scores)
 
 
-def by_distance(now: Situation) -> list[float]:
+def by_distance(sampler: CollapsedSampler, state: State) -> list[float]:
     """The last one in breadth-first order from the query; by the frontier if the query is last."""
-    if now.order.reversed:
-        return by_frontier(now)
-    return [-float(now.order.distance[v]) for v in now.candidates]
+    order = sampler.order_from(state.root)
+    if order.reversed:
+        return by_frontier(sampler, state)
+    return [-float(order.distance[v]) for v in sampler.candidates(state)]
 
 
-def by_entropy(now: Situation) -> list[float]:
+def by_entropy(sampler: CollapsedSampler, state: State) -> list[float]:
     """The smallest entropy: what is almost known adds little noise when it is sampled."""
-    scores, found = [], now.marginals()
-    for v in now.candidates:
-        share = found[v][0]
-        share = share[share > 0]
-        scores.append(float(-(share * np.log(share)).sum()))
-    return scores
+    found = sampler.marginals(state)
+    return [float(entr(found[v]).sum()) for v in sampler.candidates(state)]
 
 
-def by_chance(now: Situation) -> list[float]:
-    """All the same: one of them is drawn."""
-    return [0.0] * len(now.candidates)
-
-
-RULES: dict[str, Callable[[Situation], list[float]]] = {
+RULES: dict[str, Callable[[CollapsedSampler, State], list[float]]] = {
     "frontier": by_frontier,
     "mi": by_information,
     "rbvar": by_variance,
     "fd": by_distance,
     "ent": by_entropy,
-    "rand": by_chance,
+    "rand": lambda sampler, state: [],
 }
-"""Rules that score the candidates; the one with the smallest score is sampled."""
+"""Rules that score the candidates; one with the smallest score is sampled, or any by "rand"."""
+
 REMOVED = {
     "frb": "use 'rbvar' with a query, or 'frontier'",
     "size": "use 'frontier'",
@@ -305,24 +303,32 @@ REMOVED = {
 }
 """What to use instead of rules that earlier versions had."""
 
-
-def choices(rule: str, now: Situation) -> tuple[int, ...]:
-    """The variables that a rule may choose, with equal chances: all of "rand", else one."""
-    if rule == "rand" or len(now.candidates) == 1:
-        return now.candidates
-    # rounding makes equal scores equal, so that the first of them wins on every machine
-    scores = np.round(RULES[rule](now), 12)
-    return (now.candidates[int(np.argmin(scores))],)
-
-
 MAX_KEPT = 20_000
 """How many situations are remembered for samples that start alike."""
 
 
-class Model:
-    """A factor graph as tables of logarithms, without what no sample needs to look at."""
+class CollapsedSampler:
+    """All ways in which a sample can come about, as states and what leads from one to the next.
 
-    def __init__(self, graph: FactorGraph):
+    The factors are tables without what no sample needs to look at.
+    """
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        order: str,
+        select: str,
+        budget: int | None,
+        max_size: int | None,
+        query: int | None,
+        protected: frozenset[int],
+    ) -> None:
+        self.graph, self.order, self.select = graph, order, select
+        # when a product is too large: by the number of its variables, by the cost of elimination
+        self.budget, self.max_size = budget, max_size
+        self.query, self.protected = query, protected  # what is never sampled
+        self._orders: dict[int, Order] = {}
+        self._states: dict[Any, State] = {}
         self.cardinalities = graph.cardinalities
         self.known: dict[int, int] = {}  # of what only a point mass is left, as when observed
         self.constant = 0.0  # the log of constant factors, and of states without any factor
@@ -361,7 +367,7 @@ class Model:
         if kept:
             self.tables.append((kept, found.shaped([self.cardinalities[v] for v in kept])))
 
-    def marginals(self, rows: Any) -> list[Any]:
+    def conditionals(self, rows: Any) -> list[Any]:
         """The conditional marginals given rows with NaN, row by row."""
         tables = [np.full((len(rows), card), 1.0 / card) for card in self.cardinalities]
         for number, row in enumerate(rows):
@@ -374,44 +380,10 @@ class Model:
                 tables[v][number] = np.arange(self.cardinalities[v]) == state
         return tables
 
-
-@dataclass(eq=False)
-class State:
-    """A product of factors in which a variable must be sampled, or that is complete."""
-
-    root: int  # where the order of the factors starts
-    place: int  # how many factors have been multiplied
-    tables: tuple[ScopedTable, ...]  # the product, at the values sampled so far
-    constant: float  # the log of the factors of which nothing is left but a number
-    inside: tuple[int, ...]  # the variables that are in the product, increasing
-    sampled: tuple[tuple[int, int], ...]
-    done: bool = False  # whether all factors are in and nothing needs to be sampled
-    choice: tuple[int, ...] | None = None
-    shares: dict[int, Any] = field(default_factory=dict)
-    edges: dict[int, Any] = field(default_factory=dict)
-    log_mass: float | None = None
-
-
-@dataclass(eq=False)
-class Walk:
-    """All ways in which a sample can come about, as states and what leads from one to the next."""
-
-    model: Model
-    graph: FactorGraph
-    order: str
-    select: str
-    # when a product is too large: by the number of its variables, by the cost of eliminating them
-    budget: int | None
-    max_size: int | None
-    query: int | None
-    protected: frozenset[int]  # what is never sampled
-    _orders: dict[int, Order] = field(default_factory=dict)
-    _states: dict[Any, State] = field(default_factory=dict)
-
     @cached_property
     def roots(self) -> tuple[int, ...]:
         """The variables that an order may start from, with equal chances."""
-        variables = self.model.variables
+        variables = self.variables
         if not variables:
             return (0,)
         if self.order == "rbfs":
@@ -421,7 +393,7 @@ class Walk:
     def order_from(self, root: int) -> Order:
         """The order of the factors for one root."""
         if root not in self._orders:
-            scopes = [scope for scope, _ in self.model.tables]
+            scopes = [scope for scope, _ in self.tables]
             if self.order == "vtree":
                 self._orders[root] = by_vtree(scopes, self.graph.vtree, root)
             else:
@@ -430,7 +402,7 @@ class Walk:
 
     def start(self, root: int) -> State:
         """The first state from a root."""
-        return self._kept(State(root, 0, (), self.model.constant, (), ()))
+        return self._kept(State(root, 0, (), self.constant, (), ()))
 
     def after(self, state: State, variable: int, value: int) -> State:
         """The next state, once a variable has got a value."""
@@ -464,7 +436,7 @@ class Walk:
             if state.place == len(order.factors) or state.constant == -np.inf:
                 state.done = True
                 return
-            table = restricted(self.model.tables[order.factors[state.place]], values)
+            table = restricted(self.tables[order.factors[state.place]], values)
             tables, constant = _split([table])
             state.place += 1
             state.tables += tables
@@ -479,25 +451,32 @@ class Walk:
         if self.max_size is None or len(state.inside) < 2:
             return False
         scopes = [scope for scope, _ in state.tables]
-        cost = min_fill_cost(scopes, state.inside, self.model.cardinalities)
+        cost = min_fill_cost(scopes, state.inside, self.cardinalities)
         return cost > self.max_size
 
+    def candidates(self, state: State) -> tuple[int, ...]:
+        """The variables that may be sampled."""
+        return tuple(v for v in state.inside if v not in self.protected)
+
+    def marginals(self, state: State, query: int | None = None) -> dict[int, Any]:
+        """The marginals in the product; also given the states of a query, in rows that follow."""
+        return marginals(state.tables, state.inside, self.cardinalities, query)
+
     def choices(self, state: State) -> tuple[int, ...]:
-        """The variables that may be sampled next, with equal chances."""
+        """The variables that may be sampled next, with equal chances: all of "rand", else one."""
         if state.choice is None:
-            candidates = tuple(v for v in state.inside if v not in self.protected)
-            order, cards = self.order_from(state.root), self.model.cardinalities
-            now = Situation(
-                state.tables, state.inside, candidates, order, state.place, self.query, cards
-            )
-            state.choice = choices(self.select, now)
+            state.choice = self.candidates(state)
+            if self.select != "rand" and len(state.choice) > 1:
+                # rounding makes equal scores equal: the first of them wins on every machine
+                scores = np.round(RULES[self.select](self, state), 12)
+                state.choice = (state.choice[int(np.argmin(scores))],)
         return state.choice
 
     def proposal(self, state: State, variable: int) -> Any:
         """The marginal distribution of a variable in the product, None if it is zero."""
         if variable not in state.shares:
             group, tables = next(part for part in _parts(state) if variable in part[0])
-            found, log_z = summed(tables, group, self.model.cardinalities, (variable,))
+            found, log_z = summed(tables, group, self.cardinalities, (variable,))
             share = None if log_z == -np.inf else found.numbers
             state.shares[variable] = None if share is None else share / share.sum()
         return state.shares[variable]
@@ -511,7 +490,7 @@ class Walk:
     def log_mass(self, state: State) -> float:
         """The log of the sum of a complete product over the variables that were not sampled."""
         if state.log_mass is None:
-            cards = self.model.cardinalities
+            cards = self.cardinalities
             total = state.constant
             if total > -np.inf:
                 for group, tables in _parts(state):
@@ -675,36 +654,36 @@ def cis(
     safe = _protected(target, query, protected)
     chosen = None if query is None else target.variable(query)
     graph = target if evidence is None else target.condition(evidence)
-    walk = Walk(Model(graph), graph, order, select, collapse_budget, max_size, chosen, safe)
+    sampler = CollapsedSampler(graph, order, select, collapse_budget, max_size, chosen, safe)
     rows = np.full((n, graph.n_variables), np.nan)
     logs = np.empty(n)
     with progress_bar(n, "collapsed importance sampling", quiet=not progress) as bar:
         for number in range(n):
-            logs[number] = _draw(walk, generator, rows[number])
+            logs[number] = _draw(sampler, generator, rows[number])
             bar.update(1)
-    return _weighed(walk, rows, logs)
+    return _weighed(sampler, rows, logs)
 
 
-def _draw(walk: Walk, rng: np.random.Generator, row: Any) -> float:
+def _draw(sampler: CollapsedSampler, rng: np.random.Generator, row: Any) -> float:
     """Fill a row with one sample; returns its log-weight."""
-    for v, value in walk.model.known.items():
+    for v, value in sampler.known.items():
         row[v] = value
     log_q = 0.0
-    state = walk.start(walk.roots[rng.integers(len(walk.roots))])
+    state = sampler.start(sampler.roots[rng.integers(len(sampler.roots))])
     while not state.done:
-        options = walk.choices(state)
+        options = sampler.choices(state)
         v = options[rng.integers(len(options))]
-        share = walk.proposal(state, v)
+        share = sampler.proposal(state, v)
         if share is None:
             return -np.inf
-        value = walk.drawn(state, v, rng.random())
+        value = sampler.drawn(state, v, rng.random())
         log_q += float(np.log(share[value]))
         row[v] = value
-        state = walk.after(state, v, value)
-    return walk.log_mass(state) - log_q
+        state = sampler.after(state, v, value)
+    return sampler.log_mass(state) - log_q
 
 
-def _weighed(walk: Walk, rows: Any, logs: Any) -> WeightedSamples:
+def _weighed(sampler: CollapsedSampler, rows: Any, logs: Any) -> WeightedSamples:
     top = logs.max()
     if top == -np.inf:
         raise PropertyError(
@@ -713,15 +692,15 @@ def _weighed(walk: Walk, rows: Any, logs: Any) -> WeightedSamples:
             "check the zeros of the model and the evidence."
         )
     weights = np.exp(logs - top)
-    too_large = walk.graph.plan().n_bytes > DEFAULT_MAX_BYTES
+    too_large = sampler.graph.plan().n_bytes > DEFAULT_MAX_BYTES
     return WeightedSamples(
-        walk.graph,
+        sampler.graph,
         rows,
         weights / weights.sum(),
         rule="cis",
         log_weights=logs,
         log_z=float(top + np.log(weights.mean())),
-        conditionals=walk.model.marginals if too_large else None,
+        conditionals=sampler.conditionals if too_large else None,
     )
 
 
